@@ -1,0 +1,81 @@
+"""Estimators of a distribution from a noisy histogram, and the distance to the truth."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from shuffledp.krr import probabilities
+
+Floats = NDArray[np.float64]
+
+
+def project_simplex(values: ArrayLike) -> Floats:
+    """Euclidean projection of each row onto the probability simplex.
+
+    Wang and Carreira-Perpinan (2013), used by paper A for shuffle+INV.
+
+    Parameters
+    ----------
+    values
+        Finite numbers, shape ``(..., k)``.
+
+    Returns
+    -------
+    Shape ``(..., k)``: non-negative rows that sum to 1.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("only finite numbers can be projected onto the simplex")
+    ordered = -np.sort(-values, axis=-1)
+    excess = np.cumsum(ordered, axis=-1) - 1.0
+    rank = np.arange(1, values.shape[-1] + 1)
+    kept = (ordered - excess / rank > 0).sum(axis=-1, keepdims=True)
+    level = np.take_along_axis(excess, kept - 1, axis=-1) / kept
+    return np.asarray(np.maximum(values - level, 0.0))
+
+
+def iterative_bayesian_update(
+    reports: ArrayLike, eps0: float, *, tolerance: float = 1e-6, max_iterations: int = 10_000
+) -> Floats:
+    """Maximum-likelihood distribution given noisy histograms, by expectation maximisation.
+
+    Agrawal and Aggarwal (2001), the IBU of paper A's discussion. The channel is k-RR, whose
+    product with a vector costs O(k).
+
+    Parameters
+    ----------
+    reports
+        Histograms of reports, shape ``(..., k)``.
+    eps0
+        Local budget of each report.
+    tolerance
+        Stop when no row moved by more than this in total variation.
+    max_iterations
+        Upper limit on the number of updates.
+
+    Returns
+    -------
+    Shape ``(..., k)``: non-negative rows that sum to 1.
+    """
+    reports = np.asarray(reports, dtype=np.float64)
+    p, q = probabilities(eps0, reports.shape[-1])
+    shares = reports / reports.sum(axis=-1, keepdims=True)
+    estimate = np.full_like(shares, 1.0 / shares.shape[-1])
+    for _ in range(max_iterations):
+        ratio = shares / (q + (p - q) * estimate)
+        updated = estimate * (q * ratio.sum(axis=-1, keepdims=True) + (p - q) * ratio)
+        updated /= updated.sum(axis=-1, keepdims=True)
+        moved = total_variation(updated, estimate).max(initial=0.0)
+        estimate = updated
+        if moved <= tolerance:
+            break
+    return estimate
+
+
+def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
+    """Half the L1 distance along the last axis.
+
+    For two distributions this is their total variation distance, in ``[0, 1]``. An estimate that
+    is no distribution (a raw Gaussian release, an inversion without projection) may exceed 1.
+    """
+    difference = np.asarray(estimate, np.float64) - np.asarray(truth, np.float64)
+    return np.asarray(0.5 * np.abs(difference).sum(axis=-1))

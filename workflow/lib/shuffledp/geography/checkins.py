@@ -1,0 +1,262 @@
+"""Check-ins of a region out of a file of any layout: read, validated and written as parquet."""
+
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from shuffledp.geography.blocks import CheckinError, file_kind
+from shuffledp.geography.files import file_sha256, replacing
+from shuffledp.geography.layout import COORDINATES, SNAP, Layout, layout_from_config
+from shuffledp.geography.regions import Region
+from shuffledp.geography.rows import SHOWN, TYPES, Batch, Fault, sift
+from shuffledp.geography.text import column_positions, text_batches
+
+__all__ = [
+    "SNAP",
+    "CheckinError",
+    "Layout",
+    "Tally",
+    "crop_checkins",
+    "file_sha256",
+    "layout_from_config",
+    "read_batches",
+]
+
+logger = logging.getLogger(__name__)
+
+_BATCH_ROWS: Final = 1 << 16
+_GROUP_ROWS: Final = 1 << 18  # fixed, so that the bytes do not depend on how the source was read
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Rows of a source: `read` = `malformed` + `outside` the region + `kept`."""
+
+    read: int = 0
+    malformed: int = 0
+    outside: int = 0
+    kept: int = 0
+
+
+def crop_checkins(
+    source: Path,
+    layout: Layout,
+    region: Region,
+    destination: Path,
+    *,
+    max_malformed_share: float,
+    metadata: Mapping[str, str],
+) -> Tally:
+    """Write the check-ins of a region, in the order of the source, as one parquet file.
+
+    Parameters
+    ----------
+    source : Path
+        Text, plain or packed with gzip, bzip2, xz or zstd, or parquet.
+    layout : Layout
+        Where the columns stand. Those it does not map are null in the output.
+    region : Region
+    destination : Path
+        Columns user (int64), time (timestamp in UTC, microseconds), latitude, longitude (float64,
+        degrees), location (int64). It appears only if all went well.
+    max_malformed_share : float
+        Largest tolerated share of malformed rows among those read, from 0 to 1. Malformed is a row
+        with the wrong number of fields, coordinates that are missing, no numbers or out of range, or
+        a user, time or location that is given but unreadable, inside the region or not. Missing
+        users, times and locations are null, and empty lines are no rows.
+    metadata : Mapping[str, str]
+        Written into the file's key-value metadata.
+
+    Returns
+    -------
+    Tally
+
+    Raises
+    ------
+    CheckinError
+        If the file is missing, damaged, not a table of this layout, has too many malformed rows, or
+        no row in the region; also if it looks as if latitude and longitude were exchanged.
+    ValueError
+        If max_malformed_share is not from 0 to 1.
+    """
+    if not 0 <= max_malformed_share <= 1:
+        raise ValueError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
+    survey = _Survey(source, layout, region)
+    with replacing(destination) as temporary:
+        with _GroupWriter(temporary, metadata) as writer:
+            for batch in read_batches(source, layout):
+                writer.write(survey.crop(batch))
+        survey.check(max_malformed_share)
+    logger.info("%s in %s: %s", source, region.name, survey.tally)
+    return survey.tally
+
+
+def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
+    """Yield the rows of a file in order, some ten thousand at a time.
+
+    Raises
+    ------
+    CheckinError
+        If the file is missing, empty, damaged, not of the layout's format, or lacks a column.
+    """
+    parquet = file_kind(source) == "parquet"
+    if parquet != (layout.format == "parquet"):
+        found = "a parquet file" if parquet else "not a parquet file"
+        raise CheckinError(f"{source} is {found}: format must match (got {layout.format})")
+    yield from (_parquet_batches if parquet else text_batches)(source, layout)
+
+
+def _parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
+    first = 1
+    try:
+        with pq.ParquetFile(source) as file:
+            names = file.schema_arrow.names
+            positions = column_positions(source, layout, names)
+            columns = [names[position] for position in positions.values()]
+            with tqdm(
+                total=file.metadata.num_rows, desc=source.name, disable=None, leave=False
+            ) as bar:
+                for part in file.iter_batches(_BATCH_ROWS, columns=columns):
+                    table = pa.table([part[column] for column in columns], names=list(positions))
+                    yield sift(table, np.arange(first, first + len(part)), {})
+                    first += len(part)
+                    bar.update(len(part))
+    except (pa.ArrowException, OSError, TypeError) as error:
+        raise CheckinError(f"{source} cannot be read as parquet ({error})") from error
+
+
+@dataclass
+class _Survey:
+    """What has been seen of a source so far: the tally, and what explains an empty crop."""
+
+    source: Path
+    layout: Layout
+    region: Region
+    tally: Tally = Tally()
+    faults: list[Fault] = field(default_factory=list)
+    out_of_range: int = 0
+    elsewhere: int = 0
+    extent: tuple[float, float, float, float] = (math.inf, -math.inf, math.inf, -math.inf)
+
+    def crop(self, batch: Batch) -> Any:
+        latitude, longitude = (batch.table[name].to_numpy() for name in COORDINATES)
+        inside = self.region.contains(latitude, longitude)
+        kept = int(inside.sum())
+        self.tally = Tally(
+            read=self.tally.read + len(inside) + batch.malformed,
+            malformed=self.tally.malformed + batch.malformed,
+            outside=self.tally.outside + len(inside) - kept,
+            kept=self.tally.kept + kept,
+        )
+        self.out_of_range += batch.exchanged
+        for fault in batch.faults[: SHOWN - len(self.faults)]:
+            self.faults.append(fault)
+            logger.warning("%s, %s: %s", self.source, self._place(fault), fault.reason)
+        if len(inside) and not self.tally.kept:
+            self.elsewhere += int(self.region.contains(longitude, latitude).sum())
+            self._extend(latitude, longitude)
+        return batch.table.filter(pa.array(inside))
+
+    def check(self, max_malformed_share: float) -> None:
+        tally = self.tally
+        if not tally.read:
+            raise CheckinError(f"{self.source} holds no rows")
+        if tally.malformed > max_malformed_share * tally.read:
+            raise CheckinError(self._too_many(max_malformed_share))
+        if not tally.kept:
+            raise CheckinError(self._empty())
+
+    def _too_many(self, limit: float) -> str:
+        tally, first = self.tally, self.faults[0]
+        text = (
+            f"{self.source}: {tally.malformed} of {tally.read} rows are malformed, above "
+            f"max_malformed_share={limit}; the first is {self._place(first)}: {first.reason}"
+        )
+        if 2 * self.out_of_range > tally.malformed:
+            text += f". Latitude and longitude seem to be exchanged: {self._exchange()}"
+        elif first.line == 1 and self.layout.format == "csv" and not self.layout.header:
+            text += ". If line 1 names the columns, set header: true"
+        return text
+
+    def _empty(self) -> str:
+        region, box = self.region, self.region.box
+        south, north, west, east = self.extent
+        text = (
+            f"{self.source} has no check-in in region {region.name} (latitude {box.south} to "
+            f"{box.north}, longitude {box.west} to {box.east})"
+        )
+        if self.elsewhere:
+            return (
+                f"{text}, but {self.elsewhere} with latitude and longitude exchanged: "
+                f"{self._exchange()}"
+            )
+        if not self.tally.malformed < self.tally.read:
+            return f"{text}: all its rows are malformed"
+        return f"{text}: its rows are at latitude {south} to {north}, longitude {west} to {east}"
+
+    def _exchange(self) -> str:
+        columns = self.layout.columns
+        latitude, longitude = (columns[name] for name in COORDINATES)
+        return (
+            f"set columns.latitude to {longitude!r} and columns.longitude to {latitude!r}, "
+            "or check the region's box"
+        )
+
+    def _place(self, fault: Fault) -> str:
+        return f"{'row' if self.layout.format == 'parquet' else 'line'} {fault.line}"
+
+    def _extend(self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]) -> None:
+        south, north, west, east = self.extent
+        self.extent = (
+            min(south, float(latitude.min())),
+            max(north, float(latitude.max())),
+            min(west, float(longitude.min())),
+            max(east, float(longitude.max())),
+        )
+
+
+class _GroupWriter:
+    """Writes tables as parquet in row groups of a fixed size."""
+
+    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
+        fields = [pa.field(name, kind, name not in COORDINATES) for name, kind in TYPES.items()]
+        self._schema = pa.schema(fields, metadata=dict(sorted(metadata.items())))
+        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+        self._pending: list[Any] = []
+        self._rows = 0
+
+    def __enter__(self) -> "_GroupWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flush(1)
+        self._writer.close()
+
+    def write(self, table: Any) -> None:
+        if not table.num_rows:
+            return
+        columns = [
+            table[name] if name in table.column_names else pa.nulls(table.num_rows, kind)
+            for name, kind in TYPES.items()
+        ]
+        self._pending.append(pa.table(columns, schema=self._schema))
+        self._rows += table.num_rows
+        self._flush(_GROUP_ROWS)
+
+    def _flush(self, least: int) -> None:
+        if self._rows < least:
+            return
+        rows = pa.concat_tables(self._pending)
+        whole = self._rows if least < _GROUP_ROWS else self._rows // _GROUP_ROWS * _GROUP_ROWS
+        self._writer.write_table(rows.slice(0, whole), row_group_size=_GROUP_ROWS)
+        self._pending = [rows.slice(whole)]
+        self._rows -= whole

@@ -1,0 +1,119 @@
+"""Columns of text or other Arrow types as coordinates, whole numbers and times, fault by fault.
+
+Each function takes an Arrow array and returns the converted array, null where a field is missing or
+cannot be converted, with a mask of the fields that cannot.
+"""
+
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+MISSING: Final = ("", "NA", "NaN", "nan", "NULL", "null", "None", r"\N")
+"""How the usual programs write a missing value."""
+
+TIME: Final = pa.timestamp("us", tz="UTC")
+
+Converted: TypeAlias = tuple[Any, NDArray[np.bool_]]
+
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+_WHOLE = r"^\s*[+-]?\d+(\.0*)?\s*$"  # pandas writes 17 as 17.0 where a column has gaps
+_LARGEST = str(2**63 - 1)
+_TIME = (
+    r"^\s*\d{4}-\d\d-\d\d"
+    r"([T ]\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?\s*$"
+)
+
+
+def to_degrees(column: Any) -> Converted:
+    """Convert text or numbers to float64; infinite values and NaN count as faults."""
+    if _is_text(column.type):
+        given, text, bad = _matching(column, _NUMBER)
+        column = pc.cast(pc.ascii_ltrim(text, "+"), pa.float64())
+    elif _is_number(column.type):
+        given, bad = pc.is_valid(column), np.zeros(len(column), dtype=bool)
+        column = pc.cast(column, pa.float64(), safe=False)
+    else:
+        raise TypeError(f"{column.type} where numbers were expected")
+    infinite = ~np.isfinite(column.to_numpy(zero_copy_only=False))
+    return column, bad | (infinite & given.to_numpy(zero_copy_only=False))
+
+
+def to_whole(column: Any) -> Converted:
+    """Convert text or numbers to int64; a number that is not whole or beyond 2**63-1 is a fault."""
+    if pa.types.is_signed_integer(column.type):
+        return pc.cast(column, pa.int64()), np.zeros(len(column), dtype=bool)
+    if not _is_text(column.type):
+        if not _is_number(column.type):
+            raise TypeError(f"{column.type} where whole numbers were expected")
+        # NaN is how a float column says "none".
+        column = pc.cast(pc.if_else(_is_nan(column), None, column), pa.string())
+    given, text, bad = _matching(column, _WHOLE)
+    text = pc.ascii_ltrim(pc.replace_substring_regex(text, r"\.0*$", ""), "+")
+    digits = pc.ascii_ltrim(pc.ascii_ltrim(text, "-"), "0")
+    length = pc.binary_length(digits)
+    fits = pc.or_kleene(
+        pc.less(length, len(_LARGEST)),
+        pc.and_kleene(pc.equal(length, len(_LARGEST)), pc.less_equal(digits, _LARGEST)),
+    )
+    beyond = ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
+    return pc.cast(pc.if_else(fits, text, None), pa.int64()), bad | beyond
+
+
+def to_time(column: Any) -> Converted:
+    """Convert ISO 8601 text or timestamps to UTC in microseconds; without a zone they are UTC."""
+    none_bad = np.zeros(len(column), dtype=bool)
+    if pa.types.is_timestamp(column.type):
+        if column.type.tz is None:
+            column = pc.assume_timezone(column, "UTC")
+        return pc.cast(column, TIME, safe=False), none_bad
+    if pa.types.is_date(column.type):
+        return pc.assume_timezone(pc.cast(column, pa.timestamp("us")), "UTC"), none_bad
+    if pa.types.is_null(column.type):
+        return pc.cast(column, TIME), none_bad
+    if not _is_text(column.type):
+        raise TypeError(f"{column.type} where times were expected")
+    import pandas as pd
+
+    given, text, bad = _matching(column, _TIME)
+    series = pd.Series(text.to_numpy(zero_copy_only=False), dtype=object).str.strip()
+    times = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601").dt.as_unit("us")
+    # The pattern lets through days that no calendar has.
+    bad |= times.isna().to_numpy() & given.to_numpy(zero_copy_only=False)
+    return pa.Array.from_pandas(times, type=TIME), bad
+
+
+def _matching(column: Any, pattern: str) -> tuple[Any, Any, NDArray[np.bool_]]:
+    """Return which fields are given, the text of those that match, and which do not match."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    raw = pc.cast(column, pa.binary())
+    given = pc.invert(
+        pc.fill_null(pc.is_in(raw, pa.array([m.encode() for m in MISSING], pa.binary())), True)
+    )
+    given = pc.and_(given, pc.is_valid(raw))
+    matches = pc.and_(given, pc.fill_null(pc.match_substring_regex(raw, pattern), False))
+    # Only ASCII matches, so the cast to text cannot fail.
+    text = pc.ascii_trim_whitespace(pc.cast(pc.if_else(matches, raw, None), pa.string()))
+    return given, text, pc.and_not(given, matches).to_numpy(zero_copy_only=False)
+
+
+def _is_nan(column: Any) -> Any:
+    if pa.types.is_floating(column.type):
+        return pc.fill_null(pc.is_nan(column), True)
+    return pc.is_null(column)
+
+
+def _is_text(kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    binary = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view)
+    return any(test(kind) for test in tests + binary)
+
+
+def _is_number(kind: Any) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+    return any(test(kind) for test in tests)

@@ -1,0 +1,128 @@
+"""How the columns of a check-in file are laid out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+COORDINATES = ("latitude", "longitude")
+COLUMNS = ("user", "time", *COORDINATES, "location")
+FORMATS = ("csv", "parquet")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the canonical columns stand in a check-in file.
+
+    Parameters
+    ----------
+    format : str
+        `csv` for any separated text, plain or compressed; `parquet` otherwise.
+    separator : str
+        One character. With a tab, quotation marks are ordinary characters; with any other separator
+        a field may be quoted, but may not contain a line break. Unused for parquet.
+    header : bool
+        Whether the first line names the columns. Unused for parquet, which always names them.
+    columns : Mapping[str, str | int]
+        Canonical name (`user`, `time`, `latitude`, `longitude`, `location`) to the name in the file
+        or the position counted from 0. Only latitude and longitude are required.
+
+    Raises
+    ------
+    ValueError
+        If a value is not one of those described, naming the key.
+    """
+
+    format: str
+    separator: str
+    header: bool
+    columns: Mapping[str, str | int]
+
+    def __post_init__(self) -> None:
+        if self.format not in FORMATS:
+            raise ValueError(f"format must be csv or parquet (got {self.format!r})")
+        if not isinstance(self.header, bool):
+            raise ValueError(f"header must be true or false (got {self.header!r})")
+        self._check_separator()
+        self._check_columns()
+
+    @property
+    def named(self) -> bool:
+        """Whether the file itself names its columns."""
+        return self.header or self.format == "parquet"
+
+    def _check_separator(self) -> None:
+        separator = self.separator
+        usable = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
+        if not usable or separator.isalnum() or separator in "\"'.+-\r\n\0":
+            raise ValueError(
+                "separator must be one character that no number contains, such as a comma, a "
+                f'semicolon or a tab, which YAML writes "\\t" (got {separator!r})'
+            )
+
+    def _check_columns(self) -> None:
+        if not isinstance(self.columns, Mapping):
+            raise ValueError(
+                f"columns must map names to columns of the file (got {self.columns!r}), "
+                "for example {latitude: lat, longitude: lon}"
+            )
+        known = ", ".join(COLUMNS)
+        for key, value in self.columns.items():
+            if key not in COLUMNS:
+                raise ValueError(f"columns.{key} is not a known column: the names are {known}")
+            position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            if not position and not (isinstance(value, str) and value):
+                raise ValueError(
+                    f"columns.{key} must be the column's name or its position counted from 0 "
+                    f"(got {value!r})"
+                )
+            if isinstance(value, str) and not self.named:
+                raise ValueError(
+                    f"columns.{key} must be a position counted from 0 (got {value!r}): with "
+                    "header: false no column has a name"
+                )
+        for key in COORDINATES:
+            if key not in self.columns:
+                raise ValueError(f"columns.{key} is missing: only user, time and location may be left out")
+        if len(set(self.columns.values())) < len(self.columns):
+            raise ValueError(
+                f"columns must all differ (got {dict(self.columns)}): two of them name the same one"
+            )
+
+
+SNAP = Layout(
+    format="csv",
+    separator="\t",
+    header=False,
+    columns={"user": 0, "time": 1, "latitude": 2, "longitude": 3, "location": 4},
+)
+"""Layout of SNAP's loc-gowalla and loc-brightkite (whose `location` is not a number)."""
+
+
+def layout_from_config(spec: Mapping[str, Any]) -> Layout:
+    """Make a layout of its block in the configuration.
+
+    Parameters
+    ----------
+    spec : Mapping
+        `columns` (required), and `format` (default csv), `separator` (default a comma) and `header`
+        (default true): see `Layout`.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown or missing, or a value is not one that `Layout` describes.
+    """
+    known = {"format", "separator", "header", "columns"}
+    for key in spec:
+        if key not in known:
+            raise ValueError(
+                f"{key} is not a key of a layout: the keys are {', '.join(sorted(known))}"
+            )
+    if "columns" not in spec:
+        raise ValueError("columns is missing: for example {latitude: lat, longitude: lon}")
+    return Layout(
+        format=spec.get("format", "csv"),
+        separator=spec.get("separator", ","),
+        header=spec.get("header", True),
+        columns=spec["columns"],
+    )

@@ -1,0 +1,170 @@
+"""Regions of the earth: a bounding box, or the outline in a GeoJSON file."""
+
+import json
+import logging
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+from shapely.geometry import shape
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A box of latitudes and longitudes in degrees (WGS84), its borders included.
+
+    Raises
+    ------
+    ValueError
+        If an edge is not a finite number in range, or opposite edges are crossed.
+    """
+
+    south: float
+    north: float
+    west: float
+    east: float
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            limit = 90 if field.name in ("south", "north") else 180
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not number or not math.isfinite(value) or abs(value) > limit:
+                raise ValueError(
+                    f"box.{field.name} must be a number of degrees from -{limit} to {limit} "
+                    f"(got {value!r})"
+                )
+        for low, high in (("south", "north"), ("west", "east")):
+            if not getattr(self, low) < getattr(self, high):
+                raise ValueError(
+                    f"box.{low} must be below box.{high} (got {low}={getattr(self, low)}, "
+                    f"{high}={getattr(self, high)}): exchange them if they are crossed; a box "
+                    "across the 180th meridian must be cut in two regions"
+                )
+
+    def contains(
+        self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Tell for each point whether it is in the box or on its border; same shape as given."""
+        inside: NDArray[np.bool_] = (latitude >= self.south) & (latitude <= self.north)
+        inside &= (longitude >= self.west) & (longitude <= self.east)
+        return inside
+
+
+@dataclass(frozen=True)
+class Region:
+    """A named part of the earth.
+
+    Parameters
+    ----------
+    name : str
+    box : Box
+        The bounding box.
+    outline : shapely geometry or None
+        Polygon or multipolygon, x = longitude and y = latitude. None if the box is the region.
+    """
+
+    name: str
+    box: Box
+    outline: Any = None
+
+    def contains(
+        self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Tell for each point whether it is in the region or on its border; same shape as given."""
+        inside = self.box.contains(latitude, longitude)
+        if self.outline is not None and inside.any():
+            # Testing a point against an outline costs far more than against a box.
+            shapely.prepare(self.outline)
+            inside[inside] = shapely.intersects_xy(self.outline, longitude[inside], latitude[inside])
+        return inside
+
+
+def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
+    """Make a region of its block in the configuration.
+
+    Parameters
+    ----------
+    name : str
+        The region's key, used in messages.
+    spec : Mapping
+        Either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path of
+        a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84).
+
+    Raises
+    ------
+    ValueError
+        If both or none are given, a key is missing or unknown, a box is not one, or the file is
+        missing, is not GeoJSON, or holds no valid polygon. The message names region and key.
+    """
+    if ("box" in spec) == ("outline" in spec):
+        found = "both" if "box" in spec else "neither"
+        raise ValueError(f"regions.{name} must have either box or outline (got {found})")
+    try:
+        if "box" in spec:
+            return Region(name, _box(spec["box"]))
+        outline = _read_outline(Path(spec["outline"]))
+        west, south, east, north = (float(value) for value in outline.bounds)
+        return Region(name, Box(south=south, north=north, west=west, east=east), outline)
+    except ValueError as error:
+        raise ValueError(f"regions.{name}.{error}") from error
+
+
+def _box(spec: object) -> Box:
+    names = {field.name for field in fields(Box)}
+    if not isinstance(spec, Mapping) or set(spec) != names:
+        raise ValueError(f"box must have the keys south, north, west and east (got {spec!r})")
+    return Box(**spec)
+
+
+def _read_outline(path: Path) -> Any:
+    where = f"outline: {path}"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{where} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ValueError(f"{where} is not GeoJSON ({error})") from error
+    if not isinstance(document, dict) or "type" not in document:
+        raise ValueError(f"{where} is not GeoJSON: it has no type")
+    _check_crs(document, where)
+    polygons = [shape(part) for part in _polygons(document, where)]
+    if not polygons:
+        raise ValueError(f"{where} holds no Polygon or MultiPolygon (its type: {document['type']})")
+    for polygon in polygons:
+        if polygon.is_empty or not polygon.is_valid:
+            reason = "it is empty" if polygon.is_empty else shapely.is_valid_reason(polygon)
+            raise ValueError(f"{where} holds an invalid polygon ({reason}): mend it in a GIS")
+    return shapely.union_all(polygons)
+
+
+def _check_crs(document: Mapping[str, Any], where: str) -> None:
+    # RFC 7946 knows WGS84 only; files of the older standard may name another system.
+    crs = str((document.get("crs") or {}).get("properties", {}).get("name", "CRS84"))
+    if not crs.endswith(("CRS84", "4326")):
+        raise ValueError(f"{where} is in {crs}: convert it to WGS84 longitude and latitude")
+
+
+def _polygons(node: Mapping[str, Any], where: str) -> Iterator[Mapping[str, Any]]:
+    kind = node.get("type")
+    try:
+        if kind == "FeatureCollection":
+            for feature in node["features"]:
+                yield from _polygons(feature, where)
+        elif kind == "Feature":
+            yield from _polygons(node["geometry"] or {}, where)
+        elif kind == "GeometryCollection":
+            for geometry in node["geometries"]:
+                yield from _polygons(geometry, where)
+        elif kind in ("Polygon", "MultiPolygon"):
+            shape(node)
+            yield node
+    except (KeyError, TypeError, AttributeError, IndexError, shapely.errors.ShapelyError) as error:
+        raise ValueError(f"{where} is not GeoJSON: malformed {kind} ({error!r})") from error

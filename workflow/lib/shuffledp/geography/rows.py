@@ -1,0 +1,134 @@
+"""Typed rows of check-ins, with the malformed ones told apart and described."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from shuffledp.geography.convert import TIME, Converted, to_degrees, to_time, to_whole
+from shuffledp.geography.layout import COORDINATES
+
+TYPES: Final = {
+    "user": pa.int64(),
+    "time": TIME,
+    "latitude": pa.float64(),
+    "longitude": pa.float64(),
+    "location": pa.int64(),
+}
+"""Arrow types of the canonical columns, in the order in which they are written."""
+
+SHOWN: Final = 5
+"""How many malformed rows are described."""
+
+_LIMITS: Final = {"latitude": 90, "longitude": 180}
+_CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
+    "user": to_whole,
+    "time": to_time,
+    "latitude": to_degrees,
+    "longitude": to_degrees,
+    "location": to_whole,
+}
+_EXPECTED: Final = {
+    "user": "a whole number (without columns.user it is not read)",
+    "time": "an ISO 8601 time (without columns.time it is not read)",
+    "latitude": "a number from -90 to 90",
+    "longitude": "a number from -180 to 180",
+    "location": "a whole number (without columns.location it is not read)",
+}
+_EXCERPT: Final = 60
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A malformed row: its line (or row of a parquet file), counted from 1, and what is wrong."""
+
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows read in one go.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The well-formed rows, in order, with those of the canonical columns that the layout maps.
+    malformed : int
+        Rows that are malformed and not in `table`.
+    faults : tuple of Fault
+        The first few of the malformed rows.
+    exchanged : int
+        Malformed rows that would be in range with latitude and longitude exchanged.
+    """
+
+    table: Any
+    malformed: int = 0
+    faults: tuple[Fault, ...] = ()
+    exchanged: int = 0
+
+
+def in_range(values: NDArray[np.float64], name: str) -> NDArray[np.bool_]:
+    """Tell which values are possible as `name`, latitude or longitude; NaN is not."""
+    possible: NDArray[np.bool_] = np.abs(values) <= _LIMITS[name]
+    return possible
+
+
+def sift(table: Any, lines: NDArray[np.int64], faults: Mapping[int, str]) -> Batch:
+    """Convert the columns of a table and leave the malformed rows out.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Canonical columns of any type that can be converted.
+    lines : array
+        The line number of each row.
+    faults : Mapping[int, str]
+        Line numbers and reasons of malformed rows that did not make it into the table.
+
+    Raises
+    ------
+    TypeError
+        If a column's type cannot be what its name says, such as a list.
+    """
+    good = np.ones(table.num_rows, dtype=bool)
+    reasons = dict(sorted(faults.items())[:SHOWN])
+    columns: dict[str, Any] = {}
+    for name in table.column_names:
+        given = table[name].combine_chunks()
+        columns[name], bad = _converted(given, name)
+        for row in np.flatnonzero(bad & good)[:SHOWN]:
+            reasons[int(lines[row])] = f"{name} is {_excerpt(given[row])}, not {_EXPECTED[name]}"
+        good &= ~bad
+    exchanged = _exchangeable(columns, good)
+    shown = tuple(Fault(line, reasons[line]) for line in sorted(reasons)[:SHOWN])
+    sound = pa.table(columns)
+    malformed = len(faults) + int((~good).sum())
+    return Batch(sound if good.all() else sound.filter(pa.array(good)), malformed, shown, exchanged)
+
+
+def _converted(column: Any, name: str) -> Converted:
+    try:
+        values, bad = _CONVERTERS[name](column)
+    except TypeError as error:
+        raise TypeError(f"columns.{name} names a column of {error}") from error
+    if name in COORDINATES:
+        bad = ~in_range(values.to_numpy(zero_copy_only=False), name)
+    return values, bad
+
+
+def _exchangeable(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
+    latitude, longitude = (columns[name].to_numpy(zero_copy_only=False) for name in COORDINATES)
+    fits = in_range(longitude, "latitude") & in_range(latitude, "longitude")
+    return int((fits & ~in_range(latitude, "latitude") & ~good).sum())
+
+
+def _excerpt(field: Any) -> str:
+    value = field.as_py()
+    if value is None or value in ("", b""):
+        return "missing"
+    text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+    return repr(text if len(text) <= _EXCERPT else text[:_EXCERPT] + "...")

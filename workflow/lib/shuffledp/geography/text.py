@@ -1,0 +1,226 @@
+"""Separated text as batches of typed rows."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+from numpy.typing import NDArray
+
+from shuffledp.geography.blocks import CheckinError, text_blocks
+from shuffledp.geography.convert import MISSING
+from shuffledp.geography.layout import COLUMNS, COORDINATES, Layout
+from shuffledp.geography.rows import TYPES, Batch, in_range, sift
+
+
+def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
+    """Yield the rows of a text file in order, some ten thousand at a time.
+
+    Empty lines are no rows and are passed over. The fields of a line are as many as the header has,
+    or, without one, as most of the first thousand lines have.
+
+    Raises
+    ------
+    CheckinError
+        If the file is missing, empty, damaged, not a table, or lacks a column of the layout.
+    """
+    reader: _BlockReader | None = None
+    line = 1
+    for block in text_blocks(source):
+        rows = block
+        if reader is None:
+            reader = _open(source, layout, block)
+            if layout.header:
+                rows = block[block.find(b"\n") + 1 :]
+                line += 1
+        if rows:
+            batch, lines = reader.read(rows, line)
+            line += lines
+            yield batch
+
+
+def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str, int]:
+    """Find the layout's columns among the names of a file's columns, in canonical order.
+
+    Raises
+    ------
+    CheckinError
+        If a name is not there or a position is beyond the last column.
+    """
+    positions: dict[str, int] = {}
+    for name in COLUMNS:
+        column = layout.columns.get(name)
+        if column is None:
+            continue
+        if isinstance(column, str):
+            if column not in names:
+                there = ", ".join(repr(found) for found in names)
+                raise CheckinError(
+                    f"{source} has no column {column!r} (columns.{name}); its columns are {there}"
+                )
+            column = names.index(column)
+        if column >= len(names):
+            raise CheckinError(
+                f"{source} has {len(names)} columns, and columns.{name} is position {column} "
+                f"counted from 0: check it and the separator (got {layout.separator!r})"
+            )
+        positions[name] = column
+    return positions
+
+
+def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
+    """Find out from a file's first block how many fields its rows have and which ones count."""
+    if block.lstrip().startswith(b"<"):
+        raise CheckinError(f"{source} holds a web page or XML, not a table: fetch it again")
+    if block.count(b"\n") == 1 and block.count(b"\r") > 1:
+        raise CheckinError(f"{source} ends its lines with carriage returns: convert to line feeds")
+    quoting = csv.QUOTE_NONE if layout.separator == "\t" else csv.QUOTE_MINIMAL
+    records = [
+        next(csv.reader([text], delimiter=layout.separator, quoting=quoting), [])
+        for text in block[: 1 << 16].decode("utf-8", errors="replace").split("\n")[:1000]
+    ]
+    if layout.header:
+        names = [name.strip() for name in records[0]]
+    else:
+        # A single damaged first line must not decide how many fields a row has.
+        widths = np.bincount([len(record) for record in records])
+        widths[0] = 0
+        names = [""] * int(widths.argmax())
+    return _BlockReader(source, layout, len(names), column_positions(source, layout, names))
+
+
+class _BlockReader:
+    """Reads a block in one go if all its rows are well-formed, and field by field if not."""
+
+    def __init__(
+        self, source: Path, layout: Layout, width: int, positions: Mapping[str, int]
+    ) -> None:
+        self._source = source
+        self._separator = layout.separator
+        self._quoted = layout.separator != "\t"
+        self._width = width
+        self._names = {f"f{position}": name for name, position in positions.items()}
+        self._strict = True
+
+    def read(self, block: bytes, first_line: int) -> tuple[Batch, int]:
+        """Return the rows of a block, and how many lines it has."""
+        if self._strict:
+            table = self._read_strictly(block)
+            if table is not None:
+                return Batch(table), table.num_rows
+        batch, lines = self._read_leniently(block, first_line)
+        # Where all rows are well-formed, but not in the strict forms (users like 17.0, times
+        # without a zone), there is no point in trying every block twice.
+        self._strict = self._strict and batch.malformed > 0
+        return batch, lines
+
+    def _read_strictly(self, block: bytes) -> Any:
+        """Return the table, or None if it has a row that must be looked at."""
+        try:
+            table = self._parse(block, {field: TYPES[name] for field, name in self._names.items()})
+        except pa.ArrowInvalid:
+            return None
+        for name in COORDINATES:
+            column = table[name]
+            if column.null_count or not in_range(column.to_numpy(), name).all():
+                return None
+        # A quotation mark left open takes in the lines that follow.
+        if self._quoted and b'"' in block and table.num_rows != block.count(b"\n"):
+            return None
+        return table
+
+    def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
+        lines, faults = _survey(block, self._separator if self._quoted else None)
+        usable = np.flatnonzero(lines)
+        sound = _selected(block, lines)
+
+        def on_invalid(row: Any) -> str:
+            fields = f"{row.actual_columns} fields where there should be {row.expected_columns}"
+            faults[int(usable[row.number - 1])] = fields
+            return "skip"
+
+        table = self._parse(sound, dict.fromkeys(self._names, pa.binary()), on_invalid)
+        rows = np.setdiff1d(usable, np.fromiter(faults, dtype=np.int64), assume_unique=True)
+        if table.num_rows != len(rows):
+            raise CheckinError(
+                f"{self._source} cannot be split into rows between lines {first_line} and "
+                f"{first_line + len(lines)}: check its quotation marks"
+            )
+        numbered = {first_line + index: reason for index, reason in faults.items()}
+        return sift(table, first_line + rows, numbered), len(lines)
+
+    def _parse(self, block: bytes, types: Mapping[str, Any], on_invalid: Any = None) -> Any:
+        names = [f"f{position}" for position in range(self._width)]
+        if not block:
+            return pa.table({name: pa.array([], pa.binary()) for name in self._names.values()})
+        table = pyarrow.csv.read_csv(
+            pa.py_buffer(block),
+            read_options=pyarrow.csv.ReadOptions(
+                column_names=names, block_size=len(block) + 1, use_threads=False
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=self._separator,
+                quote_char='"' if self._quoted else False,
+                # As a row without values an empty line is noticed, and lines stay countable.
+                ignore_empty_lines=False,
+                invalid_row_handler=on_invalid,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=list(self._names),
+                null_values=MISSING,
+                strings_can_be_null=False,
+                check_utf8=False,
+            ),
+        )
+        return table.rename_columns(list(self._names.values()))
+
+
+def _survey(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:
+    """Tell which lines can be parsed, and why others cannot; empty ones are neither.
+
+    Parameters
+    ----------
+    block : bytes
+        Whole lines.
+    quoting : str or None
+        The separator if fields may be quoted.
+    """
+    buffer = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(buffer == ord("\n"))
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    returns = np.flatnonzero(buffer == ord("\r"))
+    before_end = buffer[returns + 1] == ord("\n")
+    stops = ends.copy()
+    stops[np.searchsorted(ends, returns[before_end])] -= 1
+    usable = stops > starts
+    faults: dict[int, str] = {}
+
+    def refuse(positions: NDArray[np.int64], reason: str) -> None:
+        refused = np.unique(np.searchsorted(ends, positions))
+        faults.update(dict.fromkeys(refused.tolist(), reason))
+        usable[refused] = False
+
+    refuse(returns[~before_end], "a carriage return within the line")
+    refuse(np.flatnonzero(buffer == 0), "a NUL byte or an endless line")
+    if quoting is not None:
+        quotes = np.flatnonzero(buffer == ord('"'))
+        for index in np.unique(np.searchsorted(ends, quotes)).tolist():
+            text = block[starts[index] : stops[index]].decode("latin-1")
+            try:
+                next(csv.reader([text], delimiter=quoting, strict=True))
+            except csv.Error:
+                refuse(starts[index : index + 1], "misplaced quotation marks")
+    return usable, faults
+
+
+def _selected(block: bytes, lines: NDArray[np.bool_]) -> bytes:
+    if lines.all():
+        return block
+    buffer = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(buffer == ord("\n"))
+    lengths = np.diff(ends, prepend=-1)
+    return buffer[np.repeat(lines, lengths)].tobytes()

@@ -1,0 +1,35 @@
+"""Which users take part: a sample of the check-ins without replacement, as in paper A, section V-D."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shuffledp.streams import stream
+
+Integers = NDArray[np.int64]
+
+
+def sample_sizes(sizes: Sequence[int | str], total: int) -> list[int]:
+    """Resolve the configured sizes, ``all`` being every check-in, in increasing order.
+
+    Raises
+    ------
+    ValueError
+        If a size exceeds the number of check-ins there are.
+    """
+    resolved = {total if size == "all" else int(size) for size in sizes}
+    if max(resolved) > total:
+        raise ValueError(
+            f"n: {max(resolved)} users asked for, but the grid holds only {total} check-ins; "
+            f"lower n in the config, or write 'all'"
+        )
+    return sorted(resolved)
+
+
+def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -> Integers:
+    """Histogram of ``n`` check-ins drawn without replacement; the same for every stage of a run."""
+    if n == counts.sum():
+        return counts
+    rng = stream(seed, "sample", region, grid, n)
+    return np.asarray(rng.multivariate_hypergeometric(counts, n, method="marginals"))
