@@ -214,7 +214,7 @@ def _binomial(n: int, p: Fraction) -> list[Fraction]:
     return [comb(n, j) * p**j * (1 - p) ** (n - j) for j in range(n + 1)]
 
 
-def _bin_laws(n: int, k: int, m: int, E: Fraction) -> tuple[list[Fraction], list[Fraction]]:
+def bin_laws(n: int, k: int, m: int, E: Fraction) -> tuple[list[Fraction], list[Fraction]]:
     """Laws over 0..n of the count of bin x0, the target holding x0 and x1."""
     p, q = reports(k, E)
     others = [ZERO] * (n + 1)
@@ -231,7 +231,7 @@ def single_bin(n: int, k: int, m: int, E: Fraction, e: Fraction, direction: str)
 
     `direction` is "forward" for P||Q (P: the target holds x0) or "backward" for Q||P.
     """
-    P, Q = _bin_laws(n, k, m, E)
+    P, Q = bin_laws(n, k, m, E)
     pair = {"forward": (P, Q), "backward": (Q, P)}[direction]
     return hockey_stick(dict(enumerate(pair[0])), dict(enumerate(pair[1])), e)
 
@@ -250,7 +250,7 @@ def loss_as_printed(s: int, n: int, k: int, m: int, E: Fraction) -> Fraction:
 
 def single_bin_as_printed(n: int, k: int, m: int, E: Fraction, e: Fraction) -> Fraction:
     """Return paper A's Theorem IV.1 as printed, with the law of M(x0) from the mechanism."""
-    P, _ = _bin_laws(n, k, m, E)
+    P, _ = bin_laws(n, k, m, E)
     losses = [loss_as_printed(s, n, k, m, E) for s in range(n + 1)]
     return sum((p * (1 - e / v) for p, v in zip(P, losses, strict=True) if v > e), ZERO)
 
@@ -274,7 +274,10 @@ def strong_adversary(n: int, k: int, E: Fraction, e: Fraction) -> Fraction:
 def _decoy_laws(
     n: int, decoy: Fraction, target: Mapping[tuple[int, int], Fraction]
 ) -> tuple[dict[tuple[int, int], Fraction], dict[tuple[int, int], Fraction]]:
-    """Laws of (A + d0, B + d1) and (A + d1, B + d0), A ~ Bin(C, 1/2), B = C - A, C ~ Bin(n-1, decoy)."""
+    """Laws of (A + d0, C - A + d1) and of (A + d1, C - A + d0).
+
+    C ~ Bin(n-1, decoy), A ~ Bin(C, 1/2), and (d0, d1) has the law `target`.
+    """
     laws: tuple[dict[tuple[int, int], Fraction], ...] = (
         defaultdict(lambda: ZERO),
         defaultdict(lambda: ZERO),

@@ -46,6 +46,12 @@ def _log(delta: arb) -> arb:
         return arb("-inf") if delta.is_zero() else delta.log()
 
 
+def relative_error(delta: Number, log_delta: arb) -> float:
+    """Return |delta / exp(log_delta) - 1|, rounded up, for an oracle's log_delta."""
+    with ctx.workprec(512):
+        return float(abs(ball(delta) / log_delta.exp() - 1).upper())
+
+
 def _positive(value: arb) -> arb:
     """Return max(value, 0) as a ball."""
     if value > 0:
@@ -111,13 +117,13 @@ class Window:
     outside: arb
 
 
-def _window(n: int, p: arb) -> Window:
-    """Return a window of Bin(n, p) that leaves out less than about 2^-(working precision)."""
+def _window(n: int, p: arb, tail_bits: int) -> Window:
+    """Return a window of Bin(n, p) that leaves out less than about 2^-tail_bits."""
     if not p > 0:
         return Window(0, 0, ZERO)
     if not p < 1:
         return Window(n, n, ZERO)
-    reach = (ctx.prec - 32) * log(2)
+    reach = tail_bits * log(2)
     mean = n * float(p)
     # Bernstein: both tails at `width` from the mean are below exp(-reach).
     width = reach / 3 + sqrt(reach * reach / 9 + 2 * reach * mean * (1 - float(p))) + 1
@@ -156,13 +162,14 @@ class _Sum:
 
     n: int
     atoms: Atoms
+    tail_bits: int
 
     def value(self) -> arb:
         n, w, g = self.n, self.atoms.w, self.atoms.g
         _, moment, tilted = self.atoms.tilted()
-        pairs = _window(n, tilted[0] + tilted[1])
-        first = _window(n, tilted[0])
-        third = _window(n, tilted[2])
+        pairs = _window(n, tilted[0] + tilted[1], self.tail_bits)
+        first = _window(n, tilted[0], self.tail_bits)
+        third = _window(n, tilted[2], self.tail_bits)
         both = w[0] + w[1]
         weight = _pmf(n, pairs.low, both)
         total = ZERO
@@ -244,21 +251,33 @@ def _lower_atoms(k: int, eps0: Number, eps: Number, dataset: str) -> Atoms:
 
 
 def _vanishes(eps0: Number, eps: Number) -> bool:
+    if Fraction(eps) < 0:
+        raise ValueError(f"eps must be at least 0 (got {eps})")
     return Fraction(eps) >= Fraction(eps0)
+
+
+def upper_ball(n: int, k: int, eps0: Number, eps: Number, tail_bits: int) -> arb:
+    """Return a ball of delta for the weak adversary, with windows leaving out 2^-tail_bits."""
+    return _Sum(n, _upper_atoms(k, eps0, eps), tail_bits).value()
+
+
+def lower_ball(n: int, k: int, eps0: Number, eps: Number, dataset: str, tail_bits: int) -> arb:
+    """Return a ball of delta for a named data set, with windows leaving out 2^-tail_bits."""
+    return _Sum(n, _lower_atoms(k, eps0, eps, dataset), tail_bits).value()
 
 
 def upper_log_delta(n: int, k: int, eps0: Number, eps: Number) -> arb:
     """Return the log of delta for the weak adversary; -inf when eps >= eps0."""
     if _vanishes(eps0, eps):
         return arb("-inf")
-    return _log(_certified(lambda: _Sum(n, _upper_atoms(k, eps0, eps)).value()))
+    return _log(_certified(lambda: upper_ball(n, k, eps0, eps, ctx.prec - 32)))
 
 
 def lower_log_delta(n: int, k: int, eps0: Number, eps: Number, dataset: str) -> arb:
     """Return the log of delta when all others hold a "third" cell, the "same", or the "other"."""
     if _vanishes(eps0, eps):
         return arb("-inf")
-    return _log(_certified(lambda: _Sum(n, _lower_atoms(k, eps0, eps, dataset)).value()))
+    return _log(_certified(lambda: lower_ball(n, k, eps0, eps, dataset, ctx.prec - 32)))
 
 
 # --- the count of one bin ---------------------------------------------------------------------
@@ -343,7 +362,7 @@ def _gaussian_delta(eps: Number, sigma: Number | arb, sensitivity: Number | arb)
 
 
 def gaussian_log_delta(eps: Number, sigma: Number | arb, sensitivity: Number | arb = 1) -> arb:
-    """Return the log of the Gaussian mechanism's exact delta (sigma may be a ball)."""
+    """Return the log of the Gaussian mechanism's exact delta; a ball for sigma must be exact."""
     return _log(_certified(lambda: _gaussian_delta(eps, sigma, sensitivity)))
 
 

@@ -1,12 +1,17 @@
 """Parquet tables with fixed column types, the run's parameters inside, written whole or not."""
 
-import os
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from shuffledp.files import replacing
 
 _FLOAT, _COUNT, _NAME = pa.float64(), pa.int64(), pa.string()
 
@@ -72,13 +77,8 @@ def write_table(
     """
     arrow = pa.Table.from_pandas(table[schema.names], schema=schema, preserve_index=False)
     arrow = arrow.replace_schema_metadata(dict(sorted(metadata.items())))
-    destination.parent.mkdir(parents=True, exist_ok=True)
-    partial = destination.with_name(f".{destination.name}.{os.getpid()}.partial")
-    try:
-        pq.write_table(arrow, partial, compression="zstd")
-        partial.replace(destination)
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(destination) as temporary:
+        pq.write_table(arrow, temporary, compression="zstd")
 
 
 def read_tables(sources: Sequence[Path], columns: list[str] | None = None) -> pd.DataFrame:
@@ -90,3 +90,17 @@ def read_metadata(source: Path) -> dict[str, str]:
     """Key-value metadata of a parquet file."""
     found = pq.read_schema(source).metadata or {}
     return {key.decode(): value.decode() for key, value in found.items()}
+
+
+def run_metadata(
+    source: Path, *parameters: Iterable[tuple[str, Any]]
+) -> dict[str, str]:
+    """A run's parameters as JSON, with the checksum of the source its input came from."""
+    given = {key: json.dumps(value) for items in parameters for key, value in items}
+    return {"source_sha256": read_metadata(source)["source_sha256"]} | given
+
+
+def read_counts(grid: Path) -> NDArray[np.int64]:
+    """Check-ins per cell of a grid file, shape ``(k,)``, row-major from the south-west."""
+    counts: NDArray[np.int64] = pq.read_table(grid, columns=["count"])["count"].to_numpy()
+    return counts

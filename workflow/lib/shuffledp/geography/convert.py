@@ -50,7 +50,7 @@ def to_whole(column: Any) -> Converted:
             raise TypeError(f"{column.type} where whole numbers were expected")
         # NaN is how a float column says "none".
         column = pc.cast(pc.if_else(_is_nan(column), None, column), pa.string())
-    given, text, bad = _matching(column, _WHOLE)
+    _, text, bad = _matching(column, _WHOLE)
     text = pc.ascii_ltrim(pc.replace_substring_regex(text, r"\.0*$", ""), "+")
     digits = pc.ascii_ltrim(pc.ascii_ltrim(text, "-"), "0")
     length = pc.binary_length(digits)

@@ -82,7 +82,9 @@ class Layout:
                 )
         for key in COORDINATES:
             if key not in self.columns:
-                raise ValueError(f"columns.{key} is missing: only user, time and location may be left out")
+                raise ValueError(
+                    f"columns.{key} is missing: only user, time and location may be left out"
+                )
         if len(set(self.columns.values())) < len(self.columns):
             raise ValueError(
                 f"columns must all differ (got {dict(self.columns)}): two of them name the same one"
@@ -98,20 +100,24 @@ SNAP = Layout(
 """Layout of SNAP's loc-gowalla and loc-brightkite (whose `location` is not a number)."""
 
 
-def layout_from_config(spec: Mapping[str, Any]) -> Layout:
+def layout_from_config(spec: Mapping[str, Any] | str) -> Layout:
     """Make a layout of its block in the configuration.
 
     Parameters
     ----------
-    spec : Mapping
-        `columns` (required), and `format` (default csv), `separator` (default a comma) and `header`
-        (default true): see `Layout`.
+    spec : Mapping or str
+        `snap`, or a mapping with `columns` (required), `format` (default csv), `separator`
+        (default a comma) and `header` (default true): see `Layout`.
 
     Raises
     ------
     ValueError
         If a key is unknown or missing, or a value is not one that `Layout` describes.
     """
+    if spec == "snap":
+        return SNAP
+    if not isinstance(spec, Mapping):
+        raise ValueError(f"layout must be snap or a mapping with columns (got {spec!r})")
     known = {"format", "separator", "header", "columns"}
     for key in spec:
         if key not in known:

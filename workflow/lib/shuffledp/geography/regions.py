@@ -83,7 +83,9 @@ class Region:
         if self.outline is not None and inside.any():
             # Testing a point against an outline costs far more than against a box.
             shapely.prepare(self.outline)
-            inside[inside] = shapely.intersects_xy(self.outline, longitude[inside], latitude[inside])
+            inside[inside] = shapely.intersects_xy(
+                self.outline, longitude[inside], latitude[inside]
+            )
         return inside
 
 

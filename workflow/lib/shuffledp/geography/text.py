@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -77,7 +77,7 @@ def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
         raise CheckinError(f"{source} holds a web page or XML, not a table: fetch it again")
     if block.count(b"\n") == 1 and block.count(b"\r") > 1:
         raise CheckinError(f"{source} ends its lines with carriage returns: convert to line feeds")
-    quoting = csv.QUOTE_NONE if layout.separator == "\t" else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 3] = csv.QUOTE_NONE if layout.separator == "\t" else csv.QUOTE_MINIMAL
     records = [
         next(csv.reader([text], delimiter=layout.separator, quoting=quoting), [])
         for text in block[: 1 << 16].decode("utf-8", errors="replace").split("\n")[:1000]

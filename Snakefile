@@ -1,0 +1,28 @@
+from snakemake.utils import min_version, validate
+
+min_version("9.0")
+
+
+configfile: "config/config.yaml"
+
+
+validate(config, "workflow/schemas/config.schema.yaml")
+
+
+report: "workflow/report/workflow.rst"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/checkins.smk"
+include: "workflow/rules/grid.smk"
+include: "workflow/rules/privacy.smk"
+include: "workflow/rules/release.smk"
+include: "workflow/rules/figures.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        privacy_tables(),
+        utility_tables(),
+        all_figures(),

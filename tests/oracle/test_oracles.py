@@ -1,0 +1,411 @@
+"""The oracles against each other, and against the numbers the design and paper A state."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+
+import pytest
+from flint import arb, ctx
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from . import exact, high_precision
+
+# (n, k, E, e): near eps = 0, in the middle and near eps0; small and large eps0.
+SMALL = [
+    (n, k, E, e)
+    for n, k in [(2, 3), (3, 2), (4, 3), (5, 4), (6, 3), (4, 5)]
+    for E, e in [
+        (Fraction(3, 2), Fraction(11, 10)),
+        (Fraction(3, 2), Fraction(7, 5)),
+        (Fraction(4), Fraction(3, 2)),
+        (Fraction(55), Fraction(2)),
+        (Fraction(55), Fraction(50)),
+    ]
+]
+LARGER = [
+    (7, 4, Fraction(4), Fraction(3, 2)),
+    (7, 5, Fraction(4), Fraction(3, 2)),
+    (7, 3, Fraction(3, 2), Fraction(7, 5)),
+]
+DIGITS = 40
+
+
+def datasets(k: int) -> tuple[str, ...]:
+    return exact.DATASETS if k >= 3 else ("same", "other")
+
+
+def rational_exp(value: str) -> Fraction:
+    """Return exp(value) to about 60 digits, as a fraction."""
+    with ctx.workprec(200):
+        ratio = high_precision.ball(value).exp().mid().fmpq()
+    return Fraction(int(ratio.p), int(ratio.q))
+
+
+def assert_same_delta(log_delta: arb, expected: Fraction) -> None:
+    """Assert that the ball is delta's logarithm to 40 digits of delta."""
+    assert high_precision.relative_error(expected, log_delta) < 10**-DIGITS
+
+
+def three_digits(log_delta: arb) -> str:
+    """Return delta as the papers print it, rounded to three digits."""
+    return f"{Decimal(log_delta.exp().str(12, radius=False)):.2E}"
+
+
+# --- laws of the mechanism ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("records", [[0], [0, 1, 1], [0, 2, 1, 2, 2]])
+def test_histogram_law_is_a_law_and_the_same_from_the_blanket_decomposition(
+    records: list[int],
+) -> None:
+    E = Fraction(7, 2)
+    law = exact.histogram_law(records, 3, E)
+    assert sum(law.values()) == 1
+    assert {((), h): p for h, p in law.items()} == exact.view_law(records, 3, E, ())
+
+
+def test_histogram_law_of_one_user_is_k_rr() -> None:
+    law = exact.histogram_law([1], 3, Fraction(4))
+    assert law == {(1, 0, 0): Fraction(1, 6), (0, 1, 0): Fraction(4, 6), (0, 0, 1): Fraction(1, 6)}
+
+
+def test_one_user_has_the_local_delta() -> None:
+    # Nobody to hide among: delta = p - e q.
+    p, q = exact.reports(4, Fraction(5))
+    for delta in (
+        exact.worst_delta(1, 4, Fraction(5), Fraction(2))[0],
+        exact.upper_delta(1, 4, Fraction(5), Fraction(2)),
+    ):
+        assert delta == p - 2 * q
+
+
+def test_worst_delta_searches_the_same_maximum_as_brute_force_over_all_records() -> None:
+    n, k, E, e = 4, 3, Fraction(3, 2), Fraction(7, 5)
+    brute = max(
+        exact.hockey_stick(
+            exact.histogram_law([x0, *others], k, E), exact.histogram_law([x1, *others], k, E), e
+        )
+        for x0, x1 in [(0, 1), (1, 0), (0, 2), (2, 0), (1, 2), (2, 1)]
+        for others in product(range(k), repeat=n - 1)
+    )
+    assert exact.worst_delta(n, k, E, e)[0] == brute
+
+
+@pytest.mark.parametrize("others", [[0, 0, 2], [1, 0, 2], [2, 2, 2, 0]])
+def test_swapping_the_pair_reverses_the_direction(others: list[int]) -> None:
+    swapped = [{0: 1, 1: 0}.get(x, x) for x in others]
+    E, e = Fraction(4), Fraction(3, 2)
+    assert exact.delta_backward(others, 3, E, e) == exact.delta_of_dataset(swapped, 3, E, e)
+
+
+# --- the upper and the lower value ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("others", [[], [0], [2], [0, 1], [0, 0, 2], [1, 2, 2], [0, 1, 2]])
+@pytest.mark.parametrize("e", [Fraction(1), Fraction(3, 2), Fraction(3)])
+def test_upper_is_the_weak_adversary_whatever_the_others_hold(
+    others: list[int], e: Fraction
+) -> None:
+    E = Fraction(4)
+    for k in (2, 3):
+        if max(others, default=0) < k:
+            view = exact.weak_view_delta(others, k, E, e)
+            assert view == exact.upper_delta(len(others) + 1, k, E, e)
+
+
+@pytest.mark.parametrize(("n", "k", "E", "e"), SMALL)
+def test_upper_by_three_counts_is_upper_by_atoms(n: int, k: int, E: Fraction, e: Fraction) -> None:
+    atoms = exact.upper_atoms(k, E, e)
+    assert exact.upper_delta(n, k, E, e) == exact.mean_positive_part(n, atoms)
+
+
+@pytest.mark.parametrize(("n", "k", "E", "e"), SMALL)
+def test_atoms_of_the_named_datasets_are_the_law_of_the_mechanism(
+    n: int, k: int, E: Fraction, e: Fraction
+) -> None:
+    for dataset in datasets(k):
+        law = exact.lower_delta(n, k, E, e, dataset)
+        assert law == exact.mean_positive_part(n, exact.lower_atoms(k, E, e, dataset))
+
+
+@pytest.mark.parametrize(("n", "k", "E", "e"), SMALL + LARGER)
+def test_bounds_are_in_order(n: int, k: int, E: Fraction, e: Fraction) -> None:
+    worst, counts = exact.worst_delta(n, k, E, e)
+    assert sum(counts) == n - 1
+    assert all(exact.lower_delta(n, k, E, e, dataset) <= worst for dataset in datasets(k))
+    assert worst <= exact.upper_delta(n, k, E, e)
+    assert worst <= exact.clones_delta(n, E, e)
+    assert exact.upper_delta(n, k, E, e) <= exact.strong_adversary(n, k, E, e)
+
+
+@pytest.mark.parametrize(("n", "k", "E", "e"), SMALL)
+def test_delta_vanishes_from_eps0_on_and_only_there(
+    n: int, k: int, E: Fraction, e: Fraction
+) -> None:
+    assert exact.upper_delta(n, k, E, E) == exact.worst_delta(n, k, E, E)[0] == 0
+    assert exact.worst_delta(n, k, E, e)[0] > 0
+
+
+@pytest.mark.parametrize("others", [[0], [2, 2], [0, 1, 2]])
+def test_strong_adversary_is_the_full_view_given_a_truthful_target(others: list[int]) -> None:
+    k, E, e = 3, Fraction(4), Fraction(3, 2)
+    truthful = 1 - k / (E + k - 1)
+    pair = exact.strong_adversary(len(others) + 1, k, E, e)
+    assert exact.strong_view_delta(others, k, E, e) == truthful * pair
+
+
+def test_variation_ratio_with_k_rr_parameters_is_below_a_real_dataset() -> None:
+    # mathematics.md, section 3: k=4, n=7, E=4, e=3/2.
+    arguments = (7, 4, Fraction(4), Fraction(3, 2))
+    true = exact.worst_delta(*arguments)[0]
+    ratio = exact.variation_ratio_delta(*arguments)
+    assert f"{float(true):.6f}" == "0.112106"
+    assert f"{float(ratio):.6f}" == "0.112102"
+    assert ratio < exact.lower_delta(*arguments, "third") == true
+
+
+# --- one bin -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("others", [[0, 0, 0], [0, 1, 2], [2, 2, 0, 0], [1, 1]])
+def test_a_bin_tells_no_more_than_the_histogram(others: list[int]) -> None:
+    n, m, E, e = len(others) + 1, others.count(0), Fraction(4), Fraction(11, 10)
+    forward = exact.single_bin(n, 3, m, E, e, "forward")
+    backward = exact.single_bin(n, 3, m, E, e, "backward")
+    assert 0 < forward <= exact.delta_of_dataset(others, 3, E, e)
+    assert 0 < backward <= exact.delta_backward(others, 3, E, e)
+
+
+@pytest.mark.parametrize(("n", "k", "m"), [(4, 3, 0), (5, 3, 2), (4, 4, 3)])
+def test_a_bin_is_a_marginal_of_the_histogram(n: int, k: int, m: int) -> None:
+    E, e = Fraction(4), Fraction(11, 10)
+    others = [0] * m + [2] * (n - 1 - m)
+
+    def marginal(record: int) -> dict[int, Fraction]:
+        law: dict[int, Fraction] = {}
+        for histogram, weight in exact.histogram_law([record, *others], k, E).items():
+            law[histogram[0]] = law.get(histogram[0], Fraction(0)) + weight
+        return law
+
+    P, Q = marginal(0), marginal(1)
+    assert exact.single_bin(n, k, m, E, e, "forward") == exact.hockey_stick(P, Q, e)
+    assert exact.single_bin(n, k, m, E, e, "backward") == exact.hockey_stick(Q, P, e)
+
+
+@pytest.mark.parametrize("n", [2, 4, 7])
+@pytest.mark.parametrize(
+    ("E", "e"),
+    [
+        (Fraction(3, 2), Fraction(11, 10)),
+        (Fraction(4), Fraction(3, 2)),
+        (Fraction(55), Fraction(11, 10)),
+    ],
+)
+def test_two_cells_the_bin_is_the_histogram(n: int, E: Fraction, e: Fraction) -> None:
+    bins = [exact.single_bin(n, 2, m, E, e, "forward") for m in range(n)]
+    assert exact.worst_delta(n, 2, E, e)[0] == max(bins)
+
+
+def test_two_cells_all_equal_is_not_the_worst_dataset() -> None:
+    # mathematics.md, section 2.4: n=60, eps0=4, eps=.1 gives .330 against .4068.
+    values = [
+        float(high_precision.single_bin_log_delta(60, 2, m, "4", "0.1", "forward").exp())
+        for m in range(60)
+    ]
+    assert f"{max(values[0], values[59]):.3f}" == "0.330"
+    assert f"{max(values):.4f}" == "0.4068"
+    same = high_precision.lower_log_delta(60, 2, "4", "0.1", "same")
+    assert float(same.exp()) == pytest.approx(values[59], rel=1e-14)
+
+
+def test_backward_direction_vanishes_where_the_design_says() -> None:
+    n, k, m, E = 6, 4, 3, Fraction(4)
+    p, q = exact.reports(k, E)
+    edge = (1 - q) / (1 - p)
+    assert exact.single_bin(n, k, m, E, edge, "backward") == 0
+    assert exact.single_bin(n, k, m, E, edge - Fraction(1, 1000), "backward") > 0
+    assert not high_precision.single_bin_log_delta(n, k, m, "1.3863", "0.8", "backward").is_finite()
+
+
+# --- paper A as printed ------------------------------------------------------------------------
+
+# eps0, eps, delta by the printed formula, and what the paper prints: table IV(a) (eps0=1, 2, 3)
+# and table II for n=100 (eps0=.49), all with n=100, k=10, n_x0=80. Four cells differ in the third
+# digit: two of table IV are up to .3 % too large, two of table II are cut instead of rounded.
+TABLES_OF_A = [
+    ("1", "0.1", "2.08E-20", "2.08E-20"),
+    ("1", "0.5", "3.42E-43", "3.42E-43"),
+    ("2", "0.1", "2.48E-15", "2.49E-15"),
+    ("2", "0.5", "3.25E-22", "3.25E-22"),
+    ("2", "1", "2.20E-30", "2.20E-30"),
+    ("2", "1.5", "1.57E-40", "1.57E-40"),
+    ("3", "0.1", "8.77E-11", "8.79E-11"),
+    ("3", "0.5", "5.73E-13", "5.73E-13"),
+    ("3", "1", "3.52E-16", "3.52E-16"),
+    ("3", "1.5", "4.49E-20", "4.49E-20"),
+    ("3", "2", "1.09E-25", "1.09E-25"),
+    ("3", "2.5", "4.52E-33", "4.52E-33"),
+    ("0.49", "0.01", "1.18E-14", "1.18E-14"),
+    ("0.49", "0.1", "1.27E-28", "1.26E-28"),
+    ("0.49", "0.2", "2.70E-43", "2.69E-43"),
+    ("0.49", "0.3", "1.39E-57", "1.39E-57"),
+    ("0.49", "0.4", "9.46E-73", "9.46E-73"),
+]
+
+
+@pytest.mark.parametrize(("eps0", "eps", "formula", "printed"), TABLES_OF_A)
+def test_as_printed_reproduces_paper_a(eps0: str, eps: str, formula: str, printed: str) -> None:
+    log_delta = high_precision.single_bin_as_printed_log_delta(100, 10, 80, eps0, eps)
+    assert three_digits(log_delta) == formula
+    assert float(log_delta.exp()) == pytest.approx(float(printed), rel=0.006)
+
+
+def test_printed_zeros_of_paper_a_are_zeros() -> None:
+    for eps0, eps in [("1", "1"), ("2", "2"), ("3", "3"), ("1", "1.5")]:
+        log_delta = high_precision.single_bin_as_printed_log_delta(100, 10, 80, eps0, eps)
+        assert log_delta == arb("-inf")
+
+
+def test_as_printed_is_far_below_the_true_delta_of_the_same_bin() -> None:
+    # mathematics.md, section 2: 8 to 19 orders of magnitude; here eps0=1, eps=.1.
+    arguments = (100, 10, 80, "1", "0.1")
+    printed = high_precision.single_bin_as_printed_log_delta(*arguments)
+    true = high_precision.single_bin_log_delta(*arguments, "forward")
+    assert 15 < float(true - printed) / float(arb(10).log()) < 16
+
+
+@pytest.mark.parametrize("s", [0, 3, 7])
+def test_printed_loss_is_not_the_loss(s: int) -> None:
+    # The printed average is of the square of (s-r)/(n-m): right only where it is 0 or 1.
+    n, k, m, E = 7, 3, 3, Fraction(4)
+    p, q = exact.reports(k, E)
+    P, Q = exact.bin_laws(n, k, m, E)
+    right = P[s] / Q[s]
+    printed = exact.loss_as_printed(s, n, k, m, E)
+    assert (printed == right) is (s in (0, n))
+    assert printed <= right <= p / q
+
+
+# --- high precision ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps0", "eps"),
+    [(1, 3, "1", "0.5"), (20, 2, "2", "0.1"), (20, 4, "1", "0.9"), (30, 10, "0.49", "0.25")],
+)
+def test_upper_and_lower_agree_with_exact_rationals(n: int, k: int, eps0: str, eps: str) -> None:
+    E, e = rational_exp(eps0), rational_exp(eps)
+    assert_same_delta(
+        high_precision.upper_log_delta(n, k, eps0, eps),
+        exact.mean_positive_part(n, exact.upper_atoms(k, E, e)),
+    )
+    for dataset in datasets(k):
+        assert_same_delta(
+            high_precision.lower_log_delta(n, k, eps0, eps, dataset),
+            exact.mean_positive_part(n, exact.lower_atoms(k, E, e, dataset)),
+        )
+
+
+@pytest.mark.parametrize("eps", ["0.05", "0.4", "1"])
+def test_one_bin_agrees_with_exact_rationals(eps: str) -> None:
+    n, k, m, eps0 = 40, 10, 30, "2"
+    E, e = rational_exp(eps0), rational_exp(eps)
+    for direction in ("forward", "backward"):
+        expected = exact.single_bin(n, k, m, E, e, direction)
+        log_delta = high_precision.single_bin_log_delta(n, k, m, eps0, eps, direction)
+        if expected:
+            assert_same_delta(log_delta, expected)
+        else:
+            assert log_delta == arb("-inf")
+    assert_same_delta(
+        high_precision.single_bin_as_printed_log_delta(n, k, m, eps0, eps),
+        exact.single_bin_as_printed(n, k, m, E, e),
+    )
+
+
+def test_total_variation_distance_at_eps_0() -> None:
+    assert_same_delta(
+        high_precision.upper_log_delta(12, 5, "1", "0"),
+        exact.upper_delta(12, 5, rational_exp("1"), Fraction(1)),
+    )
+
+
+@pytest.mark.parametrize("tail_bits", [1, 4, 10, 30, 80])
+@pytest.mark.parametrize(("n", "k", "eps0", "eps"), [(400, 16, "1", "0.05"), (400, 4, "3", "2.9")])
+def test_what_a_narrow_window_leaves_out_is_in_the_ball(
+    n: int, k: int, eps0: str, eps: str, tail_bits: int
+) -> None:
+    with ctx.workprec(384):
+        for narrow, wide in [
+            (
+                high_precision.upper_ball(n, k, eps0, eps, tail_bits),
+                high_precision.upper_ball(n, k, eps0, eps, 300),
+            ),
+            (
+                high_precision.lower_ball(n, k, eps0, eps, "third", tail_bits),
+                high_precision.lower_ball(n, k, eps0, eps, "third", 300),
+            ),
+        ]:
+            assert narrow.contains(wide)
+            assert narrow.rel_accuracy_bits() < 200 < wide.rel_accuracy_bits()
+
+
+def test_certified_interval_of_the_design() -> None:
+    # mathematics.md, section 2: n=1e4, k=16, eps0=1, delta=1e-6 gives eps in about
+    # [.0185898, .0185902]; the end points to one digit more are .01858985 and .01859023.
+    target = arb("1e-6").log()
+    lower = high_precision.lower_log_delta(10_000, 16, "1", "0.0185898", "third")
+    upper = high_precision.upper_log_delta(10_000, 16, "1", "0.0185903")
+    assert lower > target > upper
+
+
+def test_parameters_are_taken_at_their_exact_value() -> None:
+    tenth = high_precision.upper_log_delta(10, 3, "1", "0.1")
+    double = high_precision.upper_log_delta(10, 3, "1", 0.1)
+    assert tenth != double
+    assert abs(tenth - double) < arb("1e-15")
+
+
+# --- the Gaussian mechanism --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("delta", "sigma"), [("1e-20", "8.8382"), ("1e-40", "12.9600")])
+def test_gaussian_sigma_of_the_design(delta: str, sigma: str) -> None:
+    value = high_precision.gaussian_sigma("1", delta)
+    assert f"{float(value):.4f}" == sigma
+    assert value.rel_accuracy_bits() >= high_precision.ACCURACY_BITS
+    log_delta = high_precision.gaussian_log_delta("1", value.mid())
+    assert high_precision.relative_error(Fraction(delta), log_delta) < 1e-40
+
+
+def test_gaussian_delta_of_the_sigma_diffprivlib_gives() -> None:
+    # mathematics.md, section 6: sigma = 2.1517 at eps=4 really gives delta = 1.4e-18.
+    delta = float(high_precision.gaussian_log_delta("4", "2.1517").exp())
+    assert f"{delta:.1e}" == "1.4e-18"
+
+
+def test_gaussian_sigma_scales_with_sensitivity() -> None:
+    # mathematics.md, section 6: (0.05, 8.6e-9) with sensitivity sqrt(2) needs sigma = 127.
+    one = high_precision.gaussian_sigma("0.05", "8.6e-9")
+    three = high_precision.gaussian_sigma("0.05", "8.6e-9", 3)
+    assert float(three / one) == pytest.approx(3, rel=1e-14)
+    assert f"{float(one * arb(2).sqrt()):.0f}" == "127"
+
+
+def test_gaussian_against_a_numerical_integral() -> None:
+    # delta = E[(1 - exp(eps - loss))_+] with loss ~ N(1/(2 s^2), 1/s^2): another formula.
+    eps, sigma = 0.7, 1.9
+    mean, deviation = 1 / (2 * sigma**2), 1 / sigma
+    integral = quad(
+        lambda z: -math.expm1(eps - mean - deviation * z) * norm.pdf(z),
+        (eps - mean) / deviation,
+        40,
+        epsabs=0,
+        epsrel=1e-12,
+    )[0]
+    log_delta = high_precision.gaussian_log_delta(eps, sigma)
+    assert high_precision.relative_error(integral, log_delta) < 1e-10

@@ -1,0 +1,88 @@
+"""Log-space binomials against ball arithmetic, far into the tails."""
+
+import flint
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shuffledp.accounting.binomial import log_cdf, log_excess, log_pmf, log_sf
+
+
+@pytest.fixture(autouse=True)
+def _digits():
+    with flint.ctx.workdps(60):
+        yield
+
+
+def _log_pmf(x, n, p):
+    x, n, p = flint.arb(int(x)), flint.arb(int(n)), flint.arb(float(p))
+    coefficient = (n + 1).lgamma() - (x + 1).lgamma() - (n - x + 1).lgamma()
+    return coefficient + x * p.log() + (n - x) * (1 - p).log()
+
+
+def _tail_sums(x, n, p, z):
+    """Sums of Pr[X = j] and (j - z) Pr[X = j] over j >= x by recurrence, over Pr[X = x]."""
+    odds = flint.arb(float(p)) / (1 - flint.arb(float(p)))
+    term, mass, excess = flint.arb(1), flint.arb(0), flint.arb(0)
+    for j in range(x, n + 1):
+        mass += term
+        excess += term * (j - flint.arb(float(z)))
+        term = term * (n - j) / (j + 1) * odds
+        if j > n * p and float(term.upper()) < 1e-40:
+            break
+    return mass, excess
+
+
+CASES = [
+    (n, p, t)
+    for n in (3, 20, 1000, 10**6)
+    for p in (0.5, 0.9, 1 / 461, 0.1)
+    for t in (-9.0, -2.0, 0.3, 4.0, 5.9, 6.3, 15.0, 60.0)
+]
+
+
+@pytest.mark.parametrize(("n", "p", "t"), CASES)
+def test_tails_agree_with_ball_arithmetic(n, p, t):
+    x = int(np.clip(round(n * p + t * np.sqrt(n * p * (1 - p))), 1, n - 1))
+    reference = _log_pmf(x, n, p)
+    assert float(log_pmf(x, n, p)) == pytest.approx(float(reference), rel=2e-14, abs=1e-13)
+    mass, excess = _tail_sums(x, n, p, x - 0.4)
+    expected = float(reference + mass.log())
+    assert float(log_sf(x, n, p)) == pytest.approx(expected, rel=2e-14, abs=1e-12)
+    expected = float(reference + excess.log())
+    assert float(log_excess(x - 0.4, n, p)) == pytest.approx(expected, rel=2e-14, abs=2e-11)
+
+
+def test_a_billion_trials_keep_their_digits():
+    n, p = 10**9, 0.3
+    for t in (-30.0, -3.0, 0.1, 5.0, 30.0):
+        x = round(n * p + t * np.sqrt(n * p * (1 - p)))
+        assert float(log_pmf(x, n, p)) == pytest.approx(float(_log_pmf(x, n, p)), rel=1e-12)
+
+
+@given(
+    n=st.integers(1, 40),
+    p=st.floats(1e-6, 1 - 1e-6),
+    z=st.floats(-3, 43),
+)
+def test_excess_equals_the_plain_sum(n, p, z):
+    j = np.arange(n + 1)
+    expected = float((np.exp(log_pmf(j, n, p)) * np.maximum(j - z, 0)).sum())
+    got = float(np.exp(log_excess(z, n, p)))
+    assert got == pytest.approx(expected, rel=1e-9, abs=1e-290)
+
+
+@given(n=st.integers(1, 200), p=st.floats(1e-6, 1 - 1e-6), x=st.integers(-2, 202))
+def test_tails_are_complementary(n, p, x):
+    total = np.exp(log_cdf(x - 1, n, p)) + np.exp(log_sf(x, n, p))
+    assert total == pytest.approx(1.0, abs=1e-12)
+
+
+def test_edges():
+    assert log_pmf([-1, 4], 3, 0.5).tolist() == [-np.inf, -np.inf]
+    assert log_pmf(0, 0, 0.5) == 0.0
+    assert np.exp(log_pmf([0, 3], 3, [0.0, 1.0])).tolist() == [1.0, 1.0]
+    assert log_sf([0, 4], 3, 0.5).tolist() == [0.0, -np.inf]
+    assert float(np.exp(log_excess(-1.0, 5, 0.0))) == pytest.approx(1.0)
+    assert float(np.exp(log_excess(2.5, 5, 1.0))) == pytest.approx(2.5)

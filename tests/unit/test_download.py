@@ -1,0 +1,313 @@
+"""Downloads from a real server on the loopback interface that breaks, lies and stalls."""
+
+import errno
+import hashlib
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from http_server import Answer, FileServer
+from shuffledp.geography.download import DownloadError, fetch
+
+CONTENT = bytes(range(256)) * 4096  # 1 MiB
+OTHER = bytes(reversed(range(256))) * 4096
+SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
+MD5 = "md5:" + hashlib.md5(CONTENT).hexdigest()
+QUICK = {"backoff": 0.001, "timeout": 5.0}
+CUT = 300_000
+
+
+@pytest.fixture
+def target(tmp_path):
+    return tmp_path / "new" / "checkins.txt.gz"
+
+
+def assert_only(target: Path, content: bytes) -> None:
+    assert target.read_bytes() == content
+    assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
+def left(target: Path) -> list[str]:
+    return sorted(path.name for path in target.parent.iterdir()) if target.parent.exists() else []
+
+
+@pytest.mark.parametrize("checksum", [SHA256, MD5, SHA256.upper().replace("SHA", "sha")])
+def test_plain_download_is_verified(target, checksum):
+    with FileServer(CONTENT) as server:
+        fetch(server.url(), target, checksum=checksum, **QUICK)
+    assert_only(target, CONTENT)
+
+
+def test_file_with_the_right_checksum_is_not_fetched_again(target):
+    with FileServer(CONTENT) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        fetch(server.url(), target, checksum=MD5, **QUICK)
+        assert len(server.requests) == 1
+
+
+def test_file_with_another_checksum_is_replaced(target):
+    target.parent.mkdir()
+    target.write_bytes(OTHER)
+    with FileServer(CONTENT) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+    assert_only(target, CONTENT)
+
+
+def test_file_with_another_checksum_stays_if_the_download_fails(target):
+    target.parent.mkdir()
+    target.write_bytes(OTHER)
+    with FileServer(CONTENT, [Answer(404)]) as server, pytest.raises(DownloadError):
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+    assert_only(target, OTHER)
+
+
+def test_without_checksum_the_obtained_one_is_logged(target, caplog):
+    with FileServer(CONTENT) as server, caplog.at_level(logging.WARNING):
+        fetch(server.url(), target, checksum=None, **QUICK)
+        assert SHA256 in caplog.text
+        fetch(server.url(), target, checksum=None, **QUICK)
+        assert len(server.requests) == 1
+
+
+def test_broken_connection_is_gone_on_with(target):
+    with FileServer(CONTENT, [Answer(cut=CUT), Answer(cut=CUT)]) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        ranges = [request.get("Range") for request in server.requests]
+    assert ranges == [None, f"bytes={CUT}-", f"bytes={2 * CUT}-"]
+    assert server.requests[1]["If-Range"] == '"one"'
+    assert_only(target, CONTENT)
+
+
+def test_break_that_only_the_checksum_can_tell(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)], stated_length=False) as server:
+        with pytest.raises(DownloadError, match=f"the {CUT} bytes fetched have checksum"):
+            fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert left(target) == []
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+    assert_only(target, CONTENT)
+
+
+def test_next_run_goes_on_where_the_last_broke_off(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)]) as server:
+        with pytest.raises(DownloadError, match="run again to go on"):
+            fetch(server.url(), target, checksum=SHA256, retries=0, **QUICK)
+        assert not target.exists()
+        assert target.with_name(target.name + ".part").stat().st_size == CUT
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert server.requests[1]["Range"] == f"bytes={CUT}-"
+    assert_only(target, CONTENT)
+
+
+def test_killed_process_leaves_no_file_and_the_next_goes_on(target):
+    code = (
+        "import sys; from pathlib import Path; from shuffledp.geography.download import fetch; "
+        "fetch(sys.argv[1], Path(sys.argv[2]), checksum=None)"
+    )
+    with FileServer(CONTENT, [Answer(cut=CUT, stall=30)]) as server:
+        command = [sys.executable, "-c", code, server.url(), str(target)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.Popen(command, env=environment)
+        part = target.with_name(target.name + ".part")
+        deadline = time.monotonic() + 60
+        while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        assert not target.exists()
+        obtained = part.stat().st_size
+        assert 0 < obtained <= CUT
+        fetch(server.url(), target, checksum=None, **QUICK)
+        assert server.requests[1]["Range"] == f"bytes={obtained}-"
+    assert_only(target, CONTENT)
+
+
+def test_server_that_ignores_ranges(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)], ranges=False) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert "Range" in server.requests[1]
+    assert_only(target, CONTENT)
+
+
+@pytest.mark.parametrize("validators", [{"ETag": '"one"'}, {"Last-Modified": "yesterday"}])
+def test_file_that_changed_meanwhile_is_fetched_from_the_start(target, validators):
+    with FileServer(OTHER, [Answer(cut=CUT)], validators=validators) as server:
+        with pytest.raises(DownloadError):
+            fetch(server.url(), target, checksum=None, retries=0, **QUICK)
+        server.content = CONTENT
+        server.validators = {name: value + "2" for name, value in validators.items()}
+        fetch(server.url(), target, checksum=None, **QUICK)
+    assert_only(target, CONTENT)
+
+
+def test_server_that_ignores_if_range_is_found_out_by_the_tag(target):
+    with FileServer(OTHER, [Answer(cut=CUT)]) as server:
+        with pytest.raises(DownloadError):
+            fetch(server.url(), target, checksum=None, retries=0, **QUICK)
+        server.content = CONTENT
+        # The condition still holds for this server, but the answer has another tag.
+        server.answers = [Answer(headers={"ETag": '"two"'})]
+        fetch(server.url(), target, checksum=None, **QUICK)
+    assert_only(target, CONTENT)
+
+
+def test_without_validator_and_checksum_nothing_is_gone_on_with(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)], validators={}) as server:
+        fetch(server.url(), target, checksum=None, **QUICK)
+        assert all("Range" not in request for request in server.requests)
+    assert_only(target, CONTENT)
+
+
+def test_weak_tag_is_no_validator(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)], validators={"ETag": 'W/"one"'}) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert server.requests[1]["Range"] == f"bytes={CUT}-"
+        assert "If-Range" not in server.requests[1]
+    assert_only(target, CONTENT)
+
+
+def test_complete_part_is_taken_as_it_is(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)]) as server:
+        with pytest.raises(DownloadError):
+            fetch(server.url(), target, checksum=SHA256, retries=0, **QUICK)
+        target.with_name(target.name + ".part").write_bytes(CONTENT)
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert len(server.requests) == 2
+    assert_only(target, CONTENT)
+
+
+def test_part_that_is_too_long_is_thrown_away(target):
+    with FileServer(CONTENT, [Answer(cut=CUT)]) as server:
+        with pytest.raises(DownloadError):
+            fetch(server.url(), target, checksum=SHA256, retries=0, **QUICK)
+        target.with_name(target.name + ".part").write_bytes(CONTENT + b"more")
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+    assert_only(target, CONTENT)
+
+
+def test_part_of_unknown_origin_is_thrown_away(target):
+    target.parent.mkdir()
+    target.with_name(target.name + ".part").write_bytes(OTHER[:CUT])
+    with FileServer(CONTENT) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert "Range" not in server.requests[0]
+    assert_only(target, CONTENT)
+
+
+@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+def test_server_errors_are_tried_again(target, status):
+    with FileServer(CONTENT, [Answer(status), Answer(status)]) as server:
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert len(server.requests) == 3
+    assert_only(target, CONTENT)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410])
+def test_refusals_fail_at_once(target, status):
+    with FileServer(CONTENT, [Answer(status)]) as server:
+        with pytest.raises(DownloadError, match=rf"checkins\.txt\.gz .* {status} "):
+            fetch(server.url(), target, checksum=SHA256, **QUICK)
+        assert len(server.requests) == 1
+    assert left(target) == []
+
+
+def test_retries_are_limited(target):
+    with FileServer(CONTENT, [Answer(500)] * 9) as server:
+        with pytest.raises(DownloadError, match="in 3 attempts"):
+            fetch(server.url(), target, checksum=SHA256, retries=2, **QUICK)
+        assert len(server.requests) == 3
+
+
+def test_stalled_connection_times_out_and_is_gone_on_with(target):
+    with FileServer(CONTENT, [Answer(cut=CUT, stall=2.0)]) as server:
+        fetch(server.url(), target, checksum=SHA256, timeout=0.3, backoff=0.001)
+        start = int(server.requests[1]["Range"].removeprefix("bytes=").removesuffix("-"))
+    assert CUT - 2**16 < start <= CUT  # what is in the buffer at that moment is lost
+    assert_only(target, CONTENT)
+
+
+def test_refused_connection(target):
+    with FileServer(CONTENT) as server:
+        url = server.url()
+    with pytest.raises(DownloadError, match="in 2 attempts"):
+        fetch(url, target, checksum=SHA256, retries=1, **QUICK)
+
+
+def test_wrong_checksum_shows_both_and_leaves_nothing(target):
+    expected = "sha256:" + "0" * 64
+    with FileServer(CONTENT) as server:
+        with pytest.raises(DownloadError) as caught:
+            fetch(server.url(), target, checksum=expected, **QUICK)
+        assert len(server.requests) == 1
+    assert expected in str(caught.value)
+    assert f"set its checksum to {SHA256}" in str(caught.value)
+    assert left(target) == []
+
+
+@pytest.mark.parametrize("checksum", [None, SHA256])
+@pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "application/octet-stream"])
+def test_web_page_instead_of_the_file_is_refused(target, checksum, content_type):
+    page = b"\n<!DOCTYPE html><html><body>Down for maintenance</body></html>"
+    refused = pytest.raises(DownloadError, match="a web page instead of the file")
+    with FileServer(page, content_type=content_type) as server, refused:
+        fetch(server.url(), target, checksum=checksum, **QUICK)
+    assert left(target) == []
+
+
+def test_web_page_under_its_own_name_is_fetched(target):
+    page = b"<html></html>"
+    with FileServer(page, content_type="text/html") as server:
+        fetch(server.url("page.html"), target, checksum=None, **QUICK)
+    assert_only(target, page)
+
+
+def test_redirection_is_followed(target):
+    with FileServer(CONTENT) as server:
+        server.answers = [Answer(302, headers={"Location": server.url("elsewhere")})]
+        fetch(server.url(), target, checksum=SHA256, **QUICK)
+    assert_only(target, CONTENT)
+
+
+@pytest.mark.parametrize(
+    "checksum", ["8ebd5ed2dd376d8982987c49429cb9f9", "md5:12", "sha1:" + "0" * 40]
+)
+def test_badly_written_checksum(target, checksum):
+    with pytest.raises(ValueError, match="checksum must be md5: and 32"):
+        fetch("http://127.0.0.1:9/x", target, checksum=checksum)
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1/x", "/home/x", ""])
+def test_address_that_is_not_http(target, url):
+    with pytest.raises(DownloadError, match="not an http or https address"):
+        fetch(url, target, checksum=None)
+
+
+def test_full_disk_is_reported_and_not_retried(target):
+    # A limit on the size of files stands in for a full disk: both make write() fail.
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (CUT, CUT))
+
+    code = (
+        "import sys; from pathlib import Path; "
+        "from shuffledp.geography.download import fetch, DownloadError\n"
+        "try: fetch(sys.argv[1], Path(sys.argv[2]), checksum=None)\n"
+        "except DownloadError as error: print(error)"
+    )
+    with FileServer(CONTENT) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", code, server.url(), str(target)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            preexec_fn=limit,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert len(server.requests) == 1
+    assert f".part cannot be written ({os.strerror(errno.EFBIG)})" in done.stdout
+    assert not target.exists()

@@ -1,0 +1,285 @@
+"""Downloads that resume after a break, are verified, and appear whole or not at all."""
+
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import pooch
+import requests
+import urllib3
+from tqdm import tqdm
+
+logger = logging.getLogger(__name__)
+
+_CHUNK: Final = 1 << 16  # what a time-out can lose
+_LONGEST_WAIT: Final = 60.0  # seconds
+_TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+_DIGITS: Final = {"md5": 32, "sha256": 64}
+_WEB_PAGE: Final = (b"<!doctype html", b"<html")
+
+
+class DownloadError(Exception):
+    """A file could not be fetched; the message names its address and says what to do."""
+
+
+class _TransientError(Exception):
+    """Something that may go well on another try."""
+
+
+_TRANSIENT: Final = (
+    _TransientError,
+    requests.ConnectionError,
+    requests.Timeout,
+    urllib3.exceptions.HTTPError,
+)
+
+
+def fetch(
+    url: str,
+    destination: Path,
+    *,
+    checksum: str | None,
+    retries: int = 5,
+    timeout: float = 30.0,
+    backoff: float = 1.0,
+) -> None:
+    """Download a file over http(s), going on where an earlier download broke off.
+
+    Until it is complete and verified the file is named `destination` + ".part", which outlives a
+    crash; the next call goes on from there if the server still has the same file. A `destination`
+    that is there already is not fetched again, unless its checksum is another.
+
+    Parameters
+    ----------
+    url : str
+    destination : Path
+    checksum : str or None
+        `md5:` or `sha256:` and the hexadecimal digest. Without it the SHA-256 obtained is logged as
+        a warning.
+    retries : int
+        How often to try again after a broken connection, a time-out, a short answer or a server
+        error (408, 425, 429 and 5xx).
+    timeout : float
+        Seconds without a byte after which a connection is given up.
+    backoff : float
+        Seconds before the first retry, doubled for each of the following, at most a minute.
+
+    Raises
+    ------
+    DownloadError
+        If the address is not http(s), the server refuses (4xx), a web page comes instead of the
+        file, the checksum differs, or the retries are used up.
+    ValueError
+        If the checksum is not written as described.
+    """
+    if checksum is not None:
+        checksum = _normalised(checksum)
+    if urlsplit(url).scheme not in ("http", "https"):
+        raise DownloadError(f"{url} is not an http or https address")
+    if destination.exists():
+        if checksum is None or _digest(destination, checksum) == checksum:
+            logger.info("%s is there already", destination)
+            return
+        logger.warning("%s is not of %s: fetched again", destination, checksum)
+    _Download(url, destination, checksum, timeout).run(retries, backoff)
+    if checksum is None:
+        obtained = _digest(destination, "sha256")
+        logger.warning(
+            "%s was not verified: set its checksum to %s if it is right", destination, obtained
+        )
+
+
+def _digest(path: Path, like: str) -> str:
+    """Return a file's checksum by the algorithm of another."""
+    algorithm = like.partition(":")[0]
+    return f"{algorithm}:{pooch.file_hash(str(path), alg=algorithm)}"
+
+
+def _normalised(checksum: str) -> str:
+    algorithm, _, digest = checksum.lower().partition(":")
+    right = len(digest) == _DIGITS.get(algorithm, -1) and re.fullmatch("[0-9a-f]+", digest)
+    if not right:
+        raise ValueError(
+            f"checksum must be md5: and 32, or sha256: and 64 hexadecimal digits (got {checksum!r})"
+        )
+    return f"{algorithm}:{digest}"
+
+
+@dataclass(frozen=True)
+class _Download:
+    url: str
+    destination: Path
+    checksum: str | None
+    timeout: float
+
+    @property
+    def part(self) -> Path:
+        return self.destination.with_name(self.destination.name + ".part")
+
+    @property
+    def origin(self) -> Path:
+        """What is known of the file that the part is of."""
+        return self.destination.with_name(self.destination.name + ".part.json")
+
+    def run(self, retries: int, backoff: float) -> None:
+        self.destination.parent.mkdir(parents=True, exist_ok=True)
+        for attempt in range(retries + 1):
+            try:
+                self._attempt()
+                break
+            except _TRANSIENT as error:
+                if attempt == retries:
+                    raise DownloadError(
+                        f"{self.url} could not be fetched in {attempt + 1} attempts ({error}); run "
+                        "again to go on from what has been obtained"
+                    ) from error
+                wait = min(backoff * 2**attempt, _LONGEST_WAIT)
+                logger.warning("%s: %s; trying again in %.1f s", self.url, error, wait)
+                time.sleep(wait)
+            except requests.RequestException as error:
+                raise DownloadError(f"{self.url} cannot be fetched ({error})") from error
+            except OSError as error:
+                raise DownloadError(f"{self.part} cannot be written ({error.strerror})") from error
+        self._verify()
+        self.part.replace(self.destination)
+        self.origin.unlink(missing_ok=True)
+
+    def _attempt(self) -> None:
+        """Fetch what is missing of the part file."""
+        known = self._known()
+        offset = self.part.stat().st_size if known else 0
+        # The bytes as they are stored: of an encoding made on the fly no part can be asked for.
+        headers = {"Accept-Encoding": "identity"}
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+            if known.get("validator"):
+                headers["If-Range"] = known["validator"]
+        with requests.get(self.url, headers=headers, stream=True, timeout=self.timeout) as response:
+            if response.status_code == 416:
+                self._end_or_restart(response, offset)
+                return
+            if response.status_code in _TRANSIENT_STATUS:
+                raise _TransientError(f"the server answered {response.status_code}")
+            if response.status_code not in (200, 206):
+                raise DownloadError(
+                    f"{self.url} cannot be fetched: the server answered {response.status_code} "
+                    f"{response.reason}; check the address"
+                )
+            offset = self._continued(response, offset, known)
+            self._write(response, offset)
+
+    def _known(self) -> dict[str, Any]:
+        """Return what was noted of the part file; nothing if it cannot be gone on with."""
+        try:
+            known: dict[str, Any] = json.loads(self.origin.read_text(encoding="utf-8"))
+            usable = known["url"] == self.url and self.part.stat().st_size > 0
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        # Nothing would tell if the rest were of another file.
+        verifiable = known.get("validator") or self.checksum
+        return known if usable and verifiable else {}
+
+    def _end_or_restart(self, response: requests.Response, offset: int) -> None:
+        if offset and response.headers.get("Content-Range") == f"bytes */{offset}":
+            return
+        self._discard()
+        raise _TransientError("the server has no such part of the file")
+
+    def _continued(self, response: requests.Response, offset: int, known: Mapping[str, Any]) -> int:
+        """Return the position at which the answer's bytes belong."""
+        if response.status_code == 200:
+            return 0
+        header = response.headers.get("Content-Range", "").strip()
+        span = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", header)
+        same = _validator(response) in (None, known.get("validator"))
+        same = same and span is not None and known.get("length") in (None, span[2])
+        if not span or not same or int(span[1]) != offset:
+            self._discard()
+            raise _TransientError("the server answered with a part of another file")
+        return offset
+
+    def _write(self, response: requests.Response, offset: int) -> None:
+        stated = response.headers.get("Content-Length")
+        length = offset + int(stated) if stated and stated.isdigit() else None
+        if not offset:
+            self._refuse_web_page_type(response)
+            self._note(response, length)
+        with (
+            self.part.open("ab" if offset else "wb") as stream,
+            tqdm(
+                total=length,
+                initial=offset,
+                desc=self.destination.name,
+                unit="B",
+                unit_scale=True,
+                disable=None,
+                leave=False,
+            ) as bar,
+        ):
+            for chunk in response.raw.stream(_CHUNK, decode_content=False):
+                stream.write(chunk)
+                bar.update(len(chunk))
+        size = self.part.stat().st_size
+        if length is not None and size != length:
+            raise _TransientError(f"the connection ended after {size} of {length} bytes")
+
+    def _note(self, response: requests.Response, length: int | None) -> None:
+        self.part.unlink(missing_ok=True)
+        known = {
+            "url": self.url,
+            "validator": _validator(response),
+            "length": None if length is None else str(length),
+        }
+        self.origin.write_text(json.dumps(known), encoding="utf-8")
+
+    def _refuse_web_page_type(self, response: requests.Response) -> None:
+        if _names_web_page(self.url) or "text/html" not in response.headers.get("Content-Type", ""):
+            return
+        self._discard()
+        raise _web_page(self.url)
+
+    def _verify(self) -> None:
+        with self.part.open("rb") as stream:
+            start = stream.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+        if start.startswith(_WEB_PAGE) and not _names_web_page(self.url):
+            self._discard()
+            raise _web_page(self.url)
+        if self.checksum is None:
+            return
+        obtained = _digest(self.part, self.checksum)
+        if obtained != self.checksum:
+            size = self.part.stat().st_size
+            self._discard()
+            raise DownloadError(
+                f"{self.url}: the {size} bytes fetched have checksum {obtained}, not "
+                f"{self.checksum}, and were removed; if the publisher has replaced the file and "
+                f"you trust the new one, set its checksum to {obtained}"
+            )
+
+    def _discard(self) -> None:
+        self.part.unlink(missing_ok=True)
+        self.origin.unlink(missing_ok=True)
+
+
+def _validator(response: requests.Response) -> str | None:
+    """Return what tells this version of the file from another in an If-Range header."""
+    tag = response.headers.get("ETag", "")
+    # A weak tag may stand for other bytes of the same meaning.
+    return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
+
+
+def _names_web_page(url: str) -> bool:
+    return urlsplit(url).path.lower().endswith((".html", ".htm"))
+
+
+def _web_page(url: str) -> DownloadError:
+    return DownloadError(
+        f"{url}: the server sent a web page instead of the file, perhaps a notice or a log-in; "
+        "open the address in a browser to see which"
+    )

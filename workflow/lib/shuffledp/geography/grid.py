@@ -1,0 +1,335 @@
+"""Grids of cells over a region, and check-ins counted in them."""
+
+import io
+import logging
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import UnionType
+from typing import Any, Final
+
+import geopandas as gpd
+import numpy as np
+import pyarrow.parquet as pq
+import pyproj
+import shapely
+from numpy.typing import NDArray
+
+from shuffledp.geography.files import replacing
+from shuffledp.geography.regions import Box, Region
+
+logger = logging.getLogger(__name__)
+
+MAX_CELLS: Final = 1_000_000
+_WGS84: Final = "EPSG:4326"
+_WIDEST_UTM: Final = 12.0  # degrees of longitude; beyond, a UTM zone's metres are no metres
+_SLACK: Final = 1e-9  # of a cell: forgives the rounding of edges written in decimal
+
+
+@dataclass(frozen=True)
+class GridTally:
+    """Check-ins counted: `kept` in a cell, `dropped` because they are in none."""
+
+    kept: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Rectangular cells between edges, borders included.
+
+    Parameters
+    ----------
+    y_edges, x_edges : array, (rows + 1,) and (columns + 1,)
+        Ascending; degrees of latitude and longitude, or metres north and east if `crs` is given.
+    crs : pyproj.CRS or None
+        The projected system of the edges.
+    """
+
+    y_edges: NDArray[np.float64]
+    x_edges: NDArray[np.float64]
+    crs: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return len(self.y_edges) - 1, len(self.x_edges) - 1
+
+    def locate(
+        self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Return the row-major number of the cell of each point, -1 outside.
+
+        A point on an edge belongs to the cell north or east of it, as in `numpy.histogram`, and on
+        the last edge to the last cell.
+        """
+        y, x = latitude, longitude
+        if self.crs is not None:
+            project = pyproj.Transformer.from_crs(_WGS84, self.crs, always_xy=True)
+            x, y = project.transform(longitude, latitude)
+        row = _interval(self.y_edges, y)
+        column = _interval(self.x_edges, x)
+        number: NDArray[np.int64] = np.where(
+            (row >= 0) & (column >= 0), row * self.shape[1] + column, -1
+        )
+        return number
+
+    def polygons(self) -> Any:
+        """Return the cells as an array of polygons in degrees, row-major from the south-west."""
+        south, west = np.meshgrid(self.y_edges[:-1], self.x_edges[:-1], indexing="ij")
+        north, east = np.meshgrid(self.y_edges[1:], self.x_edges[1:], indexing="ij")
+        corners = [(west, south), (east, south), (east, north), (west, north), (west, south)]
+        rings = np.stack([np.stack([x.ravel(), y.ravel()], axis=-1) for x, y in corners], axis=1)
+        if self.crs is not None:
+            project = pyproj.Transformer.from_crs(self.crs, _WGS84, always_xy=True)
+            rings = np.stack(project.transform(rings[..., 0], rings[..., 1]), axis=-1)
+        return shapely.polygons(rings)
+
+
+def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
+    """Lay a lattice over the box of a region.
+
+    Parameters
+    ----------
+    region : Region
+    spec : Mapping
+        Exactly one of
+        `shape: [rows, columns]`, which divides the box evenly;
+        `step: [dlat, dlon]` in degrees, from the south-west corner, partial strips dropped;
+        `metres: size`, squares in the UTM zone of the box's centre, from the south-west corner of
+        the smallest UTM rectangle round the box, which they cover completely.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one is given, a value is not positive, there would be fewer than 2 or more
+        than 1,000,000 cells, or the box is too wide for one UTM zone.
+    """
+    if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(_MAKERS):
+        found = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
+        raise ValueError(
+            f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
+            f"step: [dlat, dlon] and metres: size (got {found})"
+        )
+    ((kind, value),) = spec.items()
+    return _MAKERS[kind](region.box, value)
+
+
+def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
+    """Return the cells of a grid, row-major from the south-west.
+
+    With an outline, cells that do not meet it are left out, and the others numbered on.
+
+    Parameters
+    ----------
+    region, spec
+        As for `make_lattice`.
+
+    Returns
+    -------
+    GeoDataFrame
+        Columns cell (int64, 0 to k-1), row and column (int32, from the south-west), geometry
+        (polygons in WGS84 degrees).
+
+    Raises
+    ------
+    ValueError
+        As `make_lattice`, and if fewer than 2 cells meet the outline.
+    """
+    return _cells(region, make_lattice(region, spec))
+
+
+def count_checkins(
+    region: Region, spec: Mapping[str, Any], checkins: Path
+) -> tuple[gpd.GeoDataFrame, GridTally]:
+    """Count the check-ins in each cell of a grid.
+
+    Parameters
+    ----------
+    region, spec
+        As for `grid_cells`.
+    checkins : Path
+        Parquet with columns latitude and longitude in degrees.
+
+    Returns
+    -------
+    cells : GeoDataFrame
+        As of `grid_cells`, with a column count (int64).
+    tally : GridTally
+
+    Raises
+    ------
+    ValueError
+        As `grid_cells`, and if no check-in is in a cell.
+    """
+    lattice = make_lattice(region, spec)
+    cells = _cells(region, lattice)
+    totals = np.zeros(math.prod(lattice.shape), dtype=np.int64)
+    read = 0
+    with pq.ParquetFile(checkins) as file:
+        for batch in file.iter_batches(columns=["latitude", "longitude"]):
+            number = lattice.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
+            totals += np.bincount(number[number >= 0], minlength=len(totals))
+            read += len(batch)
+    counts = totals[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()]
+    kept = int(counts.sum())
+    if not kept:
+        raise ValueError(
+            f"the grid {dict(spec)} of {region.name} holds none of the {read} check-ins of "
+            f"{checkins}: were they cropped to the same region?"
+        )
+    tally = GridTally(kept=kept, dropped=read - kept)
+    logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(cells), tally)
+    cells["count"] = counts
+    return cells, tally
+
+
+def grid_checkins(
+    checkins: Path,
+    region: Region,
+    spec: Mapping[str, Any],
+    destination: Path,
+    metadata: Mapping[str, str],
+) -> GridTally:
+    """Count the check-ins in each cell of a grid and write the cells as GeoParquet.
+
+    Parameters
+    ----------
+    checkins, region, spec
+        As for `count_checkins`.
+    destination : Path
+        Columns cell, row, column, geometry, count. It appears only if all went well.
+    metadata : Mapping[str, str]
+        Written into the file's key-value metadata, beside the keys of GeoParquet.
+
+    Raises
+    ------
+    ValueError
+        As `count_checkins`.
+    """
+    cells, tally = count_checkins(region, spec, checkins)
+    buffer = io.BytesIO()
+    # geopandas writes the `geo` key but takes no others.
+    cells.to_parquet(buffer, index=False)
+    table = pq.read_table(buffer)
+    keys = dict(table.schema.metadata)
+    keys.update({key.encode(): value.encode() for key, value in sorted(metadata.items())})
+    with replacing(destination) as temporary:
+        pq.write_table(table.replace_schema_metadata(keys), temporary, compression="zstd")
+    return tally
+
+
+def read_counts(path: Path) -> NDArray[np.int64]:
+    """Return the counts per cell of a file of `grid_checkins`, (k,), row-major."""
+    counts: NDArray[np.int64] = pq.read_table(path, columns=["count"])["count"].to_numpy()
+    return counts
+
+
+def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
+    polygons = lattice.polygons()
+    number = np.arange(len(polygons))
+    if region.outline is not None:
+        shapely.prepare(region.outline)
+        number = number[shapely.intersects(region.outline, polygons)]
+        if len(number) < 2:
+            raise ValueError(
+                f"a grid needs at least 2 cells (got {len(number)} that meet the outline of "
+                f"{region.name}): make the cells smaller"
+            )
+    row, column = np.divmod(number, lattice.shape[1])
+    return gpd.GeoDataFrame(
+        {
+            "cell": np.arange(len(number), dtype=np.int64),
+            "row": row.astype(np.int32),
+            "column": column.astype(np.int32),
+        },
+        geometry=polygons[number],
+        crs=_WGS84,
+    )
+
+
+def _interval(edges: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+    index = np.searchsorted(edges, values, side="right") - 1
+    index[values == edges[-1]] -= 1
+    index[index == len(edges) - 1] = -1
+    return index
+
+
+def _by_shape(box: Box, value: object) -> Lattice:
+    rows, columns = _pair("shape", value, "[rows, columns], whole numbers of at least 1", int)
+    _check_cells(rows, columns, f"shape: {value}")
+    return Lattice(
+        np.linspace(box.south, box.north, rows + 1), np.linspace(box.west, box.east, columns + 1)
+    )
+
+
+def _by_step(box: Box, value: object) -> Lattice:
+    dlat, dlon = _pair("step", value, "[dlat, dlon], positive numbers of degrees", int | float)
+    rows = math.floor(min((box.north - box.south) / dlat + _SLACK, 1e15))
+    columns = math.floor(min((box.east - box.west) / dlon + _SLACK, 1e15))
+    _check_cells(rows, columns, f"step: {value}")
+    return Lattice(
+        _stepped(box.south, box.north, dlat, rows), _stepped(box.west, box.east, dlon, columns)
+    )
+
+
+def _stepped(start: float, stop: float, step: float, cells: int) -> NDArray[np.float64]:
+    edges = start + np.arange(cells + 1, dtype=np.float64) * step
+    if abs(edges[-1] - stop) < _SLACK * step:
+        edges[-1] = stop
+    return edges
+
+
+def _by_metres(box: Box, value: object) -> Lattice:
+    if not _is_positive(value):
+        raise ValueError(f"metres must be a positive number (got {value!r})")
+    size = float(value)  # type: ignore[arg-type]
+    crs = _utm(box)
+    project = pyproj.Transformer.from_crs(_WGS84, crs, always_xy=True)
+    west, south, east, north = project.transform_bounds(
+        box.west, box.south, box.east, box.north, densify_pts=1000
+    )
+    rows = math.ceil(min((north - south) / size, 1e15))
+    columns = math.ceil(min((east - west) / size, 1e15))
+    _check_cells(rows, columns, f"metres: {value}")
+    return Lattice(south + np.arange(rows + 1) * size, west + np.arange(columns + 1) * size, crs)
+
+
+_MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
+
+
+def _utm(box: Box) -> Any:
+    if box.east - box.west > _WIDEST_UTM:
+        raise ValueError(
+            f"metres needs a region at most {_WIDEST_UTM:g} degrees of longitude wide (got "
+            f"{box.east - box.west:g}): use shape or step"
+        )
+    middle = shapely.Point((box.west + box.east) / 2, (box.south + box.north) / 2)
+    try:
+        return gpd.GeoSeries([middle], crs=_WGS84).estimate_utm_crs()
+    except RuntimeError as error:
+        raise ValueError(
+            f"metres needs a region in a UTM zone, latitude -80 to 84 (got {middle.y:g}): "
+            "use shape or step"
+        ) from error
+
+
+def _pair(key: str, value: object, right: str, kinds: type | UnionType) -> tuple[Any, Any]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        first, second = value
+        if all(_is_positive(number, kinds) for number in value):
+            return first, second
+    raise ValueError(f"{key} must be {right} (got {value!r})")
+
+
+def _is_positive(value: object, kinds: type | UnionType = int | float) -> bool:
+    number = isinstance(value, kinds) and not isinstance(value, bool)
+    return number and 0 < value < math.inf  # type: ignore[operator]
+
+
+def _check_cells(rows: int, columns: int, given: str) -> None:
+    if not 2 <= rows * columns <= MAX_CELLS:
+        raise ValueError(
+            f"a grid must have from 2 to {MAX_CELLS:,} cells (got {rows} x {columns} by {given})"
+        )

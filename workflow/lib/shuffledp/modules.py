@@ -1,0 +1,53 @@
+"""Which files a module of this package depends on, so that a workflow can re-run what used them."""
+
+import ast
+from collections.abc import Iterable
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+def _file(module: str) -> Path | None:
+    path = _PACKAGE.joinpath(*module.split(".")[1:])
+    if path.is_dir():
+        return path / "__init__.py"
+    return path.with_suffix(".py") if path.with_suffix(".py").is_file() else None
+
+
+def _imports(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name for name in found if name.split(".")[0] == "shuffledp"}
+
+
+def module_files(names: Iterable[str]) -> list[Path]:
+    """Source files of the named modules and of every module of this package they import.
+
+    Parameters
+    ----------
+    names
+        Dotted names, such as ``shuffledp.studies.privacy``.
+
+    Returns
+    -------
+    Absolute paths, sorted.
+
+    Raises
+    ------
+    ValueError
+        If a name is no module of the package.
+    """
+    waiting, found = set(names), set[Path]()
+    for name in waiting:
+        if _file(name) is None:
+            raise ValueError(f"{name} is not a module of shuffledp")
+    while waiting:
+        path = _file(waiting.pop())
+        if path is not None and path not in found:
+            found.add(path)
+            waiting |= _imports(path)
+    return sorted(found)

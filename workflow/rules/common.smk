@@ -1,0 +1,111 @@
+import os
+import sys
+from pathlib import Path
+
+LIBRARY = Path(workflow.basedir, "workflow", "lib")
+
+# A clone works without being installed; jobs inherit the path through the environment.
+sys.path.insert(0, str(LIBRARY))
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
+from shuffledp.configuration import ConfigurationError, check_configuration
+from shuffledp.modules import module_files
+
+
+try:
+    check_configuration(config)
+except ConfigurationError as error:
+    raise WorkflowError(f"config: {error}") from None
+
+
+wildcard_constraints:
+    region="[a-z0-9][a-z0-9_]*",
+    grid="[a-z0-9][a-z0-9_]*",
+    source="[a-z0-9][a-z0-9_]*",
+    eps0="[0-9.e+-]+",
+
+
+def library(*names):
+    """Files of the named library modules and of all that they import, as rule inputs."""
+    return [os.path.relpath(path) for path in module_files(names)]
+
+
+def resource(name):
+    """A file that ships with the workflow."""
+    return os.path.relpath(Path(workflow.basedir, "resources", name))
+
+
+def budget(eps0):
+    """A budget as it stands in file names."""
+    return f"{eps0:g}"
+
+
+def grids():
+    return [(region, grid) for region, spec in config["regions"].items() for grid in spec["grids"]]
+
+
+def region_spec(wildcards):
+    return config["regions"][wildcards.region]
+
+
+def region_title(wildcards):
+    return region_spec(wildcards).get("title", wildcards.region)
+
+
+def source_name(wildcards):
+    return region_spec(wildcards).get("source", config["source"])
+
+
+def source_spec(wildcards):
+    return config["sources"][source_name(wildcards)]
+
+
+def source_file(wildcards):
+    """The file with a region's check-ins: local, downloaded, or laid from embedded counts."""
+    name, spec = source_name(wildcards), source_spec(wildcards)
+    if spec["kind"] == "embedded":
+        return f"resources/automatic/{name}/{wildcards.region}.txt.gz"
+    if spec["kind"] == "download":
+        return f"resources/automatic/{name}/{Path(spec['url']).name}"
+    return spec["path"]
+
+
+def source_layout(wildcards):
+    layout = source_spec(wildcards).get("layout", "snap")
+    return SNAP_LAYOUT if layout == "snap" else layout
+
+
+def sources_of_kind(kind):
+    """Names of the sources of a kind, as a regular expression for a wildcard."""
+    names = [name for name, spec in config["sources"].items() if spec["kind"] == kind]
+    return "|".join(names) or "(?!)"
+
+
+def region_place(wildcards):
+    return {key: region_spec(wildcards)[key] for key in ("box", "outline") if key in region_spec(wildcards)}
+
+
+def outline_file(wildcards):
+    return region_spec(wildcards).get("outline", [])
+
+
+def per_eps0(pattern):
+    """Input function: the pattern's files for every eps0 of the sweep."""
+    return lambda wildcards: [
+        pattern.format(region=wildcards.region, grid=wildcards.grid, eps0=budget(eps0))
+        for eps0 in config["eps0"]
+    ]
+
+
+def privacy_tables():
+    return [f"results/privacy/{region}.{grid}.parquet" for region, grid in grids()]
+
+
+def utility_tables():
+    return [
+        f"results/utility/{region}.{grid}.{table}"
+        for region, grid in grids()
+        for table in ("parquet", "individual.parquet")
+    ]

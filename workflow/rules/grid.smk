@@ -1,0 +1,18 @@
+rule grid_checkins:
+    input:
+        checkins="results/checkins/{region}.parquet",
+        outline=outline_file,
+        library=library("shuffledp.geography.grid"),
+    output:
+        "results/grids/{region}.{grid}.parquet",
+    log:
+        "results/logs/grid_checkins.{region}.{grid}.log",
+    params:
+        region=region_place,
+        grid=lambda wildcards: region_spec(wildcards)["grids"][wildcards.grid],
+    resources:
+        mem_mb=500,
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/grid_checkins.py"

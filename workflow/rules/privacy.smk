@@ -1,0 +1,33 @@
+rule account_privacy:
+    input:
+        counts="results/grids/{region}.{grid}.parquet",
+        library=library("shuffledp.studies.privacy"),
+    output:
+        "results/privacy/{region}.{grid}.eps0-{eps0}.parquet",
+    log:
+        "results/logs/account_privacy.{region}.{grid}.eps0-{eps0}.log",
+    params:
+        sizes=lambda wildcards: region_spec(wildcards)["n"],
+        eps=config["eps"],
+        seed=config["seed"],
+    resources:
+        mem_mb=500,
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/account_privacy.py"
+
+
+rule collect_privacy:
+    input:
+        tables=per_eps0("results/privacy/{region}.{grid}.eps0-{eps0}.parquet"),
+        library=library("shuffledp.tables"),
+    output:
+        "results/privacy/{region}.{grid}.parquet",
+    log:
+        "results/logs/collect_privacy.{region}.{grid}.log",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    script:
+        "../scripts/collect_privacy.py"

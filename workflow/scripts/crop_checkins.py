@@ -1,0 +1,18 @@
+from pathlib import Path
+
+from shuffledp.geography.checkins import crop_checkins
+from shuffledp.geography.files import verified_sha256
+from shuffledp.geography.layout import layout_from_config
+from shuffledp.geography.regions import region_from_config
+from shuffledp.jobs import job
+
+with job(snakemake.log[0]):
+    source = Path(snakemake.input.source)
+    crop_checkins(
+        source,
+        layout_from_config(snakemake.params.layout),
+        region_from_config(snakemake.wildcards.region, snakemake.params.region),
+        Path(snakemake.output[0]),
+        max_malformed_share=snakemake.params.max_malformed_share,
+        metadata={"source_sha256": verified_sha256(source, snakemake.params.checksum)},
+    )

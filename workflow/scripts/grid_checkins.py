@@ -1,0 +1,21 @@
+import json
+from pathlib import Path
+
+from shuffledp.geography.grid import grid_checkins
+from shuffledp.geography.regions import region_from_config
+from shuffledp.jobs import job
+from shuffledp.tables import read_metadata
+
+with job(snakemake.log[0]):
+    checkins = Path(snakemake.input.checkins)
+    grid_checkins(
+        checkins,
+        region_from_config(snakemake.wildcards.region, snakemake.params.region),
+        snakemake.params.grid,
+        Path(snakemake.output[0]),
+        metadata={
+            "source_sha256": read_metadata(checkins)["source_sha256"],
+            "region": json.dumps(snakemake.params.region),
+            "grid": json.dumps(snakemake.params.grid),
+        },
+    )

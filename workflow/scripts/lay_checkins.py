@@ -1,0 +1,9 @@
+from pathlib import Path
+
+from shuffledp.geography.embedded import lay_checkins
+from shuffledp.jobs import job
+
+with job(snakemake.log[0]):
+    lay_checkins(
+        Path(snakemake.input.counts), Path(snakemake.output[0]), seed=snakemake.params.seed
+    )
