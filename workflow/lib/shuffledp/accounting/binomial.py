@@ -36,6 +36,9 @@ _STIRLING_ERROR = np.array(
 # Beyond this many standard deviations a continued fraction replaces the incomplete beta function.
 _TAIL = 6.0
 _FRACTION_TERMS = 60
+# Where neighbouring probabilities fall by this factor or faster, a plain sum is exact.
+_STEEP = 0.45
+_STEEP_TERMS = 50
 
 
 def _stirling_error(n: Floats) -> Floats:
@@ -139,36 +142,76 @@ def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
     return log_sf(n - np.asarray(x, np.float64), n, 1.0 - np.asarray(p, np.float64))
 
 
-def log_excess(z: ArrayLike, n: ArrayLike, p: ArrayLike, start: ArrayLike | None = None) -> Floats:
+def _steep_sums(x: Floats, n: Floats, p: Floats) -> tuple[Floats, Floats]:
+    """``sum_j w_j`` and ``sum_j j w_j`` with ``w_j = Pr[X = x + j] / Pr[X = x]``, where w falls fast.
+
+    All terms are positive: no digit is lost, unlike in Todhunter's identity far out.
+    """
+    odds = p / (1.0 - p)
+    total, moment = np.ones_like(x), np.zeros_like(x)
+    for j in range(_STEEP_TERMS, -1, -1):
+        ratio = np.maximum(n - x - j, 0.0) / (x + j + 1.0) * odds
+        total, moment = 1.0 + ratio * total, ratio * (total + moment)
+    return total, moment
+
+
+def log_excess(
+    z: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    start: ArrayLike | None = None,
+    gap: ArrayLike | None = None,
+) -> Floats:
     """``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, broadcasting; never underflows.
 
     ``start`` is an integer above ``z``; by default the smallest one, which makes the result
-    ``log E[(X - z)_+]``. Uses Todhunter's identity
-    ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]``, so that the cancellation grows only
-    with the square of the number of standard deviations between ``z`` and the mean.
+    ``log E[(X - z)_+]``. ``gap`` is ``start - z``, to be given where the caller knows it to more
+    digits than the subtraction leaves.
+
+    Near the mean, Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]``
+    gives a closed form whose cancellation grows with the square of the number of standard
+    deviations only; where the probabilities fall fast, a few terms are summed.
     """
     z, n, p = (np.asarray(v, np.float64) for v in (z, n, p))
     first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
-    z, n, p, first = np.broadcast_arrays(z, n, p, np.maximum(first, 0.0))
-    random = (n > 0) & (p > 0) & (p < 1)
-    constant = np.where(n * p >= first, n * p - z, 0.0)
-    whole = first <= 0
-    live = random & ~whole & (first <= n)
-    x, m, q = np.where(live, first, 1.0), np.where(live, n, 1.0), np.where(live, p, 0.5)
-    mean = m * q
-    deep = x - mean > _TAIL * np.sqrt(mean * (1.0 - q)) + 1.0
-    log_mass = log_pmf(x, m, q)
-    mills = np.empty_like(mean)
-    mills[deep] = np.exp(_log_mills(x[deep], m[deep], q[deep]))
-    body = ~deep
-    with np.errstate(over="ignore", divide="ignore"):
-        tail = special.betainc(x[body], m[body] - x[body] + 1.0, q[body])
-        # Far below the mean the mass underflows; the tail is then one and is used by itself.
-        mills[body] = tail * np.exp(-np.maximum(log_mass[body], -700.0))
-        scale = np.where(log_mass < -700.0, -700.0, log_mass)
-        head = np.where(log_mass < -700.0, 0.0, x * (1.0 - q))
-        below = np.where(deep, log_mass, scale)
-        head = np.where(deep, x * (1.0 - q), head)
-        random_value = below + np.log(np.maximum(head - (np.where(live, z, 0.0) - mean) * mills, 0))
-        constant_value = np.log(np.maximum(np.where(whole, n * p - z, constant), 0.0))
-    return np.where(live, random_value, np.where(random & ~whole, -np.inf, constant_value))
+    step = first - z if gap is None else np.asarray(gap, np.float64)
+    shape = np.broadcast_shapes(z.shape, n.shape, p.shape, first.shape, step.shape)
+    z, n, p, first, step = (
+        np.atleast_1d(np.broadcast_to(v, shape)) for v in (z, n, p, first, np.maximum(step, 0.0))
+    )
+    mean = n * p
+    with np.errstate(divide="ignore"):
+        # Every outcome counts (first <= 0), or X is constant.
+        result = np.log(np.where((first <= 0) | ((mean >= first) & (n > 0)), mean - z, 0.0).clip(0))
+        live = (n > 0) & (p > 0) & (p < 1) & (first > 0)
+        result[live & (first > n)] = -np.inf
+        live &= first <= n
+        log_mass = np.zeros_like(mean)
+        log_mass[live] = log_pmf(first[live], n[live], p[live])
+        # So far below the mean that X >= start but for 1e-250: the mean excess itself.
+        sure = live & (log_mass < -600.0) & (first < mean)
+        result[sure] = np.log(mean[sure] - first[sure] + step[sure])
+        live &= ~sure
+        result[live] = log_mass[live] + np.log(
+            _excess_ratio(first[live], n[live], p[live], step[live], log_mass[live])
+        )
+    return result.reshape(shape)
+
+
+def _excess_ratio(x: Floats, n: Floats, p: Floats, gap: Floats, log_mass: Floats) -> Floats:
+    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]``."""
+    ratio = np.empty_like(x)
+    mean = n * p
+    steep = (n - x) * p < _STEEP * (x + 1.0) * (1.0 - p)
+    total, moment = _steep_sums(x[steep], n[steep], p[steep])
+    ratio[steep] = gap[steep] * total + moment
+    deep = ~steep & (x - mean > _TAIL * np.sqrt(mean * (1.0 - p)) + 1.0)
+    body = ~steep & ~deep
+    mills = np.empty_like(x)
+    mills[deep] = np.exp(_log_mills(x[deep], n[deep], p[deep]))
+    tail = special.betainc(x[body], n[body] - x[body] + 1.0, p[body])
+    mills[body] = tail * np.exp(-log_mass[body])
+    gentle = ~steep
+    x, n, p, mean = x[gentle], n[gentle], p[gentle], mean[gentle]
+    ratio[gentle] = x * (1.0 - p) + (mean - x + gap[gentle]) * mills[gentle]
+    return ratio.clip(0.0)

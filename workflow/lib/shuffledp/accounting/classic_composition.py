@@ -49,7 +49,7 @@ def _log_difference(log_a: Floats, log_b: Floats) -> Floats:
 def basic_epsilon(
     log_delta: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """``rounds * step_eps`` where ``rounds * step_delta`` is within delta; inf elsewhere."""
+    """Total eps by basic composition: ``rounds * step_eps``, inf if delta is below the sum."""
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds
     )
@@ -105,7 +105,7 @@ def advanced_log_delta(
 
 
 def _log_failures(step_log_delta: Floats, rounds: Floats) -> tuple[Floats, Floats]:
-    """Logs of ``1 - (1 - step_delta)^rounds`` and of ``(1 - step_delta)^rounds``."""
+    """Log probabilities that some round fails outright and that none does."""
     union = step_log_delta + np.log(rounds)
     with np.errstate(divide="ignore"):
         log_survival = rounds * np.log1p(-np.exp(step_log_delta))

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from shuffledp.accounting.binomial import Floats
 
-# What must hold, element by element, and the sentence for when it does not.
-_Condition = tuple[NDArray[np.bool_], str]
+# What must hold, element by element; what to say where it does not; the values to name then.
+_Condition = tuple[NDArray[np.bool_], str, Floats]
 
 _BISECTIONS = 100
 
@@ -30,11 +30,14 @@ def _arrays(*values: ArrayLike) -> list[Floats]:
 
 
 def _first_failure(conditions: Iterable[_Condition]) -> str | None:
-    return next((why for holds, why in conditions if not np.all(holds)), None)
+    for holds, why, values in conditions:
+        if not np.all(holds):
+            return why.format(values[~holds][0])
+    return None
 
 
 def _valid(conditions: Iterable[_Condition]) -> NDArray[np.bool_]:
-    return np.asarray(np.logical_and.reduce([holds for holds, _ in conditions]))
+    return np.asarray(np.logical_and.reduce([holds for holds, _, _ in conditions]))
 
 
 def _as_epsilon(value: Floats, eps0: Floats, conditions: Iterable[_Condition]) -> Floats:
@@ -50,8 +53,8 @@ def _as_log_delta(
 
 def _basic_conditions(eps0: Floats, n: Floats) -> list[_Condition]:
     return [
-        ((eps0 > 0) & (eps0 < 100), f"eps0 must be above 0 and below 100 (got eps0={eps0})"),
-        (n >= 2, f"n must be at least 2 (got n={n})"),
+        ((eps0 > 0) & (eps0 < 100), "eps0 must be above 0 and below 100 (got eps0={})", eps0),
+        (n >= 2, "n must be at least 2 (got n={})", n),
     ]
 
 
@@ -60,13 +63,9 @@ def _basic_conditions(eps0: Floats, n: Floats) -> list[_Condition]:
 
 def _erlingsson_conditions(log_delta: Floats, eps0: Floats, n: Floats) -> list[_Condition]:
     return [
-        (eps0 > 0, f"eps0 must be above 0 (got eps0={eps0})"),
-        (eps0 < 0.5, f"eps0 must be below 1/2 (got eps0={eps0}): the theorem assumes it"),
-        (n >= 1000, f"n must be at least 1000 (got n={n}): the theorem assumes it"),
-        (
-            log_delta < np.log(0.01),
-            f"delta must be below 1/100 (got log_delta={log_delta}): the theorem assumes it",
-        ),
+        ((eps0 > 0) & (eps0 < 0.5), "eps0 must be above 0 and below 1/2 (got eps0={})", eps0),
+        (n >= 1000, "n must be at least 1000 (got n={})", n),
+        (log_delta < np.log(0.01), "delta must be below 1/100 (got log_delta={})", log_delta),
     ]
 
 
@@ -91,10 +90,10 @@ def erlingsson_epsilon(log_delta: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> F
 def erlingsson_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
     """Log of the delta at which :func:`erlingsson_epsilon` gives ``eps``; same domain."""
     eps, eps0, n = _arrays(eps, eps0, n)
-    value = as_tabulated_erlingsson_log_delta(eps, eps0, n)
     # From eps0 on delta is zero whatever the formula says, so only the other conditions count.
-    checked = np.where(eps >= eps0, -np.inf, value)
-    return _as_log_delta(value, eps, eps0, _erlingsson_conditions(checked, eps0, n))
+    formula = as_tabulated_erlingsson_log_delta(eps, eps0, n)
+    value = np.where(eps >= eps0, -np.inf, formula)
+    return _as_log_delta(value, eps, eps0, _erlingsson_conditions(value, eps0, n))
 
 
 # --- Clones (Feldman, McMillan, Talwar 2021) ----------------------------------------------------
@@ -102,14 +101,11 @@ def erlingsson_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Float
 
 def _clones_conditions(log_delta: Floats, eps0: Floats, n: Floats) -> list[_Condition]:
     largest = np.log(n / (16.0 * (np.log(2.0) - log_delta)))
+    too_few = "eps0 must be at most log(n / (16 log(2/delta))) (got eps0={}): more users are needed"
     return [
         *_basic_conditions(eps0, n),
-        (log_delta <= 0, f"delta must be at most 1 (got log_delta={log_delta})"),
-        (
-            eps0 <= largest,
-            f"eps0 must be at most log(n / (16 log(2/delta))) = {largest} (got eps0={eps0}): "
-            "the theorem needs more users for this delta",
-        ),
+        (log_delta <= 0, "delta must be at most 1 (got log_delta={})", log_delta),
+        (eps0 <= largest, too_few, eps0),
     ]
 
 
@@ -154,7 +150,7 @@ def clones_closed_form_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) 
 
 
 def _krr_conditions(eps0: Floats, n: Floats, k: Floats) -> list[_Condition]:
-    return [*_basic_conditions(eps0, n), (k >= 2, f"k must be at least 2 (got k={k})")]
+    return [*_basic_conditions(eps0, n), (k >= 2, "k must be at least 2 (got k={})", k)]
 
 
 def _balle_krr_epsilon(log_delta: Floats, eps0: Floats, n: Floats, k: Floats) -> Floats:
@@ -168,8 +164,8 @@ def _balle_krr_conditions(
     eps = _balle_krr_epsilon(log_delta, eps0, n, k)
     return [
         *_krr_conditions(eps0, n, k),
-        (log_delta <= 0, f"delta must be at most 1 (got log_delta={log_delta})"),
-        (eps <= 1.0, f"the theorem covers eps <= 1 only (its formula gives eps={eps})"),
+        (log_delta <= 0, "delta must be at most 1 (got log_delta={})", log_delta),
+        (eps <= 1.0, "the theorem covers eps <= 1 only (its formula gives eps={})", eps),
     ]
 
 
@@ -236,8 +232,8 @@ def _krr_blanket(eps: Floats, eps0: Floats, k: Floats) -> _Blanket:
 
 def _generic_blanket(eps: Floats, eps0: Floats) -> _Blanket:
     E, e = np.exp(eps0), np.exp(eps)
-    # The true gamma lies between 1/E and 1 and is unknown. The bound falls as gamma grows in the
-    # law of M and rises with it in the range and the moment of L: each takes its worst end.
+    # gamma, unknown between 1/E and 1, lowers the bound through M and raises it through L: the
+    # worst end of each.
     return _Blanket(
         gamma=1.0 / E,
         width=(1.0 + e) * (E - 1.0 / E),
@@ -378,8 +374,7 @@ def blanket_bennett_epsilon(
 def as_tabulated_erlingsson_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
     """``-n (eps / (12 eps0))^2``, column [11] of paper A's Table II.
 
-    Not a guarantee as tabulated: it is Erlingsson's formula outside its range (n = 100) and at
-    deltas above 1/100. Only for reproducing the table.
+    Not a guarantee: Erlingsson's formula outside its range. Only for reproducing the table.
     """
     eps, eps0, n = _arrays(eps, eps0, n)
     return np.asarray(-n * (eps / (12.0 * eps0)) ** 2)
@@ -397,8 +392,8 @@ def as_tabulated_balle_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) 
 def as_tabulated_clones_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
     """``-n eps^2 / (exp(eps0) - 1)``, column [12] of paper A's Table II.
 
-    Not a guarantee: a big-O with its constant dropped, and ``1 - exp(-eps0)`` left unsquared. Only
-    for reproducing the table.
+    Not a guarantee: a big-O with its constant dropped, and mis-squared. Only for reproducing the
+    table.
     """
     eps, eps0, n = _arrays(eps, eps0, n)
     return np.asarray(-n * eps**2 / np.expm1(eps0))

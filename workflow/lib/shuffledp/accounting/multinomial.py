@@ -119,9 +119,15 @@ def _conditional_excess(
     mean3 = trials * pi
     offset = pair.b * s + d
     if pair.c == 0.0 or pi in (0.0, 1.0):
-        z = (offset + pair.c * mean3) / alpha
+        constant = d + pair.c * mean3
+        z = (pair.b * s + constant) / alpha
+        # Two large terms can nearly cancel in s - z; the gap to the next integer is taken from
+        # the weights themselves, and decides which integer that is.
+        first = np.floor(z) + 1.0
+        gap = (pair.a * first - pair.b * (s - first) - constant) / alpha
+        shift = np.where(gap > 1.0, -1.0, np.where(gap <= 0.0, 1.0, 0.0))
         none = np.full_like(s, -np.inf)
-        return np.log(alpha) + log_excess(z, s, rho), none, none
+        return np.log(alpha) + log_excess(z, s, rho, first + shift, gap + shift), none, none
     tilted_mean = trials * tilted_pi
     low3 = np.maximum(_window(tilted_mean, tilted_mean * (1.0 - tilted_pi))[0], 0.0)
     high3 = np.minimum(_window(mean3, mean3 * (1.0 - pi))[1], trials)

@@ -54,11 +54,28 @@ def file_kind(source: Path) -> str:
     if kind == "zip":
         raise CheckinError(f"{source} is a zip archive: unpack it and name the file inside")
     if kind == "text":
-        _check_text(source, start)
+        check_text(source, start)
     expected = _SUFFIXES.get(source.suffix, kind)
     if kind != expected:
         logger.warning("%s is named as %s but is %s: read as what it is", source, expected, kind)
     return kind
+
+
+def check_text(source: Path, start: bytes) -> None:
+    """Refuse a file by the first bytes of its text.
+
+    Raises
+    ------
+    CheckinError
+        If it is a web page, XML or UTF-16.
+    """
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        raise CheckinError(
+            f"{source} is a web page or XML, not a table: the server may have answered with an "
+            "error page; delete it, check the address and fetch it again"
+        )
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise CheckinError(f"{source} is UTF-16 text: convert it to UTF-8")
 
 
 def text_blocks(source: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -160,13 +177,3 @@ def _whole_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
         yield _OVERLONG
     elif rest:
         yield rest + b"\n"
-
-
-def _check_text(source: Path, start: bytes) -> None:
-    if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        raise CheckinError(
-            f"{source} is a web page or XML, not a table: the server may have answered with an "
-            "error page; delete it, check the address and fetch it again"
-        )
-    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise CheckinError(f"{source} is UTF-16 text: convert it to UTF-8")

@@ -137,7 +137,10 @@ def _read_outline(path: Path) -> Any:
     if not isinstance(document, dict) or "type" not in document:
         raise ValueError(f"{where} is not GeoJSON: it has no type")
     _check_crs(document, where)
-    polygons = [shape(part) for part in _polygons(document, where)]
+    try:
+        polygons = [shape(part) for part in _polygons(document)]
+    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+        raise ValueError(f"{where} is not GeoJSON: it is malformed ({error!r})") from error
     if not polygons:
         raise ValueError(f"{where} holds no Polygon or MultiPolygon (its type: {document['type']})")
     for polygon in polygons:
@@ -154,19 +157,15 @@ def _check_crs(document: Mapping[str, Any], where: str) -> None:
         raise ValueError(f"{where} is in {crs}: convert it to WGS84 longitude and latitude")
 
 
-def _polygons(node: Mapping[str, Any], where: str) -> Iterator[Mapping[str, Any]]:
+def _polygons(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     kind = node.get("type")
-    try:
-        if kind == "FeatureCollection":
-            for feature in node["features"]:
-                yield from _polygons(feature, where)
-        elif kind == "Feature":
-            yield from _polygons(node["geometry"] or {}, where)
-        elif kind == "GeometryCollection":
-            for geometry in node["geometries"]:
-                yield from _polygons(geometry, where)
-        elif kind in ("Polygon", "MultiPolygon"):
-            shape(node)
-            yield node
-    except (KeyError, TypeError, AttributeError, IndexError, shapely.errors.ShapelyError) as error:
-        raise ValueError(f"{where} is not GeoJSON: malformed {kind} ({error!r})") from error
+    if kind == "FeatureCollection":
+        for feature in node["features"]:
+            yield from _polygons(feature)
+    elif kind == "Feature":
+        yield from _polygons(node["geometry"] or {})
+    elif kind == "GeometryCollection":
+        for geometry in node["geometries"]:
+            yield from _polygons(geometry)
+    elif kind in ("Polygon", "MultiPolygon"):
+        yield node

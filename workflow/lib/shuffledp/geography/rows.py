@@ -101,7 +101,7 @@ def sift(table: Any, lines: NDArray[np.int64], faults: Mapping[int, str]) -> Bat
         given = table[name].combine_chunks()
         columns[name], bad = _converted(given, name)
         for row in np.flatnonzero(bad & good)[:SHOWN]:
-            reasons[int(lines[row])] = f"{name} is {_excerpt(given[row])}, not {_EXPECTED[name]}"
+            reasons[int(lines[row])] = f"{name} is {_excerpt(given[row], name)}"
         good &= ~bad
     exchanged = _exchangeable(columns, good)
     shown = tuple(Fault(line, reasons[line]) for line in sorted(reasons)[:SHOWN])
@@ -126,9 +126,10 @@ def _exchangeable(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
     return int((fits & ~in_range(latitude, "latitude") & ~good).sum())
 
 
-def _excerpt(field: Any) -> str:
+def _excerpt(field: Any, name: str) -> str:
     value = field.as_py()
     if value is None or value in ("", b""):
         return "missing"
     text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
-    return repr(text if len(text) <= _EXCERPT else text[:_EXCERPT] + "...")
+    shown = text if len(text) <= _EXCERPT else text[:_EXCERPT] + "..."
+    return f"{shown!r}, not {_EXPECTED[name]}"

@@ -3,14 +3,14 @@
 import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from shuffledp.geography.blocks import CheckinError, text_blocks
+from shuffledp.geography.blocks import CheckinError, check_text, text_blocks
 from shuffledp.geography.convert import MISSING
 from shuffledp.geography.layout import COLUMNS, COORDINATES, Layout
 from shuffledp.geography.rows import TYPES, Batch, in_range, sift
@@ -73,23 +73,31 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
 
 def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
     """Find out from a file's first block how many fields its rows have and which ones count."""
-    if block.lstrip().startswith(b"<"):
-        raise CheckinError(f"{source} holds a web page or XML, not a table: fetch it again")
+    check_text(source, block[:64])
     if block.count(b"\n") == 1 and block.count(b"\r") > 1:
         raise CheckinError(f"{source} ends its lines with carriage returns: convert to line feeds")
-    quoting: Literal[0, 3] = csv.QUOTE_NONE if layout.separator == "\t" else csv.QUOTE_MINIMAL
-    records = [
-        next(csv.reader([text], delimiter=layout.separator, quoting=quoting), [])
-        for text in block[: 1 << 16].decode("utf-8", errors="replace").split("\n")[:1000]
-    ]
+    text = block[: 1 << 16].decode("utf-8", errors="replace")
+    records = [_fields(line, layout.separator) for line in text.split("\n")[:1000]]
     if layout.header:
         names = [name.strip() for name in records[0]]
     else:
         # A single damaged first line must not decide how many fields a row has.
         widths = np.bincount([len(record) for record in records])
         widths[0] = 0
+        if not widths.any():
+            raise CheckinError(f"{source} holds no rows: its first lines are empty")
         names = [""] * int(widths.argmax())
     return _BlockReader(source, layout, len(names), column_positions(source, layout, names))
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    line = line.removesuffix("\r")
+    if separator == "\t":
+        return line.split(separator) if line else []
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return []
 
 
 class _BlockReader:
@@ -209,12 +217,19 @@ def _survey(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[
     if quoting is not None:
         quotes = np.flatnonzero(buffer == ord('"'))
         for index in np.unique(np.searchsorted(ends, quotes)).tolist():
-            text = block[starts[index] : stops[index]].decode("latin-1")
-            try:
-                next(csv.reader([text], delimiter=quoting, strict=True))
-            except csv.Error:
-                refuse(starts[index : index + 1], "misplaced quotation marks")
+            if _left_open(block[starts[index] : stops[index]].decode("latin-1"), quoting):
+                refuse(starts[index : index + 1], "a quotation mark that is not closed")
     return usable, faults
+
+
+def _left_open(line: str, separator: str) -> bool:
+    """Tell whether a quoted field would go on in the next line."""
+    reader = csv.reader([line, ""], delimiter=separator)
+    try:
+        next(reader)
+    except csv.Error:
+        return True
+    return reader.line_num > 1
 
 
 def _selected(block: bytes, lines: NDArray[np.bool_]) -> bytes:

@@ -1,0 +1,199 @@
+"""Check-ins laid from counts, the counts the repository ships, and the script that makes them."""
+
+import csv
+import gzip
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from shuffledp.geography.checkins import SNAP, Layout, Tally, crop_checkins
+from shuffledp.geography.embedded import lay_checkins
+from shuffledp.geography.grid import count_checkins
+from shuffledp.geography.regions import Box, Region
+
+ROOT = Path(__file__).parents[2]
+COUNTS = ROOT / "resources" / "cell_counts"
+GOWALLA = ROOT.parent / "shared" / "data" / "gowalla"
+needs_gowalla = pytest.mark.skipif(
+    not GOWALLA.is_dir(), reason="the real check-ins are not beside the repository"
+)
+PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
+SAN_FRANCISCO = Region(
+    "san_francisco", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789)
+)
+POINTS = Layout("csv", ",", True, {name: name for name in ("user", "latitude", "longitude")})
+# Totals: section 8 of the design, from the real check-ins.
+GRIDS = [
+    (PARIS, {"shape": [12, 16]}, 11_190),
+    (PARIS, {"step": [0.00427, 0.0066]}, 10_260),
+    (SAN_FRANCISCO, {"shape": [17, 24]}, 123_094),
+    (SAN_FRANCISCO, {"step": [0.0044875, 0.005683]}, 123_094),
+]
+REAL = {
+    "paris": (GOWALLA / "paris_checkins.txt.gz", SNAP),
+    "san_francisco": (GOWALLA / "san_francisco_points.csv.gz", POINTS),
+}
+
+
+def laid(tmp_path, region, seed=1) -> Path:
+    text, cropped = tmp_path / "laid.txt.gz", tmp_path / "laid.parquet"
+    number = lay_checkins(COUNTS / f"{region.name}.csv", text, seed=seed)
+    tally = crop_checkins(text, SNAP, region, cropped, max_malformed_share=0, metadata={})
+    assert tally == Tally(read=number, malformed=0, outside=0, kept=number)
+    return cropped
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**40])
+@pytest.mark.parametrize(("region", "spec", "total"), GRIDS)
+def test_totals_on_the_grids_of_the_paper(tmp_path, region, spec, total, seed):
+    cells, tally = count_checkins(region, spec, laid(tmp_path, region, seed))
+    assert tally.kept == cells["count"].sum() == total
+
+
+@pytest.mark.parametrize(("region", "spec", "total"), GRIDS)
+@needs_gowalla
+def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, total):
+    source, layout = REAL[region.name]
+    real = tmp_path / "real.parquet"
+    crop_checkins(source, layout, region, real, max_malformed_share=0, metadata={})
+    expected, _ = count_checkins(region, spec, real)
+    cells, _ = count_checkins(region, spec, laid(tmp_path, region))
+    assert_array_equal(cells["count"], expected["count"])
+    assert expected["count"].sum() == total
+
+
+@needs_gowalla
+def test_shipped_counts_are_what_the_script_makes(tmp_path):
+    script = ROOT / "resources" / "regenerate.py"
+    files = [f"--{name.replace('_', '-')}={source}" for name, (source, _) in REAL.items()]
+    subprocess.run([sys.executable, script, *files, "--output", tmp_path], check=True)
+    for name in REAL:
+        shipped = (COUNTS / f"{name}.csv").read_bytes()
+        assert (tmp_path / f"{name}.csv").read_bytes() == shipped
+
+
+@pytest.mark.parametrize("region", [PARIS, SAN_FRANCISCO])
+def test_shipped_rectangles_overlap_nowhere_and_lie_in_the_box(region):
+    with (COUNTS / f"{region.name}.csv").open() as stream:
+        rows = list(csv.reader(stream))
+    assert rows[0] == ["south", "west", "north", "east", "count"]
+    south, west, north, east, count = np.array(rows[1:], dtype=float).T
+    box = region.box
+    assert (box.south <= south).all() and (north <= box.north).all()
+    assert (box.west <= west).all() and (east <= box.east).all()
+    assert (count >= 1).all()
+    apart = (north[:, None] <= south) | (east[:, None] <= west)
+    apart |= apart.T | np.eye(len(south), dtype=bool)
+    assert apart.all()
+
+
+def regenerate():
+    location = ROOT / "resources" / "regenerate.py"
+    spec = importlib.util.spec_from_file_location("regenerate", location)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_script_keeps_small_pieces_empty_where_it_can(tmp_path):
+    """Two grids whose middle edges are 0.002 apart, with two points that only fit between them."""
+    script = regenerate()
+    lattice = script.Lattice
+    rows = np.array([0.0, 1.0])
+    grids = [
+        (lattice(rows, np.array([0.0, 0.5, 1.0])), np.array([12, 8])),
+        (lattice(rows, np.array([0.0, 0.502, 1.0])), np.array([14, 6])),
+    ]
+    rectangles = script.overlay([grid for grid, _ in grids])
+    assert_array_equal(rectangles[:, 1], [0.0, 0.5, 0.502])
+    assert_array_equal(script.transport(rectangles, grids), [12, 2, 6])
+
+
+def test_script_refuses_to_run_on_nothing():
+    script = ROOT / "resources" / "regenerate.py"
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "name at least one file" in done.stderr
+
+
+def write_counts(path: Path, *rows) -> Path:
+    text = "\n".join(",".join(map(str, row)) for row in (["south,west,north,east,count"], *rows))
+    path.write_text(text + "\n")
+    return path
+
+
+def test_laid_rows_are_like_those_of_snap(tmp_path):
+    counts = write_counts(tmp_path / "c.csv", (1, 2, 1.5, 3, 40), (-3, -2, -2, -1.5, 60))
+    laid_file = tmp_path / "new" / "laid.txt.gz"
+    assert lay_checkins(counts, laid_file, seed=1) == 100
+    assert [path.name for path in laid_file.parent.iterdir()] == ["laid.txt.gz"]
+    rows = [
+        line.split("\t") for line in gzip.decompress(laid_file.read_bytes()).decode().split("\n")
+    ]
+    assert rows.pop() == [""]
+    assert [row[0] for row in rows] == [str(user) for user in range(100)]
+    assert {row[1] for row in rows} == {"2010-01-01T00:00:00Z"}
+    places = [int(row[4]) for row in rows]
+    assert (places.count(0), places.count(1)) == (40, 60)
+    assert places != sorted(places)
+    for row, place in zip(rows, places, strict=True):
+        south, west, north, east = [(1, 2, 1.5, 3), (-3, -2, -2, -1.5)][place]
+        assert south < float(row[2]) < north and west < float(row[3]) < east
+        assert max(len(row[column].partition(".")[2]) for column in (2, 3)) <= 10
+    assert len({(row[2], row[3]) for row in rows}) == 100
+
+
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    south=st.floats(-89, 89),
+    west=st.floats(-179, 179),
+    height=st.floats(2e-8, 1),
+    width=st.floats(2e-8, 1),
+    seed=st.integers(0, 2**63),
+)
+def test_printed_positions_are_strictly_inside(tmp_path, south, west, height, width, seed):
+    north, east = south + height, west + width
+    counts = write_counts(tmp_path / "c.csv", (south, west, north, east, 50))
+    lay_checkins(counts, tmp_path / "l.gz", seed=seed)
+    for line in gzip.decompress((tmp_path / "l.gz").read_bytes()).decode().splitlines():
+        _, _, latitude, longitude, _ = line.split("\t")
+        assert south < float(latitude) < north and west < float(longitude) < east
+
+
+def test_seed_decides_the_bytes(tmp_path):
+    files = [tmp_path / name for name in "abc"]
+    for file, seed in zip(files, (1, 1, 2), strict=True):
+        lay_checkins(COUNTS / "paris.csv", file, seed=seed)
+    same, again, other = (file.read_bytes() for file in files)
+    assert same == again != other
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "line 1 must be south,west,north,east,count"),
+        ("a,b\n", "line 1 must be south,west,north,east,count"),
+        ("south,west,north,east,count\n", "holds no rectangles"),
+        ("south,west,north,east,count\n1,2,3,4,5\n1,2,x,4,5\n", "line 3 must hold four numbers"),
+        ("south,west,north,east,count\n1,2,3,4,5.5\n", "line 2 must hold four numbers and a count"),
+        ("south,west,north,east,count\n1,2,3,4\n", "line 2 must hold four numbers and a count"),
+        ("south,west,north,east,count\n1,2,3,4,5,6\n", "line 2 must hold south < north"),
+        ("south,west,north,east,count\n1,2,1,4,5\n", "line 2 must hold south < north"),
+        ("south,west,north,east,count\n1,2,3,4,0\n", "count of at least 1"),
+        ("south,west,north,east,count\n1,2,nan,4,1\n", "line 2 must hold south < north"),
+    ],
+)
+def test_wrong_counts(tmp_path, text, message):
+    counts = tmp_path / "c.csv"
+    counts.write_text(text)
+    with pytest.raises(ValueError, match=message):
+        lay_checkins(counts, tmp_path / "laid.txt.gz", seed=1)
+    assert not (tmp_path / "laid.txt.gz").exists()

@@ -1,0 +1,284 @@
+"""Grids of cells and the check-ins counted in them; the real files where they are at hand."""
+
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shapely
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from shuffledp.geography.checkins import SNAP, Layout, crop_checkins
+from shuffledp.geography.grid import (
+    GridTally,
+    count_checkins,
+    grid_cells,
+    grid_checkins,
+    make_lattice,
+    read_counts,
+)
+from shuffledp.geography.regions import Box, Region
+
+GOWALLA = Path(__file__).parents[3] / "shared" / "data" / "gowalla"
+needs_gowalla = pytest.mark.skipif(
+    not GOWALLA.is_dir(), reason="the real check-ins are not beside the repository"
+)
+PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
+SAN_FRANCISCO = Region("sf", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789))
+UNIT = Region("unit", Box(south=0, north=1, west=0, east=2))
+TRIANGLE = Region("triangle", UNIT.box, shapely.Polygon([(0, 0), (2, 0), (0, 1)]))
+
+
+def write_points(path, latitude, longitude) -> Path:
+    pq.write_table(pa.table({"latitude": latitude, "longitude": longitude}), path)
+    return path
+
+
+def random_points(path, box, n=5000, seed=0) -> tuple[Path, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    latitude = random.uniform(box.south, box.north, n)
+    longitude = random.uniform(box.west, box.east, n)
+    return write_points(path, latitude, longitude), latitude, longitude
+
+
+@pytest.mark.parametrize(
+    ("name", "region", "spec", "rows", "columns", "kept"),
+    [
+        # Totals and shapes: section 8 of the design; paper A's section on its data.
+        ("paris_checkins.txt.gz", PARIS, {"step": [0.00427, 0.0066]}, 11, 15, 10_260),
+        ("paris_checkins.txt.gz", PARIS, {"shape": [12, 16]}, 12, 16, 11_190),
+        ("san_francisco_points.csv.gz", SAN_FRANCISCO, {"shape": [17, 24]}, 17, 24, 123_094),
+        (
+            "san_francisco_points.csv.gz",
+            SAN_FRANCISCO,
+            {"step": [0.0044875, 0.005683]},
+            16,
+            24,
+            123_094,
+        ),
+    ],
+)
+@needs_gowalla
+def test_grids_of_the_paper(tmp_path, name, region, spec, rows, columns, kept):
+    names = ("user", "latitude", "longitude")
+    layout = SNAP if "txt" in name else Layout("csv", ",", True, {key: key for key in names})
+    path = tmp_path / "x.parquet"
+    tally = crop_checkins(GOWALLA / name, layout, region, path, max_malformed_share=0, metadata={})
+    cells, counted = count_checkins(region, spec, path)
+    assert (cells["row"].max() + 1, cells["column"].max() + 1) == (rows, columns)
+    assert len(cells) == rows * columns
+    assert counted == GridTally(kept=kept, dropped=tally.kept - kept)
+    # numpy's histogram is another way to the same counts.
+    lattice = make_lattice(region, spec)
+    points = pq.read_table(path)
+    expected, _, _ = np.histogram2d(
+        points["latitude"].to_numpy(),
+        points["longitude"].to_numpy(),
+        bins=[lattice.y_edges, lattice.x_edges],
+    )
+    assert_array_equal(cells["count"], expected.ravel())
+
+
+def test_cells_are_row_major_from_the_south_west():
+    cells = grid_cells(UNIT, {"shape": [2, 4]})
+    assert list(cells.columns) == ["cell", "row", "column", "geometry"]
+    assert cells.crs == "EPSG:4326"
+    assert cells["cell"].tolist() == list(range(8))
+    assert cells["row"].tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+    assert cells["column"].tolist() == [0, 1, 2, 3] * 2
+    assert cells.geometry[5].bounds == (0.5, 0.5, 1.0, 1.0)
+    assert cells.geometry.is_valid.all()
+    assert shapely.union_all(cells.geometry.array).equals(shapely.box(0, 0, 2, 1))
+
+
+def test_edges_belong_to_the_cell_north_and_east_of_them_and_the_last_to_the_last(tmp_path):
+    path = write_points(
+        tmp_path / "x", [0.0, 0.5, 1.0, 0.5, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0, 2.0, 2.0]
+    )
+    cells, tally = count_checkins(UNIT, {"shape": [2, 2]}, path)
+    assert cells["count"].tolist() == [1, 1, 2, 2]
+    assert tally == GridTally(kept=6, dropped=0)
+
+
+def test_steps_drop_partial_strips(tmp_path):
+    path = write_points(tmp_path / "x", [0.76, 0.75, 0.1, 0.1], [0.1, 0.1, 1.51, 1.5])
+    cells, tally = count_checkins(UNIT, {"step": [0.375, 0.75]}, path)
+    assert cells["count"].tolist() == [0, 1, 1, 0]
+    assert tally == GridTally(kept=2, dropped=2)
+    assert cells.total_bounds.tolist() == [0, 0, 1.5, 0.75]
+
+
+@pytest.mark.parametrize("rows", [3, 7, 10, 49, 100])
+def test_steps_that_divide_the_box_are_not_lost_by_rounding(rows, tmp_path):
+    box = Box(south=37.1, north=37.1 + 0.7, west=-122.3, east=-122.3 + 0.9)
+    lattice = make_lattice(Region("r", box), {"step": [0.7 / rows, 0.9 / rows]})
+    assert lattice.shape == (rows, rows)
+    corner = np.array([box.north]), np.array([box.east])
+    assert lattice.locate(*corner).tolist() == [rows * rows - 1]
+
+
+@settings(
+    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(rows=st.integers(1, 30), columns=st.integers(2, 30), seed=st.integers(0, 1000))
+def test_every_point_of_the_box_is_counted_where_numpy_counts_it(tmp_path, rows, columns, seed):
+    path, latitude, longitude = random_points(tmp_path / "x", PARIS.box, 300, seed)
+    cells, tally = count_checkins(PARIS, {"shape": [rows, columns]}, path)
+    assert tally == GridTally(kept=300, dropped=0)
+    lattice = make_lattice(PARIS, {"shape": [rows, columns]})
+    expected, _, _ = np.histogram2d(latitude, longitude, bins=[lattice.y_edges, lattice.x_edges])
+    assert_array_equal(cells["count"], expected.ravel())
+
+
+@pytest.mark.parametrize("spec", [{"shape": [9, 12]}, {"step": [0.09, 0.07]}])
+def test_counts_agree_with_a_spatial_join(tmp_path, spec):
+    path, latitude, longitude = random_points(tmp_path / "x", TRIANGLE.box)
+    cells, tally = count_checkins(TRIANGLE, spec, path)
+    points = gpd.GeoDataFrame(geometry=gpd.points_from_xy(longitude, latitude), crs="EPSG:4326")
+    joined = gpd.sjoin(points, cells, predicate="within")
+    expected = joined.groupby("cell").size().reindex(cells["cell"], fill_value=0)
+    assert_array_equal(cells["count"], expected)
+    assert tally.dropped == len(points) - len(joined) > 0
+
+
+def test_outline_leaves_out_cells_and_numbers_on():
+    cells = grid_cells(TRIANGLE, {"shape": [4, 4]})
+    assert cells["cell"].tolist() == list(range(len(cells)))
+    # Below or on the diagonal; (row 3, column 1) only touches it, in one point, and stays.
+    assert [(r, c) for r, c in zip(cells["row"], cells["column"], strict=True)] == [
+        (r, c) for r in range(4) for c in range(4) if r + c <= 4
+    ]
+
+
+@pytest.mark.parametrize("region", [PARIS, SAN_FRANCISCO])
+@pytest.mark.parametrize("size", [100, 250.5, 3000])
+def test_cells_in_metres_are_squares_that_cover_the_box(tmp_path, region, size):
+    cells = grid_cells(region, {"metres": size})
+    assert cells.crs == "EPSG:4326"
+    utm = cells.to_crs(cells.estimate_utm_crs())
+    # The round trip through degrees is good to a micrometre.
+    assert_allclose(utm.area, size**2, rtol=1e-6)
+    assert_allclose(utm.length, 4 * size, rtol=1e-6)
+    path, _, _ = random_points(tmp_path / "x", region.box, 2000)
+    _, tally = count_checkins(region, {"metres": size}, path)
+    assert tally == GridTally(kept=2000, dropped=0)
+    edge = np.linspace(0, 1, 501)
+    box = region.box
+    latitude = np.concatenate([box.south + edge * (box.north - box.south), np.full(501, box.north)])
+    longitude = np.concatenate([np.full(501, box.west), box.west + edge * (box.east - box.west)])
+    lattice = make_lattice(region, {"metres": size})
+    assert (lattice.locate(latitude, longitude) >= 0).all()
+    # No row or column more than needed: a degree of latitude is 111.2 km.
+    height = (box.north - box.south) * 111_200
+    assert lattice.shape[0] <= height / size * 1.03 + 2
+
+
+def test_cells_in_metres_count_as_a_spatial_join_in_utm_does(tmp_path):
+    region = Region("disc", PARIS.box, shapely.Point(2.34, 48.855).buffer(0.02))
+    path, latitude, longitude = random_points(tmp_path / "x", region.box)
+    cells, _ = count_checkins(region, {"metres": 400}, path)
+    utm = cells.estimate_utm_crs()
+    points = gpd.GeoDataFrame(geometry=gpd.points_from_xy(longitude, latitude), crs="EPSG:4326")
+    joined = gpd.sjoin(points.to_crs(utm), cells.to_crs(utm), predicate="within")
+    expected = joined.groupby("cell").size().reindex(cells["cell"], fill_value=0)
+    assert_array_equal(cells["count"], expected)
+
+
+def test_utm_zone_of_the_southern_hemisphere():
+    sydney = Region("sydney", Box(south=-33.9, north=-33.8, west=151.1, east=151.3))
+    lattice = make_lattice(sydney, {"metres": 500})
+    assert lattice.crs.to_epsg() == 32756
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ({}, "exactly one of shape"),
+        ({"shape": [2, 2], "metres": 5}, r"exactly one of shape.*\(got shape, metres\)"),
+        ({"cells": [2, 2]}, r"exactly one of shape.*\(got cells\)"),
+        ([2, 2], "exactly one of shape"),
+        ({"shape": [2]}, "shape must be .rows, columns., whole numbers of at least 1"),
+        ({"shape": [2, 0]}, "shape must be"),
+        ({"shape": [2, 2.5]}, r"shape must be .*\(got \[2, 2.5\]\)"),
+        ({"shape": [True, 2]}, "shape must be"),
+        ({"shape": 4}, "shape must be"),
+        ({"shape": "24"}, "shape must be"),
+        ({"step": [0.1, -0.1]}, "step must be .dlat, dlon., positive numbers of degrees"),
+        ({"step": [0.1, float("nan")]}, "step must be"),
+        ({"step": [0.1, float("inf")]}, "step must be"),
+        ({"step": [0.1, "0.1"]}, "step must be"),
+        ({"metres": 0}, "metres must be a positive number"),
+        ({"metres": "500"}, "metres must be a positive number"),
+        ({"shape": [1, 1]}, r"from 2 to 1,000,000 cells \(got 1 x 1 by shape: \[1, 1\]\)"),
+        ({"shape": [1001, 1000]}, "from 2 to 1,000,000 cells"),
+        ({"step": [3, 3]}, r"got 0 x 0 by step"),
+        ({"step": [1e-300, 1e-300]}, "from 2 to 1,000,000 cells"),
+        ({"metres": 1e6}, r"got 1 x 1 by metres"),
+        ({"metres": 0.001}, "from 2 to 1,000,000 cells"),
+    ],
+)
+def test_wrong_grids(spec, message):
+    with pytest.raises(ValueError, match=message):
+        grid_cells(UNIT, spec)
+
+
+def test_metres_need_one_utm_zone():
+    with pytest.raises(ValueError, match=r"at most 12 degrees of longitude wide \(got 40\)"):
+        grid_cells(Region("wide", Box(0, 1, 0, 40)), {"metres": 10_000})
+    with pytest.raises(ValueError, match="in a UTM zone, latitude -80 to 84"):
+        grid_cells(Region("pole", Box(86, 87, 0, 1)), {"metres": 1_000})
+
+
+def test_outline_in_one_cell():
+    speck = shapely.box(0.1, 0.1, 0.2, 0.2)
+    with pytest.raises(
+        ValueError, match=r"at least 2 cells \(got 1 that meet the outline of speck"
+    ):
+        grid_cells(Region("speck", UNIT.box, speck), {"shape": [2, 2]})
+
+
+def test_no_check_in_on_the_grid(tmp_path):
+    path = write_points(tmp_path / "x.parquet", [0.95], [1.95])
+    with pytest.raises(ValueError, match="of unit holds none of the 1 check-ins"):
+        count_checkins(UNIT, {"step": [0.3, 0.6]}, path)
+
+
+def test_written_file(tmp_path):
+    points, _, _ = random_points(tmp_path / "x.parquet", PARIS.box)
+    written = tmp_path / "new" / "grid.parquet"
+    metadata = {"source": "abc", "spec": "def"}
+    tally = grid_checkins(points, PARIS, {"metres": 500}, written, metadata)
+    assert [path.name for path in written.parent.iterdir()] == ["grid.parquet"]
+    expected, _ = count_checkins(PARIS, {"metres": 500}, points)
+    frame = gpd.read_parquet(written)
+    assert list(frame.columns) == ["cell", "row", "column", "geometry", "count"]
+    assert frame.dtypes[["cell", "row", "column", "count"]].astype(str).tolist() == [
+        "int64",
+        "int32",
+        "int32",
+        "int64",
+    ]
+    assert frame.crs == "EPSG:4326"
+    assert frame.geometry.geom_equals(expected.geometry).all()
+    assert_array_equal(frame["count"], expected["count"])
+    counts = read_counts(written)
+    assert counts.dtype == np.int64
+    assert_array_equal(counts, expected["count"])
+    assert counts.sum() == tally.kept == 5000
+    file = pq.ParquetFile(written).metadata
+    assert file.metadata[b"source"] == b"abc"
+    assert b"geo" in file.metadata
+    assert file.row_group(0).column(0).compression == "ZSTD"
+    again = tmp_path / "again.parquet"
+    grid_checkins(points, PARIS, {"metres": 500}, again, dict(reversed(metadata.items())))
+    assert again.read_bytes() == written.read_bytes()
+
+
+def test_nothing_is_written_on_failure(tmp_path):
+    points = write_points(tmp_path / "x.parquet", [50.0], [50.0])
+    with pytest.raises(ValueError):
+        grid_checkins(points, PARIS, {"shape": [3, 3]}, tmp_path / "new" / "grid.parquet", {})
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,134 @@
+"""Promises about the project itself: dependencies, direction of imports, documentation."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import shuffledp
+from shuffledp.modules import module_files
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
+
+# Who may import whom: each layer only those to its right (design: architecture).
+LAYERS = {
+    "cli": {"studies", "figures", "accounting", "central", "estimation", "geography", "krr"},
+    "studies": {"accounting", "central", "estimation", "geography", "krr"},
+    "figures": {"estimation", "krr"},
+    "accounting": {"krr"},
+    "central": {"krr"},
+    "estimation": {"krr"},
+    "geography": {"krr"},
+    "krr": set(),
+}
+FOUNDATIONS = {"errors", "files", "modules", "streams", "tables", "jobs", "configuration"}
+CONFINED = {
+    "snakemake": set(),
+    "matplotlib": {"figures"},
+    "geopandas": {"geography", "figures"},
+    "shapely": {"geography", "figures"},
+    "diffprivlib": {"central"},
+}
+
+
+def _imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _layer(path):
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_dependencies_point_one_way(path):
+    layer = _layer(path)
+    for name in _imported(path):
+        top, *rest = name.split(".")
+        if top in CONFINED:
+            assert layer in CONFINED[top], f"{path.name} must not import {top}"
+        if top != "shuffledp" or not rest or layer == "__init__":
+            continue
+        other = rest[0]
+        if layer in LAYERS and other != layer:
+            assert other in LAYERS[layer] | FOUNDATIONS, f"{layer} must not import {other}"
+
+
+def test_files_stay_readable():
+    long = {str(p): n for p in MODULES if (n := len(p.read_text().splitlines())) > 400}
+    assert not long
+
+
+def _public(module):
+    for name, item in vars(module).items():
+        if name.startswith("_") or getattr(item, "__module__", None) != module.__name__:
+            continue
+        if inspect.isfunction(item) or inspect.isclass(item):
+            yield name, item
+            if inspect.isclass(item):
+                for method, function in vars(item).items():
+                    if not method.startswith("_") and inspect.isfunction(function):
+                        yield f"{name}.{method}", function
+
+
+@pytest.mark.parametrize(
+    "name", [m.name for m in pkgutil.walk_packages(shuffledp.__path__, "shuffledp.")]
+)
+def test_every_public_name_is_documented(name):
+    module = importlib.import_module(name)
+    if not name.rpartition(".")[2].startswith("_") and module.__file__:
+        assert module.__doc__ or Path(module.__file__).stat().st_size == 0
+    missing = [public for public, item in _public(module) if not inspect.getdoc(item)]
+    assert not missing
+
+
+def _pins():
+    lock = (ROOT / "requirements.lock").read_text()
+    return dict(re.findall(r"^([a-z0-9-]+)==([^\s;\\]+)", lock, flags=re.MULTILINE))
+
+
+def test_conda_environment_agrees_with_the_lock():
+    names = {"matplotlib-base": "matplotlib", "snakemake-minimal": "snakemake"}
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text())
+    pins = _pins()
+    compared = 0
+    for line in environment["dependencies"]:
+        name, _, version = line.partition(" ")
+        if name == "python":
+            continue
+        assert version == f"={pins[names.get(name, name)]}", name
+        compared += 1
+    declared = re.findall(
+        r'^  "([A-Za-z0-9-]+)[><=]',
+        (ROOT / "pyproject.toml").read_text().split("[project.optional")[0],
+        flags=re.MULTILINE,
+    )
+    assert compared == len(declared), "environment.yml and pyproject.toml list the same packages"
+
+
+def test_lock_is_hashed_and_names_no_index():
+    lock = (ROOT / "requirements.lock").read_text()
+    assert "://" not in lock
+    assert all(f"{name}==" in lock for name in _pins())
+    assert lock.count("--hash=sha256:") > len(_pins())
+
+
+def test_module_files_are_the_transitive_closure():
+    files = {path.name for path in module_files(["shuffledp.studies.privacy"])}
+    assert {"privacy.py", "single_bin.py", "certified.py", "multinomial.py", "binomial.py"} <= files
+    assert "download.py" not in files
+    with pytest.raises(ValueError, match="no_such"):
+        module_files(["shuffledp.no_such"])

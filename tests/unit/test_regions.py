@@ -1,0 +1,166 @@
+"""Boxes and outlines of regions, and what is refused as one."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shuffledp.geography.regions import Box, Region, region_from_config
+
+SQUARE = [[[2.0, 48.0], [3.0, 48.0], [3.0, 49.0], [2.0, 49.0], [2.0, 48.0]]]
+HOLE = [[2.4, 48.4], [2.4, 48.6], [2.6, 48.6], [2.6, 48.4], [2.4, 48.4]]
+FAR = [[[5.0, 50.0], [6.0, 50.0], [5.0, 51.0], [5.0, 50.0]]]
+POINT = {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [2, 48]}}
+
+
+def polygon(coordinates):
+    return {"type": "Polygon", "coordinates": coordinates}
+
+
+def feature(geometry):
+    return {"type": "Feature", "properties": None, "geometry": geometry}
+
+
+def collection(*features):
+    return {"type": "FeatureCollection", "features": list(features)}
+
+
+def outlined(tmp_path, document) -> Region:
+    path = tmp_path / "outline.geojson"
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return region_from_config("ville", {"outline": str(path)})
+
+
+def inside(region, *points):
+    latitude, longitude = np.array(points, dtype=float).T
+    return region.contains(latitude, longitude).tolist()
+
+
+def test_box_includes_its_borders():
+    region = region_from_config("r", {"box": {"south": 1, "north": 2, "west": 3.0, "east": 4.0}})
+    assert region == Region("r", Box(1, 2, 3.0, 4.0))
+    corners = [(1, 3), (1, 4), (2, 3), (2, 4), (1.5, 3.5)]
+    assert inside(region, *corners) == [True] * 5
+    beyond = [(np.nextafter(1, 0), 3), (1, np.nextafter(4, 5)), (3.5, 1.5), (math.nan, 3)]
+    assert inside(region, *beyond) == [False] * 4
+
+
+@given(
+    south=st.floats(-90, 90),
+    north=st.floats(-90, 90),
+    west=st.floats(-180, 180),
+    east=st.floats(-180, 180),
+)
+def test_any_box_is_either_refused_or_in_order(south, north, west, east):
+    if south < north and west < east:
+        region = Region("r", Box(south, north, west, east))
+        assert inside(region, (south, west), (north, east)) == [True, True]
+    else:
+        with pytest.raises(ValueError, match=r"box\.(south|west) must be below box\.(north|east)"):
+            Box(south, north, west, east)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("north", 91, r"box.north must be a number of degrees from -90 to 90 \(got 91\)"),
+        ("west", -180.5, r"box.west must be a number of degrees from -180 to 180 \(got -180.5\)"),
+        ("south", math.nan, r"box.south must .* \(got nan\)"),
+        ("east", math.inf, r"box.east must .* \(got inf\)"),
+        ("south", "48", r"box.south must .* \(got '48'\)"),
+        ("south", None, r"box.south must .* \(got None\)"),
+        ("south", True, r"box.south must .* \(got True\)"),
+        ("south", 50, r"box.south must be below box.north \(got south=50, north=49\)"),
+        ("west", 3, r"box.west must be below box.east \(got west=3, east=3\)"),
+    ],
+)
+def test_wrong_boxes(key, value, message):
+    box = {"south": 48, "north": 49, "west": 2, "east": 3, key: value}
+    with pytest.raises(ValueError, match=r"regions\.ville\." + message):
+        region_from_config("ville", {"box": box})
+
+
+@pytest.mark.parametrize("box", [[48, 49, 2, 3], {"south": 1}, None, {"top": 1, "north": 2}])
+def test_box_of_other_keys(box):
+    with pytest.raises(ValueError, match="box must have the keys south, north, west and east"):
+        region_from_config("ville", {"box": box})
+
+
+def test_both_or_neither():
+    with pytest.raises(ValueError, match=r"regions\.ville must have .* \(got neither\)"):
+        region_from_config("ville", {"title": "Ville"})
+    with pytest.raises(ValueError, match=r"regions\.ville must have .* \(got both\)"):
+        region_from_config("ville", {"box": {}, "outline": "x"})
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        polygon([*SQUARE, HOLE]),
+        {"type": "MultiPolygon", "coordinates": [[*SQUARE, HOLE]]},
+        feature(polygon([*SQUARE, HOLE])),
+        collection(POINT, feature(None), feature(polygon([*SQUARE, HOLE]))),
+        {"type": "GeometryCollection", "geometries": [polygon([*SQUARE, HOLE])]},
+    ],
+)
+def test_outlines(tmp_path, document):
+    region = outlined(tmp_path, document)
+    assert region.name == "ville"
+    assert region.box == Box(south=48, north=49, west=2, east=3)
+    points = [(48.1, 2.1), (48, 2.5), (49, 3), (48.4, 2.5), (48.5, 2.5), (47.9, 2.5)]
+    assert inside(region, *points) == [True, True, True, True, False, False]
+
+
+def test_several_polygons_are_one_outline(tmp_path):
+    overlapping = [[[x + 0.5, y] for x, y in SQUARE[0]]]
+    document = collection(*(feature(polygon(p)) for p in (SQUARE, overlapping, FAR)))
+    region = outlined(tmp_path, document)
+    assert region.box == Box(south=48, north=51, west=2, east=6)
+    points = [(48.5, 2.1), (48.5, 2.7), (48.5, 3.4), (50.1, 5.1), (50.9, 5.9), (49.5, 4)]
+    assert inside(region, *points) == [True, True, True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ("{", "is not GeoJSON"),
+        ("[1, 2]", "is not GeoJSON: it has no type"),
+        ('{"a": 1}', "is not GeoJSON: it has no type"),
+        (POINT, r"holds no Polygon or MultiPolygon \(its type: Feature\)"),
+        (collection(), "holds no Polygon or MultiPolygon"),
+        ({"type": "FeatureCollection"}, "it is malformed .*features"),
+        ({"type": "Polygon"}, "is not GeoJSON: it is malformed"),
+        (collection("x"), "is not GeoJSON: it is malformed"),
+        (polygon([[[2, 48], [3, 48]]]), "is not GeoJSON: it is malformed"),
+        (polygon([[["a", 48], [3, 48], [3, 49], ["a", 48]]]), "is not GeoJSON: it is malformed"),
+        (polygon([]), "it is empty"),
+        (polygon([[[2, 48], [3, 49], [3, 48], [2, 49], [2, 48]]]), "Self-intersection"),
+        (polygon([[[2, 48], [2, 48], [2, 48], [2, 48]]]), "invalid polygon"),
+        (polygon([[[6e5, 5e6], [7e5, 5e6], [7e5, 6e6], [6e5, 5e6]]]), "box.south must be a number"),
+        (
+            {
+                **polygon(SQUARE),
+                "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::2154"}},
+            },
+            "is in urn:ogc:def:crs:EPSG::2154: convert it to WGS84",
+        ),
+    ],
+)
+def test_wrong_outlines(tmp_path, document, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        outlined(tmp_path, document)
+    assert str(caught.value).startswith("regions.ville.")
+
+
+def test_missing_outline(tmp_path):
+    path = tmp_path / "none.geojson"
+    with pytest.raises(ValueError, match=r"outline: .*none\.geojson cannot be read"):
+        region_from_config("ville", {"outline": str(path)})
+
+
+def test_older_name_of_wgs84_is_accepted(tmp_path):
+    crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}}
+    assert outlined(tmp_path, {**polygon(SQUARE), "crs": crs}).box.south == 48
+    assert outlined(tmp_path, {**polygon(SQUARE), "crs": None}).box.south == 48

@@ -1,0 +1,53 @@
+"""Seeded streams and tables written whole."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from shuffledp.streams import stream
+from shuffledp.tables import PRIVACY, read_metadata, read_tables, write_table
+
+
+def test_streams_depend_on_seed_and_labels_only():
+    first = stream(1, "release", "paris", 4.0).integers(2**62, size=4)
+    assert (stream(1, "release", "paris", 4.0).integers(2**62, size=4) == first).all()
+    for other in [
+        (2, "release", "paris", 4.0),
+        (1, "release", "paris", 6.0),
+        (1, "releasep", "aris", 4.0),
+    ]:
+        assert (stream(*other).integers(2**62, size=4) != first).any()
+
+
+def _table(rows=3):
+    return pd.DataFrame(
+        {
+            "n": np.arange(rows),
+            "k": 2,
+            "eps0": 1.0,
+            "eps": 0.5,
+            "bound": "upper",
+            "delta": 0.1,
+            "log10_delta": -1.0,
+        }
+    )
+
+
+def test_tables_keep_types_and_metadata_and_are_the_same_bytes(tmp_path):
+    for name in "ab":
+        write_table(_table(), PRIVACY, tmp_path / name, {"seed": "1", "region": "paris"})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert read_metadata(tmp_path / "a") == {"seed": "1", "region": "paris"}
+    both = read_tables([tmp_path / "a", tmp_path / "b"])
+    assert both["n"].tolist() == [0, 1, 2, 0, 1, 2]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_failed_write_leaves_the_old_table(tmp_path):
+    target = tmp_path / "t.parquet"
+    write_table(_table(), PRIVACY, target, {})
+    before = target.read_bytes()
+    with pytest.raises(KeyError):
+        write_table(_table().drop(columns="delta"), PRIVACY, target, {})
+    assert target.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]

@@ -1,0 +1,220 @@
+"""Total variation distances: paper A's figures 6 and 7, the sweep of eps, the matched comparison."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from shuffledp.figures.selection import at_target, calibrated, calibration_words
+from shuffledp.figures.style import MECHANISMS, local_style, new_figure, plain_log_axis, power
+
+Floats = NDArray[np.float64]
+
+_BOXES = ("gaussian", "gaussian projected", "shuffle", "shuffle+INV")
+_DISTANCE = "total variation distance"
+_LOG_FROM = 10.0  # ratio of the largest distance to the smallest
+
+
+def _draw_boxes(
+    axes: Axes, groups: Sequence[pd.DataFrame], mechanisms: Sequence[str]
+) -> None:
+    """Boxes of one mechanism beside the other, group by group at x = 0, 1, 2, ..."""
+    step = 0.84 / len(mechanisms)
+    for offset, mechanism in enumerate(mechanisms):
+        look = MECHANISMS[mechanism]
+        drawn = [
+            (x, group.loc[group["mechanism"] == mechanism, "tv_distance"].to_numpy())
+            for x, group in enumerate(groups)
+        ]
+        drawn = [(x, values) for x, values in drawn if values.size]
+        line = {"color": look.colour, "linewidth": 0.8}
+        axes.boxplot(
+            [values for _, values in drawn],
+            positions=[x + (offset - (len(mechanisms) - 1) / 2) * step for x, _ in drawn],
+            widths=0.8 * step,
+            whis=(0, 100),
+            patch_artist=True,
+            manage_ticks=False,
+            boxprops={"facecolor": look.face, "edgecolor": look.colour, "linewidth": 0.8},
+            # A flat box does not show its filling; the marker at the median does.
+            medianprops={
+                **line,
+                "marker": look.marker,
+                "markersize": 3.5,
+                "markerfacecolor": look.face,
+                "markevery": [0.5],
+            },
+            whiskerprops=line,
+            capprops=line,
+        )
+    axes.set_xlim(-0.5, len(groups) - 0.5)
+    axes.set_xticks(np.arange(len(groups) - 1) + 0.5, minor=True)
+    axes.tick_params(axis="x", which="both", length=0)
+    axes.grid(visible=True, axis="x", which="minor")
+
+
+def _marks(mechanisms: Sequence[str]) -> list[Line2D]:
+    return [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=look.marker,
+            color=look.colour,
+            markerfacecolor=look.face,
+            markersize=5,
+            label=look.label,
+        )
+        for look in (MECHANISMS[mechanism] for mechanism in mechanisms)
+    ]
+
+
+def _distance_axis(axes: Axes, values: pd.Series) -> None:
+    axes.set_ylabel(_DISTANCE)
+    if values.max() > _LOG_FROM * values.min() > 0.0:
+        axes.set_yscale("log")
+        plain_log_axis(axes.yaxis)
+    else:
+        axes.set_ylim(bottom=0.0)
+    axes.grid(visible=True, axis="y")
+
+
+@local_style()
+def distance_boxes(
+    utility: pd.DataFrame,
+    region_title: str,
+    calibration: str,
+    sizes: Sequence[int],
+    target_delta: float,
+    mechanisms: Sequence[str] = _BOXES,
+) -> Figure:
+    """Distance to the true histogram against n, a panel per eps0 (paper A, figures 6 and 7).
+
+    Parameters
+    ----------
+    utility
+        Columns of `shuffledp.tables.UTILITY`.
+    region_title
+        Names the region.
+    calibration, target_delta
+        Which Gaussian (see `shuffledp.figures.selection.calibrated`).
+    sizes
+        Numbers of users to show.
+    mechanisms
+        Boxes beside each other. Shuffle+INV is projected onto the simplex; its like is the
+        projected Gaussian.
+
+    Returns
+    -------
+    Boxes from quartile to quartile with the median, whiskers to the extremes of the repetitions.
+
+    Raises
+    ------
+    ValueError
+        If a size is not in the table, or it has no Gaussian of that calibration.
+    """
+    missing = sorted(set(sizes) - set(utility["n"]))
+    if missing:
+        raise ValueError(f"sizes must be among the table's n (got {missing})")
+    sizes = sorted(sizes)
+    rows = calibrated(utility[utility["n"].isin(sizes)], calibration, target_delta)
+    rows = rows[rows["mechanism"].isin(mechanisms)]
+    budgets = sorted(rows["eps0"].unique())
+    figure = new_figure(1.0 + 1.9 * len(budgets))
+    panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
+    for axes, eps0 in zip(panels, budgets, strict=True):
+        panel = rows[rows["eps0"] == eps0]
+        _draw_boxes(axes, [panel[panel["n"] == n] for n in sizes], mechanisms)
+        _distance_axis(axes, panel["tv_distance"])
+        axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel, sizes), loc="left")
+    panels[-1].set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
+    panels[-1].set_xlabel("number of users n (one check-in each)")
+    figure.legend(handles=_marks(mechanisms), loc="outside lower center", ncols=len(mechanisms))
+    figure.suptitle(f"{region_title}\n{calibration_words(calibration, target_delta)}")
+    return figure
+
+
+def _eps_range(panel: pd.DataFrame, sizes: Sequence[int]) -> str:
+    """The Gaussian's eps at the smallest and the largest n, for a title."""
+    eps = panel.dropna(subset="eps").groupby("n")["eps"].first()
+    low, high = eps.iloc[0], eps.iloc[-1]
+    if low == high:
+        return rf", Gaussian at $\epsilon={low:.3g}$"
+    return (
+        rf", both at $\epsilon={low:.2g}$ for n = {eps.index[0]:,} "
+        rf"falling to {high:.2g} for n = {eps.index[-1]:,}"
+    )
+
+
+def _exponent(log10_delta: float) -> str:
+    """``log10 delta`` as the exponent of a tick label."""
+    digits = f"{log10_delta:.1f}" if log10_delta > -100.0 else f"{log10_delta:,.0f}"
+    return digits.replace("-", "−").removesuffix(".0")
+
+
+@local_style()
+def distance_over_eps(utility: pd.DataFrame, region_title: str) -> Figure:
+    """Distance at the largest n against the matched eps, a panel per eps0.
+
+    The more eps is given, the smaller the delta that the shuffle model has there: the Gaussian
+    must meet both. Shuffle+INV does not depend on eps and is a band.
+
+    Parameters
+    ----------
+    utility
+        Columns of `shuffledp.tables.UTILITY`.
+    region_title
+        Names the region.
+
+    Returns
+    -------
+    Gaussian boxes as in `distance_boxes`; bands from the 10 to the 90 % quantile of shuffle+INV
+    with a line at the mean.
+    """
+    n = utility["n"].max()
+    rows = utility[(utility["n"] == n) & (utility["calibration"] != "as-published")]
+    budgets = sorted(rows["eps0"].unique())
+    figure = new_figure(1.0 + 2.2 * len(budgets))
+    panels = np.atleast_1d(figure.subplots(len(budgets), 1))
+    gaussians, shuffles = _BOXES[:2], ("shuffle+INV raw", "shuffle+INV")
+    for axes, eps0 in zip(panels, budgets, strict=True):
+        panel = rows[rows["eps0"] == eps0]
+        matched = panel[panel["calibration"] == "matched"]
+        pairs = matched[["eps", "log10_delta"]].drop_duplicates().sort_values("eps")
+        _draw_boxes(axes, [matched[matched["eps"] == eps] for eps in pairs["eps"]], gaussians)
+        for mechanism in shuffles:
+            _band(axes, panel.loc[panel["mechanism"] == mechanism, "tv_distance"], mechanism)
+        _distance_axis(axes, panel.loc[panel["mechanism"] != "shuffle", "tv_distance"])
+        labels = [
+            f"{eps:.3g}\n({_exponent(log10)})"
+            for eps, log10 in pairs.itertuples(index=False, name=None)
+        ]
+        axes.set_xticks(range(len(pairs)), labels)
+        axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
+    panels[-1].set_xlabel(
+        r"$\epsilon$ of both mechanisms (beneath: $\log_{10}$ of the $\delta$ certified there)"
+    )
+    bands = [Line2D([], [], color=MECHANISMS[m].colour, ls=_BAND_LINES[m], label=MECHANISMS[m].label) for m in shuffles]
+    figure.legend(
+        handles=[*_marks(gaussians), *bands],
+        loc="outside lower center",
+        ncols=4,
+    )
+    figure.suptitle(
+        f"{region_title}, n = {n:,} users\nEqual privacy: at each $\\epsilon$ the Gaussian has the "
+        r"$\delta$ certified for the shuffle model (sensitivity $\sqrt{2}$)"
+    )
+    return figure
+
+
+_BAND_LINES = {"shuffle+INV raw": "--", "shuffle+INV": "-"}
+
+
+def _band(axes: Axes, values: pd.Series, mechanism: str) -> None:
+    colour = MECHANISMS[mechanism].colour
+    axes.axhspan(*values.quantile([0.1, 0.9]), color=colour, alpha=0.3, linewidth=0.0, zorder=0.5)
+    axes.axhline(values.mean(), color=colour, linestyle=_BAND_LINES[mechanism], zorder=0.6)

@@ -1,0 +1,288 @@
+"""Maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
+
+from collections.abc import Mapping, Sequence
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import shapely
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from numpy.typing import NDArray
+
+from shuffledp.figures.selection import calibrated, calibration_words
+from shuffledp.figures.style import FULL_WIDTH, MECHANISMS, local_style, new_figure
+
+Floats = NDArray[np.float64]
+
+_KM_PER_DEGREE = 111.32  # along the equator
+_COLOURS = "cividis"
+_ZERO = {"facecolor": "white", "edgecolor": "0.72", "hatch": "////"}
+_NEGATIVE = {"facecolor": "#F4D9E6", "edgecolor": "#8C2D62", "hatch": "xxxx"}
+_RASTERISE_FROM = 20_000  # polygons: beyond, vector files become unwieldy
+
+
+def _corners(cells: gpd.GeoDataFrame) -> Floats:
+    """Vertices of the cells in degrees, ``(k, vertices, 2)``: a grid's cells are all alike."""
+    points: Floats = shapely.get_coordinates(cells.geometry.to_numpy())
+    return points.reshape(len(cells), -1, 2)
+
+
+def _frame(axes: Axes, corners: Floats, *, ordinate: bool) -> None:
+    """Set limits, true proportions at the middle latitude, and labels with their unit."""
+    west, south = corners.min(axis=(0, 1))
+    east, north = corners.max(axis=(0, 1))
+    axes.set(xlim=(west, east), ylim=(south, north))
+    axes.set_aspect(1.0 / np.cos(np.radians((south + north) / 2.0)))
+    axes.set_xlabel("longitude (degrees east)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(ScalarFormatter(useOffset=False))
+    if ordinate:
+        axes.set_ylabel("latitude (degrees north)")
+    else:
+        axes.tick_params(labelleft=False)
+    axes.spines[["top", "right"]].set_visible(True)
+
+
+def _scale_bar(axes: Axes) -> None:
+    """A bar of 1, 2 or 5 times a power of ten, about a fifth of the map's width, below the map."""
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
+    wanted = 0.25 * (east - west) * per_degree
+    decade = 10.0 ** np.floor(np.log10(wanted))
+    length = decade * max(step for step in (1, 2, 5) if step * decade <= wanted)
+    label = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
+    right = 1.0
+    left = right - length / per_degree / (east - west)
+    axes.annotate(
+        "",
+        (left, 1.035),
+        (right, 1.035),
+        xycoords="axes fraction",
+        arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "lw": 1, "shrinkA": 0, "shrinkB": 0},
+        annotation_clip=False,
+    )
+    axes.annotate(
+        label,
+        (left, 1.035),
+        (-4, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize=7,
+    )
+
+
+def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCollection:
+    """Colour the positive cells; set off those of zero and those below."""
+    raster = len(values) > _RASTERISE_FROM
+    shown = values > 0.0
+    heat = PolyCollection(
+        list(corners[shown]),
+        array=values[shown],
+        cmap=_COLOURS,
+        norm=norm,
+        edgecolors="face",
+        linewidths=0.2,
+        rasterized=raster,
+    )
+    axes.add_collection(heat)
+    for mask, look in [(values == 0.0, _ZERO), (values < 0.0, _NEGATIVE)]:
+        if mask.any():
+            axes.add_collection(
+                PolyCollection(list(corners[mask]), linewidths=0.0, rasterized=raster, **look)
+            )
+    return heat
+
+
+def _key(figure: Figure, values: Floats) -> None:
+    """Legend of the cells that the colour bar does not hold, if there are any."""
+    zero = Patch(linewidth=0.4, label="0 check-ins", **_ZERO)
+    below = Patch(linewidth=0.4, label="below 0 (raw estimates may be)", **_NEGATIVE)
+    present = [(zero, (values == 0.0).any()), (below, (values < 0.0).any())]
+    handles = [handle for handle, there in present if there]
+    if handles:
+        figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.6)
+
+
+def _height(corners: Floats, panels: int, extra: float) -> float:
+    """Inches that panels side by side over the full width need, and ``extra`` for the rest."""
+    width, height = np.ptp(corners, axis=(0, 1))
+    latitude = np.radians(corners[..., 1].mean())
+    proportion = height / (width * np.cos(latitude))
+    return float(np.clip((FULL_WIDTH - 0.7) / panels * proportion, 0.8, 8.0)) + extra
+
+
+@local_style()
+def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) -> Figure:
+    """Where the check-ins of a region are, as points and per cell (paper A, figure 3).
+
+    Parameters
+    ----------
+    checkins
+        Columns ``latitude`` and ``longitude`` in degrees.
+    cells
+        The grid: columns ``count`` and ``geometry``, WGS84 degrees.
+    title
+        Names the region.
+
+    Returns
+    -------
+    Left the points on the grid, right the counts on a logarithmic colour scale. The points are
+    rasterised in vector files.
+    """
+    corners = _corners(cells)
+    counts = cells["count"].to_numpy(dtype=np.float64)
+    figure = new_figure(_height(corners, 2, 1.15))
+    left, right = figure.subplots(1, 2)
+    left.add_collection(
+        PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
+    )
+    left.plot(
+        checkins["longitude"],
+        checkins["latitude"],
+        linestyle="none",
+        marker="o",
+        markersize=0.9,
+        markeredgewidth=0.0,
+        color="#0072B2",
+        alpha=float(np.clip(5e3 / max(len(checkins), 1), 0.25, 0.8)),
+        rasterized=True,
+    )
+    heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
+    for axes, panel in [(left, "Check-ins, one dot each"), (right, "Check-ins per cell")]:
+        _frame(axes, corners, ordinate=axes is left)
+        _scale_bar(axes)
+        axes.set_title(panel, loc="left")
+    # An inset keeps the bar as high as the map, whose proportions are fixed.
+    figure.colorbar(heat, cax=right.inset_axes((1.03, 0.0, 0.04, 1.0)), label="check-ins per cell")
+    _key(figure, counts)
+    figure.suptitle(f"{title}: {len(checkins):,} check-ins, {len(cells)} cells")
+    return figure
+
+
+def release_panels(
+    original: NDArray[np.int64],
+    releases: pd.DataFrame,
+    *,
+    eps0: float,
+    calibration: str,
+    target_delta: float,
+    mechanisms: Sequence[str] = ("gaussian projected", "shuffle+INV"),
+) -> dict[str, Floats]:
+    """The panels of `estimate_maps`: the original and one release of each mechanism.
+
+    Parameters
+    ----------
+    original
+        Histogram that was released, shape ``(k,)``; it must be that of the largest n.
+    releases
+        Columns of `shuffledp.tables.RELEASES`. Taken is repetition 0 at the largest n.
+    eps0, calibration, target_delta
+        Which release (see `shuffledp.figures.selection.calibrated`).
+    mechanisms
+        The default compares like with like: both projected onto the simplex.
+
+    Returns
+    -------
+    Panel title to shares of n, shape ``(k,)``, the original first.
+
+    Raises
+    ------
+    ValueError
+        If the original does not sum to the largest n, or a mechanism has no such release.
+    """
+    n = int(releases["n"].max())
+    if original.sum() != n:
+        raise ValueError(f"original must hold the {n} check-ins released (got {original.sum()})")
+    rows = releases[(releases["n"] == n) & (releases["eps0"] == eps0)]
+    rows = calibrated(rows[rows["repetition"] == 0], calibration, target_delta)
+    panels = {"Original": original / n}
+    for mechanism in mechanisms:
+        cells = rows[rows["mechanism"] == mechanism].sort_values("cell")
+        if not np.array_equal(cells["cell"], np.arange(original.size)):
+            raise ValueError(
+                f"releases must hold one estimate for each of {original.size} cells of "
+                f"{mechanism!r} at n={n}, eps0={eps0:g} (got {len(cells)})"
+            )
+        panels[MECHANISMS[mechanism].label] = cells["estimate"].to_numpy()
+    return panels
+
+
+def release_title(
+    region_title: str,
+    releases: pd.DataFrame,
+    *,
+    eps0: float,
+    calibration: str,
+    target_delta: float,
+) -> str:
+    """Title for the panels of `release_panels`: region, size, budgets and calibration."""
+    n = int(releases["n"].max())
+    rows = calibrated(
+        releases[(releases["n"] == n) & (releases["eps0"] == eps0)], calibration, target_delta
+    )
+    eps = rows["eps"].max()
+    return (
+        rf"{region_title}: n = {n:,} users, $\epsilon_0={eps0:g}$, $\epsilon={eps:.3g}$"
+        f"\n{calibration_words(calibration, target_delta)}"
+    )
+
+
+@local_style()
+def estimate_maps(
+    cells: gpd.GeoDataFrame, estimates: Mapping[str, Floats], n: int, title: str
+) -> Figure:
+    """Estimated histograms side by side on one colour scale (paper A, figures 4 and 5).
+
+    Parameters
+    ----------
+    cells
+        The grid, columns as for `checkins_map`; ``count`` is not used.
+    estimates
+        Panel title to shares of n in the order of the cells, shape ``(k,)``. The first is the
+        original; the others show their total variation distance to it.
+    n
+        Number of users: the colour bar counts check-ins.
+    title
+        Should name the region, the privacy and the calibration.
+
+    Raises
+    ------
+    ValueError
+        If an estimate does not have one share per cell.
+    """
+    wrong = {name: np.shape(e) for name, e in estimates.items() if np.shape(e) != (len(cells),)}
+    if wrong:
+        raise ValueError(f"estimates must have one share for each of {len(cells)} cells (got {wrong})")
+    corners = _corners(cells)
+    values = n * np.stack(list(estimates.values()))
+    norm = LogNorm(1.0, max(values.max(), 10.0))
+    lines = title.count("\n") + 1
+    figure = new_figure(_height(corners, len(values), 1.6 + 0.15 * lines))
+    panels = np.atleast_1d(figure.subplots(1, len(values)))
+    for axes, name, value in zip(panels, estimates, values, strict=True):
+        heat = _heat(axes, corners, value, norm)
+        _frame(axes, corners, ordinate=axes is panels[0])
+        distance = 0.5 * np.abs(value - values[0]).sum() / n
+        note = "" if axes is panels[0] else f"\ntotal variation distance {distance:.3g}"
+        axes.set_title(name + note, loc="left")
+    _scale_bar(panels[0])
+    figure.colorbar(
+        heat,
+        ax=list(panels),
+        location="bottom",
+        label="check-ins per cell (estimated share × n)",
+        extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
+        shrink=0.6,
+        aspect=40,
+    )
+    _key(figure, values)
+    figure.suptitle(title)
+    return figure
