@@ -30,7 +30,7 @@ sys.path.insert(0, str(HERE.parent / "workflow" / "lib"))
 
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins  # noqa: E402
 from shuffledp.geography.embedded import COUNT_COLUMNS  # noqa: E402
-from shuffledp.geography.files import replacing  # noqa: E402
+from shuffledp.files import replacing  # noqa: E402
 from shuffledp.geography.grid import Lattice, count_checkins, make_lattice  # noqa: E402
 from shuffledp.geography.regions import Box, Region  # noqa: E402
 

@@ -538,7 +538,6 @@ GOOD = {"latitude": "lat", "longitude": "lon"}
         ({"columns": {**GOOD, "user": "lat"}}, "columns must all differ"),
         ({"columns": GOOD, "header": False}, "columns.latitude must be a position"),
         ({"columns": ["lat", "lon"]}, "columns must map names"),
-        ("gowalla", "layout must be snap or a mapping"),
     ],
 )
 def test_wrong_layouts(spec, message):
@@ -547,7 +546,6 @@ def test_wrong_layouts(spec, message):
 
 
 def test_layouts_of_the_configuration():
-    assert layout_from_config("snap") == SNAP
     spec = {"separator": "\t", "header": False, "columns": dict(SNAP.columns)}
     assert layout_from_config(spec) == SNAP
     assert layout_from_config({"columns": GOOD}) == Layout("csv", ",", True, GOOD)

@@ -1,7 +1,7 @@
 rule account_privacy:
     input:
         counts="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.studies.privacy"),
+        library=library("shuffledp.studies.privacy", "shuffledp.tables"),
     output:
         "results/privacy/{region}.{grid}.eps0-{eps0}.parquet",
     log:

@@ -1,7 +1,7 @@
 rule release_histograms:
     input:
         counts="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.studies.releases"),
+        library=library("shuffledp.studies.releases", "shuffledp.tables"),
     output:
         "results/releases/{region}.{grid}.eps0-{eps0}.parquet",
     log:
@@ -24,7 +24,7 @@ rule measure_utility:
     input:
         releases=per_eps0("results/releases/{region}.{grid}.eps0-{eps0}.parquet"),
         counts="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.studies.utility"),
+        library=library("shuffledp.studies.utility", "shuffledp.tables"),
     output:
         community="results/utility/{region}.{grid}.parquet",
         individual="results/utility/{region}.{grid}.individual.parquet",

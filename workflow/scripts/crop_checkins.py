@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.files import verified_sha256
-from shuffledp.geography.layout import layout_from_config
+from shuffledp.files import verified_sha256
+from shuffledp.geography.sources import source_layout
 from shuffledp.geography.regions import region_from_config
 from shuffledp.jobs import job
 
@@ -10,7 +10,7 @@ with job(snakemake.log[0]):
     source = Path(snakemake.input.source)
     crop_checkins(
         source,
-        layout_from_config(snakemake.params.layout),
+        source_layout(snakemake.params.layout),
         region_from_config(snakemake.wildcards.region, snakemake.params.region),
         Path(snakemake.output[0]),
         max_malformed_share=snakemake.params.max_malformed_share,

@@ -230,13 +230,13 @@ def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
 
 
 def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Where ``Pr[x] (1+Y)^power`` is within e^-50 of its largest value."""
+    """Where ``Pr[x] (1+Y)^power`` is within about e^-50 of its largest value."""
     p = 1.0 / (np.exp(eps0) + 1.0)
     shift = n / np.expm1(2.0 * eps0)  # 1+Y is proportional to x + shift
 
     def log_term(x: float) -> float:
         mass = -xlogy(x, x / (n * p)) - xlog1py(n - x, (n * p - x) / (n - n * p))
-        return float(mass + power * np.log1p(2.0 * np.sinh(eps0) * (x / n - p)))
+        return float(mass + power * np.log(x + shift))
 
     def slope(x: float) -> float:
         return float(np.log((n - x) / x) - eps0 + power / (x + shift))

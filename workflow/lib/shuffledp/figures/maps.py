@@ -64,7 +64,12 @@ def _scale_bar(axes: Axes) -> None:
         (left, 1.035),
         (right, 1.035),
         xycoords="axes fraction",
-        arrowprops={"arrowstyle": "|-|,widthA=0.25,widthB=0.25", "lw": 1, "shrinkA": 0, "shrinkB": 0},
+        arrowprops={
+            "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
+            "lw": 1,
+            "shrinkA": 0,
+            "shrinkB": 0,
+        },
         annotation_clip=False,
     )
     axes.annotate(
@@ -260,7 +265,9 @@ def estimate_maps(
     """
     wrong = {name: np.shape(e) for name, e in estimates.items() if np.shape(e) != (len(cells),)}
     if wrong:
-        raise ValueError(f"estimates must have one share for each of {len(cells)} cells (got {wrong})")
+        raise ValueError(
+            f"estimates must have one share for each of {len(cells)} cells (got {wrong})"
+        )
     corners = _corners(cells)
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))

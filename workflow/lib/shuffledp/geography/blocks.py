@@ -4,13 +4,15 @@ import logging
 import lzma
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
 import pyarrow as pa
 from tqdm import tqdm
+
+from shuffledp.errors import InputError
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +31,7 @@ _MAGIC = {
 _SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 
 
-class CheckinError(ValueError):
+class CheckinError(InputError):
     """A check-in file cannot be used as it is; the message names the file and says what to do."""
 
 
@@ -78,7 +80,7 @@ def check_text(source: Path, start: bytes) -> None:
         raise CheckinError(f"{source} is UTF-16 text: convert it to UTF-8")
 
 
-def text_blocks(source: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
+def text_blocks(source: Path, size: int = BLOCK_BYTES) -> Generator[bytes]:
     """Yield the decompressed lines of a file in blocks of about `size` bytes.
 
     Every block ends with a line feed, also the last. A byte order mark is left out. A line longer

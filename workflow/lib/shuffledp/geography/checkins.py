@@ -13,8 +13,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from shuffledp.errors import InputError
+from shuffledp.files import file_sha256, replacing
 from shuffledp.geography.blocks import CheckinError, file_kind
-from shuffledp.geography.files import file_sha256, replacing
 from shuffledp.geography.layout import COORDINATES, SNAP, Layout, layout_from_config
 from shuffledp.geography.regions import Region
 from shuffledp.geography.rows import SHOWN, TYPES, Batch, Fault, sift
@@ -85,11 +86,11 @@ def crop_checkins(
     CheckinError
         If the file is missing, damaged, not a table of this layout, has too many malformed rows, or
         no row in the region; also if it looks as if latitude and longitude were exchanged.
-    ValueError
+    InputError
         If max_malformed_share is not from 0 to 1.
     """
     if not 0 <= max_malformed_share <= 1:
-        raise ValueError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
+        raise InputError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
     survey = _Survey(source, layout, region)
     with replacing(destination) as temporary:
         with _GroupWriter(temporary, metadata) as writer:

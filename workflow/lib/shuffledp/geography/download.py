@@ -15,6 +15,8 @@ import requests
 import urllib3
 from tqdm import tqdm
 
+from shuffledp.errors import InputError
+
 logger = logging.getLogger(__name__)
 
 _CHUNK: Final = 1 << 16  # what a time-out can lose
@@ -24,7 +26,7 @@ _DIGITS: Final = {"md5": 32, "sha256": 64}
 _WEB_PAGE: Final = (b"<!doctype html", b"<html")
 
 
-class DownloadError(Exception):
+class DownloadError(InputError):
     """A file could not be fetched; the message names its address and says what to do."""
 
 
@@ -75,7 +77,7 @@ def fetch(
     DownloadError
         If the address is not http(s), the server refuses (4xx), a web page comes instead of the
         file, the checksum differs, or the retries are used up.
-    ValueError
+    InputError
         If the checksum is not written as described.
     """
     if checksum is not None:
@@ -105,7 +107,7 @@ def _normalised(checksum: str) -> str:
     algorithm, _, digest = checksum.lower().partition(":")
     right = len(digest) == _DIGITS.get(algorithm, -1) and re.fullmatch("[0-9a-f]+", digest)
     if not right:
-        raise ValueError(
+        raise InputError(
             f"checksum must be md5: and 32, or sha256: and 64 hexadecimal digits (got {checksum!r})"
         )
     return f"{algorithm}:{digest}"

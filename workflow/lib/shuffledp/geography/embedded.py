@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from shuffledp.geography.files import replacing
+from shuffledp.errors import InputError
+from shuffledp.files import replacing
 
 COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
 _DECIMALS: Final = 10  # as many as SNAP's
@@ -47,7 +48,7 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
 
     Raises
     ------
-    ValueError
+    InputError
         If the file of counts is not one, naming file and line.
     """
     rectangles, number = _read_rectangles(counts)
@@ -82,10 +83,10 @@ def _read_rectangles(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]
     with path.open(encoding="utf-8", newline="") as stream:
         reader = csv.reader(stream)
         if tuple(next(reader, ())) != COUNT_COLUMNS:
-            raise ValueError(f"{path}, line 1 must be {','.join(COUNT_COLUMNS)}")
+            raise InputError(f"{path}, line 1 must be {','.join(COUNT_COLUMNS)}")
         rows = [_rectangle(path, line, row) for line, row in enumerate(reader, start=2)]
     if not rows:
-        raise ValueError(f"{path} holds no rectangles")
+        raise InputError(f"{path} holds no rectangles")
     return np.array([row[:4] for row in rows]), np.array([row[4] for row in rows], dtype=np.int64)
 
 
@@ -94,10 +95,10 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
         south, west, north, east = map(float, row[:4])
         count = int(row[4])
     except (ValueError, IndexError) as error:
-        raise ValueError(f"{path}, line {line} must hold four numbers and a count") from error
+        raise InputError(f"{path}, line {line} must hold four numbers and a count") from error
     sides = (north - south, east - west)
     if len(row) != 5 or count < 1 or not all(_THINNEST <= side < math.inf for side in sides):
-        raise ValueError(
+        raise InputError(
             f"{path}, line {line} must hold south < north, west < east and a count of at least 1 "
             f"(got {','.join(row)})"
         )

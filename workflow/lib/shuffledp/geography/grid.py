@@ -16,7 +16,8 @@ import pyproj
 import shapely
 from numpy.typing import NDArray
 
-from shuffledp.geography.files import replacing
+from shuffledp.errors import InputError
+from shuffledp.files import replacing
 from shuffledp.geography.regions import Box, Region
 
 logger = logging.getLogger(__name__)
@@ -102,13 +103,13 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
 
     Raises
     ------
-    ValueError
+    InputError
         If not exactly one is given, a value is not positive, there would be fewer than 2 or more
         than 1,000,000 cells, or the box is too wide for one UTM zone.
     """
     if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(_MAKERS):
         found = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
-        raise ValueError(
+        raise InputError(
             f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
             f"step: [dlat, dlon] and metres: size (got {found})"
         )
@@ -134,7 +135,7 @@ def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
 
     Raises
     ------
-    ValueError
+    InputError
         As `make_lattice`, and if fewer than 2 cells meet the outline.
     """
     return _cells(region, make_lattice(region, spec))
@@ -160,7 +161,7 @@ def count_checkins(
 
     Raises
     ------
-    ValueError
+    InputError
         As `grid_cells`, and if no check-in is in a cell.
     """
     lattice = make_lattice(region, spec)
@@ -175,7 +176,7 @@ def count_checkins(
     counts = totals[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()]
     kept = int(counts.sum())
     if not kept:
-        raise ValueError(
+        raise InputError(
             f"the grid {dict(spec)} of {region.name} holds none of the {read} check-ins of "
             f"{checkins}: were they cropped to the same region?"
         )
@@ -205,7 +206,7 @@ def grid_checkins(
 
     Raises
     ------
-    ValueError
+    InputError
         As `count_checkins`.
     """
     cells, tally = count_checkins(region, spec, checkins)
@@ -233,7 +234,7 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
         shapely.prepare(region.outline)
         number = number[shapely.intersects(region.outline, polygons)]
         if len(number) < 2:
-            raise ValueError(
+            raise InputError(
                 f"a grid needs at least 2 cells (got {len(number)} that meet the outline of "
                 f"{region.name}): make the cells smaller"
             )
@@ -283,7 +284,7 @@ def _stepped(start: float, stop: float, step: float, cells: int) -> NDArray[np.f
 
 def _by_metres(box: Box, value: object) -> Lattice:
     if not _is_positive(value):
-        raise ValueError(f"metres must be a positive number (got {value!r})")
+        raise InputError(f"metres must be a positive number (got {value!r})")
     size = float(value)  # type: ignore[arg-type]
     crs = _utm(box)
     project = pyproj.Transformer.from_crs(_WGS84, crs, always_xy=True)
@@ -301,7 +302,7 @@ _MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
 
 def _utm(box: Box) -> Any:
     if box.east - box.west > _WIDEST_UTM:
-        raise ValueError(
+        raise InputError(
             f"metres needs a region at most {_WIDEST_UTM:g} degrees of longitude wide (got "
             f"{box.east - box.west:g}): use shape or step"
         )
@@ -309,7 +310,7 @@ def _utm(box: Box) -> Any:
     try:
         return gpd.GeoSeries([middle], crs=_WGS84).estimate_utm_crs()
     except RuntimeError as error:
-        raise ValueError(
+        raise InputError(
             f"metres needs a region in a UTM zone, latitude -80 to 84 (got {middle.y:g}): "
             "use shape or step"
         ) from error
@@ -320,7 +321,7 @@ def _pair(key: str, value: object, right: str, kinds: type | UnionType) -> tuple
         first, second = value
         if all(_is_positive(number, kinds) for number in value):
             return first, second
-    raise ValueError(f"{key} must be {right} (got {value!r})")
+    raise InputError(f"{key} must be {right} (got {value!r})")
 
 
 def _is_positive(value: object, kinds: type | UnionType = int | float) -> bool:
@@ -330,6 +331,6 @@ def _is_positive(value: object, kinds: type | UnionType = int | float) -> bool:
 
 def _check_cells(rows: int, columns: int, given: str) -> None:
     if not 2 <= rows * columns <= MAX_CELLS:
-        raise ValueError(
+        raise InputError(
             f"a grid must have from 2 to {MAX_CELLS:,} cells (got {rows} x {columns} by {given})"
         )

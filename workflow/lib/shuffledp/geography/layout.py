@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shuffledp.errors import InputError
+
 COORDINATES = ("latitude", "longitude")
 COLUMNS = ("user", "time", *COORDINATES, "location")
 FORMATS = ("csv", "parquet")
@@ -28,7 +30,7 @@ class Layout:
 
     Raises
     ------
-    ValueError
+    InputError
         If a value is not one of those described, naming the key.
     """
 
@@ -39,9 +41,9 @@ class Layout:
 
     def __post_init__(self) -> None:
         if self.format not in FORMATS:
-            raise ValueError(f"format must be csv or parquet (got {self.format!r})")
+            raise InputError(f"format must be csv or parquet (got {self.format!r})")
         if not isinstance(self.header, bool):
-            raise ValueError(f"header must be true or false (got {self.header!r})")
+            raise InputError(f"header must be true or false (got {self.header!r})")
         self._check_separator()
         self._check_columns()
 
@@ -54,39 +56,39 @@ class Layout:
         separator = self.separator
         usable = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
         if not usable or separator.isalnum() or separator in "\"'.+-\r\n\0":
-            raise ValueError(
+            raise InputError(
                 "separator must be one character that no number contains, such as a comma, a "
                 f'semicolon or a tab, which YAML writes "\\t" (got {separator!r})'
             )
 
     def _check_columns(self) -> None:
         if not isinstance(self.columns, Mapping):
-            raise ValueError(
+            raise InputError(
                 f"columns must map names to columns of the file (got {self.columns!r}), "
                 "for example {latitude: lat, longitude: lon}"
             )
         known = ", ".join(COLUMNS)
         for key, value in self.columns.items():
             if key not in COLUMNS:
-                raise ValueError(f"columns.{key} is not a known column: the names are {known}")
+                raise InputError(f"columns.{key} is not a known column: the names are {known}")
             position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not position and not (isinstance(value, str) and value):
-                raise ValueError(
+                raise InputError(
                     f"columns.{key} must be the column's name or its position counted from 0 "
                     f"(got {value!r})"
                 )
             if isinstance(value, str) and not self.named:
-                raise ValueError(
+                raise InputError(
                     f"columns.{key} must be a position counted from 0 (got {value!r}): with "
                     "header: false no column has a name"
                 )
         for key in COORDINATES:
             if key not in self.columns:
-                raise ValueError(
+                raise InputError(
                     f"columns.{key} is missing: only user, time and location may be left out"
                 )
         if len(set(self.columns.values())) < len(self.columns):
-            raise ValueError(
+            raise InputError(
                 f"columns must all differ (got {dict(self.columns)}): two of them name the same one"
             )
 
@@ -100,32 +102,28 @@ SNAP = Layout(
 """Layout of SNAP's loc-gowalla and loc-brightkite (whose `location` is not a number)."""
 
 
-def layout_from_config(spec: Mapping[str, Any] | str) -> Layout:
+def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     """Make a layout of its block in the configuration.
 
     Parameters
     ----------
-    spec : Mapping or str
-        `snap`, or a mapping with `columns` (required), `format` (default csv), `separator`
-        (default a comma) and `header` (default true): see `Layout`.
+    spec : Mapping
+        `columns` (required), `format` (default csv), `separator` (default a comma) and `header`
+        (default true): see `Layout`.
 
     Raises
     ------
-    ValueError
+    InputError
         If a key is unknown or missing, or a value is not one that `Layout` describes.
     """
-    if spec == "snap":
-        return SNAP
-    if not isinstance(spec, Mapping):
-        raise ValueError(f"layout must be snap or a mapping with columns (got {spec!r})")
     known = {"format", "separator", "header", "columns"}
     for key in spec:
         if key not in known:
-            raise ValueError(
+            raise InputError(
                 f"{key} is not a key of a layout: the keys are {', '.join(sorted(known))}"
             )
     if "columns" not in spec:
-        raise ValueError("columns is missing: for example {latitude: lat, longitude: lon}")
+        raise InputError("columns is missing: for example {latitude: lat, longitude: lon}")
     return Layout(
         format=spec.get("format", "csv"),
         separator=spec.get("separator", ","),

@@ -13,6 +13,8 @@ import shapely
 from numpy.typing import NDArray
 from shapely.geometry import shape
 
+from shuffledp.errors import InputError
+
 logger = logging.getLogger(__name__)
 
 
@@ -22,7 +24,7 @@ class Box:
 
     Raises
     ------
-    ValueError
+    InputError
         If an edge is not a finite number in range, or opposite edges are crossed.
     """
 
@@ -37,13 +39,13 @@ class Box:
             limit = 90 if field.name in ("south", "north") else 180
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not number or not math.isfinite(value) or abs(value) > limit:
-                raise ValueError(
+                raise InputError(
                     f"box.{field.name} must be a number of degrees from -{limit} to {limit} "
                     f"(got {value!r})"
                 )
         for low, high in (("south", "north"), ("west", "east")):
             if not getattr(self, low) < getattr(self, high):
-                raise ValueError(
+                raise InputError(
                     f"box.{low} must be below box.{high} (got {low}={getattr(self, low)}, "
                     f"{high}={getattr(self, high)}): exchange them if they are crossed; a box "
                     "across the 180th meridian must be cut in two regions"
@@ -102,27 +104,27 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
 
     Raises
     ------
-    ValueError
+    InputError
         If both or none are given, a key is missing or unknown, a box is not one, or the file is
         missing, is not GeoJSON, or holds no valid polygon. The message names region and key.
     """
     if ("box" in spec) == ("outline" in spec):
         found = "both" if "box" in spec else "neither"
-        raise ValueError(f"regions.{name} must have either box or outline (got {found})")
+        raise InputError(f"regions.{name} must have either box or outline (got {found})")
     try:
         if "box" in spec:
             return Region(name, _box(spec["box"]))
         outline = _read_outline(Path(spec["outline"]))
         west, south, east, north = (float(value) for value in outline.bounds)
         return Region(name, Box(south=south, north=north, west=west, east=east), outline)
-    except ValueError as error:
-        raise ValueError(f"regions.{name}.{error}") from error
+    except InputError as error:
+        raise InputError(f"regions.{name}.{error}") from error
 
 
 def _box(spec: object) -> Box:
     names = {field.name for field in fields(Box)}
     if not isinstance(spec, Mapping) or set(spec) != names:
-        raise ValueError(f"box must have the keys south, north, west and east (got {spec!r})")
+        raise InputError(f"box must have the keys south, north, west and east (got {spec!r})")
     return Box(**spec)
 
 
@@ -131,22 +133,22 @@ def _read_outline(path: Path) -> Any:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise ValueError(f"{where} cannot be read ({error.strerror})") from error
+        raise InputError(f"{where} cannot be read ({error.strerror})") from error
     except ValueError as error:
-        raise ValueError(f"{where} is not GeoJSON ({error})") from error
+        raise InputError(f"{where} is not GeoJSON ({error})") from error
     if not isinstance(document, dict) or "type" not in document:
-        raise ValueError(f"{where} is not GeoJSON: it has no type")
+        raise InputError(f"{where} is not GeoJSON: it has no type")
     _check_crs(document, where)
     try:
         polygons = [shape(part) for part in _polygons(document)]
     except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        raise ValueError(f"{where} is not GeoJSON: it is malformed ({error!r})") from error
+        raise InputError(f"{where} is not GeoJSON: it is malformed ({error!r})") from error
     if not polygons:
-        raise ValueError(f"{where} holds no Polygon or MultiPolygon (its type: {document['type']})")
+        raise InputError(f"{where} holds no Polygon or MultiPolygon (its type: {document['type']})")
     for polygon in polygons:
         if polygon.is_empty or not polygon.is_valid:
             reason = "it is empty" if polygon.is_empty else shapely.is_valid_reason(polygon)
-            raise ValueError(f"{where} holds an invalid polygon ({reason}): mend it in a GIS")
+            raise InputError(f"{where} holds an invalid polygon ({reason}): mend it in a GIS")
     return shapely.union_all(polygons)
 
 
@@ -154,7 +156,7 @@ def _check_crs(document: Mapping[str, Any], where: str) -> None:
     # RFC 7946 knows WGS84 only; files of the older standard may name another system.
     crs = str((document.get("crs") or {}).get("properties", {}).get("name", "CRS84"))
     if not crs.endswith(("CRS84", "4326")):
-        raise ValueError(f"{where} is in {crs}: convert it to WGS84 longitude and latitude")
+        raise InputError(f"{where} is in {crs}: convert it to WGS84 longitude and latitude")
 
 
 def _polygons(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

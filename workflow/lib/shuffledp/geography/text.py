@@ -1,9 +1,13 @@
 """Separated text as batches of typed rows."""
 
 import csv
+from collections import deque
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +18,8 @@ from shuffledp.geography.blocks import CheckinError, check_text, text_blocks
 from shuffledp.geography.convert import MISSING
 from shuffledp.geography.layout import COLUMNS, COORDINATES, Layout
 from shuffledp.geography.rows import TYPES, Batch, in_range, sift
+
+_PARSERS: Final = 2  # threads; as many are busy while a third decompresses
 
 
 def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
@@ -27,19 +33,17 @@ def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     CheckinError
         If the file is missing, empty, damaged, not a table, or lacks a column of the layout.
     """
-    reader: _BlockReader | None = None
-    line = 1
-    for block in text_blocks(source):
-        rows = block
-        if reader is None:
-            reader = _open(source, layout, block)
-            if layout.header:
-                rows = block[block.find(b"\n") + 1 :]
-                line += 1
-        if rows:
-            batch, lines = reader.read(rows, line)
-            line += lines
-            yield batch
+    with closing(text_blocks(source)) as blocks, ThreadPoolExecutor(_PARSERS) as pool:
+        first = next(blocks)
+        reader = _open(source, layout, first)
+        header = first.find(b"\n") + 1 if layout.header else 0
+        pending: deque[tuple[bytes, Future[Any]]] = deque()
+        for block in chain([first[header:]], blocks):
+            pending.append((block, pool.submit(reader.read_strictly, block)))
+            if len(pending) > _PARSERS:
+                yield reader.finish(*pending.popleft())
+        for block, table in pending:
+            yield reader.finish(block, table)
 
 
 def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str, int]:
@@ -112,21 +116,12 @@ class _BlockReader:
         self._width = width
         self._names = {f"f{position}": name for name, position in positions.items()}
         self._strict = True
+        self._line = 2 if layout.header else 1
 
-    def read(self, block: bytes, first_line: int) -> tuple[Batch, int]:
-        """Return the rows of a block, and how many lines it has."""
-        if self._strict:
-            table = self._read_strictly(block)
-            if table is not None:
-                return Batch(table), table.num_rows
-        batch, lines = self._read_leniently(block, first_line)
-        # Where all rows are well-formed, but not in the strict forms (users like 17.0, times
-        # without a zone), there is no point in trying every block twice.
-        self._strict = self._strict and batch.malformed > 0
-        return batch, lines
-
-    def _read_strictly(self, block: bytes) -> Any:
-        """Return the table, or None if it has a row that must be looked at."""
+    def read_strictly(self, block: bytes) -> Any:
+        """Return a block's table, or None if it has a row that must be looked at."""
+        if not self._strict:
+            return None
         try:
             table = self._parse(block, {field: TYPES[name] for field, name in self._names.items()})
         except pa.ArrowInvalid:
@@ -139,6 +134,19 @@ class _BlockReader:
         if self._quoted and b'"' in block and table.num_rows != block.count(b"\n"):
             return None
         return table
+
+    def finish(self, block: bytes, strict: Future[Any]) -> Batch:
+        """Return the rows of the next block, given what the strict reading made of it."""
+        table = strict.result()
+        if table is not None:
+            self._line += table.num_rows
+            return Batch(table)
+        batch, lines = self._read_leniently(block, self._line)
+        self._line += lines
+        # Where all rows are well-formed, but not in the strict forms (users like 17.0, times
+        # without a zone), there is no point in trying every block twice.
+        self._strict = self._strict and batch.malformed > 0
+        return batch
 
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
         lines, faults = _survey(block, self._separator if self._quoted else None)
@@ -163,7 +171,7 @@ class _BlockReader:
     def _parse(self, block: bytes, types: Mapping[str, Any], on_invalid: Any = None) -> Any:
         names = [f"f{position}" for position in range(self._width)]
         if not block:
-            return pa.table({name: pa.array([], pa.binary()) for name in self._names.values()})
+            return pa.table({name: pa.array([], types[f]) for f, name in self._names.items()})
         table = pyarrow.csv.read_csv(
             pa.py_buffer(block),
             read_options=pyarrow.csv.ReadOptions(

@@ -1,0 +1,201 @@
+"""How fast check-ins are cropped, against decompressing the file and against pandas.
+
+    python benchmarks/ingest.py [--rows ROWS] [--file FILE]
+
+A file like SNAP's loc-gowalla is made first: as many rows, packed as well, each user's check-ins
+together and often at the same places. Every task then runs in processes of its own, three times, in
+turn with the others. Printed are the shortest time of each, without the start of Python, its ratio
+to decompression by zlib, and the peak memory.
+"""
+
+import argparse
+import gzip
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow" / "lib"))
+
+ROWS = 6_442_890  # of loc-gowalla
+ROWS_PER_USER = 60
+PLACES_PER_USER = 24
+CITIES = 200
+CHUNK_USERS = 8_000
+REPEATS = 3
+BOX = {"south": 37.7228, "north": 37.7946, "west": -122.5153, "east": -122.3789}
+NAMES = ["user", "time", "latitude", "longitude", "location"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=ROWS, help=f"rows to make (default {ROWS})")
+    parser.add_argument(
+        "--file", type=Path, help="where to keep the file made, or one in SNAP's format to use"
+    )
+    parser.add_argument("--task", choices=["make", *TASKS], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.task == "make":
+        make_checkins(arguments.file, arguments.rows)
+    elif arguments.task:
+        run_task(TASKS[arguments.task], arguments.file)
+    else:
+        compare(arguments)
+
+
+def compare(arguments: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        path = arguments.file or Path(directory) / "checkins.txt.gz"
+        if not path.exists():
+            # In a process of its own: a process inherits the peak memory of the one it is made by.
+            rows = ["--task", "make", "--rows", str(arguments.rows)]
+            subprocess.run([sys.executable, __file__, *rows, "--file", path], check=True)
+        print(f"{path.name}: {path.stat().st_size:,} bytes")
+        report(path)
+
+
+def make_checkins(path: Path, rows: int) -> None:
+    random = np.random.default_rng(1)
+    middles = random.uniform([-50, -170], [65, 170], (CITIES, 2))
+    middles[0] = 37.76, -122.44  # so that the crop is not empty
+    temporary = path.with_name(path.name + ".unfinished")
+    with gzip.GzipFile(temporary, "wb", compresslevel=6, mtime=0) as stream:
+        for start in range(0, rows, CHUNK_USERS * ROWS_PER_USER):
+            stop = min(rows, start + CHUNK_USERS * ROWS_PER_USER)
+            write_rows(stream, np.arange(start, stop), middles, random)
+    temporary.replace(path)
+
+
+def write_rows(
+    stream: IO[bytes], row: np.ndarray, middles: np.ndarray, random: np.random.Generator
+) -> None:
+    user = row // ROWS_PER_USER
+    # Few places are visited often and most only once, as people do.
+    rank = (PLACES_PER_USER * random.random(len(row)) ** 1.5).astype(np.int64)
+    key = user * PLACES_PER_USER + rank
+    first = key.min()
+    places = random.normal(0, [0.05, 0.08], (key.max() - first + 1, 2))
+    numbers = random.integers(0, 6_000_000, len(places))
+    position = np.round(middles[user % CITIES] + places[key - first], 10)
+    age = (row % ROWS_PER_USER) * 40_000 + random.integers(0, 40_000, len(row))
+    moment = np.datetime64("2010-10-23T00:00:00") - age.astype("timedelta64[s]")
+    table = pa.table(
+        [
+            user,
+            pa.array(np.datetime_as_string(moment, timezone="UTC")),
+            position[:, 0],
+            position[:, 1],
+            numbers[key - first],
+        ],
+        names=NAMES,
+    )
+    options = pyarrow.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
+    buffer = pa.BufferOutputStream()
+    pyarrow.csv.write_csv(table, buffer, options)
+    stream.write(buffer.getvalue())
+
+
+def inflate(path: Path) -> None:
+    """Decompress with the standard library's zlib, one megabyte at a time."""
+    decompressor = zlib.decompressobj(wbits=31)
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            decompressor.decompress(piece)
+
+
+def inflate_arrow(path: Path) -> None:
+    """Decompress with Arrow's zlib, as the pipeline does."""
+    with pa.CompressedInputStream(pa.OSFile(str(path)), "gzip") as stream:
+        while stream.read(4 << 20):
+            pass
+
+
+def gzip_command(path: Path) -> None:
+    subprocess.run(["gzip", "-dc", path], stdout=subprocess.DEVNULL, check=True)
+
+
+def crop(path: Path) -> None:
+    from shuffledp.geography.checkins import SNAP, crop_checkins
+    from shuffledp.geography.regions import Box, Region
+
+    with tempfile.TemporaryDirectory() as directory:
+        crop_checkins(
+            path,
+            SNAP,
+            Region("city", Box(**BOX)),
+            Path(directory) / "city.parquet",
+            max_malformed_share=0,
+            metadata={},
+        )
+
+
+def read_pandas(path: Path) -> None:
+    import pandas as pd
+
+    frame = pd.read_csv(path, sep="\t", names=NAMES, parse_dates=["time"])
+    inside = frame["latitude"].between(BOX["south"], BOX["north"])
+    inside &= frame["longitude"].between(BOX["west"], BOX["east"])
+    if not inside.any():
+        raise RuntimeError("pandas found no check-in in the box")
+
+
+TASKS: dict[str, Callable[[Path], None]] = {
+    "zlib": inflate,
+    "arrow": inflate_arrow,
+    "gzip": gzip_command,
+    "crop": crop,
+    "pandas": read_pandas,
+}
+LABELS = {
+    "zlib": "decompress, Python's zlib",
+    "arrow": "decompress, Arrow's zlib",
+    "gzip": "decompress, gzip -dc",
+    "crop": "crop_checkins",
+    "pandas": "pandas.read_csv and filter",
+}
+
+
+def run_task(task: Callable[[Path], None], path: Path) -> None:
+    if task is crop:
+        import shuffledp.geography.checkins  # noqa: F401
+    elif task is read_pandas:
+        import pandas  # noqa: F401
+    start = time.perf_counter()
+    task(path)
+    seconds = time.perf_counter() - start
+    usage = resource.RUSAGE_CHILDREN if task is gzip_command else resource.RUSAGE_SELF
+    unit = 1 if sys.platform == "darwin" else 1024
+    print(json.dumps([seconds, resource.getrusage(usage).ru_maxrss * unit]))
+
+
+def report(path: Path) -> None:
+    tasks = [task for task in TASKS if task != "gzip" or shutil.which("gzip")]
+    results: dict[str, list[tuple[float, int]]] = {task: [] for task in tasks}
+    for _ in range(REPEATS):
+        for task in tasks:
+            command = [sys.executable, __file__, "--task", task, "--file", str(path)]
+            done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+            results[task].append(tuple(json.loads(done.stdout)))
+    reference = min(seconds for seconds, _ in results["zlib"])
+    print(f"{'':28}{'seconds':>9}{'ratio':>8}{'peak MB':>9}")
+    for task in tasks:
+        seconds = min(seconds for seconds, _ in results[task])
+        peak = max(peak for _, peak in results[task])
+        print(f"{LABELS[task]:28}{seconds:9.2f}{seconds / reference:8.2f}{peak / 1e6:9.0f}")
+
+
+if __name__ == "__main__":
+    main()

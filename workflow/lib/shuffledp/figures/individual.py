@@ -1,0 +1,139 @@
+"""Individual-specific utility: errors of single cells (paper A, Table VI)."""
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from shuffledp.figures.selection import at_target
+from shuffledp.figures.style import local_style, new_figure
+
+# Calibration, mechanism and header of each column; like stands beside like.
+_COLUMNS: Final = (
+    ("as-published", "gaussian", "Gaussian, raw\nas published,\nNOT equal privacy"),
+    ("matched", "gaussian", "Gaussian, raw\nequal privacy"),
+    ("none", "shuffle+INV raw", "shuffle+INV, raw"),
+    ("matched", "gaussian projected", "Gaussian, projected\nequal privacy"),
+    ("none", "shuffle+INV", "shuffle+INV, projected"),
+)
+_KEYS: Final = ["n", "eps0", "calibration", "mechanism", "cell"]
+
+
+def individual_summary(
+    individual: pd.DataFrame, every: int, eps0: float, target_delta: float
+) -> pd.DataFrame:
+    """Absolute error of single cells over the repetitions, as shares of n.
+
+    Parameters
+    ----------
+    individual
+        Columns of `shuffledp.tables.INDIVIDUAL`.
+    every
+        Cells ``every, 2 every, ...`` below k are taken, counted from 0 in the south-west.
+    eps0
+        Local budget.
+    target_delta
+        Of the matched Gaussian.
+
+    Returns
+    -------
+    Columns ``n, eps0, calibration, mechanism, cell, eps, log10_delta, repetitions, mean, p10,
+    p90``, in the order of the table's columns. The shuffle model has calibration ``none``: its
+    error is the same beside either Gaussian.
+
+    Raises
+    ------
+    ValueError
+        If ``every`` leaves no cell, or the table has no such eps0 or target delta.
+    """
+    rows = individual[individual["eps0"] == eps0]
+    if rows.empty:
+        raise ValueError(
+            f"eps0 must be one of the table's, {sorted(set(individual['eps0']))} (got {eps0:g})"
+        )
+    k = int(rows["cell"].max()) + 1
+    if not 0 < every < k:
+        raise ValueError(f"every must lie between 1 and k - 1 = {k - 1} (got {every})")
+    rows = pd.concat([rows[rows["calibration"] != "matched"], at_target(rows, target_delta)])
+    rows = rows[(rows["cell"] > 0) & (rows["cell"] % every == 0)]
+    parts = []
+    for calibration, mechanism, _ in _COLUMNS:
+        part = rows[(rows["calibration"] == calibration) & (rows["mechanism"] == mechanism)]
+        by_cell = part.groupby(_KEYS, sort=True)
+        errors = by_cell["error"]
+        parts.append(
+            by_cell[["eps", "log10_delta"]]
+            .first()
+            .assign(
+                repetitions=errors.size(),
+                mean=errors.mean(),
+                p10=errors.quantile(0.1),
+                p90=errors.quantile(0.9),
+            )
+            .reset_index()
+        )
+    return pd.concat(parts, ignore_index=True)
+
+
+@local_style()
+def individual_table(
+    individual: pd.DataFrame, title: str, every: int, eps0: float, target_delta: float
+) -> Figure:
+    """Table VI of paper A as a figure: error per cell, Gaussian and shuffle+INV side by side.
+
+    Parameters
+    ----------
+    individual, every, eps0, target_delta
+        As for `individual_summary`, whose numbers are shown.
+    title
+        Names the region.
+
+    Returns
+    -------
+    A row per cell: mean absolute error over the repetitions and its 10 to 90 % range, each column
+    in its own power of ten, and a last row with the mean over the cells shown.
+    """
+    summary = individual_summary(individual, every, eps0, target_delta)
+    cells = sorted(summary["cell"].unique())
+    figure = new_figure(1.35 + 0.165 * (len(cells) + 1))
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.set(xlim=(0.0, 1.0), ylim=(len(cells) + 1.6, -3.4))
+    _write_column(axes, 0.03, r"cell $x_0$", "", [str(cell) for cell in cells], "mean of rows")
+    for index, (calibration, mechanism, header) in enumerate(_COLUMNS):
+        column = summary[
+            (summary["calibration"] == calibration) & (summary["mechanism"] == mechanism)
+        ]
+        exponent = int(np.floor(np.log10(column["mean"].median())))
+        scaled = column[["mean", "p10", "p90"]] * 10.0**-exponent
+        texts = [
+            f"{mean:.1f}  ({low:.1f}–{high:.1f})"
+            for mean, low, high in scaled.itertuples(index=False, name=None)
+        ]
+        average = f"{scaled['mean'].mean():.1f}"
+        x = 0.19 + 0.178 * index
+        _write_column(axes, x, header, rf"$\times\,10^{{{exponent}}}$", texts, average)
+    for y, width in [(-3.2, 1.0), (-0.55, 0.6), (len(cells) - 0.45, 0.6), (len(cells) + 0.6, 1.0)]:
+        axes.plot([0.0, 1.0], [y, y], color="black", linewidth=width)
+    matched = summary[summary["calibration"] == "matched"].iloc[0]
+    n, repetitions = int(matched["n"]), int(matched["repetitions"])
+    figure.suptitle(
+        f"{title}: absolute error of single cells as a share of n = {n:,} users, "
+        rf"$\epsilon_0={eps0:g}$" + "\n"
+        f"Mean of {repetitions} repetitions (10–90 % range). Equal privacy: "
+        rf"$\epsilon={matched['eps']:.3g}$, $\delta=10^{{{matched['log10_delta']:.3g}}}$, "
+        "replacement of one check-in"
+    )
+    return figure
+
+
+def _write_column(
+    axes: Axes, x: float, header: str, unit: str, texts: list[str], average: str
+) -> None:
+    """Header over unit over entries, the first entry at y = 0 and the average after the last."""
+    axes.text(x, -1.35, header, ha="center", va="bottom", linespacing=1.15)
+    axes.text(x, -0.75, unit, ha="center", va="bottom")
+    for y, text in enumerate([*texts, average]):
+        axes.text(x, y, text, ha="center", va="center", fontsize=7.5)
