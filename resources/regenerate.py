@@ -28,9 +28,9 @@ from scipy.sparse import csr_array, vstack
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "workflow" / "lib"))
 
+from shuffledp.files import replacing  # noqa: E402
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins  # noqa: E402
 from shuffledp.geography.embedded import COUNT_COLUMNS  # noqa: E402
-from shuffledp.files import replacing  # noqa: E402
 from shuffledp.geography.grid import Lattice, count_checkins, make_lattice  # noqa: E402
 from shuffledp.geography.regions import Box, Region  # noqa: E402
 

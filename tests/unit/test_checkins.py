@@ -262,6 +262,7 @@ SOUND = {
     "negative user": ("-3\t\t48.86\t2.33\t-4.", {"user": -3, "location": -4}),
     "largest user": ("9223372036854775807.0\t\t48.86\t2.33\t", {"user": 2**63 - 1}),
     "leading zeros": ("000000000000000000000000017.0\t\t48.86\t2.33\t", {"user": 17}),
+    "hexadecimal user": ("0x1F\t\t48.86\t2.33\t", {"user": 31}),
     "spaces": (" 7 \t\t 48.86 \t 2.33\t 1", {"user": 7, "latitude": 48.86, "longitude": 2.33}),
     "signs": ("+7\t\t+48.86\t+2.33\t+1", {"user": 7, "latitude": 48.86, "longitude": 2.33}),
     "exponent": ("7\t\t4.886e1\t.233E+1\t1", {"latitude": 48.86, "longitude": 2.33}),
@@ -280,11 +281,12 @@ SOUND = {
 }
 
 
+@pytest.mark.parametrize("beside", [HERE, "7.0\t2010-07-25 11:40:18\t48.86\t +2.33\t15", "bad"])
 @pytest.mark.parametrize("kind", SOUND)
-def test_unusual_but_sound_rows(tmp_path, kind):
+def test_unusual_but_sound_rows_whatever_is_beside_them(tmp_path, kind, beside):
     text, expected = SOUND[kind]
-    rows, tally = crop(tmp_path, f"{HERE}\n{text}\n")
-    assert tally == Tally(read=2, malformed=0, outside=0, kept=2)
+    rows, tally = crop(tmp_path, f"{HERE}\n{text}\n{beside}\n", share=0.4)
+    assert tally == Tally(read=3, malformed=beside == "bad", outside=0, kept=3 - (beside == "bad"))
     assert rows[0]["location"] == 15
     assert {name: rows[1][name] for name in expected} == expected
 
@@ -441,6 +443,8 @@ def test_missing_file_and_directory(tmp_path):
 def test_missing_column_lists_those_there(tmp_path):
     message = refusal(tmp_path, "y,x\n1,2\n", layout=NAMED)
     assert "no column 'lat' (columns.latitude); its columns are 'y', 'x'" in message
+    message = refusal(tmp_path, "lat,lon,lat\n1,2,3\n", layout=NAMED)
+    assert "several columns 'lat' (columns.latitude): give the position" in message
     layout = Layout("csv", ",", False, {"latitude": 0, "longitude": 5})
     message = refusal(tmp_path, "1,2\n", layout=layout)
     assert "has 2 columns, and columns.longitude is position 5" in message

@@ -6,12 +6,12 @@ rule lay_checkins:
         "resources/automatic/{source}/{region}.txt.gz",
     log:
         "results/logs/lay_checkins.{source}.{region}.log",
-    params:
-        seed=config["seed"],
     wildcard_constraints:
         source=sources_of_kind("embedded"),
     conda:
         "../../environment.yml"
+    params:
+        seed=config["seed"],
     script:
         "../scripts/lay_checkins.py"
 
@@ -21,16 +21,16 @@ rule fetch_checkins:
         "resources/automatic/{source}/{name}",
     log:
         "results/logs/fetch_checkins.{source}.{name}.log",
-    params:
-        url=lambda wildcards: config["sources"][wildcards.source]["url"],
-        checksum=lambda wildcards: config["sources"][wildcards.source].get("checksum"),
-        cache="resources/automatic/cache",
     wildcard_constraints:
         source=sources_of_kind("download"),
         name="[^/]+",
     retries: 1
     conda:
         "../../environment.yml"
+    params:
+        url=lambda wildcards: config["sources"][wildcards.source]["url"],
+        checksum=lambda wildcards: config["sources"][wildcards.source].get("checksum"),
+        cache="resources/automatic/cache",
     script:
         "../scripts/fetch_checkins.py"
 
@@ -44,14 +44,14 @@ rule crop_checkins:
         "results/checkins/{region}.parquet",
     log:
         "results/logs/crop_checkins.{region}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=500,
     params:
         region=region_place,
         layout=source_layout,
         checksum=lambda wildcards: source_spec(wildcards).get("checksum"),
         max_malformed_share=config["max_malformed_share"],
-    resources:
-        mem_mb=500,
-    conda:
-        "../../environment.yml"
     script:
         "../scripts/crop_checkins.py"

@@ -2,17 +2,19 @@ import os
 import sys
 from pathlib import Path
 
+CALIBRATIONS = ["matched", "as-published"]
 LIBRARY = Path(workflow.basedir, "workflow", "lib")
 
 # A clone works without being installed; jobs inherit the path through the environment.
 sys.path.insert(0, str(LIBRARY))
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    [str(LIBRARY), *filter(None, [os.environ.get("PYTHONPATH")])]
+os.environ.update(
+    PYTHONPATH=os.pathsep.join(
+        filter(None, [str(LIBRARY), os.environ.get("PYTHONPATH")])
+    )
 )
 
 from shuffledp.configuration import ConfigurationError, check_configuration
 from shuffledp.modules import module_files
-
 
 try:
     check_configuration(config)
@@ -25,6 +27,7 @@ wildcard_constraints:
     grid="[a-z0-9][a-z0-9_]*",
     source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
+    calibration="|".join(CALIBRATIONS),
 
 
 def library(*names):
@@ -43,7 +46,11 @@ def budget(eps0):
 
 
 def grids():
-    return [(region, grid) for region, spec in config["regions"].items() for grid in spec["grids"]]
+    return [
+        (region, grid)
+        for region, spec in config["regions"].items()
+        for grid in spec["grids"]
+    ]
 
 
 def region_spec(wildcards):
@@ -111,5 +118,51 @@ def utility_tables():
     ]
 
 
+def first_grids():
+    """Each region with its first grid: the one that figures are drawn for by default."""
+    return [
+        (region, next(iter(spec["grids"])))
+        for region, spec in config["regions"].items()
+    ]
+
+
+def fixed_sizes(wildcards):
+    """The sample sizes that the configuration gives as numbers, or all if it gives none."""
+    return [n for n in region_spec(wildcards)["n"] if n != "all"]
+
+
+def dots_title(wildcards):
+    """Embedded sources have no real positions, and the figure must say so."""
+    title = region_title(wildcards)
+    if source_spec(wildcards)["kind"] == "embedded":
+        title += " (real counts; positions within cells drawn at random)"
+    return title
+
+
+def drawing(stem, caption, category):
+    """The three files of a figure as named outputs, the PNG with its caption in the report."""
+    files = {kind: f"results/figures/{stem}.{kind}" for kind in ("png", "pdf", "svg")}
+    caption = Path(workflow.basedir, "workflow", "report", f"{caption}.rst")
+    files["png"] = report(files["png"], caption=str(caption), category=category)
+    return files
+
+
 def all_figures():
-    return []
+    stems = ["comparison"]
+    for region, grid in first_grids():
+        place = f"{region}.{grid}"
+        stems += [
+            f"{kind}.{place}" for kind in ("checkins", "privacy", "distances-over-eps")
+        ]
+        stems += [f"distances.{place}.{calibration}" for calibration in CALIBRATIONS]
+        for eps0 in map(budget, config["eps0"]):
+            stems.append(f"individual.{place}.eps0-{eps0}")
+            stems += [
+                f"estimates.{place}.eps0-{eps0}.{calibration}"
+                for calibration in CALIBRATIONS
+            ]
+    return [
+        f"results/figures/{stem}.{kind}"
+        for stem in stems
+        for kind in ("png", "pdf", "svg")
+    ]

@@ -1,0 +1,139 @@
+rule draw_checkins:
+    input:
+        checkins="results/checkins/{region}.parquet",
+        cells="results/grids/{region}.{grid}.parquet",
+        library=library("shuffledp.figures.maps"),
+    output:
+        **drawing("checkins.{region}.{grid}", "checkins", "Data"),
+    log:
+        "results/logs/draw_checkins.{region}.{grid}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        title=lambda wildcards: dots_title(wildcards),
+    script:
+        "../scripts/draw_checkins.py"
+
+
+rule draw_privacy:
+    input:
+        privacy="results/privacy/{region}.{grid}.parquet",
+        library=library("shuffledp.figures.privacy"),
+    output:
+        **drawing("privacy.{region}.{grid}", "privacy", "Privacy"),
+    log:
+        "results/logs/draw_privacy.{region}.{grid}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        title=region_title,
+    script:
+        "../scripts/draw_privacy.py"
+
+
+rule draw_estimates:
+    input:
+        releases="results/releases/{region}.{grid}.eps0-{eps0}.parquet",
+        cells="results/grids/{region}.{grid}.parquet",
+        library=library("shuffledp.figures.maps", "shuffledp.studies.sampling"),
+    output:
+        **drawing(
+            "estimates.{region}.{grid}.eps0-{eps0}.{calibration}",
+            "estimates",
+            "Estimates",
+        ),
+    log:
+        "results/logs/draw_estimates.{region}.{grid}.eps0-{eps0}.{calibration}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=1000,
+    params:
+        title=region_title,
+        target_delta=config["target_delta"],
+        seed=config["seed"],
+    script:
+        "../scripts/draw_estimates.py"
+
+
+rule draw_distances:
+    input:
+        utility="results/utility/{region}.{grid}.parquet",
+        library=library("shuffledp.figures.distances"),
+    output:
+        **drawing("distances.{region}.{grid}.{calibration}", "distances", "Distances"),
+    log:
+        "results/logs/draw_distances.{region}.{grid}.{calibration}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        title=region_title,
+        sizes=fixed_sizes,
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/draw_distances.py"
+
+
+rule draw_distances_over_eps:
+    input:
+        utility="results/utility/{region}.{grid}.parquet",
+        library=library("shuffledp.figures.distances"),
+    output:
+        **drawing(
+            "distances-over-eps.{region}.{grid}", "distances_over_eps", "Distances"
+        ),
+    log:
+        "results/logs/draw_distances_over_eps.{region}.{grid}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        title=region_title,
+    script:
+        "../scripts/draw_distances_over_eps.py"
+
+
+rule draw_individual:
+    input:
+        individual="results/utility/{region}.{grid}.individual.parquet",
+        library=library("shuffledp.figures.individual"),
+    output:
+        **drawing(
+            "individual.{region}.{grid}.eps0-{eps0}",
+            "individual",
+            "Individual utility",
+        ),
+        csv="results/utility/{region}.{grid}.individual.eps0-{eps0}.csv",
+    log:
+        "results/logs/draw_individual.{region}.{grid}.eps0-{eps0}.log",
+    conda:
+        "../../environment.yml"
+    params:
+        title=region_title,
+        every=lambda wildcards: region_spec(wildcards).get("individual_every", 40),
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/draw_individual.py"
+
+
+rule draw_comparison:
+    input:
+        utility=[
+            f"results/utility/{region}.{grid}.parquet"
+            for region, grid in first_grids()
+        ],
+        library=library("shuffledp.figures.comparison"),
+    output:
+        **drawing("comparison", "comparison", "The main result"),
+        csv="results/utility/comparison.csv",
+    log:
+        "results/logs/draw_comparison.log",
+    conda:
+        "../../environment.yml"
+    params:
+        titles=[
+            config["regions"][region].get("title", region)
+            for region, _ in first_grids()
+        ],
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/draw_comparison.py"

@@ -7,12 +7,12 @@ rule grid_checkins:
         "results/grids/{region}.{grid}.parquet",
     log:
         "results/logs/grid_checkins.{region}.{grid}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=500,
     params:
         region=region_place,
         grid=lambda wildcards: region_spec(wildcards)["grids"][wildcards.grid],
-    resources:
-        mem_mb=500,
-    conda:
-        "../../environment.yml"
     script:
         "../scripts/grid_checkins.py"

@@ -6,14 +6,14 @@ rule account_privacy:
         "results/privacy/{region}.{grid}.eps0-{eps0}.parquet",
     log:
         "results/logs/account_privacy.{region}.{grid}.eps0-{eps0}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=500,
     params:
         sizes=lambda wildcards: region_spec(wildcards)["n"],
         eps=config["eps"],
         seed=config["seed"],
-    resources:
-        mem_mb=500,
-    conda:
-        "../../environment.yml"
     script:
         "../scripts/account_privacy.py"
 

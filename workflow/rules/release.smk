@@ -6,16 +6,16 @@ rule release_histograms:
         "results/releases/{region}.{grid}.eps0-{eps0}.parquet",
     log:
         "results/logs/release_histograms.{region}.{grid}.eps0-{eps0}.log",
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=2000,
     params:
         sizes=lambda wildcards: region_spec(wildcards)["n"],
         eps=config["eps"],
         target_delta=config["target_delta"],
         repetitions=config["repetitions"],
         seed=config["seed"],
-    resources:
-        mem_mb=2000,
-    conda:
-        "../../environment.yml"
     script:
         "../scripts/release_histograms.py"
 
@@ -30,11 +30,11 @@ rule measure_utility:
         individual="results/utility/{region}.{grid}.individual.parquet",
     log:
         "results/logs/measure_utility.{region}.{grid}.log",
-    params:
-        seed=config["seed"],
-    resources:
-        mem_mb=2000,
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=2000,
+    params:
+        seed=config["seed"],
     script:
         "../scripts/measure_utility.py"

@@ -12,10 +12,10 @@ from shuffledp.figures.style import local_style, new_figure
 
 # Calibration, mechanism and header of each column; like stands beside like.
 _COLUMNS: Final = (
-    ("as-published", "gaussian", "Gaussian, raw\nas published,\nNOT equal privacy"),
-    ("matched", "gaussian", "Gaussian, raw\nequal privacy"),
+    ("as-published", "gaussian", "Gaussian, raw,\nas published:\nNOT equal privacy"),
+    ("matched", "gaussian", "Gaussian, raw,\nequal privacy"),
     ("none", "shuffle+INV raw", "shuffle+INV, raw"),
-    ("matched", "gaussian projected", "Gaussian, projected\nequal privacy"),
+    ("matched", "gaussian projected", "Gaussian, projected,\nequal privacy"),
     ("none", "shuffle+INV", "shuffle+INV, projected"),
 )
 _KEYS: Final = ["n", "eps0", "calibration", "mechanism", "cell"]
@@ -58,23 +58,26 @@ def individual_summary(
         raise ValueError(f"every must lie between 1 and k - 1 = {k - 1} (got {every})")
     rows = pd.concat([rows[rows["calibration"] != "matched"], at_target(rows, target_delta)])
     rows = rows[(rows["cell"] > 0) & (rows["cell"] % every == 0)]
-    parts = []
-    for calibration, mechanism, _ in _COLUMNS:
-        part = rows[(rows["calibration"] == calibration) & (rows["mechanism"] == mechanism)]
-        by_cell = part.groupby(_KEYS, sort=True)
-        errors = by_cell["error"]
-        parts.append(
-            by_cell[["eps", "log10_delta"]]
-            .first()
-            .assign(
-                repetitions=errors.size(),
-                mean=errors.mean(),
-                p10=errors.quantile(0.1),
-                p90=errors.quantile(0.9),
-            )
-            .reset_index()
-        )
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(
+        [
+            _describe(rows[(rows["calibration"] == calibration) & (rows["mechanism"] == mechanism)])
+            for calibration, mechanism, _ in _COLUMNS
+        ],
+        ignore_index=True,
+    )
+
+
+def _describe(rows: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the repetitions of one mechanism cell by cell."""
+    by_cell = rows.groupby(_KEYS, sort=True)
+    errors = by_cell["error"]
+    numbers = {
+        "repetitions": errors.size(),
+        "mean": errors.mean(),
+        "p10": errors.quantile(0.1),
+        "p90": errors.quantile(0.9),
+    }
+    return by_cell[["eps", "log10_delta"]].first().assign(**numbers).reset_index()
 
 
 @local_style()
@@ -97,26 +100,25 @@ def individual_table(
     """
     summary = individual_summary(individual, every, eps0, target_delta)
     cells = sorted(summary["cell"].unique())
-    figure = new_figure(1.35 + 0.165 * (len(cells) + 1))
+    figure = new_figure(1.68 + 0.165 * (len(cells) + 1))
     axes = figure.subplots()
     axes.set_axis_off()
-    axes.set(xlim=(0.0, 1.0), ylim=(len(cells) + 1.6, -3.4))
-    _write_column(axes, 0.03, r"cell $x_0$", "", [str(cell) for cell in cells], "mean of rows")
+    axes.set(xlim=(0.0, 1.0), ylim=(len(cells) + 0.9, -4.5))
+    for y, text in enumerate([*map(str, cells), "mean of rows"]):
+        axes.text(0.0, y, text, va="center", fontsize=7.5)
+    axes.text(0.0, -0.95, r"cell $x_0$")
+    published = summary["calibration"] == "as-published"
     for index, (calibration, mechanism, header) in enumerate(_COLUMNS):
-        column = summary[
-            (summary["calibration"] == calibration) & (summary["mechanism"] == mechanism)
-        ]
-        exponent = int(np.floor(np.log10(column["mean"].median())))
-        scaled = column[["mean", "p10", "p90"]] * 10.0**-exponent
-        texts = [
-            f"{mean:.1f}  ({low:.1f}–{high:.1f})"
-            for mean, low, high in scaled.itertuples(index=False, name=None)
-        ]
-        average = f"{scaled['mean'].mean():.1f}"
+        rows = (summary["calibration"] == calibration) & (summary["mechanism"] == mechanism)
+        # One power of ten for all that may be compared.
+        peers = published if calibration == "as-published" else ~published
+        exponent = int(np.floor(np.log10(summary.loc[peers, "mean"].mean())))
         x = 0.19 + 0.178 * index
-        _write_column(axes, x, header, rf"$\times\,10^{{{exponent}}}$", texts, average)
-    for y, width in [(-3.2, 1.0), (-0.55, 0.6), (len(cells) - 0.45, 0.6), (len(cells) + 0.6, 1.0)]:
-        axes.plot([0.0, 1.0], [y, y], color="black", linewidth=width)
+        axes.text(x, -1.95, header, ha="center", va="bottom", linespacing=1.2)
+        axes.text(x, -0.95, rf"$\times\,10^{{{exponent}}}$", ha="center")
+        _write_column(axes, x, summary.loc[rows, ["mean", "p10", "p90"]] * 10.0**-exponent)
+    for line, width in [(-4.4, 1.0), (-0.6, 0.6), (len(cells) - 0.5, 0.6), (len(cells) + 0.6, 1.0)]:
+        axes.plot([0.0, 1.0], [line, line], color="black", linewidth=width)
     matched = summary[summary["calibration"] == "matched"].iloc[0]
     n, repetitions = int(matched["n"]), int(matched["repetitions"])
     figure.suptitle(
@@ -129,11 +131,10 @@ def individual_table(
     return figure
 
 
-def _write_column(
-    axes: Axes, x: float, header: str, unit: str, texts: list[str], average: str
-) -> None:
-    """Header over unit over entries, the first entry at y = 0 and the average after the last."""
-    axes.text(x, -1.35, header, ha="center", va="bottom", linespacing=1.15)
-    axes.text(x, -0.75, unit, ha="center", va="bottom")
-    for y, text in enumerate([*texts, average]):
-        axes.text(x, y, text, ha="center", va="center", fontsize=7.5)
+def _write_column(axes: Axes, x: float, scaled: pd.DataFrame) -> None:
+    """Write means right-aligned and ranges left-aligned, row by row, then the mean of the means."""
+    for y, (mean, low, high) in enumerate(scaled.itertuples(index=False, name=None)):
+        axes.text(x - 0.018, y, f"{mean:.1f}", ha="right", va="center", fontsize=7.5)
+        axes.text(x - 0.006, y, f"({low:.1f}–{high:.1f})", va="center", fontsize=7)
+    average = f"{scaled['mean'].mean():.1f}"
+    axes.text(x - 0.018, len(scaled), average, ha="right", va="center", fontsize=7.5)

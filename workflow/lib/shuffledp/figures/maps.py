@@ -1,6 +1,8 @@
 """Maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 import geopandas as gpd
 import numpy as np
@@ -11,7 +13,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from shuffledp.figures.selection import calibrated, calibration_words
@@ -21,9 +23,28 @@ Floats = NDArray[np.float64]
 
 _KM_PER_DEGREE = 111.32  # along the equator
 _COLOURS = "cividis"
-_ZERO = {"facecolor": "white", "edgecolor": "0.72", "hatch": "////"}
-_NEGATIVE = {"facecolor": "#F4D9E6", "edgecolor": "#8C2D62", "hatch": "xxxx"}
+_WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}")
 _RASTERISE_FROM = 20_000  # polygons: beyond, vector files become unwieldy
+
+
+@dataclass(frozen=True)
+class _Fill:
+    """How cells off the colour scale are drawn."""
+
+    label: str
+    face: str
+    edge: str
+    hatch: str
+
+
+_ZERO: Final = _Fill("0 check-ins", "white", "0.72", "////")
+_NEGATIVE: Final = _Fill("below 0 (raw estimates may be)", "#F4D9E6", "#8C2D62", "xxxx")
+
+
+def _off_scale(values: Floats) -> list[tuple[_Fill, NDArray[np.bool_]]]:
+    """Which cells a logarithmic colour scale cannot show; kinds without a cell are left out."""
+    kinds = [(_ZERO, values == 0.0), (_NEGATIVE, values < 0.0)]
+    return [(fill, mask) for fill, mask in kinds if mask.any()]
 
 
 def _corners(cells: gpd.GeoDataFrame) -> Floats:
@@ -50,7 +71,7 @@ def _frame(axes: Axes, corners: Floats, *, ordinate: bool) -> None:
 
 
 def _scale_bar(axes: Axes) -> None:
-    """A bar of 1, 2 or 5 times a power of ten, about a fifth of the map's width, below the map."""
+    """Draw 1, 2 or 5 times a power of ten, an eighth to a quarter of the width, above the map."""
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
     wanted = 0.25 * (east - west) * per_degree
@@ -98,20 +119,26 @@ def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCol
         rasterized=raster,
     )
     axes.add_collection(heat)
-    for mask, look in [(values == 0.0, _ZERO), (values < 0.0, _NEGATIVE)]:
-        if mask.any():
-            axes.add_collection(
-                PolyCollection(list(corners[mask]), linewidths=0.0, rasterized=raster, **look)
+    for fill, mask in _off_scale(values):
+        axes.add_collection(
+            PolyCollection(
+                list(corners[mask]),
+                facecolors=fill.face,
+                edgecolors=fill.edge,
+                hatch=fill.hatch,
+                linewidths=0.0,
+                rasterized=raster,
             )
+        )
     return heat
 
 
 def _key(figure: Figure, values: Floats) -> None:
     """Legend of the cells that the colour bar does not hold, if there are any."""
-    zero = Patch(linewidth=0.4, label="0 check-ins", **_ZERO)
-    below = Patch(linewidth=0.4, label="below 0 (raw estimates may be)", **_NEGATIVE)
-    present = [(zero, (values == 0.0).any()), (below, (values < 0.0).any())]
-    handles = [handle for handle, there in present if there]
+    handles = [
+        Patch(facecolor=o.face, edgecolor=o.edge, hatch=o.hatch, linewidth=0.4, label=o.label)
+        for o, _ in _off_scale(values)
+    ]
     if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.6)
 
@@ -144,7 +171,7 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
     """
     corners = _corners(cells)
     counts = cells["count"].to_numpy(dtype=np.float64)
-    figure = new_figure(_height(corners, 2, 1.15))
+    figure = new_figure(_height(corners, 2, 1.0))
     left, right = figure.subplots(1, 2)
     left.add_collection(
         PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
@@ -166,9 +193,12 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
         _scale_bar(axes)
         axes.set_title(panel, loc="left")
     # An inset keeps the bar as high as the map, whose proportions are fixed.
-    figure.colorbar(heat, cax=right.inset_axes((1.03, 0.0, 0.04, 1.0)), label="check-ins per cell")
+    bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
+    figure.colorbar(heat, cax=bar, format=_WHOLE, label="check-ins per cell")
     _key(figure, counts)
-    figure.suptitle(f"{title}: {len(checkins):,} check-ins, {len(cells)} cells")
+    outside = len(checkins) - int(counts.sum())
+    dropped = f" ({outside:,} more outside the grid)" if outside else ""
+    figure.suptitle(f"{title}: {int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
     return figure
 
 
@@ -181,7 +211,7 @@ def release_panels(
     target_delta: float,
     mechanisms: Sequence[str] = ("gaussian projected", "shuffle+INV"),
 ) -> dict[str, Floats]:
-    """The panels of `estimate_maps`: the original and one release of each mechanism.
+    """Select the panels of `estimate_maps`: the original and one release of each mechanism.
 
     Parameters
     ----------
@@ -218,6 +248,12 @@ def release_panels(
             )
         panels[MECHANISMS[mechanism].label] = cells["estimate"].to_numpy()
     return panels
+
+
+def _check_shapes(estimates: Mapping[str, Floats], k: int) -> None:
+    wrong = {name: np.shape(e) for name, e in estimates.items() if np.shape(e) != (k,)}
+    if wrong:
+        raise ValueError(f"estimates must have one share for each of {k} cells (got {wrong})")
 
 
 def release_title(
@@ -263,16 +299,12 @@ def estimate_maps(
     ValueError
         If an estimate does not have one share per cell.
     """
-    wrong = {name: np.shape(e) for name, e in estimates.items() if np.shape(e) != (len(cells),)}
-    if wrong:
-        raise ValueError(
-            f"estimates must have one share for each of {len(cells)} cells (got {wrong})"
-        )
+    _check_shapes(estimates, len(cells))
     corners = _corners(cells)
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
     lines = title.count("\n") + 1
-    figure = new_figure(_height(corners, len(values), 1.6 + 0.15 * lines))
+    figure = new_figure(_height(corners, len(values), 1.8 + 0.15 * lines))
     panels = np.atleast_1d(figure.subplots(1, len(values)))
     for axes, name, value in zip(panels, estimates, values, strict=True):
         heat = _heat(axes, corners, value, norm)
@@ -285,6 +317,7 @@ def estimate_maps(
         heat,
         ax=list(panels),
         location="bottom",
+        format=_WHOLE,
         label="check-ins per cell (estimated share × n)",
         extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
         shrink=0.6,

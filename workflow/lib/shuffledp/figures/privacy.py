@@ -13,7 +13,7 @@ from shuffledp.figures.style import local_style, new_figure, plain_log_axis
 # Legend entry, colour, marker, line style and width; drawn in this order.
 _BOUNDS: Final[dict[str, tuple[str, str, str, str, float]]] = {
     "upper": ("upper: certified, the only DP guarantee", "#000000", "o", "-", 1.8),
-    "lower": ("lower: leaked by a known data set", "#56B4E9", "x", "--", 1.0),
+    "lower": ("lower: what one explicit data set leaks", "#56B4E9", "x", "--", 1.0),
     "single-bin": ("single-bin: one count alone, no guarantee", "#0072B2", "s", "-.", 1.0),
     "single-bin-as-printed": (
         "single-bin as printed: misprint, no guarantee",
@@ -30,8 +30,8 @@ _LEAST = 0.1  # of log10 1/delta: larger deltas, above 10^-0.1 = 0.79, are cut o
 def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     """Delta against eps for one number of users, a panel per eps0, both axes logarithmic.
 
-    The vertical axis is the logarithm of log10(1/delta), downwards, so that delta from 0.1 to
-    10^-100,000 fits. Everything below the certified curve is shaded: a smaller delta there claims
+    The vertical axis is the logarithm of log10(1/delta), downwards, so that 10^-1 and
+    10^-100,000 both fit. Below the certified curve it is shaded: a smaller delta there claims
     more privacy than there is.
 
     Parameters
@@ -62,8 +62,8 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     panels[0].set(xscale="log", yscale="log")
     plain_log_axis(panels[0].xaxis)
     _delta_axis(panels[0], rows["log10_delta"])
-    for axes in panels:
-        _shade(axes, rows[(rows["eps0"] == budgets[list(panels).index(axes)])])
+    for axes, eps0 in zip(panels, budgets, strict=True):
+        _shade(axes, rows[rows["eps0"] == eps0])
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)
     k = int(rows["k"].iloc[0])
@@ -108,11 +108,9 @@ def _shade(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _delta_axis(axes: Axes, log10_delta: pd.Series) -> None:
-    """Powers of ten of delta, the smallest at the bottom."""
+    """Label the axis with log10 delta, the smallest delta at the bottom."""
     axes.set_ylim(1.6 * -log10_delta.min(), max(_LEAST, 0.7 * -log10_delta.max()))
     axes.yaxis.set_major_locator(LogLocator())
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda digits, _: f"$10^{{-{digits:,.6g}}}$".replace(",", "{,}"))
-    )
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: f"−{digits:,.6g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel(r"$\delta$ (scale: logarithm of $\log_{10} 1/\delta$)")
+    axes.set_ylabel(r"$\log_{10}\,\delta$ (logarithmic scale)")

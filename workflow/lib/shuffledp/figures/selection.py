@@ -10,7 +10,7 @@ _TOLERANCE = 1e-9  # of log10 delta: the target went through a natural logarithm
 
 
 def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
-    """Rows calibrated to the target delta; the others come from a sweep of eps.
+    """Take the rows calibrated to the target delta; the others come from a sweep of eps.
 
     Raises
     ------
@@ -18,7 +18,7 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
         If there are none.
     """
     offset = np.abs(table["log10_delta"] - np.log10(target_delta))
-    rows = table[(table["calibration"] == "matched") & (offset < _TOLERANCE)]
+    rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _TOLERANCE)]
     if rows.empty:
         raise ValueError(
             f"target_delta must be one the table was made for (got {target_delta:g}): no matched "
@@ -28,7 +28,7 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
 
 
 def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
-    """The shuffle model's rows and the Gaussian's of one calibration.
+    """Take the shuffle model's rows and the Gaussian's of one calibration.
 
     Parameters
     ----------

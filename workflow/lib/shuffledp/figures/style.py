@@ -1,6 +1,6 @@
 """What all figures share: one look per mechanism, local rcParams, files of reproducible bytes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,15 +9,18 @@ from typing import Any, Final
 
 import matplotlib as mpl
 from matplotlib.axis import Axis
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from shuffledp.geography.files import replacing
+from shuffledp.files import replacing
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
+DISTANCE_LABEL: Final = "total variation distance"
 EXTENSIONS: Final = ("png", "pdf", "svg")
 
-_RC: Final[dict[str, Any]] = {
+_RC: Final[dict[Any, Any]] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
     "mathtext.fontset": "dejavusans",
     "font.size": 8.0,
@@ -65,8 +68,14 @@ class Look:
 
     @property
     def face(self) -> str:
-        """Colour inside boxes and markers."""
+        """Colour inside markers."""
         return self.colour if self.filled else "white"
+
+    @property
+    def tint(self) -> tuple[float, ...]:
+        """Colour inside boxes, light enough for the marker at the median to stand out."""
+        share = 0.45 if self.filled else 0.0
+        return tuple(1.0 - share * (1.0 - part) for part in to_rgb(self.colour))
 
 
 _GAUSSIAN, _SHUFFLE, _INVERTED = "#0072B2", "#777777", "#D55E00"
@@ -83,7 +92,7 @@ MECHANISMS: Final[Mapping[str, Look]] = MappingProxyType(
 
 @contextmanager
 def local_style() -> Iterator[None]:
-    """Apply the shared rcParams for a block or, as a decorator, a call; the global ones come back."""
+    """Apply the shared rcParams for a block or, as a decorator, for a call."""
     with mpl.rc_context(_RC):
         yield
 
@@ -94,11 +103,28 @@ def new_figure(height: float, width: float = FULL_WIDTH) -> Figure:
 
 
 def power(value: float, digits: int = 1) -> str:
-    """Mathtext of a positive number in scientific notation: ``10^{-6}``, ``2.5\\times10^{-7}``."""
+    r"""Write a positive number as mathtext: ``10^{-6}``, ``2.5\times10^{-7}``."""
     mantissa, exponent = f"{value:.{digits}e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
     ten = f"10^{{{int(exponent)}}}"
     return ten if mantissa == "1" else rf"{mantissa}\times{ten}"
+
+
+def legend_marks(mechanisms: Sequence[str]) -> list[Line2D]:
+    """Legend entries of mechanisms: the marker alone."""
+    return [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            marker=look.marker,
+            color=look.colour,
+            markerfacecolor=look.face,
+            markersize=5,
+            label=look.label,
+        )
+        for look in (MECHANISMS[mechanism] for mechanism in mechanisms)
+    ]
 
 
 def plain_log_axis(axis: Axis) -> None:

@@ -19,7 +19,9 @@ TIME: Final = pa.timestamp("us", tz="UTC")
 Converted: TypeAlias = tuple[Any, NDArray[np.bool_]]
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-_WHOLE = r"^\s*[+-]?\d+(\.0*)?\s*$"  # pandas writes 17 as 17.0 where a column has gaps
+# Where a column has gaps pandas writes 17 as 17.0; Arrow takes 0x11 for 17.
+_WHOLE = r"^\s*([+-]?\d+(\.0*)?|0[xX][0-9a-fA-F]{1,16})\s*$"
+_PROBE: Final = 16
 _LARGEST = str(2**63 - 1)
 _TIME = (
     r"^\s*\d{4}-\d\d-\d\d"
@@ -30,6 +32,9 @@ _TIME = (
 def to_degrees(column: Any) -> Converted:
     """Convert text or numbers to float64; infinite values and NaN count as faults."""
     if _is_text(column.type):
+        at_once = _at_once(column, pa.float64())
+        if at_once is not None and np.isfinite(at_once.drop_null().to_numpy()).all():
+            return at_once, np.zeros(len(column), dtype=bool)
         given, text, bad = _matching(column, _NUMBER)
         column = pc.cast(pc.ascii_ltrim(text, "+"), pa.float64())
     elif _is_number(column.type):
@@ -50,6 +55,9 @@ def to_whole(column: Any) -> Converted:
             raise TypeError(f"{column.type} where whole numbers were expected")
         # NaN is how a float column says "none".
         column = pc.cast(pc.if_else(_is_nan(column), None, column), pa.string())
+    at_once = _at_once(column, pa.int64())
+    if at_once is not None:
+        return at_once, np.zeros(len(column), dtype=bool)
     _, text, bad = _matching(column, _WHOLE)
     text = pc.ascii_ltrim(pc.replace_substring_regex(text, r"\.0*$", ""), "+")
     digits = pc.ascii_ltrim(pc.ascii_ltrim(text, "-"), "0")
@@ -75,6 +83,10 @@ def to_time(column: Any) -> Converted:
         return pc.cast(column, TIME), none_bad
     if not _is_text(column.type):
         raise TypeError(f"{column.type} where times were expected")
+    for kind in (TIME, pa.timestamp("us")):
+        at_once = _at_once(column, kind)
+        if at_once is not None:
+            return to_time(at_once)
     import pandas as pd
 
     given, text, bad = _matching(column, _TIME)
@@ -85,19 +97,34 @@ def to_time(column: Any) -> Converted:
     return pa.Array.from_pandas(times, type=TIME), bad
 
 
+def _at_once(column: Any, kind: Any) -> Any:
+    """Return the column as another type, or None if a field has to be looked at."""
+    raw, given = _given(column)
+    known = pc.if_else(given, raw, None)
+    try:
+        # A cast that fails does so slowly, for each of its fields: a few of them often tell.
+        pc.cast(pc.cast(known[:_PROBE], pa.string()), kind)
+        return pc.cast(pc.cast(known, pa.string()), kind)
+    except pa.ArrowInvalid:
+        return None
+
+
 def _matching(column: Any, pattern: str) -> tuple[Any, Any, NDArray[np.bool_]]:
     """Return which fields are given, the text of those that match, and which do not match."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    raw = pc.cast(column, pa.binary())
-    given = pc.invert(
-        pc.fill_null(pc.is_in(raw, pa.array([m.encode() for m in MISSING], pa.binary())), True)
-    )
-    given = pc.and_(given, pc.is_valid(raw))
+    raw, given = _given(column)
     matches = pc.and_(given, pc.fill_null(pc.match_substring_regex(raw, pattern), False))
     # Only ASCII matches, so the cast to text cannot fail.
     text = pc.ascii_trim_whitespace(pc.cast(pc.if_else(matches, raw, None), pa.string()))
     return given, text, pc.and_not(given, matches).to_numpy(zero_copy_only=False)
+
+
+def _given(column: Any) -> tuple[Any, Any]:
+    """Return the bytes of text, and which fields are not missing."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    raw = pc.cast(column, pa.binary())
+    missing = pc.is_in(raw, pa.array([text.encode() for text in MISSING], pa.binary()))
+    return raw, pc.and_not(pc.is_valid(raw), missing)
 
 
 def _is_nan(column: Any) -> Any:

@@ -54,16 +54,15 @@ def fetch(
     """Download a file over http(s), going on where an earlier download broke off.
 
     Until it is complete and verified the file is named `destination` + ".part", which outlives a
-    crash; the next call goes on from there if the server still has the same file. A `destination`
-    that is there already is not fetched again, unless its checksum is another.
+    crash: the next call goes on from there if the server still has the same file. An existing
+    `destination` is fetched again only if its checksum is another.
 
     Parameters
     ----------
     url : str
     destination : Path
     checksum : str or None
-        `md5:` or `sha256:` and the hexadecimal digest. Without it the SHA-256 obtained is logged as
-        a warning.
+        `md5:` or `sha256:` and the hexadecimal digest; without it the SHA-256 obtained is logged.
     retries : int
         How often to try again after a broken connection, a time-out, a short answer or a server
         error (408, 425, 429 and 5xx).
@@ -92,9 +91,7 @@ def fetch(
     _Download(url, destination, checksum, timeout).run(retries, backoff)
     if checksum is None:
         obtained = _digest(destination, "sha256")
-        logger.warning(
-            "%s was not verified: set its checksum to %s if it is right", destination, obtained
-        )
+        logger.warning("%s is unverified: set checksum to %s if it is right", destination, obtained)
 
 
 def _digest(path: Path, like: str) -> str:

@@ -34,7 +34,7 @@ def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
         If the file is missing, empty, damaged, not a table, or lacks a column of the layout.
     """
     with closing(text_blocks(source)) as blocks, ThreadPoolExecutor(_PARSERS) as pool:
-        first = next(blocks)
+        first = next(blocks, b"")
         reader = _open(source, layout, first)
         header = first.find(b"\n") + 1 if layout.header else 0
         pending: deque[tuple[bytes, Future[Any]]] = deque()
@@ -52,7 +52,7 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
     Raises
     ------
     CheckinError
-        If a name is not there or a position is beyond the last column.
+        If a name is not there or not unique, or a position is beyond the last column.
     """
     positions: dict[str, int] = {}
     for name in COLUMNS:
@@ -64,6 +64,10 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
                 there = ", ".join(repr(found) for found in names)
                 raise CheckinError(
                     f"{source} has no column {column!r} (columns.{name}); its columns are {there}"
+                )
+            if names.count(column) > 1:
+                raise CheckinError(
+                    f"{source} has several columns {column!r} (columns.{name}): give the position"
                 )
             column = names.index(column)
         if column >= len(names):
@@ -78,6 +82,8 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
 def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
     """Find out from a file's first block how many fields its rows have and which ones count."""
     check_text(source, block[:64])
+    if not block.strip(b"\r\n"):
+        raise CheckinError(f"{source} holds no rows")
     if block.count(b"\n") == 1 and block.count(b"\r") > 1:
         raise CheckinError(f"{source} ends its lines with carriage returns: convert to line feeds")
     text = block[: 1 << 16].decode("utf-8", errors="replace")
@@ -88,8 +94,6 @@ def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
         # A single damaged first line must not decide how many fields a row has.
         widths = np.bincount([len(record) for record in records])
         widths[0] = 0
-        if not widths.any():
-            raise CheckinError(f"{source} holds no rows: its first lines are empty")
         names = [""] * int(widths.argmax())
     return _BlockReader(source, layout, len(names), column_positions(source, layout, names))
 

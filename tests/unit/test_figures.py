@@ -1,0 +1,501 @@
+"""Figures: what is drawn equals the tables, and the files are whole and reproducible.
+
+The tables come from the studies themselves, on a histogram of 12 cells that is made up here.
+"""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import geopandas as gpd
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+import shapely
+from matplotlib.artist import Artist
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from shuffledp.figures import comparison, distances, individual, maps, privacy, style
+from shuffledp.figures.selection import calibrated
+from shuffledp.studies.privacy import privacy_table
+from shuffledp.studies.releases import release_table
+from shuffledp.studies.utility import utility_tables
+
+COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
+TARGET = 1e-3
+NAMES: dict[str, Any] = {"seed": 7, "region": "made-up", "grid": "3x4"}
+EPS = [0.5, 1.0]
+BUDGETS = [2.0, 4.0]
+
+
+@pytest.fixture(scope="module")
+def releases() -> pd.DataFrame:
+    return pd.concat(
+        [release_table(COUNTS, [200, "all"], eps0, EPS, [TARGET], 5, **NAMES) for eps0 in BUDGETS],
+        ignore_index=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(releases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return utility_tables(releases, COUNTS, **NAMES)
+
+
+@pytest.fixture(scope="module")
+def utility(measured: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
+    return measured[0]
+
+
+@pytest.fixture(scope="module")
+def errors(measured: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
+    return measured[1]
+
+
+@pytest.fixture(scope="module")
+def bounds() -> pd.DataFrame:
+    return pd.concat(
+        [privacy_table(COUNTS, ["all"], eps0, [0.1, *EPS], **NAMES) for eps0 in BUDGETS],
+        ignore_index=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def cells() -> gpd.GeoDataFrame:
+    row, column = np.divmod(np.arange(12), 4)
+    west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
+    geometry = shapely.box(west, south, west + 0.01, south + 0.01)
+    return gpd.GeoDataFrame({"cell": np.arange(12), "count": COUNTS}, geometry=geometry, crs=4326)
+
+
+@pytest.fixture(scope="module")
+def checkins(cells: gpd.GeoDataFrame) -> pd.DataFrame:
+    middle = shapely.get_coordinates(shapely.centroid(cells.geometry.to_numpy()))
+    return pd.DataFrame(np.repeat(middle, COUNTS, axis=0), columns=["longitude", "latitude"])
+
+
+def texts(figure: Figure) -> list[str]:
+    """Everything written in a figure, drawn once so that tick labels exist."""
+    figure.canvas.draw()
+    found = figure.findobj(mpl.text.Text)
+    return [artist.get_text() for artist in found if artist.get_text()]
+
+
+def legend(figure: Figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def heat(axes: Any) -> PolyCollection:
+    (collection,) = [c for c in axes.collections if c.get_array() is not None]
+    return collection
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+DRAW = """
+import sys
+from pathlib import Path
+import pandas as pd
+from shuffledp.figures import distances, style
+utility = pd.read_parquet(sys.argv[1])
+figure = distances.distance_boxes(
+    utility, "City", calibration="matched", sizes=[200, 400], target_delta=1e-3
+)
+style.save(figure, Path(sys.argv[2]), "Distances")
+assert "matplotlib.pyplot" not in sys.modules
+"""
+
+
+def digests(paths: list[Path]) -> list[str]:
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
+
+
+def test_saved_bytes_are_the_same_in_every_process(utility: pd.DataFrame, tmp_path: Path) -> None:
+    utility.to_parquet(tmp_path / "utility.parquet")
+    for run in ("1", "2"):
+        environment = {**os.environ, "PYTHONHASHSEED": run, "PYTHONPATH": os.pathsep.join(sys.path)}
+        arguments = [str(tmp_path / "utility.parquet"), str(tmp_path / run / "boxes.eps0-4.5")]
+        subprocess.run([sys.executable, "-c", DRAW, *arguments], check=True, env=environment)
+    first, second = (sorted((tmp_path / run).iterdir()) for run in ("1", "2"))
+    assert [p.name for p in first] == [f"boxes.eps0-4.5.{e}" for e in ("pdf", "png", "svg")]
+    assert digests(first) == digests(second)
+
+
+def test_saved_files_are_complete_and_titled(tmp_path: Path) -> None:
+    figure = style.new_figure(1.0, 2.0)
+    figure.subplots().plot([1, 2])
+    png, pdf, svg = style.save(figure, tmp_path / "new" / "line", "A line & more")
+    assert png.read_bytes().endswith(b"IEND\xaeB`\x82")
+    assert pdf.read_bytes().rstrip().endswith(b"%%EOF")
+    assert svg.read_text().rstrip().endswith("</svg>")
+    assert b"A line & more" in png.read_bytes()
+    assert "A line &amp; more" in svg.read_text()
+    assert mpl.image.imread(png).shape[:2] == (200, 400)  # 1 by 2 inches at 200 dpi
+    for path in (pdf, svg):
+        assert b"Date" not in path.read_bytes()
+
+
+class Broken(Artist):
+    def draw(self, renderer: object) -> None:
+        raise RuntimeError("cannot be drawn")
+
+
+def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path: Path) -> None:
+    (tmp_path / "figure.png").write_text("earlier")
+    figure = Figure()
+    figure.add_artist(Broken())
+    with pytest.raises(RuntimeError, match="cannot be drawn"):
+        style.save(figure, tmp_path / "figure", "Broken")
+    assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
+    assert (tmp_path / "figure.png").read_text() == "earlier"
+
+
+def test_style_stays_local(utility: pd.DataFrame) -> None:
+    before = dict(mpl.rcParams)
+    distances.distance_over_eps(utility, "City")
+    assert dict(mpl.rcParams) == before
+
+
+def test_no_two_mechanisms_look_alike_in_grey() -> None:
+    looks = [(look.marker, look.filled) for look in style.MECHANISMS.values()]
+    assert len(set(looks)) == len(looks)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1e-6, "10^{-6}"), (2.5e-7, r"2.5\times10^{-7}"), (3e2, r"3\times10^{2}")],
+)
+def test_power(value: float, text: str) -> None:
+    assert style.power(value) == text
+
+
+# --- maps ----------------------------------------------------------------------------------------
+
+
+def test_checkins_map_shows_every_point_and_count(
+    checkins: pd.DataFrame, cells: gpd.GeoDataFrame
+) -> None:
+    figure = maps.checkins_map(checkins, cells, "City")
+    left, right = figure.axes[:2]
+    np.testing.assert_array_equal(left.lines[0].get_xydata(), checkins.to_numpy())
+    np.testing.assert_array_equal(heat(right).get_array(), COUNTS[COUNTS > 0])
+    (zero,) = [c for c in right.collections if c.get_hatch()]
+    assert len(zero.get_paths()) == 2
+    assert legend(figure) == ["0 check-ins"]
+    assert left.get_aspect() == pytest.approx(1 / np.cos(np.radians(60.015)))
+    written = texts(figure)
+    assert "City: 400 check-ins in 12 cells" in written
+    assert {"longitude (degrees east)", "latitude (degrees north)"} <= set(written)
+    assert "check-ins per cell" in written
+    # 0.04 degrees at 60 degrees north are 2.2 km: the bar may take a quarter
+    assert "500 m" in written
+
+
+def test_checkins_outside_the_grid_are_mentioned(
+    checkins: pd.DataFrame, cells: gpd.GeoDataFrame
+) -> None:
+    more = pd.concat([checkins, checkins[:3] + 1.0])
+    title = maps.checkins_map(more, cells, "City").get_suptitle()
+    assert title == "City: 400 check-ins in 12 cells (3 more outside the grid)"
+
+
+def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> None:
+    original = COUNTS / 400
+    raw = original + np.tile([0.01, -0.01], 6)  # cell 7, the fullest, loses
+    figure = maps.estimate_maps(cells, {"Original": original, "Raw": raw}, 400, "Title")
+    first, second = figure.axes[:2]
+    assert heat(first).norm is heat(second).norm
+    assert heat(second).norm.vmax == pytest.approx(120.0)
+    np.testing.assert_allclose(heat(second).get_array(), 400 * raw[raw > 0])
+    (below,) = [c for c in second.collections if c.get_hatch()]
+    assert len(below.get_paths()) == (raw < 0).sum()
+    assert legend(figure) == ["0 check-ins", "below 0 (raw estimates may be)"]
+    # 12 cells, each off by 0.01
+    assert "Raw\ntotal variation distance 0.06" in texts(figure)
+    assert "check-ins per cell (estimated share × n)" in texts(figure)
+
+
+def test_estimate_maps_want_one_share_per_cell(cells: gpd.GeoDataFrame) -> None:
+    with pytest.raises(ValueError, match="12 cells"):
+        maps.estimate_maps(cells, {"Original": np.ones(11)}, 400, "Title")
+
+
+@pytest.mark.parametrize("calibration", ["matched", "as-published"])
+def test_release_panels_are_the_first_release_at_the_largest_n(
+    releases: pd.DataFrame, calibration: str
+) -> None:
+    options: dict[str, Any] = {
+        "eps0": 4.0,
+        "calibration": calibration,
+        "target_delta": TARGET,
+    }
+    panels = maps.release_panels(COUNTS, releases, mechanisms=["gaussian"], **options)
+    assert list(panels) == ["Original", "Gaussian, raw"]
+    np.testing.assert_array_equal(panels["Original"], COUNTS / 400)
+    rows = releases.query(
+        "n == 400 and eps0 == 4 and mechanism == 'gaussian' and repetition == 0"
+        f" and calibration == '{calibration}'"
+    )
+    if calibration == "matched":
+        rows = rows[np.isclose(rows["log10_delta"], -3.0)]
+    np.testing.assert_array_equal(panels["Gaussian, raw"], rows["estimate"])
+    title = maps.release_title("City", releases, **options)
+    assert title.startswith("City: n = 400 users")
+    assert ("NOT equal privacy" in title) == (calibration == "as-published")
+
+
+def test_release_panels_refuse_another_histogram_or_mechanism(releases: pd.DataFrame) -> None:
+    options: dict[str, Any] = {"eps0": 4.0, "calibration": "matched", "target_delta": TARGET}
+    with pytest.raises(ValueError, match="400 check-ins"):
+        maps.release_panels(COUNTS + 1, releases, **options)
+    with pytest.raises(ValueError, match="'laplace'"):
+        maps.release_panels(COUNTS, releases, mechanisms=["laplace"], **options)
+
+
+# --- selection -----------------------------------------------------------------------------------
+
+
+def test_calibrated_takes_the_pair_at_the_target(utility: pd.DataFrame) -> None:
+    rows = calibrated(utility, "matched", TARGET)
+    gaussian = rows[rows["calibration"] == "matched"]
+    np.testing.assert_allclose(gaussian["delta"], TARGET, rtol=1e-9)
+    assert set(rows["calibration"]) == {"none", "matched"}
+    # 2 sizes, 2 budgets, 5 repetitions, 4 shuffle and 2 Gaussian mechanisms
+    assert len(rows) == 2 * 2 * 5 * (4 + 2)
+
+
+def test_calibrated_names_what_is_missing(utility: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=r"target_delta.*1e-05"):
+        calibrated(utility, "matched", 1e-5)
+    with pytest.raises(ValueError, match=r"calibration must be one of.*'equal'"):
+        calibrated(utility, "equal", TARGET)
+    with pytest.raises(ValueError, match="as-published"):
+        calibrated(utility[utility["calibration"] != "as-published"], "as-published", TARGET)
+
+
+# --- distances -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("calibration", ["matched", "as-published"])
+def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -> None:
+    figure = distances.distance_boxes(
+        utility, "City", calibration=calibration, sizes=[400, 200], target_delta=TARGET
+    )
+    rows = calibrated(utility, calibration, TARGET)
+    assert len(figure.axes) == 2
+    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
+        marks = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
+        assert list(marks) == ["gaussian", "gaussian projected", "shuffle", "shuffle+INV"]
+        for mechanism, line in marks.items():
+            shown = rows[(rows["mechanism"] == mechanism) & (rows["eps0"] == eps0)]
+            by_size = shown.groupby("n")["tv_distance"]
+            np.testing.assert_allclose(line.get_ydata(), by_size.median(), rtol=1e-12)
+            look = style.MECHANISMS[mechanism]
+            boxes = [
+                (p.get_y(), p.get_y() + p.get_height())
+                for p in axes.patches
+                if p.get_facecolor() == to_rgba(look.tint)
+                and np.isclose(line.get_xdata(), p.get_x() + p.get_width() / 2).any()
+            ]
+            quartiles = by_size.quantile([0.25, 0.75]).unstack().to_numpy()
+            np.testing.assert_allclose(boxes, quartiles, rtol=1e-12)
+            whiskers = [
+                [(s[0, 1], s[1, 1]) for s in c.get_segments()]
+                for c in axes.collections
+                if np.allclose([s[:, 0].mean() for s in c.get_segments()], line.get_xdata())
+            ]
+            extremes = by_size.agg(["min", "max"]).to_numpy()
+            assert any(np.allclose(w, extremes, rtol=1e-12) for w in whiskers)
+        assert axes.get_ylabel() == "total variation distance"
+    assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["200", "400"]
+    assert figure.axes[1].get_xlabel() == "number of users n (one check-in each)"
+    assert legend(figure)[-1] == "shuffle+INV, projected"
+    title = figure.get_suptitle()
+    assert title.startswith("City\n")
+    assert ("NOT equal privacy" in title) == (calibration == "as-published")
+    assert ("Equal privacy" in title) == (calibration == "matched")
+
+
+def test_boxes_refuse_a_size_that_was_not_run(utility: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=r"sizes.*\[300\]"):
+        distances.distance_boxes(
+            utility, "City", calibration="matched", sizes=[200, 300], target_delta=TARGET
+        )
+
+
+def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataFrame) -> None:
+    figure = distances.distance_over_eps(utility, "City")
+    rows = utility[utility["n"] == 400]
+    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
+        panel = rows[rows["eps0"] == eps0]
+        gaussian = panel[(panel["mechanism"] == "gaussian") & (panel["calibration"] == "matched")]
+        (line,) = [line for line in axes.lines if line.get_label() == "gaussian"]
+        medians = gaussian.groupby("eps")["tv_distance"].median()
+        assert len(medians) == 3  # two of the sweep and the target delta's
+        np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
+        pairs = gaussian.groupby("eps")["log10_delta"].first()
+        labels = [t.get_text() for t in axes.get_xticklabels()]
+        assert labels == [f"{e:.3g}\n(−{-d:.1f})" for e, d in pairs.items()]
+        inverted = panel.loc[panel["mechanism"] == "shuffle+INV", "tv_distance"]
+        flat = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
+        assert np.isclose(flat, inverted.mean(), rtol=1e-12).any()
+        low, high = inverted.quantile([0.1, 0.9])
+        spans = [
+            (p.get_y(), p.get_y() + p.get_height()) for p in axes.patches if hasattr(p, "get_y")
+        ]
+        assert any(np.allclose(span, (low, high), rtol=1e-12) for span in spans)
+    assert "n = 400 users" in figure.get_suptitle()
+    assert {"shuffle+INV, raw", "shuffle+INV, projected"} <= set(legend(figure))
+
+
+def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame) -> None:
+    for widest, scale in [(9.9, "linear"), (10.1, "log")]:
+        table = utility.assign(tv_distance=np.where(utility["mechanism"] == "shuffle", widest, 1.0))
+        figure = distances.distance_boxes(
+            table, "City", calibration="matched", sizes=[400], target_delta=TARGET
+        )
+        assert figure.axes[0].get_yscale() == scale
+
+
+# --- the matched comparison ----------------------------------------------------------------------
+
+
+def test_ratio_and_its_error_by_hand() -> None:
+    rows = pd.DataFrame(
+        {
+            "eps0": 4.0,
+            "n": 100,
+            "mechanism": ["a", "a", "b", "b"],
+            "tv_distance": [3.0, 5.0, 1.0, 3.0],
+        }
+    )
+    (row,) = comparison.distance_ratio(rows, "a", "b").itertuples(index=False)
+    # means 4 and 2, standard errors 1 and 1: 2 sqrt(1/16 + 1/4)
+    assert (row.eps0, row.n, row.ratio) == (4.0, 100, 2.0)
+    assert row.standard_error == pytest.approx(np.sqrt(1.25), rel=1e-12)
+
+
+def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> None:
+    figure = comparison.matched_comparison({"City": utility, "Town": utility}, TARGET)
+    grid = np.array(figure.axes).reshape(3, 2)
+    rows = calibrated(utility, "matched", TARGET)
+    means = rows.groupby(["mechanism", "eps0", "n"])["tv_distance"].mean()
+    for column in grid.T:
+        drawn = {line.get_label(): line.get_ydata() for axes in column for line in axes.lines}
+        for eps0 in BUDGETS:
+            for mechanism in ("gaussian", "gaussian projected", "shuffle+INV raw", "shuffle+INV"):
+                np.testing.assert_allclose(
+                    drawn[f"{mechanism}, eps0={eps0:g}"], means[mechanism, eps0], rtol=1e-12
+                )
+            for kind, above, below in [
+                ("raw", "shuffle+INV raw", "gaussian"),
+                ("projected", "shuffle+INV", "gaussian projected"),
+            ]:
+                expected = means[above, eps0] / means[below, eps0]
+                np.testing.assert_allclose(drawn[f"{kind}, eps0={eps0:g}"], expected, rtol=1e-12)
+        assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in column[2].lines)
+    assert grid[0, 0].get_title(loc="left") == "City, raw estimates"
+    assert grid[1, 1].get_title(loc="left") == "Town, projected estimates"
+    assert grid[2, 0].get_ylabel().startswith("ratio of mean distances")
+    assert grid[2, 0].get_xlabel() == "number of users n (one check-in each)"
+    assert legend(figure)[-2:] == [r"$\epsilon_0=2$", r"$\epsilon_0=4$"]
+    assert r"\delta=10^{-3}" in figure.get_suptitle()
+
+
+def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFrame) -> None:
+    figure = comparison.matched_comparison({"City": utility[utility["repetition"] == 0]}, TARGET)
+    assert len(figure.axes) == 3
+    texts(figure)  # draws
+
+
+# --- privacy -------------------------------------------------------------------------------------
+
+
+def test_delta_curves_are_those_of_the_table(bounds: pd.DataFrame) -> None:
+    figure = privacy.delta_curves(bounds, "City", 400)
+    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
+        assert axes.yaxis_inverted()
+        assert axes.get_xlabel() == r"central budget $\epsilon$"
+        curves = {
+            line.get_label().replace(" as printed", "-as-printed").split(":")[0]: line
+            for line in axes.lines
+        }
+        assert list(curves) == ["upper", "lower", "single-bin", "single-bin-as-printed"]
+        for bound, line in curves.items():
+            rows = bounds[(bounds["bound"] == bound) & (bounds["eps0"] == eps0)]
+            rows = rows[(rows["log10_delta"] < -0.1) & np.isfinite(rows["log10_delta"])]
+            np.testing.assert_array_equal(line.get_xdata(), rows["eps"])
+            np.testing.assert_allclose(line.get_ydata(), -rows["log10_delta"])
+    assert figure.axes[0].get_ylabel() == r"$\log_{10}\,\delta$ (logarithmic scale)"
+    assert [label for label in legend(figure) if "only DP guarantee" in label] == [
+        "upper: certified, the only DP guarantee"
+    ]
+    assert sum("unsafe" in text for text in texts(figure)) == 2
+    assert "n = 400 users, k = 12 cells" in figure.get_suptitle()
+
+
+def test_delta_curves_mark_what_the_certified_curve_excludes(bounds: pd.DataFrame) -> None:
+    axes = privacy.delta_curves(bounds, "City", 400).axes[0]
+    (shade,) = axes.collections
+    certified, claimed = axes.lines[0], axes.lines[3]
+    inside = shade.get_paths()[0]
+    eps = 0.5  # in the middle of the sweep, so that the point is not on the border
+    at = list(claimed.get_xdata()).index(eps)
+    assert inside.contains_point((eps, claimed.get_ydata()[at]))
+    at = list(certified.get_xdata()).index(eps)
+    assert not inside.contains_point((eps, 0.9 * certified.get_ydata()[at]))
+
+
+def test_delta_curves_refuse_another_n(bounds: pd.DataFrame) -> None:
+    with pytest.raises(ValueError, match=r"\[400\] \(got 300\)"):
+        privacy.delta_curves(bounds, "City", 300)
+
+
+# --- individual ----------------------------------------------------------------------------------
+
+
+def test_individual_summary_is_that_of_the_table(errors: pd.DataFrame) -> None:
+    summary = individual.individual_summary(errors, 5, 4.0, TARGET)
+    assert sorted(set(summary["cell"])) == [5, 10]
+    assert len(summary) == 5 * 2
+    assert set(summary["repetitions"]) == {5}
+    rows = errors.query("eps0 == 4 and cell == 10 and mechanism == 'gaussian'")
+    rows = rows[np.isclose(rows["log10_delta"], -3.0)]["error"]
+    (row,) = summary.query(
+        "cell == 10 and mechanism == 'gaussian' and calibration == 'matched'"
+    ).itertuples()
+    expected = (rows.mean(), np.quantile(rows, 0.1), np.quantile(rows, 0.9))
+    assert (row.mean, row.p10, row.p90) == pytest.approx(expected, rel=1e-12)
+    assert summary.groupby("mechanism", sort=False)["calibration"].unique().map(list).to_dict() == {
+        "gaussian": ["as-published", "matched"],
+        "shuffle+INV raw": ["none"],
+        "gaussian projected": ["matched"],
+        "shuffle+INV": ["none"],
+    }
+
+
+def test_individual_table_writes_the_summary(errors: pd.DataFrame) -> None:
+    written = texts(individual.individual_table(errors, "City", 5, 4.0, TARGET))
+    summary = individual.individual_summary(errors, 5, 4.0, TARGET)
+    comparable = summary[summary["calibration"] != "as-published"]
+    scale = 10.0 ** -np.floor(np.log10(comparable["mean"].mean()))
+    for _, row in comparable.iterrows():
+        assert f"{scale * row['mean']:.1f}" in written
+        assert f"({scale * row['p10']:.1f}–{scale * row['p90']:.1f})" in written
+    assert {"5", "10", "mean of rows"} <= set(written)
+    assert sum("NOT equal privacy" in text for text in written) == 1
+    assert any(
+        r"\delta=10^{-3}" in text and "replacement of one check-in" in text for text in written
+    )
+
+
+@pytest.mark.parametrize(("every", "eps0"), [(0, 4.0), (12, 4.0), (5, 3.0)])
+def test_individual_summary_names_the_wrong_argument(
+    errors: pd.DataFrame, every: int, eps0: float
+) -> None:
+    with pytest.raises(ValueError, match="eps0 must" if eps0 == 3.0 else "every must"):
+        individual.individual_summary(errors, every, eps0, TARGET)
