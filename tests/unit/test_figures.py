@@ -412,6 +412,20 @@ def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFra
     texts(figure)  # draws
 
 
+def test_a_budget_without_a_gaussian_is_drawn_all_the_same(utility: pd.DataFrame) -> None:
+    without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
+    boxes = distances.distance_boxes(
+        without, "City", calibration="matched", sizes=[200, 400], target_delta=TARGET
+    )
+    assert boxes.axes[0].get_title(loc="left") == r"$\epsilon_0=2$, no Gaussian exists"
+    figure = comparison.matched_comparison({"City": without}, TARGET)
+    assert not any("nan" in text for text in texts(figure))
+    ratios = {line.get_label(): line for line in figure.axes[2].lines}
+    key = {line.get_label(): line for line in figure.legends[0].get_lines()}
+    assert ratios["raw, eps0=4"].get_linestyle() == key[r"$\epsilon_0=4$"].get_linestyle() == "--"
+    assert "raw, eps0=2" not in ratios
+
+
 # --- privacy -------------------------------------------------------------------------------------
 
 

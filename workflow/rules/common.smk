@@ -23,8 +23,8 @@ except ConfigurationError as error:
 
 
 wildcard_constraints:
-    region="[a-z0-9][a-z0-9_]*",
-    grid="[a-z0-9][a-z0-9_]*",
+    region="|".join(config["regions"]),
+    grid="|".join({grid for spec in config["regions"].values() for grid in spec["grids"]}),
     source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
     calibration="|".join(CALIBRATIONS),

@@ -1,6 +1,6 @@
 """The answer to paper A's question: accuracy at equal certified privacy."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import cycle
 from typing import Any
 
@@ -20,6 +20,8 @@ from shuffledp.figures.style import (
     plain_log_axis,
     power,
 )
+
+Dashes = Mapping[Any, Any]  # eps0 to matplotlib line style
 
 _PAIRS = (
     ("raw", "gaussian", "shuffle+INV raw"),
@@ -59,13 +61,14 @@ def matched_comparison(
         *shape, sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1, 0.9)
     )
     tables = [calibrated(table, "matched", target_delta) for table in utility_by_region.values()]
+    budgets = sorted(pd.concat(tables)["eps0"].unique())
+    dashes = dict(zip(budgets, cycle(_DASHES), strict=False))
     for column, title, rows in zip(panels.T, utility_by_region, tables, strict=True):
-        _draw_column(column, title, rows)
+        _draw_column(column, title, rows, dashes)
     for axes in panels[:2, 0]:
         axes.set_ylabel(DISTANCE_LABEL)
     panels[2, 0].set_ylabel("ratio of mean distances\n(above 1: Gaussian closer)")
-    key = _comparison_key(pd.concat(tables)["eps0"].unique())
-    figure.legend(handles=key, loc="outside lower center", ncols=4)
+    figure.legend(handles=_comparison_key(dashes), loc="outside lower center", ncols=4)
     figure.suptitle(
         "Accuracy of shuffled randomised response and the central Gaussian at equal privacy:\n"
         rf"both certified ($\epsilon$, $\delta={power(target_delta)}$)-DP for the replacement of "
@@ -74,30 +77,28 @@ def matched_comparison(
     return figure
 
 
-def _draw_column(column: Iterable[Axes], title: str, rows: pd.DataFrame) -> None:
+def _draw_column(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes: Dashes) -> None:
     """Draw one region: raw distances, projected ones, ratios."""
     *above, below = column
     for axes, (kind, *mechanisms) in zip(above, _PAIRS, strict=True):
         for mechanism, side in zip(mechanisms, _SIDES, strict=True):
-            _draw_means(axes, rows[rows["mechanism"] == mechanism], mechanism, side)
+            _draw_means(axes, rows[rows["mechanism"] == mechanism], mechanism, side, dashes)
         axes.set_yscale("log")
         plain_log_axis(axes.yaxis)
         axes.grid(visible=True, axis="y")
         axes.set_title(f"{title}, {kind} estimates", loc="left")
         _name_budgets(axes, rows[rows["mechanism"].isin(mechanisms)], eps=kind == "raw")
-    _draw_ratios(below, rows)
+    _draw_ratios(below, rows, dashes)
     below.set_title(f"{title}, shuffle+INV ÷ Gaussian", loc="left")
     below.set_xlabel("number of users n (one check-in each)")
 
 
-def _dashes(budgets: Iterable[float]) -> Iterator[tuple[float, Any]]:
-    return zip(sorted(budgets), cycle(_DASHES))
-
-
-def _draw_means(axes: Axes, rows: pd.DataFrame, mechanism: str, side: float) -> None:
+def _draw_means(
+    axes: Axes, rows: pd.DataFrame, mechanism: str, side: float, dashes: Dashes
+) -> None:
     look = MECHANISMS[mechanism]
-    for eps0, dashes in _dashes(rows["eps0"].unique()):
-        distances = rows[rows["eps0"] == eps0].groupby("n")["tv_distance"]
+    for eps0, budget in rows.groupby("eps0"):
+        distances = budget.groupby("n")["tv_distance"]
         n, mean = np.array(list(distances.groups)), distances.mean().to_numpy()
         low, high = (distances.quantile(share).to_numpy() for share in (0.1, 0.9))
         x = n * side
@@ -106,7 +107,7 @@ def _draw_means(axes: Axes, rows: pd.DataFrame, mechanism: str, side: float) -> 
             x,
             mean,
             color=look.colour,
-            linestyle=dashes,
+            linestyle=dashes[eps0],
             marker=look.marker,
             markerfacecolor=look.face,
             label=f"{mechanism}, eps0={eps0:g}",
@@ -117,9 +118,9 @@ def _name_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
     """Write eps0 above its lines and, if asked, the eps certified at both ends."""
     for eps0, budget in rows.groupby("eps0"):
         text = rf"$\epsilon_0={eps0:g}$"
-        if eps:
-            ends = budget.groupby("n")["eps"].max().iloc[[0, -1]]
-            text += rf" ($\epsilon$ from {ends.iloc[0]:.2g} to {ends.iloc[1]:.2g})"
+        certified = budget.groupby("n")["eps"].max().dropna()
+        if eps and not certified.empty:
+            text += rf" ($\epsilon$ from {certified.iloc[0]:.2g} to {certified.iloc[-1]:.2g})"
         means = budget.groupby(["n", "mechanism"])["tv_distance"].mean().groupby("n").max()
         anchor = len(means) // 4
         where = (means.index[anchor], means.iloc[anchor])
@@ -151,19 +152,18 @@ def distance_ratio(rows: pd.DataFrame, numerator: str, denominator: str) -> pd.D
     return table.dropna(subset="ratio").reset_index()
 
 
-def _draw_ratios(axes: Axes, rows: pd.DataFrame) -> None:
+def _draw_ratios(axes: Axes, rows: pd.DataFrame, dashes: Dashes) -> None:
     axes.axhline(1.0, color="black", linewidth=0.8)
     for (kind, below, above), side in zip(_PAIRS, _SIDES, strict=True):
         ratios = distance_ratio(rows, above, below)
-        for eps0, dashes in _dashes(ratios["eps0"].unique()):
-            line = ratios[ratios["eps0"] == eps0]
+        for eps0, line in ratios.groupby("eps0"):
             x, spread = line["n"] * side, 2.0 * line["standard_error"].fillna(0.0)
             axes.vlines(x, line["ratio"] - spread, line["ratio"] + spread, "black", linewidth=0.9)
             axes.plot(
                 x,
                 line["ratio"],
                 color="black",
-                linestyle=dashes,
+                linestyle=dashes[eps0],
                 marker="D",
                 markersize=3.5,
                 markerfacecolor="black" if kind == "raw" else "white",
@@ -174,15 +174,15 @@ def _draw_ratios(axes: Axes, rows: pd.DataFrame) -> None:
     plain_log_axis(axes.xaxis)
 
 
-def _comparison_key(budgets: Iterable[float]) -> list[Line2D]:
+def _comparison_key(dashes: Dashes) -> list[Line2D]:
     """Entries in the order in which a legend's columns fill: down, then across."""
     ratios = [
         Line2D([], [], linestyle="none", marker="D", color="black", mfc=face, label=label)
         for face, label in [("black", "ratio, raw"), ("white", "ratio, projected")]
     ]
     lines = [
-        Line2D([], [], color="black", linestyle=dashes, label=rf"$\epsilon_0={eps0:g}$")
-        for eps0, dashes in _dashes(budgets)
+        Line2D([], [], color="black", linestyle=line, label=rf"$\epsilon_0={eps0:g}$")
+        for eps0, line in dashes.items()
     ]
     marks = legend_marks(["gaussian", "gaussian projected", "shuffle+INV raw", "shuffle+INV"])
     return [*marks, *ratios, *lines]

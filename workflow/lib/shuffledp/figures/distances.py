@@ -100,7 +100,6 @@ def distance_boxes(
     calibration: str,
     sizes: Sequence[int],
     target_delta: float,
-    mechanisms: Sequence[str] = _BOXES,
 ) -> Figure:
     """Distance to the true histogram against n, a panel per eps0 (paper A, figures 6 and 7).
 
@@ -114,13 +113,11 @@ def distance_boxes(
         Which Gaussian (see `shuffledp.figures.selection.calibrated`).
     sizes
         Numbers of users to show.
-    mechanisms
-        Boxes beside each other. Shuffle+INV is projected onto the simplex; its like is the
-        projected Gaussian.
 
     Returns
     -------
     Boxes from quartile to quartile with the median, whiskers to the extremes of the repetitions.
+    Shuffle+INV is projected onto the simplex; its like is the projected Gaussian.
 
     Raises
     ------
@@ -129,20 +126,18 @@ def distance_boxes(
     """
     sizes = sorted(sizes)
     rows = calibrated(_of_sizes(utility, sizes), calibration, target_delta)
-    rows = rows[rows["mechanism"].isin(mechanisms)]
+    rows = rows[rows["mechanism"].isin(_BOXES)]
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 1.9 * len(budgets))
     panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
     for axes, eps0 in zip(panels, budgets, strict=True):
         panel = rows[rows["eps0"] == eps0]
-        _draw_boxes(axes, [panel[panel["n"] == n] for n in sizes], mechanisms)
+        _draw_boxes(axes, [panel[panel["n"] == n] for n in sizes], _BOXES)
         _distance_axis(axes, rows["tv_distance"])
-        axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel, sizes), loc="left")
+        axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel), loc="left")
     panels[-1].set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
     panels[-1].set_xlabel("number of users n (one check-in each)")
-    figure.legend(
-        handles=legend_marks(mechanisms), loc="outside lower center", ncols=len(mechanisms)
-    )
+    figure.legend(handles=legend_marks(_BOXES), loc="outside lower center", ncols=len(_BOXES))
     figure.suptitle(f"{region_title}\n{calibration_words(calibration, target_delta)}")
     return figure
 
@@ -154,9 +149,11 @@ def _of_sizes(utility: pd.DataFrame, sizes: Sequence[int]) -> pd.DataFrame:
     return utility[utility["n"].isin(sizes)]
 
 
-def _eps_range(panel: pd.DataFrame, sizes: Sequence[int]) -> str:
+def _eps_range(panel: pd.DataFrame) -> str:
     """Write the Gaussian's eps at the smallest and the largest n, for a title."""
     eps = panel.dropna(subset="eps").groupby("n")["eps"].first()
+    if eps.empty:
+        return ", no Gaussian exists"
     low, high = eps.iloc[0], eps.iloc[-1]
     if low == high:
         return rf", Gaussian at $\epsilon={low:.3g}$"
@@ -166,9 +163,10 @@ def _eps_range(panel: pd.DataFrame, sizes: Sequence[int]) -> str:
     )
 
 
-def _exponent(log10_delta: float) -> str:
-    """``log10 delta`` under a tick label."""
-    return f"{log10_delta:,.{1 if log10_delta > -100.0 else 0}f}".replace("-", "−")
+def _pair_label(eps: float, log10_delta: float) -> str:
+    """Write eps over ``log10 delta``."""
+    exponent = f"{log10_delta:,.{1 if log10_delta > -100.0 else 0}f}".replace("-", "−")
+    return f"{eps:.3g}\n({exponent})"
 
 
 @local_style()
@@ -205,11 +203,8 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str) -> Figure:
         for mechanism in shuffles:
             _band(axes, panel.loc[panel["mechanism"] == mechanism, "tv_distance"], mechanism)
         _distance_axis(axes, panel["tv_distance"])
-        labels = [
-            f"{eps:.3g}\n({_exponent(log10)})"
-            for eps, log10 in pairs.itertuples(index=False, name=None)
-        ]
-        axes.set_xticks(range(len(pairs)), labels)
+        labels = map(_pair_label, pairs["eps"], pairs["log10_delta"])
+        axes.set_xticks(range(len(pairs)), list(labels))
         axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
     panels[-1].set_xlabel(
         r"$\epsilon$ of both mechanisms (beneath: $\log_{10}$ of the $\delta$ certified there)"

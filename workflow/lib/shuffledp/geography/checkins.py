@@ -47,6 +47,12 @@ class Tally:
     outside: int = 0
     kept: int = 0
 
+    def __str__(self) -> str:
+        return (
+            f"{self.read:,} rows read: {self.malformed:,} malformed, "
+            f"{self.outside:,} outside, {self.kept:,} kept"
+        )
+
 
 def crop_checkins(
     source: Path,

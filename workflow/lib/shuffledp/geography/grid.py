@@ -35,6 +35,9 @@ class GridTally:
     kept: int
     dropped: int
 
+    def __str__(self) -> str:
+        return f"{self.kept:,} check-ins counted, {self.dropped:,} outside the grid"
+
 
 @dataclass(frozen=True)
 class Lattice:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from shuffledp.errors import InputError
 from shuffledp.streams import stream
 
 Integers = NDArray[np.int64]
@@ -15,12 +16,12 @@ def sample_sizes(sizes: Sequence[int | str], total: int) -> list[int]:
 
     Raises
     ------
-    ValueError
+    InputError
         If a size exceeds the number of check-ins there are.
     """
     resolved = {total if size == "all" else int(size) for size in sizes}
     if max(resolved) > total:
-        raise ValueError(
+        raise InputError(
             f"n: {max(resolved)} users asked for, but the grid holds only {total} check-ins; "
             f"lower n in the config, or write 'all'"
         )

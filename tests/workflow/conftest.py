@@ -1,0 +1,97 @@
+"""A clone of the workflow in a folder of its own, and check-ins to run it on."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+BOX = {"south": 48.0, "north": 48.06, "west": 2.0, "east": 2.08}
+
+
+def checkin_lines(rows=2500, seed=1):
+    """SNAP lines of synthetic check-ins: two thirds in the box, clustered, the rest elsewhere."""
+    rng = np.random.default_rng(seed)
+    inside = rng.random(rows) < 2 / 3
+    latitude = np.where(inside, 48.0 + 0.06 * rng.beta(2, 5, rows), rng.uniform(-80, 80, rows))
+    longitude = np.where(inside, 2.0 + 0.08 * rng.beta(3, 3, rows), rng.uniform(10, 170, rows))
+    return [
+        f"{i % 97}\t2010-10-{1 + i % 28:02d}T12:00:{i % 60:02d}Z\t{a:.7f}\t{o:.7f}\t{i % 31}"
+        for i, (a, o) in enumerate(zip(latitude, longitude, strict=True))
+    ]
+
+
+@dataclass
+class Clone:
+    """One copy of the repository; `run` writes its configuration first."""
+
+    path: Path
+    config: dict
+    environment: dict = field(default_factory=dict)
+
+    def run(self, *arguments, cores=2, check=True, timeout=600):
+        (self.path / "config" / "config.yaml").write_text(yaml.safe_dump(self.config))
+        command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
+        result = subprocess.run(
+            command,
+            cwd=self.path,
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+        if check:
+            assert result.returncode == 0, result.stdout + result.stderr
+        return result
+
+    def outputs(self, *folders):
+        """Bytes of every result by its path."""
+        return {
+            str(path.relative_to(self.path)): path.read_bytes()
+            for folder in folders
+            for path in sorted((self.path / "results" / folder).rglob("*"))
+            if path.is_file()
+        }
+
+
+def tiny_config(source):
+    return {
+        "seed": 3,
+        "source": "tiny",
+        "sources": {"tiny": source},
+        "regions": {
+            "town": {
+                "box": BOX,
+                "grids": {"shape": {"shape": [3, 4]}},
+                "n": [400, "all"],
+                "individual_every": 3,
+            }
+        },
+        "eps0": [1, 2],
+        "eps": [0.1, 0.5],
+        "target_delta": 1.0e-6,
+        "repetitions": 3,
+        "max_malformed_share": 0.01,
+    }
+
+
+@pytest.fixture
+def clone(tmp_path):
+    # A space and a letter outside ASCII in the path: nothing may break on them.
+    path = tmp_path / "clone of é"
+    path.mkdir()
+    for name in ["Snakefile", "environment.yml"]:
+        shutil.copy(ROOT / name, path / name)
+    for name in ["config", "workflow", "resources"]:
+        ignore = shutil.ignore_patterns("__pycache__", "automatic", "*.egg-info")
+        shutil.copytree(ROOT / name, path / name, ignore=ignore)
+    (path / "check-ins.txt").write_text("\n".join(checkin_lines()) + "\n")
+    config = tiny_config({"kind": "file", "path": "check-ins.txt", "layout": "snap"})
+    return Clone(path, config)

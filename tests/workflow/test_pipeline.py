@@ -1,0 +1,151 @@
+"""The pipeline itself: complete, reproducible, and re-running only what has to be."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+pytestmark = pytest.mark.workflow
+ROOT = Path(__file__).parents[2]
+GOWALLA = ROOT.parent / "shared" / "data" / "gowalla"
+
+
+def _planned(result):
+    """Rules of a dry run and how many jobs each has."""
+    table = result.stdout.partition("Job stats:")[2].partition("total")[0]
+    return {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, re.M)}
+
+
+def _nothing_to_do(result):
+    return "Nothing to be done" in result.stdout + result.stderr
+
+
+def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
+    clone.run(cores=2)
+    tables = clone.outputs("checkins", "grids", "privacy", "releases", "utility", "figures")
+    names = set(tables)
+    assert {"results/privacy/town.shape.parquet", "results/utility/town.shape.parquet"} <= names
+    for stem in ["comparison", "checkins.town.shape", "distances.town.shape.matched"]:
+        assert {f"results/figures/{stem}.{kind}" for kind in ("png", "pdf", "svg")} <= names
+    assert not [name for name in names if "/." in name], "no partial file is left"
+    assert _nothing_to_do(clone.run())
+    clone.run("--forceall", cores=1)
+    again = clone.outputs("checkins", "grids", "privacy", "releases", "utility", "figures")
+    assert [name for name in names if tables[name] != again.get(name)] == []
+    assert set(again) == names
+
+    privacy = pd.read_parquet(clone.path / "results/privacy/town.shape.parquet")
+    assert list(privacy.columns) == ["n", "k", "eps0", "eps", "bound", "delta", "log10_delta"]
+    assert set(privacy["bound"]) == {"single-bin", "single-bin-as-printed", "lower", "upper"}
+    assert (privacy["k"] == 12).all()
+    wide = privacy.pivot(index=["n", "eps0", "eps"], columns="bound", values="log10_delta")
+    assert (wide["single-bin"] <= wide["upper"]).all()
+    assert (wide["lower"] <= wide["upper"]).all()
+    utility = pd.read_parquet(clone.path / "results/utility/town.shape.parquet")
+    assert utility["tv_distance"].between(0, 10).all()
+    assert set(utility["calibration"]) == {"none", "matched", "as-published"}
+
+
+def test_only_what_depends_on_a_change_is_run_again(clone):
+    clone.run("results/utility/town.shape.parquet", "results/privacy/town.shape.parquet")
+    targets = ["results/utility/town.shape.parquet", "results/privacy/town.shape.parquet"]
+    clone.config["eps0"] = [1, 2.5]
+    assert _planned(clone.run("--dry-run", *targets)) == {
+        "account_privacy": 1,
+        "collect_privacy": 1,
+        "measure_utility": 1,
+        "release_histograms": 1,
+    }
+    clone.config["eps0"] = [1, 2]
+    assert _nothing_to_do(clone.run("--dry-run", *targets))
+
+    bound = clone.path / "workflow/lib/shuffledp/accounting/single_bin.py"
+    bound.write_text(bound.read_text() + "\n# changed\n")
+    planned = _planned(clone.run("--dry-run", "results/privacy/town.shape.parquet"))
+    assert planned == {"account_privacy": 2, "collect_privacy": 1}
+    projection = clone.path / "workflow/lib/shuffledp/estimation.py"
+    projection.write_text(projection.read_text() + "\n# changed\n")
+    planned = _planned(clone.run("--dry-run", "results/utility/town.shape.parquet"))
+    assert planned == {"release_histograms": 2, "measure_utility": 1}
+
+
+def test_a_killed_run_leaves_nothing_that_passes_for_finished(clone):
+    target = "results/utility/town.shape.parquet"
+    clone.config["repetitions"] = 200
+    clone.run(target)
+    undisturbed = clone.outputs("checkins", "grids", "releases", "utility")
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--forceall", target]
+    for pause in (4.0, 7.0):
+        process = subprocess.Popen(
+            command,
+            cwd=clone.path,
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(pause)
+        subprocess.run(["kill", f"-{signal.SIGKILL.value}", "--", f"-{process.pid}"], check=False)
+        process.wait()
+        clone.run("--unlock")
+    clone.run("--rerun-incomplete", target)
+    after = clone.outputs("checkins", "grids", "releases", "utility")
+    visible = {name: data for name, data in after.items() if "/." not in name}
+    assert visible == undisturbed
+
+
+@pytest.mark.skipif(not GOWALLA.exists(), reason=f"real check-ins are not at {GOWALLA}")
+def test_real_files_give_the_counts_of_the_embedded_run(clone):
+    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    clone.config.update(default)
+    targets = [f"results/grids/{r}.{g}.parquet" for r in default["regions"] for g in ("shape", "step")]
+    clone.run(*targets)
+    embedded = {t: pd.read_parquet(clone.path / t)["count"].tolist() for t in targets}
+    clone.config["sources"] = {
+        "paris_file": {
+            "kind": "file",
+            "path": str(GOWALLA / "paris_checkins.txt.gz"),
+            "checksum": "sha256:65e8cb708e5d67c1c7fece3c337e83422707d628baed1e702ad537d9ebfbfa9f",
+            "layout": "snap",
+        },
+        "san_francisco_file": {
+            "kind": "file",
+            "path": str(GOWALLA / "san_francisco_points.csv.gz"),
+            "layout": {
+                "format": "csv",
+                "header": True,
+                "columns": {"user": "user", "latitude": "latitude", "longitude": "longitude"},
+            },
+        },
+    }
+    clone.config["source"] = "paris_file"
+    clone.config["regions"]["san_francisco"]["source"] = "san_francisco_file"
+    clone.run(*targets)
+    real = {t: pd.read_parquet(clone.path / t)["count"].tolist() for t in targets}
+    assert real == embedded
+    totals = {t.split("/")[-1]: sum(counts) for t, counts in real.items()}
+    assert totals == {
+        "san_francisco.shape.parquet": 123_094,
+        "san_francisco.step.parquet": 123_094,
+        "paris.shape.parquet": 11_190,
+        "paris.step.parquet": 10_260,
+    }
+    log = (clone.path / "results/logs/crop_checkins.paris.log").read_text()
+    assert re.search(r"17,?496", log), log
+    assert re.search(r"11,?190", log), log
+
+
+def test_default_configuration_plans_everything(clone):
+    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    clone.config.clear()
+    clone.config.update(default)
+    planned = _planned(clone.run("--dry-run"))
+    assert planned["account_privacy"] == 8
+    assert planned["release_histograms"] == 8
+    assert planned["draw_estimates"] == 8
+    assert planned["draw_comparison"] == 1

@@ -1,0 +1,406 @@
+"""Privacy loss distributions of the pairs behind shuffled k-RR, on a grid, rounded up or down.
+
+In all of them two cells of probability q are compared over a multinomial B of n trials with counts
+n1, n2 (the two cells), n3 (other blanket reports) and the rest. With s = n1 + n2, u = n1 - n2,
+
+    P = B (D + g u) / (2 n),   Q = B (D - g u) / (2 n),   D = a s + b n3 + c,
+
+so that the loss log(P/Q) depends on u and, weakly, on the single number D, and -u mirrors u.
+
+Both roundings are second order in the step and certified:
+
+* up: an atom of loss between two grid points becomes two atoms on them with the same total P and
+  Q. The original is a post-processing of the result, so every hockey-stick divergence grows, for
+  any number of rounds. Outcomes that are left out count as infinite loss.
+* down: atoms are pooled such that P and Q of the pool stand in a ratio on the grid. The result is
+  a post-processing of the original. Outcomes that are left out are missing.
+
+The same two ideas bundle values of n3 (their D is known to lie in a range) and, where s is large,
+neighbouring values of s: u is then the sum of as many fair coins as the largest s of the bundle
+has (up), or the smallest (down), and the true u is a conditional mean of that, or the other way
+round.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from shuffledp.accounting.binomial import Floats, log_cdf, log_pmf, log_sf
+from shuffledp.accounting.multinomial import LogInterval, MultinomialPair, log_mean_excess
+
+# Half-width of every window, in standard deviations and in counts: leaves out about 1e-20.
+_WIDTH = 9.3
+_MARGIN = 20.0
+# Largest relative range of D within a bundle of n3, and of s within a bundle of s: each changes
+# epsilon by some 1e-5 of itself.
+_RANGE = 2e-3
+_BUNDLE = 5e-5
+_CHUNK = 1_000_000
+# Grid steps per standard deviation of the loss.
+_RESOLUTION = 128
+# Pools are formed from cells this many times narrower than a grid step.
+_CELLS = 4
+
+
+@dataclass(frozen=True)
+class LinearPair:
+    """Two likelihoods linear in the counts of a multinomial, mirror images of each other.
+
+    Attributes
+    ----------
+    n
+        Number of trials, at least 1.
+    q, p3
+        Probabilities of each of the two compared cells and of the other blanket reports.
+    gain, weight_s, weight_3, constant
+        ``g, a, b, c`` of the module's formula; ``a >= g > 0``, ``b, c >= 0``.
+    """
+
+    n: int
+    q: float
+    p3: float
+    gain: float
+    weight_s: float
+    weight_3: float
+    constant: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the loss, roughly."""
+        return float(self.gain * np.sqrt(2.0 * self.q / self.n))
+
+    @property
+    def largest_weight(self) -> float:
+        """Largest value of ``dP/dB``."""
+        return (self.weight_s + self.gain) / 2.0 + self.constant / (2.0 * self.n)
+
+    @property
+    def default_step(self) -> float:
+        """A step for which rounding changes epsilon by some 1e-5 of itself."""
+        largest = np.log((self.weight_s + self.gain) / max(self.weight_s - self.gain, 1e-3))
+        return float(min(self.deviation, largest / 8.0) / _RESOLUTION)
+
+
+def weak_pair(eps0: float, n: int, k: int) -> LinearPair:
+    """Pair of the weak adversary: dominates shuffled k-RR on every data set of n users.
+
+    Section 4 of the design; paper C's Theorem 10 with the joint law of both counts.
+    """
+    E = np.exp(eps0)
+    q = 1.0 / (np.expm1(eps0) + k)
+    return LinearPair(n, q, (k - 2) * q, np.expm1(eps0), E + 1.0, 2.0, 0.0)
+
+
+def third_cell_pair(eps0: float, n: int, k: int) -> LinearPair:
+    """Exact histograms of neighbours among whom all other users hold a third cell (k >= 3)."""
+    if k < 3:
+        raise ValueError(f"k must be at least 3 for a third cell (got k={k})")
+    E = np.exp(eps0)
+    q = 1.0 / (np.expm1(eps0) + k)
+    return LinearPair(
+        n, q, (k - 3) * q, np.expm1(eps0), E + 1.0 - 2.0 / E, 2.0 - 2.0 / E, 2.0 * n / E
+    )
+
+
+def strong_pair(eps0: float, n: int, k: int) -> LinearPair:
+    """``(N1 + 1, N2)`` against ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q.
+
+    What paper C's strong adversary (Definition 8) sees when the target tells the truth. He sees
+    this with probability ``1 - gamma`` only, so a hockey-stick divergence of this pair is
+    ``1 / (1 - gamma)`` times his delta: still an upper bound.
+    """
+    q = 1.0 / (np.expm1(eps0) + k)
+    return LinearPair(n, q, 0.0, 1.0 / q, 1.0 / q, 0.0, 0.0)
+
+
+def clones_pair(eps0: float, n: int) -> LinearPair:
+    """Pair of the clones bound, for any eps0-LDP randomiser (paper C, eq. 6.1, corrected)."""
+    E = np.exp(eps0)
+    slope = np.tanh(eps0 / 2.0)
+    return LinearPair(n, 0.5 / E, 0.0, 2.0 * E * slope, 2.0 * E, 0.0, 0.0)
+
+
+def strong_adversary_log_delta(eps: float, eps0: float, n: int, k: int) -> LogInterval:
+    """Enclose the log of the delta of paper C's strong adversary (Definition 8), one round.
+
+    Exactly ``(1 - gamma)`` times the divergence of `strong_pair`, since the adversary sees
+    whether the target randomised. Above the weak adversary's delta, and positive also for
+    ``eps >= eps0``.
+    """
+    q = 1.0 / (np.expm1(eps0) + k)
+    excess = log_mean_excess(
+        MultinomialPair(n=n, p1=q, p2=q, p3=0.0, a=1.0 / q, b=np.exp(eps) / q, c=0.0)
+    )
+    log_truth = np.log(np.expm1(eps0)) + np.log(q)
+    return LogInterval(excess.low + log_truth, min(excess.high + log_truth, 0.0))
+
+
+@dataclass(frozen=True)
+class LossDistribution:
+    """Law under P of the privacy loss, on the points ``step * (start + i)``.
+
+    Attributes
+    ----------
+    step
+        Distance of grid points, in units of the loss (natural log).
+    start
+        Index of the first grid point.
+    mass
+        Probabilities under P; they add up to at most ``1 - infinite``.
+    infinite
+        Probability of an infinite loss.
+    """
+
+    step: float
+    start: int
+    mass: Floats
+    infinite: float
+
+    @property
+    def losses(self) -> Floats:
+        """The grid points."""
+        return self.step * (self.start + np.arange(self.mass.size, dtype=np.float64))
+
+
+# --- Enumeration of the outcomes ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bundles:
+    """Outcomes with ``u >= 0`` in bundles; those with ``u = 0`` count half, as do their mirrors.
+
+    Attributes
+    ----------
+    gu
+        ``g u``, the same within a bundle.
+    low, mean, high
+        Smallest, mean (under B) and largest D of a bundle.
+    mass
+        Probability under P.
+    """
+
+    gu: Floats
+    low: Floats
+    mean: Floats
+    high: Floats
+    mass: Floats
+
+    def loss(self, D: Floats) -> Floats:
+        """Loss of the outcomes whose D is one of `low`, `mean` and `high`."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.log1p(2.0 * self.gu / np.maximum(D - self.gu, 0.0))
+        return np.where(self.gu > 0.0, value, 0.0)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Per bundle of s: its coins, and the sums over its n3-bundles of B, B D and the range of D."""
+
+    coins: Floats
+    total: Floats
+    moment: Floats
+    low: Floats
+    high: Floats
+    left_out: float
+
+
+def _window(mean: float, variance: float, largest: float) -> tuple[float, float]:
+    half = _WIDTH * np.sqrt(variance) + _MARGIN
+    return max(np.floor(mean - half), 0.0), min(np.ceil(mean + half), largest)
+
+
+def _interval_probabilities(edges: Floats, n: Floats, p: float, middle: int) -> Floats:
+    """``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, from the nearer tail (`middle`: the mean)."""
+    left = np.exp(log_cdf(edges[:, : middle + 1], n, p))
+    right = np.exp(log_sf(edges[:, middle:] + 1.0, n, p))
+    return np.hstack([np.diff(left), -np.diff(right)]).clip(0.0)
+
+
+def _third_counts(pair: LinearPair, s: Floats) -> tuple[Floats, Floats, Floats, float]:
+    """Edges of the bundles of n3 given s, probability and ``E[n3; bundle]``, and what is left out.
+
+    A bundle holds the integers above its lower edge up to its upper edge.
+    """
+    trials = (pair.n - s)[:, None]
+    pi = min(pair.p3 / (1.0 - 2.0 * pair.q), 1.0)
+    if pi == 0.0:
+        edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
+        return edges, np.ones_like(trials), np.zeros_like(trials), 0.0
+    half = _WIDTH * np.sqrt(trials.max() * pi * (1.0 - pi)) + _MARGIN
+    width = max(1.0, np.floor(_RANGE * 2.0 * pair.n / pair.weight_3))
+    middle = int(np.ceil(half / width))
+    steps = width * np.arange(-middle, middle + 1)
+    edges = np.clip(np.floor(trials * pi) + steps, -1.0, trials)
+    probability = _interval_probabilities(edges, trials, pi, middle)
+    fewer = np.maximum(trials - 1.0, 0.0)
+    moment = trials * pi * _interval_probabilities(edges - 1.0, fewer, pi, middle)
+    outside = np.exp(log_cdf(edges[:, :1], trials, pi)) + np.exp(
+        log_sf(edges[:, -1:] + 1.0, trials, pi)
+    )
+    return edges, probability, moment, float(outside.max())
+
+
+def _rows(pair: LinearPair, *, up: bool) -> _Rows:
+    share = 2.0 * pair.q
+    first, last = _window(pair.n * share, pair.n * share * (1.0 - share), pair.n)
+    s = np.arange(first, last + 1.0)
+    width = max(1, int(_BUNDLE * first))
+    starts = np.arange(0, s.size, width)
+    coins = np.append(s[starts[1:] - 1], s[-1]) if up else s[starts]
+    edges, probability, moment, outside3 = _third_counts(pair, s)
+    base = (pair.weight_s * s + pair.constant)[:, None]
+    mass = np.exp(log_pmf(s, pair.n, share))[:, None]
+    outside = np.exp(log_cdf(first - 1.0, pair.n, share)) + np.exp(
+        log_sf(last + 1.0, pair.n, share)
+    )
+    return _Rows(
+        coins=coins,
+        total=np.add.reduceat(mass * probability, starts),
+        moment=np.add.reduceat(mass * (base * probability + pair.weight_3 * moment), starts),
+        low=np.minimum.reduceat(base + pair.weight_3 * (edges[:, :-1] + 1.0), starts),
+        high=np.maximum.reduceat(base + pair.weight_3 * edges[:, 1:], starts),
+        left_out=float(outside) + outside3,
+    )
+
+
+def _bundles(pair: LinearPair, rows: _Rows) -> Iterator[Bundles]:
+    largest = int(min(_WIDTH * np.sqrt(rows.coins[-1]) + 2.0 * _MARGIN, rows.coins[-1]))
+    counts = np.arange(largest // 2 + 1, dtype=np.float64)
+    at_once = max(1, _CHUNK // (counts.size * rows.total.shape[1]))
+    for i in range(0, rows.coins.size, at_once):
+        part = slice(i, i + at_once)
+        coins = rows.coins[part, None]
+        u = 2.0 * counts + coins % 2.0
+        pmf = np.exp(log_pmf((coins + u) / 2.0, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
+        total, moment = rows.total[part, None, :], rows.moment[part, None, :]
+        gu = pair.gain * u[:, :, None]
+        mass = pmf[:, :, None] * (moment + gu * total) / (2.0 * pair.n)
+        low, high = rows.low[part, None, :], rows.high[part, None, :]
+        mean = np.clip(moment / np.where(total > 0.0, total, 1.0), low, high)
+        keep = mass > 0.0
+        gu, low, mean, high = (np.broadcast_to(x, keep.shape)[keep] for x in (gu, low, mean, high))
+        yield Bundles(gu, low, mean, high, mass[keep])
+
+
+def bundles(pair: LinearPair, *, up: bool) -> tuple[Iterator[Bundles], float]:
+    """Outcomes of the pair, bundled so that losses stay above (up) or below the true ones.
+
+    Returns
+    -------
+    The bundles, and a bound of the probability under P of all outcomes left out.
+    """
+    rows = _rows(pair, up=up)
+    largest = np.floor(np.minimum(_WIDTH * np.sqrt(rows.coins) + 2.0 * _MARGIN - 2.0, rows.coins))
+    n1 = np.floor((rows.coins + largest) / 2.0) + 1.0
+    outside = rows.left_out + 2.0 * float(np.exp(log_sf(n1, rows.coins, 0.5)).max())
+    return _bundles(pair, rows), pair.largest_weight * outside
+
+
+# --- Rounding -----------------------------------------------------------------------------------
+
+
+def added(total: Floats, index: Floats, weights: Floats) -> Floats:
+    """``total`` plus the weights tallied by index (integers), made longer where needed."""
+    tally = np.bincount(index.astype(np.int64), weights, minlength=total.size)
+    tally[: total.size] += total
+    return tally
+
+
+def _share(low: Floats, value: Floats, high: Floats) -> Floats:
+    """Share of P's mass that goes to `high`, the rest to `low`, to keep the mass of Q."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.expm1(low - value) / np.expm1(low - high)
+    return np.where(high > low, share, 0.0).clip(0.0, 1.0)
+
+
+def _split(total: Floats, loss: Floats, mass: Floats, step: float) -> Floats:
+    index = np.floor(loss / step)
+    part = mass * _share(np.zeros_like(loss), loss - index * step, np.full_like(loss, step))
+    return added(added(total, index, mass - part), index + 1.0, part)
+
+
+def rounded_up(pair: LinearPair, step: float) -> LossDistribution:
+    """Loss distribution on a grid that dominates the pair's, for any number of rounds."""
+    parts, left_out = bundles(pair, up=True)
+    half, infinite = np.zeros(1), left_out
+    for part in parts:
+        low, mean, high = (part.loss(D) for D in (part.high, part.mean, part.low))
+        endless = np.isinf(high)
+        infinite += float(part.mass[endless].sum())
+        finite = ~endless
+        low, mean, high, mass = low[finite], mean[finite], high[finite], part.mass[finite]
+        upper = mass * _share(low, mean, high)
+        half = _split(_split(half, low, mass - upper, step), high, upper, step)
+    mirror = half * np.exp(-step * np.arange(half.size))
+    mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
+    return LossDistribution(step, 1 - half.size, mass, infinite)
+
+
+def rounded_down(pair: LinearPair, step: float) -> LossDistribution:
+    """Loss distribution on a grid that the pair's dominates, for any number of rounds."""
+    cell = step / _CELLS
+    first, second, infinite = np.zeros(1), np.zeros(1), 0.0
+    for part in bundles(pair, up=False)[0]:
+        loss = part.loss(part.mean)
+        endless = np.isinf(loss)
+        infinite += float(part.mass[endless].sum())
+        loss, mass = loss[~endless], part.mass[~endless]
+        index = np.floor(loss / cell)
+        first, second = added(first, index, mass), added(second, index, mass * np.exp(-loss))
+    keep = second > 0.0
+    first, second = first[keep], second[keep]
+    loss = np.maximum(np.log(first / second), 0.0)
+    return pooled_down(
+        np.concatenate([-loss[::-1], loss]),
+        np.concatenate([second[::-1], first]),
+        infinite,
+        step,
+    )
+
+
+def pooled_down(losses: Floats, masses: Floats, infinite: float, step: float) -> LossDistribution:
+    """Pool atoms such that every pool's loss is on the grid.
+
+    Atoms below a grid point take in as much of the atoms above it as makes up for them. Where
+    that would reach further than one step (a gap, or the top), the atoms are rounded down instead.
+
+    Parameters
+    ----------
+    losses, masses
+        Atoms in ascending order of the loss, with positive probabilities under P.
+    infinite
+        Probability of an infinite loss.
+    step
+        Distance of grid points.
+    """
+    start = int(np.floor(losses[0] / step))
+    pools = np.zeros(int(np.floor(losses[-1] / step)) - start + 3)
+    values, left = losses.tolist(), masses.tolist()
+    i = 0
+    while i < len(values):
+        begin, target = i, int(np.ceil(values[i] / step))
+        point = step * target
+        mass = deficit = 0.0
+        while i < len(values) and values[i] < point:
+            mass += left[i]
+            deficit += left[i] * np.expm1(point - values[i])
+            i += 1
+        below, end = mass, i
+        while i < len(values) and values[i] < point + step:
+            surplus = -np.expm1(point - values[i])
+            if surplus * left[i] > deficit:
+                break
+            mass += left[i]
+            deficit -= surplus * left[i]
+            i += 1
+        if i < len(values) and values[i] < point + step:
+            taken = deficit / -np.expm1(point - values[i])
+            pools[target - start] += mass + taken
+            left[i] -= taken
+        elif end > begin:
+            pools[target - 1 - start] += below
+            i = end
+        else:
+            pools[target - start] += mass
+    return LossDistribution(step, start, pools, infinite)
