@@ -1,23 +1,29 @@
 """The library against the oracles, which share no code with it."""
 
-from fractions import Fraction as F
+from fractions import Fraction
 from math import log
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from oracle import exact, high_precision
 from shuffledp.accounting import certified, single_bin
 from shuffledp.accounting.multinomial import log_mean_excess
+
+from oracle import exact, high_precision
 
 PAIRS = {
     "third": certified.third_cell_pair,
     "same": certified.same_cell_pair,
     "other": certified.other_cell_pair,
 }
-RATIOS = [(F(3, 2), F(5, 4)), (F(3), F(3, 2)), (F(20), F(11)), (F(55), F(11, 10)), (F(3), F(1))]
+RATIOS = [
+    (Fraction(3, 2), Fraction(5, 4)),
+    (Fraction(3), Fraction(3, 2)),
+    (Fraction(20), Fraction(11)),
+    (Fraction(55), Fraction(11, 10)),
+    (Fraction(3), Fraction(1)),
+]
 
 
 def relative_error(log_value, rational):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from shuffledp.accounting.binomial import log_cdf, log_excess, log_pmf, log_sf
 
 

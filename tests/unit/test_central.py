@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-
 from shuffledp.central import (
     HISTOGRAM_SENSITIVITY,
     diffprivlib_release,

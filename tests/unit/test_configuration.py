@@ -7,7 +7,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-
 from shuffledp.configuration import ConfigurationError, check_configuration
 
 ROOT = Path(__file__).parents[2]
@@ -46,8 +45,8 @@ def test_the_shipped_configurations_are_valid():
         ("regions/paris/box/east", 2.0, r"regions\.paris.*west.*east|regions\.paris.*2\.0"),
         ("regions/paris/grids/shape", {"shape": [1, 1]}, r"regions\.paris\.grids\.shape.*2"),
         ("regions/paris/grids/step", {"step": [5.0, 5.0]}, r"regions\.paris\.grids\.step"),
-        ("regions/lyon", {"outline": "absent.geojson", "grids": {"a": {"metres": 500}}, "n": ["all"]},
-         r"lyon.*absent\.geojson"),
+        ("regions/lyon", {"outline": "absent.geojson", "n": ["all"],
+          "grids": {"a": {"metres": 500}}}, r"lyon.*absent\.geojson"),
         ("eps", [0.5, 4], r"eps.*4.*below every eps0"),
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),

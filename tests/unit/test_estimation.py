@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from shuffledp.estimation import iterative_bayesian_update, project_simplex, total_variation
 from shuffledp.krr import invert, probabilities, randomise
 

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-
 from shuffledp.krr import invert, probabilities, randomise
 
 
@@ -33,7 +32,7 @@ def test_sampled_releases_have_the_exact_mean_and_covariance():
     distance = repetitions * d @ np.linalg.solve(covariance[:-1, :-1], d)
     assert stats.chi2.sf(distance, df=counts.size - 1) > 1e-7
     # Entries of a sample covariance have standard error sqrt((c_ij^2 + c_ii c_jj) / repetitions).
-    error = np.sqrt((covariance**2 + np.outer(np.diag(covariance), np.diag(covariance))))
+    error = np.sqrt(covariance**2 + np.outer(np.diag(covariance), np.diag(covariance)))
     gap = np.abs(np.cov(sample.T) - covariance) / (error / np.sqrt(repetitions))
     assert gap.max() < 5.5
 
@@ -80,5 +79,5 @@ def test_every_report_is_counted_once(counts, eps0, seed):
 
 @pytest.mark.parametrize(("eps0", "k"), [(1.0, 1), (0.0, 3), (-1.0, 3), (np.nan, 3), (np.inf, 3)])
 def test_impossible_channels_are_refused(eps0, k):
-    with pytest.raises(ValueError, match="eps0|k must"):
+    with pytest.raises(ValueError, match=r"eps0|k must"):
         probabilities(eps0, k)

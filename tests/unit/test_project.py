@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-import yaml
-
 import shuffledp
+import yaml
 from shuffledp.modules import module_files
 
 ROOT = Path(__file__).parents[2]

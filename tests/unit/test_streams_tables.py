@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import pytest
-
 from shuffledp.streams import stream
 from shuffledp.tables import PRIVACY, read_metadata, read_tables, write_table
 

@@ -80,7 +80,9 @@ def test_truncated_and_corrupt_gzip(clone):
     (clone.path / "check-ins.txt.gz").write_bytes(packed[:-2000])
     _fails(clone, "check-ins.txt.gz")
     middle = len(packed) // 2
-    (clone.path / "check-ins.txt.gz").write_bytes(packed[:middle] + b"\0" * 9 + packed[middle + 9 :])
+    (clone.path / "check-ins.txt.gz").write_bytes(
+        packed[:middle] + b"\0" * 9 + packed[middle + 9 :]
+    )
     _fails(clone, "check-ins.txt.gz")
 
 
@@ -147,7 +149,7 @@ def test_download_through_the_pipeline_is_cached(clone):
         def __init__(self, *args, **kwargs):
             super().__init__(*args, directory=str(served), **kwargs)
 
-        def do_GET(self):  # noqa: N802
+        def do_GET(self):
             requests.append(self.path)
             super().do_GET()
 

@@ -103,7 +103,9 @@ def test_a_killed_run_leaves_nothing_that_passes_for_finished(clone):
 def test_real_files_give_the_counts_of_the_embedded_run(clone):
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     clone.config.update(default)
-    targets = [f"results/grids/{r}.{g}.parquet" for r in default["regions"] for g in ("shape", "step")]
+    targets = [
+        f"results/grids/{r}.{g}.parquet" for r in default["regions"] for g in ("shape", "step")
+    ]
     clone.run(*targets)
     embedded = {t: pd.read_parquet(clone.path / t)["count"].tolist() for t in targets}
     clone.config["sources"] = {

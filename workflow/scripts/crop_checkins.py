@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from shuffledp.geography.checkins import crop_checkins
 from shuffledp.files import verified_sha256
-from shuffledp.geography.sources import source_layout
+from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.sources import source_layout
 from shuffledp.jobs import job
 
 with job(snakemake.log[0]):

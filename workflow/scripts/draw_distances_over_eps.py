@@ -6,7 +6,5 @@ from shuffledp.jobs import job
 from shuffledp.tables import read_tables
 
 with job(snakemake.log[0]):
-    figure = distance_over_eps(
-        read_tables([Path(snakemake.input.utility)]), snakemake.params.title
-    )
+    figure = distance_over_eps(read_tables([Path(snakemake.input.utility)]), snakemake.params.title)
     save(figure, Path(snakemake.output.png).with_suffix(""), snakemake.params.title)

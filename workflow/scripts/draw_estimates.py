@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import geopandas as gpd
-
 from shuffledp.figures.maps import estimate_maps, release_panels, release_title
 from shuffledp.figures.style import save
 from shuffledp.jobs import job

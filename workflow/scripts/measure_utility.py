@@ -2,7 +2,14 @@ from pathlib import Path
 
 from shuffledp.jobs import job
 from shuffledp.studies.utility import utility_tables
-from shuffledp.tables import INDIVIDUAL, UTILITY, read_counts, read_metadata, read_tables, write_table
+from shuffledp.tables import (
+    INDIVIDUAL,
+    UTILITY,
+    read_counts,
+    read_metadata,
+    read_tables,
+    write_table,
+)
 
 with job(snakemake.log[0]):
     sources = [Path(path) for path in snakemake.input.releases]

@@ -68,7 +68,7 @@ def iterative_bayesian_update(
         estimate = updated
         if moved <= tolerance:
             break
-    return estimate
+    return np.asarray(estimate)
 
 
 def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:

@@ -15,7 +15,10 @@ def job(log: str) -> Iterator[None]:
     Anything but bad input (`InputError`) and the operating system's refusals (`OSError`) is a
     defect of ours and keeps its traceback.
     """
-    handlers = [logging.FileHandler(log, mode="w", encoding="utf-8"), logging.StreamHandler()]
+    handlers: list[logging.Handler] = [
+        logging.FileHandler(log, mode="w", encoding="utf-8"),
+        logging.StreamHandler(),
+    ]
     logging.basicConfig(
         level=logging.INFO, format="%(levelname)s: %(message)s", handlers=handlers, force=True
     )
@@ -28,5 +31,3 @@ def job(log: str) -> Iterator[None]:
     except Exception:
         logging.getLogger(__name__).exception("this is a defect; please report it")
         sys.exit(1)
-
-

@@ -83,7 +83,10 @@ def write_table(
 
 def read_tables(sources: Sequence[Path], columns: list[str] | None = None) -> pd.DataFrame:
     """Read one or more tables of the same schema, in the order given."""
-    return pa.concat_tables([pq.read_table(path, columns=columns) for path in sources]).to_pandas()
+    table: pd.DataFrame = pa.concat_tables(
+        [pq.read_table(path, columns=columns) for path in sources]
+    ).to_pandas()
+    return table
 
 
 def read_metadata(source: Path) -> dict[str, str]:
@@ -92,9 +95,7 @@ def read_metadata(source: Path) -> dict[str, str]:
     return {key.decode(): value.decode() for key, value in found.items()}
 
 
-def run_metadata(
-    source: Path, *parameters: Iterable[tuple[str, Any]]
-) -> dict[str, str]:
+def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """A run's parameters as JSON, with the checksum of the source its input came from."""
     given = {key: json.dumps(value) for items in parameters for key, value in items}
     return {"source_sha256": read_metadata(source)["source_sha256"]} | given

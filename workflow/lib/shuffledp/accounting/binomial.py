@@ -195,7 +195,7 @@ def log_excess(
         result[live] = log_mass[live] + np.log(
             _excess_ratio(first[live], n[live], p[live], step[live], log_mass[live])
         )
-    return result.reshape(shape)
+    return np.asarray(result.reshape(shape))
 
 
 def _excess_ratio(x: Floats, n: Floats, p: Floats, gap: Floats, log_mass: Floats) -> Floats:

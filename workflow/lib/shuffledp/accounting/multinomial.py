@@ -201,9 +201,7 @@ def log_mean_excess(pair: MultinomialPair) -> LogInterval:
     tilted_pi = float(law[2]) / rest if rest > 0 else 0.0
     low, high = _window(np.array(pair.n * share), np.array(pair.n * share * (1.0 - share)))
     first, last = max(float(low), 0.0), min(float(high), float(pair.n))
-    outside = np.logaddexp(
-        log_cdf(first - 1.0, pair.n, share), log_sf(last + 1.0, pair.n, share)
-    )
+    outside = np.logaddexp(log_cdf(first - 1.0, pair.n, share), log_sf(last + 1.0, pair.n, share))
     width = 1 if pair.n <= _EXACT_N else max(1, int(_BUCKET * first))
     s = np.arange(first, last + 1.0)
     log_mass = log_pmf(s, pair.n, min(pair.p1 + pair.p2, 1.0))

@@ -78,9 +78,7 @@ def _log_tail(eps: float, p: float, q: float, same: int, different: int) -> floa
     mode = int(np.argmax(law))
     terms = np.maximum(-drop[mode + 1 :], 0.0) * np.exp(-theta * (s[mode + 1 :] - s[mode + 1]))
     log_moment = same * np.log1p(p * (kappa - 1.0)) + different * np.log1p(q * (kappa - 1.0))
-    return float(
-        np.log(gain) + log_moment + theta * (1.0 - s[mode + 1]) + np.log(terms.sum())
-    )
+    return float(np.log(gain) + log_moment + theta * (1.0 - s[mode + 1]) + np.log(terms.sum()))
 
 
 def _check(n: int, k: int, eps0: float, counts: np.ndarray) -> None:
@@ -130,8 +128,8 @@ def log_delta(
     result = np.full(counts.shape, -np.inf)
     if eps >= eps0:
         return result
-    for index, m in np.ndenumerate(counts):
-        m, rest = int(m), n - 1 - int(m)
+    for index, same in np.ndenumerate(counts):
+        m, rest = int(same), n - 1 - int(same)
         value = -np.inf
         if direction != "backward":
             value = _log_tail(eps, p, q, m, rest)

@@ -26,4 +26,6 @@ def two_cell_log_delta(eps: float, eps0: float, n: int) -> float:
         low, high = counts[max(best - 1, 0)], counts[min(best + 1, counts.size - 1)]
         if high - low <= 2 or values[best] == -np.inf:
             return float(values[best]) - _ROUNDING
-        counts = np.unique(np.append(np.linspace(low, high, _COARSE).astype(np.int64), counts[best]))
+        counts = np.unique(
+            np.append(np.linspace(low, high, _COARSE).astype(np.int64), counts[best])
+        )

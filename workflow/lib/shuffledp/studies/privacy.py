@@ -27,8 +27,8 @@ def _rows(
         yield e, "single-bin", single_bin.log_delta(e, eps0, n, k, others).max()
         printed = single_bin.log_delta_as_printed(e, eps0, n, k, others).max()
         yield e, "single-bin-as-printed", printed
-        yield e, "lower", certified.lower_log_delta(e, eps0, n, k)[()]
-        yield e, "upper", certified.upper_log_delta(e, eps0, n, k)[()]
+        yield e, "lower", float(certified.lower_log_delta(e, eps0, n, k))
+        yield e, "upper", float(certified.upper_log_delta(e, eps0, n, k))
 
 
 def privacy_table(

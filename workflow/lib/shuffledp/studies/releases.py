@@ -11,8 +11,8 @@ from tqdm import tqdm
 
 from shuffledp import central, estimation, krr
 from shuffledp.accounting import calibrate, certified
-from shuffledp.studies.sampling import sample_counts, sample_sizes
 from shuffledp.streams import stream
+from shuffledp.studies.sampling import sample_counts, sample_sizes
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -58,7 +58,9 @@ def matched_pairs(
         )
     usable = [(e, d) for e, d in pairs if 0.0 < e < eps0 and d < 0.0]
     if len(usable) < len(pairs):
-        _log.warning("n=%d, eps0=%g: %d pairs without a Gaussian", n, eps0, len(pairs) - len(usable))
+        _log.warning(
+            "n=%d, eps0=%g: %d pairs without a Gaussian", n, eps0, len(pairs) - len(usable)
+        )
     return usable
 
 

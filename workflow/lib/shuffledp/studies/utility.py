@@ -13,9 +13,7 @@ _KEYS = ["n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "repetit
 
 
 def _truth(releases: pd.DataFrame, counts: Integers, seed: int, region: str, grid: str) -> Floats:
-    shares = {
-        n: sample_counts(counts, n, seed, region, grid) / n for n in releases["n"].unique()
-    }
+    shares = {n: sample_counts(counts, n, seed, region, grid) / n for n in releases["n"].unique()}
     truth = np.empty(len(releases))
     for n, rows in releases.groupby("n").indices.items():
         truth[rows] = shares[n][releases["cell"].to_numpy()[rows]]
