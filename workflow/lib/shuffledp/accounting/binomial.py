@@ -143,7 +143,7 @@ def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 
 
 def _steep_sums(x: Floats, n: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """``sum_j w_j`` and ``sum_j j w_j`` with ``w_j = Pr[X = x + j] / Pr[X = x]``, where w falls fast.
+    """Sums of ``w_j`` and ``j w_j``, ``w_j = Pr[X = x + j] / Pr[X = x]``, where w falls fast.
 
     All terms are positive: no digit is lost, unlike in Todhunter's identity far out.
     """

@@ -379,28 +379,30 @@ def pooled_down(losses: Floats, masses: Floats, infinite: float, step: float) ->
     values, left = losses.tolist(), masses.tolist()
     i = 0
     while i < len(values):
-        begin, target = i, int(np.ceil(values[i] / step))
+        target = int(np.ceil(values[i] / step))
         point = step * target
-        mass = deficit = 0.0
+        if values[i] >= point:
+            pools[target - start] += left[i]
+            i += 1
+            continue
+        below = deficit = 0.0
         while i < len(values) and values[i] < point:
-            mass += left[i]
+            below += left[i]
             deficit += left[i] * np.expm1(point - values[i])
             i += 1
-        below, end = mass, i
-        while i < len(values) and values[i] < point + step:
-            surplus = -np.expm1(point - values[i])
-            if surplus * left[i] > deficit:
+        reached, above = i, 0.0
+        while reached < len(values) and values[reached] < point + step:
+            surplus = -np.expm1(point - values[reached])
+            if surplus * left[reached] > deficit:
                 break
-            mass += left[i]
-            deficit -= surplus * left[i]
-            i += 1
-        if i < len(values) and values[i] < point + step:
-            taken = deficit / -np.expm1(point - values[i])
-            pools[target - start] += mass + taken
-            left[i] -= taken
-        elif end > begin:
+            above += left[reached]
+            deficit -= surplus * left[reached]
+            reached += 1
+        if reached == len(values) or values[reached] >= point + step:
             pools[target - 1 - start] += below
-            i = end
-        else:
-            pools[target - start] += mass
+            continue
+        taken = deficit / -np.expm1(point - values[reached])
+        pools[target - start] += below + above + taken
+        left[reached] -= taken
+        i = reached
     return LossDistribution(step, start, pools, infinite)

@@ -1,4 +1,4 @@
-"""Which users take part: a sample of the check-ins without replacement, as in paper A, section V-D."""
+"""Which users take part: a sample of check-ins without replacement (paper A, section V-D)."""
 
 from collections.abc import Sequence
 
