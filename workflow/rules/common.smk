@@ -24,7 +24,9 @@ except ConfigurationError as error:
 
 wildcard_constraints:
     region="|".join(config["regions"]),
-    grid="|".join({grid for spec in config["regions"].values() for grid in spec["grids"]}),
+    grid="|".join(
+        {grid for spec in config["regions"].values() for grid in spec["grids"]}
+    ),
     source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
     calibration="|".join(CALIBRATIONS),

@@ -4,7 +4,7 @@ rule draw_checkins:
         cells="results/grids/{region}.{grid}.parquet",
         library=library("shuffledp.figures.maps"),
     output:
-        **drawing("checkins.{region}.{grid}", "checkins", "Data"),
+        **drawing("checkins.{region}.{grid}", "checkins_map", "Data"),
     log:
         "results/logs/draw_checkins.{region}.{grid}.log",
     conda:
@@ -20,7 +20,7 @@ rule draw_privacy:
         privacy="results/privacy/{region}.{grid}.parquet",
         library=library("shuffledp.figures.privacy"),
     output:
-        **drawing("privacy.{region}.{grid}", "privacy", "Privacy"),
+        **drawing("privacy.{region}.{grid}", "delta_curves", "Privacy"),
     log:
         "results/logs/draw_privacy.{region}.{grid}.log",
     conda:
@@ -80,7 +80,7 @@ rule draw_distances_over_eps:
         library=library("shuffledp.figures.distances"),
     output:
         **drawing(
-            "distances-over-eps.{region}.{grid}", "distances_over_eps", "Distances"
+            "distances-over-eps.{region}.{grid}", "distance_over_eps", "Distances"
         ),
     log:
         "results/logs/draw_distances_over_eps.{region}.{grid}.log",
@@ -123,7 +123,7 @@ rule draw_comparison:
         ],
         library=library("shuffledp.figures.comparison"),
     output:
-        **drawing("comparison", "comparison", "The main result"),
+        **drawing("comparison", "matched_comparison", "The main result"),
         csv="results/utility/comparison.csv",
     log:
         "results/logs/draw_comparison.log",

@@ -77,9 +77,15 @@ class LinearPair:
 
     @property
     def default_step(self) -> float:
-        """A step for which rounding changes epsilon by some 1e-5 of itself."""
+        """A step for which rounding changes epsilon by some 1e-5 of itself.
+
+        Near its centre the loss sits close to the multiples of ``g / n``: a step that divides
+        this puts them on the grid.
+        """
         largest = np.log((self.weight_s + self.gain) / max(self.weight_s - self.gain, 1e-3))
-        return float(min(self.deviation, largest / 8.0) / _RESOLUTION)
+        wanted = min(self.deviation, largest / 8.0) / _RESOLUTION
+        spacing = self.gain / self.n
+        return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)
 
 
 def weak_pair(eps0: float, n: int, k: int) -> LinearPair:
