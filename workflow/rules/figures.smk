@@ -39,7 +39,7 @@ rule draw_estimates:
     output:
         **drawing(
             "estimates.{region}.{grid}.eps0-{eps0}.{calibration}",
-            "estimates",
+            "estimate_maps",
             "Estimates",
         ),
     log:
@@ -99,7 +99,7 @@ rule draw_individual:
     output:
         **drawing(
             "individual.{region}.{grid}.eps0-{eps0}",
-            "individual",
+            "individual_table",
             "Individual utility",
         ),
         csv="results/utility/{region}.{grid}.individual.eps0-{eps0}.csv",
