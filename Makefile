@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test lint report clean
+.PHONY: help run test lint findings report clean
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,10 @@ lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+findings: run ## Print the ratios of the main figure
+	@$(BIN)/python -c 'import pandas as pd; t = pd.read_csv("results/utility/comparison.csv"); \
+	  print(t.groupby(["region", "eps0", "estimate"], sort=False)["ratio"].agg(["mean", "min", "max"]).round(2))'
 
 report: run ## Write results/report.html with all figures and their captions
 	$(BIN)/snakemake --report results/report.html

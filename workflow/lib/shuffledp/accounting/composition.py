@@ -60,7 +60,7 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
 
 
 def _saddle_point(losses: Floats, log_mass: Floats, mean: float) -> tuple[float, float]:
-    """The tilt lambda >= 0 under which the loss has the given mean, and ``log E[exp(lambda L)]``."""
+    """Tilt lambda >= 0 under which the loss has the given mean, and ``log E[exp(lambda L)]``."""
 
     def excess(lam: float) -> float:
         exponents = log_mass + lam * losses
@@ -92,7 +92,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     rounds
         Number of rounds, at least 1.
     """
-    from dp_accounting.pld.common import self_convolve
+    from dp_accounting.pld.common import self_convolve  # type: ignore[import-untyped]
 
     with np.errstate(divide="ignore"):
         infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
@@ -124,7 +124,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
 
 
 def _two_cell_loss(eps0: float, n: int, step: float, *, same: bool) -> LossDistribution:
-    """Loss of the histogram for k = 2 when all others hold the target's cell (same) or the other."""
+    """Loss for k = 2 when all others hold the target's cell (same) or the other one."""
     p = 1.0 / (1.0 + np.exp(-eps0))
     others = p if same else 1.0 - p
     half = 9.3 * np.sqrt(n * p * (1.0 - p)) + 20.0
@@ -157,16 +157,9 @@ def single_round(
     return (rounded_down(third_cell_pair(eps0, n, k), step),)
 
 
-def _check(eps0: float, n: int, k: int) -> None:
-    if k < 2:
-        raise ValueError(f"k must be at least 2 cells (got k={k})")
-    if n < 1:
-        raise ValueError(f"n must be at least 1 user (got n={n})")
-    if not (eps0 > 0.0 and np.isfinite(eps0)):
-        raise ValueError(f"eps0 must be positive and finite (got eps0={eps0})")
-
-
-def _check_composition(rounds: int, side: str, discretisation: float | None) -> None:
+def _check(eps: float, rounds: float, side: str, discretisation: float | None) -> None:
+    if not eps >= 0.0:
+        raise ValueError(f"eps must be at least 0 (got eps={eps})")
     if side not in ("upper", "lower"):
         raise ValueError(f'side must be "upper" or "lower" (got {side!r})')
     if not (rounds >= 1 and rounds == int(rounds)):
@@ -184,9 +177,9 @@ def _log_delta(
     side: Side,
     discretisation: float | None,
 ) -> float:
+    parts = single_round(eps0, n, k, side, discretisation)
     if eps >= rounds * eps0:
         return -np.inf
-    parts = single_round(eps0, n, k, side, discretisation)
     shift = 2.0 * rounds * _ROUNDING
     if side == "upper":
         high = log_hockey_stick(parts[0], max(eps - shift, 0.0), rounds).high
@@ -240,7 +233,7 @@ def composed_log_delta(
     """
 
     def one(eps: float, eps0: float, n: int, k: int, rounds: int) -> float:
-        _check(rounds, side, discretisation)
+        _check(eps, rounds, side, discretisation)
         return _log_delta(eps, float(eps0), int(n), int(k), int(rounds), side, discretisation)
 
     return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k, rounds))
@@ -263,7 +256,7 @@ def composed_epsilon(
     """
 
     def one(log_delta: float, eps0: float, n: int, k: int, rounds: int) -> float:
-        _check(rounds, side, discretisation)
+        _check(0.0, rounds, side, discretisation)
         return calibrate.epsilon(
             lambda eps: float(composed_log_delta(eps, eps0, n, k, rounds, side, discretisation)),
             float(log_delta),

@@ -27,7 +27,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.accounting.binomial import Floats, log_cdf, log_pmf, log_sf
-from shuffledp.accounting.multinomial import LogInterval, MultinomialPair, log_mean_excess
 
 # Half-width of every window, in standard deviations and in counts: leaves out about 1e-20.
 _WIDTH = 9.3
@@ -88,13 +87,30 @@ class LinearPair:
         return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)
 
 
+def other_report(eps0: float, n: int, k: int) -> float:
+    """Probability q of each report but the truth.
+
+    Raises
+    ------
+    ValueError
+        If ``k < 2``, ``n < 1`` or eps0 is not positive and finite.
+    """
+    if k < 2:
+        raise ValueError(f"k must be at least 2 cells (got k={k})")
+    if n < 1:
+        raise ValueError(f"n must be at least 1 user (got n={n})")
+    if not (eps0 > 0.0 and np.isfinite(eps0)):
+        raise ValueError(f"eps0 must be positive and finite (got eps0={eps0})")
+    return float(1.0 / (np.expm1(eps0) + k))
+
+
 def weak_pair(eps0: float, n: int, k: int) -> LinearPair:
     """Pair of the weak adversary: dominates shuffled k-RR on every data set of n users.
 
     Section 4 of the design; paper C's Theorem 10 with the joint law of both counts.
     """
     E = np.exp(eps0)
-    q = 1.0 / (np.expm1(eps0) + k)
+    q = other_report(eps0, n, k)
     return LinearPair(n, q, (k - 2) * q, np.expm1(eps0), E + 1.0, 2.0, 0.0)
 
 
@@ -103,43 +119,10 @@ def third_cell_pair(eps0: float, n: int, k: int) -> LinearPair:
     if k < 3:
         raise ValueError(f"k must be at least 3 for a third cell (got k={k})")
     E = np.exp(eps0)
-    q = 1.0 / (np.expm1(eps0) + k)
+    q = other_report(eps0, n, k)
     return LinearPair(
         n, q, (k - 3) * q, np.expm1(eps0), E + 1.0 - 2.0 / E, 2.0 - 2.0 / E, 2.0 * n / E
     )
-
-
-def strong_pair(eps0: float, n: int, k: int) -> LinearPair:
-    """``(N1 + 1, N2)`` against ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q.
-
-    What paper C's strong adversary (Definition 8) sees when the target tells the truth. He sees
-    this with probability ``1 - gamma`` only, so a hockey-stick divergence of this pair is
-    ``1 / (1 - gamma)`` times his delta: still an upper bound.
-    """
-    q = 1.0 / (np.expm1(eps0) + k)
-    return LinearPair(n, q, 0.0, 1.0 / q, 1.0 / q, 0.0, 0.0)
-
-
-def clones_pair(eps0: float, n: int) -> LinearPair:
-    """Pair of the clones bound, for any eps0-LDP randomiser (paper C, eq. 6.1, corrected)."""
-    E = np.exp(eps0)
-    slope = np.tanh(eps0 / 2.0)
-    return LinearPair(n, 0.5 / E, 0.0, 2.0 * E * slope, 2.0 * E, 0.0, 0.0)
-
-
-def strong_adversary_log_delta(eps: float, eps0: float, n: int, k: int) -> LogInterval:
-    """Enclose the log of the delta of paper C's strong adversary (Definition 8), one round.
-
-    Exactly ``(1 - gamma)`` times the divergence of `strong_pair`, since the adversary sees
-    whether the target randomised. Above the weak adversary's delta, and positive also for
-    ``eps >= eps0``.
-    """
-    q = 1.0 / (np.expm1(eps0) + k)
-    excess = log_mean_excess(
-        MultinomialPair(n=n, p1=q, p2=q, p3=0.0, a=1.0 / q, b=np.exp(eps) / q, c=0.0)
-    )
-    log_truth = np.log(np.expm1(eps0)) + np.log(q)
-    return LogInterval(excess.low + log_truth, min(excess.high + log_truth, 0.0))
 
 
 @dataclass(frozen=True)
@@ -308,7 +291,9 @@ def bundles(pair: LinearPair, *, up: bool) -> tuple[Iterator[Bundles], float]:
 
 def added(total: Floats, index: Floats, weights: Floats) -> Floats:
     """``total`` plus the weights tallied by index (integers), made longer where needed."""
-    tally = np.bincount(index.astype(np.int64), weights, minlength=total.size)
+    tally = np.asarray(
+        np.bincount(index.astype(np.int64), weights, minlength=total.size), np.float64
+    )
     tally[: total.size] += total
     return tally
 

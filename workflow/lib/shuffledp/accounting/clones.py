@@ -1,0 +1,184 @@
+"""Bounds for every eps0-LDP randomiser: numeric clones, and the sharper bound by 2-RR.
+
+Setting: n users, one report each, the same eps0-LDP randomiser R for all, shuffled; neighbours
+differ in one record (replacement). ``E = exp(eps0)``, ``e = exp(eps)``.
+
+Why 2-RR bounds every randomiser (`generic_log_delta`). Let the target hold x0 or x1, and let
+``w(y) = min R_x(y)`` over the records present: every user's law contains w, whose mass is at least
+1/E. Reveal which of the *other* users drew from w, and what the rest reported. By Bayes, as in
+paper A's and C's privacy blankets, what is left has divergence
+
+    delta = (1/n) E[(G_1 + ... + G_n)_+],   G = a - e b with mass w(y), else 0,
+
+independent, with ``a = R_x0(y)/w(y)`` and ``b = R_x1(y)/w(y)``. Both lie in [1, E], and under the
+measure w both have integral 1, so ``E[G] = 1 - e``.
+
+1. Replace each (a, b) by a random corner of the square [1, E]^2 with the same mean. G is linear in
+   (a, b), so this is a mean-preserving spread: G grows in the convex order.
+2. Let u10, u01, u11, u00 be the masses of (E,1), (1,E), (E,E), (1,1). The two integrals give
+   ``u10 = u01 = u`` and ``(E+1) u + E u11 + u00 = 1``. Hence G is the mixture, with these three
+   weights, of
+
+       X1: E-e and 1-eE with probability 1/(E+1) each, else 0   (the law of G for 2-RR),
+       X2: E(1-e) with probability 1/E, else 0,
+       X3: the constant 1-e.
+
+   All have mean 1-e, so X3 is below X1 in the convex order (Jensen).
+3. X2 is below X1 too, for 1 <= e <= E: with equal means it is enough that
+   ``E(X1-t)_+ >= E(X2-t)_+`` for all t. For t >= 0 the right side is 0; for ``t <= E(1-e)`` it is
+   ``E[X2]-t = E[X1]-t``, never more than the left side; and between, where 1-eE < t < 0, the left
+   side minus the right is ``(E-e)/(E+1) - t/(E(E+1)) >= 0``.
+4. A mixture of laws below X1 is below X1, and sums of independent terms keep the order. Since
+   ``x -> x_+`` is convex, delta is at most that of 2-RR's weak adversary: `upper_log_delta`, k = 2.
+
+For e = 1 and by the symmetry of 2-RR's pair the same pair dominates for every eps, so it composes.
+The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
+decoys, never a smaller delta. It is nevertheless kept: its proof also covers randomisers that are
+chosen adaptively from one slot to the next, which the argument above does not.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.binomial import Floats
+from shuffledp.accounting.certified import upper_log_delta
+from shuffledp.accounting.multinomial import ZERO, LogInterval, MultinomialPair, log_mean_excess
+
+
+def clones_pair(eps: float, eps0: float, n: int) -> MultinomialPair:
+    """Pair of the clones bound: each other user is a decoy with probability 1/E.
+
+    ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)``
+    against ``Q = (A+1-D, C-A+D)``; paper C's eq. (6.1) drops one coordinate of the target. With
+    B the multinomial of n trials, cells 1/(2E), 1/(2E) and the rest,
+    ``P(n1, n2) = B(n1, n2) 2E (E n1 + n2) / (n (E+1))``.
+    """
+    scale = 2.0 / (1.0 + np.exp(-eps0))
+    half = 0.5 * np.exp(-eps0)
+    return MultinomialPair(
+        n=n,
+        p1=half,
+        p2=half,
+        p3=0.0,
+        a=scale * np.exp(eps) * np.expm1(eps0 - eps),
+        b=scale * np.expm1(eps0 + eps),
+        c=0.0,
+    )
+
+
+def variation_ratio_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
+    """Pair of the variation-ratio value with k-RR's parameters (k >= 3).
+
+    ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``; the target adds (1, 0), (0, 1) or (0, 0) with
+    probabilities p, q and 1-p-q under P, and q, p and 1-p-q under Q.
+    """
+    q = 1.0 / (np.expm1(eps0) + k)
+    c = np.expm1(eps)
+    # (1-p-q)/(1-2q) e-1 is the weight of a trial in neither cell; taken out of every trial.
+    base = c * (k - 2.0) / (np.expm1(eps0) + k - 2.0)
+    return MultinomialPair(
+        n=n,
+        p1=q,
+        p2=q,
+        p3=0.0,
+        a=np.exp(eps) * np.expm1(eps0 - eps) + base,
+        b=np.expm1(eps0 + eps) - base,
+        c=0.0,
+        d=n * base,
+    )
+
+
+def _check(eps: float, eps0: float, n: int) -> None:
+    if n < 1:
+        raise ValueError(f"n must be at least 1 user (got n={n})")
+    if not (eps0 > 0.0 and np.isfinite(eps0)):
+        raise ValueError(f"eps0 must be positive and finite (got eps0={eps0})")
+    if not eps >= 0.0:
+        raise ValueError(f"eps must be at least 0 (got eps={eps})")
+
+
+def _clones(eps: float, eps0: float, n: int) -> LogInterval:
+    _check(eps, eps0, n)
+    return ZERO if eps >= eps0 else log_mean_excess(clones_pair(eps, eps0, n))
+
+
+def clones_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
+    """Natural log of the clones delta: a guarantee for every shuffled eps0-LDP randomiser.
+
+    Exact hockey-stick divergence of the clones pair, rounded up; replacement of one record, one
+    report per user. Also holds when each slot's randomiser is chosen from the earlier outputs.
+    Where all users share one fixed randomiser, `generic_log_delta` is never larger.
+
+    Parameters
+    ----------
+    eps, eps0, n
+        Broadcast together. ``eps >= 0``, ``eps0 > 0``, ``n >= 1``.
+
+    Returns
+    -------
+    Logarithms; -inf where ``eps >= eps0``. Accuracy as for `upper_log_delta`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+
+    Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.2; paper C,
+    eq. (6.1), corrected.
+    """
+
+    def one(eps: float, eps0: float, n: int) -> float:
+        return min(_clones(eps, eps0, n).high, 0.0)
+
+    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n))
+
+
+def generic_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
+    """Natural log of a delta for every shuffled eps0-LDP randomiser, the same for all users.
+
+    The weak adversary's delta of 2-RR (`upper_log_delta` with k = 2), which is the largest of any
+    eps0-LDP randomiser: the module's docstring proves it. A guarantee for replacement of one
+    record, one report per user, whatever the records; never above `clones_log_delta`. It does not
+    cover randomisers that differ between users or depend on earlier outputs.
+
+    Parameters, return value and errors as for `clones_log_delta`.
+    """
+    return upper_log_delta(eps, eps0, n, 2)
+
+
+def variation_ratio_log_delta(
+    eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike
+) -> Floats:
+    """Natural log of the variation-ratio delta with k-RR's parameters: NOT a guarantee.
+
+    It is the divergence of two cells of the histogram of the data set in which all other users
+    hold a third cell, hence a lower bound on what shuffled k-RR leaks (k >= 3), rounded down. It
+    is published as an upper bound, which it is not: k=4, n=7, E=4, e=3/2 has a data set with delta
+    0.112106 above its 0.112102.
+
+    Parameters
+    ----------
+    eps, eps0, n
+        As for `clones_log_delta`.
+    k
+        Number of cells, at least 3 (a third cell is needed).
+
+    Returns
+    -------
+    Logarithms; -inf where delta is 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is outside its range.
+    """
+
+    def one(eps: float, eps0: float, n: int, k: int) -> float:
+        _check(eps, eps0, n)
+        if k < 3:
+            raise ValueError(f"k must be at least 3 cells (got k={k}): a third cell is needed")
+        if eps >= eps0:
+            return -np.inf
+        return log_mean_excess(variation_ratio_pair(eps, eps0, n, k)).low
+
+    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k))
