@@ -11,6 +11,7 @@ from shuffledp.configuration import ConfigurationError, check_configuration
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+CITIES = {"paris", "san_francisco"}
 SCHEMA = yaml.safe_load((ROOT / "workflow" / "schemas" / "config.schema.yaml").read_text())
 
 
@@ -28,12 +29,12 @@ def _with(path, value):
 
 
 def test_the_shipped_configurations_are_valid():
-    check_configuration(DEFAULT)
+    check_configuration(DEFAULT, CITIES)
     jsonschema.validate(DEFAULT, SCHEMA)
     gowalla = yaml.safe_load((ROOT / "config" / "gowalla.yaml").read_text())
     merged = DEFAULT | gowalla
     jsonschema.validate(merged, SCHEMA)
-    check_configuration(merged)
+    check_configuration(merged, CITIES)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +48,8 @@ def test_the_shipped_configurations_are_valid():
         ("regions/paris/grids/step", {"step": [5.0, 5.0]}, r"regions\.paris\.grids\.step"),
         ("regions/lyon", {"outline": "absent.geojson", "n": ["all"],
           "grids": {"a": {"metres": 500}}}, r"lyon.*absent\.geojson"),
+        ("regions/lyon", {"box": DEFAULT["regions"]["paris"]["box"], "n": ["all"],
+          "grids": {"a": {"metres": 500}}}, r"lyon.*embedded only for paris, san_fr"),
         ("eps", [0.5, 4], r"eps.*4.*below every eps0"),
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),
@@ -57,7 +60,7 @@ def test_the_shipped_configurations_are_valid():
 )  # fmt: skip
 def test_mistakes_in_relations_are_named(path, value, message):
     with pytest.raises(ConfigurationError, match=message):
-        check_configuration(_with(path, value))
+        check_configuration(_with(path, value), CITIES)
 
 
 @pytest.mark.parametrize(

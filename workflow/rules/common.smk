@@ -17,7 +17,8 @@ from shuffledp.configuration import ConfigurationError, check_configuration
 from shuffledp.modules import module_files
 
 try:
-    check_configuration(config)
+    counts = Path(workflow.basedir, "resources", "cell_counts").glob("*.csv")
+    check_configuration(config, {path.stem for path in counts})
 except ConfigurationError as error:
     raise WorkflowError(f"config: {error}") from None
 

@@ -1,6 +1,6 @@
 """What the schema cannot say about a configuration: relations between its values."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from shuffledp.errors import InputError
@@ -20,8 +20,15 @@ class ConfigurationError(InputError):
     """A configuration value that cannot be used; the message names its key."""
 
 
-def check_configuration(config: Mapping[str, Any]) -> None:
+def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
     """Check a configuration that the schema has accepted, before any job runs.
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    embedded
+        Regions whose counts are shipped.
 
     Raises
     ------
@@ -37,6 +44,12 @@ def check_configuration(config: Mapping[str, Any]) -> None:
         if "source" in spec:
             _check_source_name(config, f"regions.{name}.source", spec["source"])
         _check_region(name, spec)
+        kind = config["sources"][spec.get("source", config["source"])]["kind"]
+        if kind == "embedded" and name not in embedded:
+            raise ConfigurationError(
+                f"regions.{name}: counts are embedded only for {', '.join(sorted(embedded))}; "
+                "give the region a source of kind download or file"
+            )
 
 
 def _check_budgets(config: Mapping[str, Any]) -> None:

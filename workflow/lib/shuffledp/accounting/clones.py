@@ -31,8 +31,7 @@ measure w both have integral 1, so ``E[G] = 1 - e``.
 4. A mixture of laws below X1 is below X1, and sums of independent terms keep the order. Since
    ``x -> x_+`` is convex, delta is at most that of 2-RR's weak adversary: `upper_log_delta`, k = 2.
 
-For e = 1 and by the symmetry of 2-RR's pair the same pair dominates for every eps, so it composes.
-The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
+2-RR's pair is symmetric, so the same holds for e < 1: the pair dominates, and it composes. The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
 decoys, never a smaller delta. It is nevertheless kept: its proof also covers randomisers that are
 chosen adaptively from one slot to the next, which the argument above does not.
 """
@@ -123,8 +122,8 @@ def clones_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
     ValueError
         If a parameter is outside its range.
 
-    Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.2; paper C,
-    eq. (6.1), corrected.
+    Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), the reduction behind
+    Theorem 3.1; paper C, eq. (6.1), corrected.
     """
 
     def one(eps: float, eps0: float, n: int) -> float:
