@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffledp.accounting import certified, single_bin
+from shuffledp.accounting import certified, single_bin, worst_count
 from shuffledp.accounting.multinomial import log_mean_excess
 
 from oracle import exact, high_precision
@@ -39,8 +39,9 @@ def test_worst_data_set_lies_in_the_certified_interval(n, k, E, e):
     assert float(certified.upper_log_delta(eps, eps0, n, k)) >= log(worst) - 1e-12
     assert float(certified.lower_log_delta(eps, eps0, n, k)) <= log(worst) + 1e-12
     if k == 2:
-        # Every data set is a count and all are tried: exact up to the rounding down.
+        # Every data set is a count and all are tried: exact up to the rounding.
         assert float(certified.lower_log_delta(eps, eps0, n, k)) >= log(worst) - 2e-9
+        assert 0 <= float(worst_count.two_rr_log_delta(eps, eps0, n)) - log(worst) < 2e-9
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (6, 2), (9, 3), (12, 5), (25, 4), (30, 50)])

@@ -79,3 +79,37 @@ def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
     """
     difference = np.asarray(estimate, np.float64) - np.asarray(truth, np.float64)
     return np.asarray(0.5 * np.abs(difference).sum(axis=-1))
+
+
+def inversion_deviation(shares: ArrayLike, n: int, eps0: float) -> Floats:
+    """Standard deviation of each cell of shuffle+INV, before any data are collected.
+
+    The report count of cell j is a sum of independent Bernoulli variables, so its variance is
+    ``n (pi_j p (1 - p) + (1 - pi_j) q (1 - q))``; inversion divides by ``n (p - q)``.
+
+    Parameters
+    ----------
+    shares
+        True distribution, shape ``(..., k)``.
+    n
+        Number of users.
+    eps0
+        Local budget.
+
+    Returns
+    -------
+    Standard deviations of the estimated shares, shape ``(..., k)``.
+    """
+    shares = np.asarray(shares, dtype=np.float64)
+    p, q = probabilities(eps0, shares.shape[-1])
+    variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
+    return np.asarray(np.sqrt(variance / n) / (p - q))
+
+
+def expected_distance(deviations: ArrayLike) -> Floats:
+    """Expected total variation distance of unbiased, nearly normal estimates without projection.
+
+    Half the sum of the mean absolute errors ``sqrt(2 / pi)`` times the standard deviations of the
+    cells along the last axis.
+    """
+    return np.asarray(np.sqrt(0.5 / np.pi) * np.asarray(deviations, np.float64).sum(axis=-1))

@@ -10,19 +10,16 @@ import numpy as np
 from scipy.optimize import brentq
 
 _XTOL = 1e-12
+LARGEST_EPS0 = 20.0
 
 
-def _log_root(
-    excess: Callable[[float], float], low: float, high: float, *, upper_side: bool
-) -> float:
-    """Root in ``[low, high]`` of a function of changing sign, in relative precision 1e-12.
+def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+    """Root of a function of changing sign between two positive numbers, relative error 1e-12."""
 
-    ``upper_side`` names the end of the final bracket to return.
-    """
-    root = float(
-        np.exp(brentq(lambda x: excess(float(np.exp(x))), np.log(low), np.log(high), xtol=_XTOL))
-    )
-    return root * (1.0 + 4.0 * _XTOL) if upper_side else root * (1.0 - 4.0 * _XTOL)
+    def at(log_x: float) -> float:
+        return excess(float(np.exp(log_x)))
+
+    return float(np.exp(brentq(at, np.log(low), np.log(high), xtol=_XTOL)))
 
 
 def epsilon(
@@ -56,8 +53,55 @@ def epsilon(
     low, high = eps0 * 1e-3, eps0 * (1.0 - 1e-15)
     if excess(high) > 0.0:
         return eps0
-    while excess(low) < 0.0:
+    while excess(low) <= 0.0:
         low *= 1e-3
         if low < eps0 * 1e-15:
-            return low if round_up else 0.0
-    return min(_log_root(excess, low, high, upper_side=round_up), eps0)
+            return low * 1e3 if round_up else 0.0
+    root = _root(excess, low, high)
+    return min(root * (1.0 + 4.0 * _XTOL), eps0) if round_up else root * (1.0 - 4.0 * _XTOL)
+
+
+def eps0(
+    log_delta: Callable[[float], float], target: float, eps: float, *, largest: float = LARGEST_EPS0
+) -> float:
+    """Largest eps0 whose delta at ``eps`` is at most ``exp(target)``, rounded down.
+
+    Parameters
+    ----------
+    log_delta
+        Natural log of delta at ``eps`` as a function of eps0, non-decreasing.
+    target
+        Natural log of the target delta.
+    eps
+        Central budget; every eps0 up to it has delta 0.
+    largest
+        Where to stop looking.
+
+    Returns
+    -------
+    A number in ``[eps, largest]``.
+    """
+
+    def excess(value: float) -> float:
+        return max(log_delta(value), -1e300) - target
+
+    if target >= 0.0 or excess(largest) <= 0.0:
+        return largest
+    low = eps
+    high = min(max(2.0 * eps, 1e-3), largest)
+    while excess(high) <= 0.0:
+        low, high = high, min(2.0 * high, largest)
+    if low == 0.0:
+        low = high
+        while excess(low) > 0.0:
+            high, low = low, low / 2.0
+            if low < 1e-12:
+                return 0.0
+    # Bisect by hand towards the kept side: at low the target holds, so the result keeps it too.
+    while high - low > _XTOL * high:
+        middle = 0.5 * (low + high)
+        if excess(middle) <= 0.0:
+            low = middle
+        else:
+            high = middle
+    return low

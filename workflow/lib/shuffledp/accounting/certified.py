@@ -10,9 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting import worst_count
 from shuffledp.accounting.binomial import Floats
 from shuffledp.accounting.multinomial import ZERO, LogInterval, MultinomialPair, log_mean_excess
-from shuffledp.accounting.two_cells import two_cell_log_delta
 
 
 def upper_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
@@ -138,14 +138,14 @@ def lower_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
 
     The largest exact divergence of the full histogram among data sets in which all other users
     agree (section 2.4 of the design); for k = 2, where every data set is a count, the largest
-    over all counts (n <= 10,000) or over those that a search visits. Rounded down, truncated mass
+    over the counts that a search visits. Rounded down, truncated mass
     left out. Parameters, shape and errors as for `upper_log_delta`.
     """
 
     def one(eps: float, eps0: float, n: int, k: int) -> float:
         _check(eps, eps0, n, k)
         if k == 2:
-            return two_cell_log_delta(eps, eps0, n)
+            return float(worst_count.lower_log_delta(eps, eps0, n, k))
         makers = (third_cell_pair, same_cell_pair, other_cell_pair)
         return max(_interval(make, eps, eps0, n, k).low for make in makers)
 

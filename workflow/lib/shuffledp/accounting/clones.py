@@ -31,9 +31,10 @@ measure w both have integral 1, so ``E[G] = 1 - e``.
 4. A mixture of laws below X1 is below X1, and sums of independent terms keep the order. Since
    ``x -> x_+`` is convex, delta is at most that of 2-RR's weak adversary: `upper_log_delta`, k = 2.
 
-2-RR's pair is symmetric, so the same holds for e < 1: the pair dominates, and it composes. The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
-decoys, never a smaller delta. It is nevertheless kept: its proof also covers randomisers that are
-chosen adaptively from one slot to the next, which the argument above does not.
+2-RR's pair is symmetric, so the same holds for e < 1: the pair dominates, and it composes.
+The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
+decoys, never a smaller delta. It is kept because its proof also covers randomisers that are chosen
+adaptively from one slot to the next, which the argument above does not.
 """
 
 import numpy as np

@@ -98,9 +98,11 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
         infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
     used = loss.mass > 0.0
     losses, log_mass = loss.losses[used], np.log(loss.mass[used])
-    if eps >= rounds * losses[-1] * (1.0 - 1e-9):
+    largest = float(losses[-1])
+    if eps >= rounds * largest:
         return LogInterval(infinite, infinite)
-    lam, log_moment = _saddle_point(losses, log_mass, eps / rounds)
+    # At the largest loss itself the tilt would be infinite.
+    lam, log_moment = _saddle_point(losses, log_mass, min(eps / rounds, largest * (1.0 - 1e-9)))
     tilted = np.zeros_like(loss.mass)
     tilted[used] = np.exp(log_mass + lam * losses - log_moment)
     # Denormal numbers upset the transform's bounds; what this drops is nothing beside _TAIL.

@@ -110,18 +110,17 @@ class FourierBounds:
 def _pieces(
     loss: LinearPair | LossAtoms, *, up: bool
 ) -> tuple[Iterator[tuple[Floats, Floats]], float, float]:
-    """Losses (never below the true ones, or never above) with masses; infinite; left out."""
+    """Losses and masses that dominate (up) or are dominated; infinite mass; mass left out."""
     if isinstance(loss, LossAtoms):
         return iter([(loss.losses, loss.masses)]), loss.infinite, loss.left_out
     parts, left_out = bundles(loss, up=up)
 
     def both_signs() -> Iterator[tuple[Floats, Floats]]:
         for part in parts:
-            low, mean, high = (part.loss(D) for D in (part.high, part.mean, part.low))
-            yield (high if up else low), part.mass
-            finite = np.isfinite(mean)
-            mirrored = part.mass[finite] * np.exp(-mean[finite])
-            yield -(low if up else high)[finite], mirrored
+            for losses, masses in part.spread() if up else [part.pooled()]:
+                yield losses, masses
+                finite = np.isfinite(losses)
+                yield -losses[finite], masses[finite] * np.exp(-losses[finite])
 
     return both_signs(), 0.0, left_out
 
@@ -252,7 +251,7 @@ def strong_adversary_log_delta(eps: float, eps0: float, n: int, k: int) -> LogIn
     excess = log_mean_excess(
         MultinomialPair(n=n, p1=q, p2=q, p3=0.0, a=1.0 / q, b=np.exp(eps) / q, c=0.0)
     )
-    log_truth = np.log(np.expm1(eps0)) + np.log(q)
+    log_truth = float(np.log(np.expm1(eps0)) + np.log(q))
     return LogInterval(excess.low + log_truth, min(excess.high + log_truth, 0.0))
 
 
@@ -302,7 +301,7 @@ def printed_pair_loss(
     endless = np.isneginf(second)
     used = ~endless & np.isfinite(first)
     return LossAtoms(
-        losses=(first - second)[used],
+        losses=first[used] - second[used],
         masses=np.exp(first[used]),
         infinite=float(np.exp(first[endless]).sum()),
         left_out=left_out,

@@ -216,6 +216,8 @@ def log_mean_excess(pair: MultinomialPair) -> LogInterval:
     missing = np.logaddexp(outside, max(left_out)) + chernoff + (width > 1) + np.log(pair.n)
     upper = np.logaddexp(logsumexp(highs) + np.log1p(np.exp(max(neglected))), missing)
     lower, upper = logsumexp(lows) - np.log(pair.n), upper - np.log(pair.n)
+    if upper == -np.inf:
+        return ZERO
     slack = _ROUNDING * (1.0 + 1e-3 * abs(upper))
     return LogInterval(float(lower - slack), float(upper + slack))
 

@@ -25,24 +25,14 @@ user's budget falls.
 """
 
 from dataclasses import dataclass
-from itertools import zip_longest
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
-from scipy.special import expit, logsumexp
+from scipy.special import expit
 
-from shuffledp.accounting.binomial import Floats, log_cdf, log_excess, log_pmf, log_sf
-from shuffledp.accounting.multinomial import ZERO, LogInterval
-
-# Half-width of every window in tilted standard deviations: leaves out about 1e-20.
-_WIDTH = 9.3
-_MARGIN = 20.0  # for the Poisson-like tails of small counts
-_TRIM = 1e-26  # mass cut from each end of each partial sum of Bernoulli variables; accounted for
-_BLOCK = 64
-# Relative error of the floating-point evaluation; sums of positive terms, longest 1e4.
-_ROUNDING = 2e-10
-_CHUNK = 400_000
+from shuffledp.accounting.binomial import Floats
+from shuffledp.accounting.certified import upper_log_delta
+from shuffledp.accounting.mixture import Mixture, log_mixture_excess
 
 
 @dataclass(frozen=True)
@@ -92,205 +82,189 @@ class BudgetGroups:
         return BudgetGroups(self.values[counts > 0], counts[counts > 0])
 
 
-# --- The number of uniform reports ----------------------------------------------------------------
+def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroups, k: int) -> float:
+    if not eps >= 0.0:
+        raise ValueError(f"eps must be at least 0 (got eps={eps})")
+    if eps >= target:
+        return -np.inf
+    mixture = Mixture(
+        k=k,
+        share=k / (np.expm1(target) + k),
+        a=np.exp(eps) * np.expm1(target - eps),
+        b=np.expm1(target + eps),
+        c=np.expm1(eps),
+        log_odds=log_odds,
+        counts=others.counts,
+    )
+    return min(log_mixture_excess(mixture).high, 0.0)
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Probabilities from ``start`` on, each at most the true one; ``missing`` is left out."""
-
-    start: int
-    mass: Floats
-    missing: float
+def _log_expm1(x: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(x + np.log(-np.expm1(-x)))
 
 
-def _trimmed(start: int, mass: Floats, missing: float) -> _Window:
-    first = int(np.searchsorted(np.cumsum(mass), _TRIM))
-    last = mass.size - int(np.searchsorted(np.cumsum(mass[::-1]), _TRIM))
-    cut = float(mass[:first].sum() + mass[last:].sum())
-    return _Window(start + first, mass[first:last], missing + cut)
+def _split(
+    budgets: "ArrayLike | BudgetGroups", target: int | None
+) -> tuple[float, BudgetGroups, BudgetGroups]:
+    """Budget of the target, everybody, and the other users."""
+    groups = BudgetGroups.of(budgets)
+    given = groups.values if isinstance(budgets, BudgetGroups) else np.asarray(budgets, np.float64)
+    if target is None:
+        target = int(np.argmax(given))
+    if not 0 <= target < given.size:
+        raise ValueError(
+            f"target must be the index of a user or group, 0..{given.size - 1} (got {target})"
+        )
+    budget = float(given[target])
+    return budget, groups, groups.without(int(np.flatnonzero(groups.values == budget)[0]))
 
 
-def _binomial(n: int, p: float) -> _Window:
-    half = 1.2 * _WIDTH * np.sqrt(n * p * (1.0 - p)) + 2.0 * _MARGIN
-    low, high = max(np.floor(n * p - half), 0.0), min(np.ceil(n * p + half), float(n))
-    outside = np.exp(log_cdf(low - 1.0, n, p)) + np.exp(log_sf(high + 1.0, n, p))
-    mass = np.exp(log_pmf(np.arange(low, high + 1.0), n, p))
-    return _trimmed(int(low), mass, float(outside))
+def personalised_log_delta(
+    eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int, target: int | None = None
+) -> Floats:
+    """Natural log of a delta of shuffled k-RR with a budget per user (a DP guarantee).
 
+    Exact divergence seen by the weak adversary, who also learns which of the other users
+    randomised; rounded up, truncated mass added. Holds for every data set, replacement of one
+    report, budgets known to all; not if a report can be told by its budget. With equal budgets it
+    is `upper_log_delta`.
 
-def _bernoulli_blocks(p: Floats) -> list[_Window]:
-    """Laws of the sums of blocks of single users, all blocks at once."""
-    padded = np.append(p, np.zeros(-p.size % _BLOCK)).reshape(-1, _BLOCK)
-    law = np.zeros((padded.shape[0], _BLOCK + 1))
-    law[:, 0] = 1.0
-    for column in padded.T[:, :, None]:
-        law[:, 1:] = law[:, 1:] * (1.0 - column) + law[:, :-1] * column
-        law[:, :1] *= 1.0 - column
-    return [_trimmed(0, row, 0.0) for row in law]
+    Parameters
+    ----------
+    eps
+        Any shape, at least 0.
+    budgets
+        One per user, or groups of users. Distinct values cost little; a hundred thousand
+        different ones are feasible.
+    k
+        Number of cells, at least 2.
+    target
+        Index into ``budgets`` of the user (or of a member of the group) whose record changes: the
+        guarantee that this user gets. By default the worst, which is that of the largest budget
+        (proof in the module's docstring): the mechanism's guarantee.
 
+    Returns
+    -------
+    Logarithms shaped like ``eps``; -inf where eps is at least the target's budget. Relative error
+    of delta at most 1e-9 for n up to a million.
 
-def _merge(x: _Window, y: _Window | None) -> _Window:
-    if y is None:
-        return x
-    # Direct products of positive numbers keep every digit; a Fourier transform would not.
-    mass = np.convolve(x.mass, y.mass)
-    return _trimmed(x.start + y.start, mass, x.missing + y.missing)
-
-
-def _poisson_binomial(p: Floats, counts: NDArray[np.int64]) -> _Window:
-    """Law of a sum of independent Bernoulli variables, ``counts`` of them with probability p."""
-    large = counts >= _BLOCK
-    parts = [_binomial(int(n), float(x)) for n, x in zip(counts[large], p[large], strict=True)]
-    if not large.all():
-        parts += _bernoulli_blocks(np.repeat(p[~large], counts[~large]))
-    while len(parts) > 1:
-        parts.sort(key=lambda part: part.mass.size)
-        parts = [_merge(x, y) for x, y in zip_longest(parts[::2], parts[1::2])]
-    return parts[0] if parts else _Window(0, np.ones(1), 0.0)
-
-
-# --- The divergence ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Mixture:
-    """``sum_m Pr[m-1] (share / m) E[(a n1 - b n2 - c (m - n1 - n2))_+ | m]``.
-
-    m-1 of the others are uniform over k cells, each with the probability whose log odds are given
-    (``counts`` users each); (n1, n2) are the counts of two cells among m uniform reports.
+    Raises
+    ------
+    ValueError
+        If eps, a budget, a count, k or target is outside its range.
     """
-
-    k: int
-    share: float
-    a: float
-    b: float
-    c: float
-    log_odds: Floats
-    counts: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Tilt:
-    """Law of (m, n1 + n2) tilted by ``exp(lam A)``, A the excess, and Chernoff's bound."""
-
-    lam: float
-    log_total: float  # log E exp(lam A)
-    log_pair: float  # log of the mean of exp(lam a) and exp(-lam b)
-    rates: Floats
-    rho: float
-
-
-def _tilt(mixture: _Mixture) -> _Tilt:
-    k = mixture.k
-    weights = np.array([mixture.a, -mixture.b, -mixture.c])[: min(k, 3)]
-    log_p = np.log(np.array([1.0, 1.0, k - 2.0])[: weights.size] / k)
-
-    def tilted(lam: float) -> tuple[float, Floats, Floats]:
-        exponents = log_p + lam * weights
-        total = float(logsumexp(exponents))
-        return total, np.exp(exponents - total), expit(mixture.log_odds + total)
-
-    def slope(log_lam: float) -> float:
-        lam = np.exp(log_lam)
-        _, law, rates = tilted(lam)
-        return float((1.0 + mixture.counts @ rates) * (law @ weights) - 1.0 / lam)
-
-    low = -np.log(mixture.a * (1.0 + mixture.counts.sum())) - 1.0
-    high = low + 3.0
-    while slope(high) < 0.0 and high < low + 700.0:
-        high += 3.0
-    lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
-    total, law, rates = tilted(lam)
-    # log(1 - r + r Psi) from the log odds of r
-    others = np.logaddexp(0.0, mixture.log_odds + total) - np.logaddexp(0.0, mixture.log_odds)
-    certain = np.isinf(mixture.log_odds)
-    others = np.where(certain, total, others)
-    return _Tilt(
-        lam=lam,
-        log_total=float(total + mixture.counts @ others),
-        log_pair=float(np.logaddexp(lam * mixture.a, -lam * mixture.b) - np.log(2.0)),
-        rates=rates,
-        rho=float(min(law[0] + law[1], 1.0)) if k > 2 else 1.0,
+    if k < 2:
+        raise ValueError(f"k must be at least 2 cells (got k={k})")
+    budget, _, others = _split(budgets, target)
+    log_odds = np.log(k) - _log_expm1(others.values)
+    return np.asarray(
+        np.vectorize(lambda x: _divergence(x, budget, log_odds, others, k), otypes=[np.float64])(
+            eps
+        )
     )
 
 
-def _binomial_rows(m: Floats, rho: float) -> tuple[Floats, Floats, Floats]:
-    """For each m: values of s about its mean, log Pr[Bin(m, rho) = s], probability left out.
+def personalised_clones_log_delta(
+    eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", target: int | None = None
+) -> Floats:
+    """Natural log of paper D's clones delta, weights corrected; a guarantee on a condition only.
 
-    The ratios of neighbours are multiplied up from the row's middle, ten times faster than a
-    `log_pmf` per entry.
+    The others are decoys with probability ``exp(-eps_i)`` each, the target is 2-RR with its own
+    budget; exact, rounded up. Proved if every other user's randomiser satisfies
+    ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t being the target's: it does
+    when all are 2-RR, or all are the same. LDP alone does not give it, since R_t and R_i are then
+    unrelated, and k-RR with k >= 3 and unequal budgets violates it: there data sets leak more
+    than this value. Randomisers with no relation to each other get no amplification at all.
+
+    Parameters, return value and errors as for `personalised_log_delta`. By default the value
+    covers every target: largest budget, and without the decoy of the smallest.
+
+    Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
     """
-    if rho == 1.0:
-        return m[:, None], np.zeros((m.size, 1)), np.zeros(m.size)
-    half = int(_WIDTH * np.sqrt(m[-1] * rho * (1.0 - rho)) + _MARGIN)
-    middle = np.floor(m * rho)
-    offset = np.arange(-half, half + 1.0)
-    s = middle[:, None] + offset
-    odds = rho / (1.0 - rho)
-    up, down = s[:, half:-1], s[:, half:0:-1]
-    rising = np.maximum(m[:, None] - up, 0.0) / np.maximum(up + 1.0, 1.0) * odds
-    falling = np.maximum(down, 0.0) / (np.maximum(m[:, None] - down, 0.0) + 1.0) / odds
-    with np.errstate(divide="ignore"):
-        log_ratio = np.log(
-            np.hstack(
-                [
-                    np.cumprod(falling, axis=1)[:, ::-1],
-                    np.ones((m.size, 1)),
-                    np.cumprod(rising, axis=1),
-                ]
-            )
+    budget, groups, others = _split(budgets, target)
+    if target is None:
+        others = groups.without(int(np.argmin(groups.values)))
+    log_odds = -_log_expm1(others.values)
+    return np.asarray(
+        np.vectorize(lambda x: _divergence(x, budget, log_odds, others, 2), otypes=[np.float64])(
+            eps
         )
-    outside = np.exp(log_cdf(s[:, 0] - 1.0, m, rho)) + np.exp(log_sf(s[:, -1] + 1.0, m, rho))
-    return s, log_ratio + log_pmf(middle, m, rho)[:, None], outside
+    )
 
 
-def _log_rows(mixture: _Mixture, tilt: _Tilt, m: Floats) -> tuple[Floats, Floats]:
-    """Log of ``E[A_+ | m] / E[exp(lam A) | m]`` for each m, and the tilted probability left out.
+def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int) -> Floats:
+    """Natural log of delta as if all users had the largest budget: a guarantee, but a loose one.
 
-    ``A = alpha n1 - alpha z`` given m and s; of ``E[(n1 - z)_+ | s]`` everything but a linear
-    function of z changes with the integer part of z only, so that it comes from a small table.
+    Never below `personalised_log_delta`. Parameters and errors as there.
     """
-    a, b, c = mixture.a, mixture.b, mixture.c
-    s, log_weight, outside = _binomial_rows(m, tilt.rho)
-    clipped = np.clip(s, 0.0, m[:, None])
-    alpha = a + b
-    rest = m[:, None] - clipped
-    first = np.floor((b * clipped + c * rest) / alpha) + 1.0
-    # Which integer comes next is decided by the weights: b s + c (m - s) may have lost it.
-    gap = (a * first - b * (clipped - first) - c * rest) / alpha
-    shift = np.where(gap > 1.0, -1.0, np.where(gap <= 0.0, 1.0, 0.0))
-    first, gap = first + shift, np.clip(gap + shift, 0.0, None)
-    low_s, high_s = clipped.min(), clipped.max()
-    values = np.arange(low_s, high_s + 1.0)
-    row = (clipped - low_s).astype(np.int64)
-    base = np.full(values.size, np.inf)
-    np.minimum.at(base, row, first)
-    column = (first - base[row]).astype(np.int64)
-    points = base[:, None] + np.arange(column.max() + 1.0)
-    scale = values[:, None] * (tilt.log_pair + tilt.lam * c)
-    steps = log_sf(points, values[:, None], 0.5) - scale
-    linear = log_excess(points, values[:, None], 0.5) - scale
-    with np.errstate(divide="ignore"):
-        excess = np.logaddexp(linear[row, column], np.log(gap) + steps[row, column])
-    terms = np.where(clipped == s, log_weight + excess, -np.inf)
-    return logsumexp(terms, axis=1) + np.log(alpha) + tilt.lam * c * m, outside
+    groups = BudgetGroups.of(budgets)
+    return upper_log_delta(eps, groups.values.max(), groups.counts.sum(), k)
 
 
-def _log_interval(mixture: _Mixture) -> LogInterval:
-    tilt = _tilt(mixture)
-    window = _poisson_binomial(tilt.rates, mixture.counts)
-    m = window.start + 1.0 + np.arange(window.mass.size)
-    width = 1 if tilt.rho == 1.0 else 2 * int(_WIDTH * np.sqrt(m[-1] * tilt.rho)) + 40
-    rows = max(1, _CHUNK // width)
-    parts = [_log_rows(mixture, tilt, m[i : i + rows]) for i in range(0, m.size, rows)]
-    log_rows = np.concatenate([part[0] for part in parts])
-    outside = np.concatenate([part[1] for part in parts])
-    with np.errstate(divide="ignore"):
-        low = float(logsumexp(np.log(window.mass) + log_rows - np.log(m)))
-        # A_+ <= exp(lam A) / (e lam), and 1/m <= 1.
-        left_out = np.log(window.missing + window.mass @ (outside / m)) - 1.0 - np.log(tilt.lam)
-    common = np.log(mixture.share) + tilt.log_total
-    high = float(np.logaddexp(low, left_out))
-    slack = _ROUNDING * (1.0 + 1e-3 * abs(common + low))
-    return LogInterval(float(common + low - slack), float(common + high + slack))
+def smallest_budget_log_delta(
+    eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int
+) -> Floats:
+    """Natural log of delta as if all users had the smallest budget: NOT a guarantee.
+
+    What one could hope for at best: never above `personalised_log_delta`. Parameters and errors
+    as there; the smallest budget must be positive.
+    """
+    groups = BudgetGroups.of(budgets)
+    return upper_log_delta(eps, groups.values.min(), groups.counts.sum(), k)
+
+
+def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
+    """Paper D's ``mu = sqrt(2 / sum 1/(1+exp(eps_i)))`` over the others: approximate, NOT a bound.
+
+    Theorem 3 of paper D has it up to an unspecified C/sqrt(n-1), which the paper then drops. For
+    n=1000, all budgets 4, delta=1e-6 it gives eps=1.449 where a data set needs 1.691.
+
+    Returns
+    -------
+    mu; inf if there is no other user. Errors as for `personalised_log_delta`.
+    """
+    others = _split(budgets, target)[2]
+    weight = float(others.counts @ expit(-others.values))
+    return float(np.sqrt(2.0 / weight)) if weight > 0.0 else np.inf
+
+
+@dataclass(frozen=True)
+class BudgetLaw:
+    """One row of paper D's Table 3: a law of budgets, clipped to ``low..high``."""
+
+    kind: str
+    first: float
+    second: float
+    low: float
+    high: float
+
+
+BUDGET_LAWS = {
+    "Uniform 1": BudgetLaw("uniform", 0.05, 1.0, 0.05, 1.0),
+    "Uniform 2": BudgetLaw("uniform", 0.01, 2.0, 0.01, 2.0),
+    "Gauss 1": BudgetLaw("normal", 0.5, 0.2, 0.05, 1.0),
+    "Gauss 2": BudgetLaw("normal", 1.0, 0.2, 0.01, 2.0),
+    "Gauss 3": BudgetLaw("normal", 1.0, 0.5, 0.01, 2.0),
+}
+
+
+def sample_budgets(name: str, n: int, rng: np.random.Generator) -> Floats:
+    """Draw n budgets from a law of paper D's Table 3.
+
+    Values outside the range become the nearest boundary, as the paper says. It does not say
+    whether the second number of its N(m, s) is the standard deviation (taken here) or, as its
+    caption's N(mu, sigma^2) would have it, the variance.
+
+    Raises
+    ------
+    ValueError
+        If the name is not one of `BUDGET_LAWS`, or n is not positive.
+    """
+    if name not in BUDGET_LAWS:
+        raise ValueError(f"name must be one of {sorted(BUDGET_LAWS)} (got {name!r})")
+    if n < 1:
+        raise ValueError(f"n must be at least 1 user (got n={n})")
+    law = BUDGET_LAWS[name]
+    draw = rng.uniform if law.kind == "uniform" else rng.normal
+    return np.clip(draw(law.first, law.second, size=n), law.low, law.high)

@@ -15,10 +15,8 @@ Both roundings are second order in the step and certified:
 * down: atoms are pooled such that P and Q of the pool stand in a ratio on the grid. The result is
   a post-processing of the original. Outcomes that are left out are missing.
 
-The same two ideas bundle values of n3 (their D is known to lie in a range) and, where s is large,
-neighbouring values of s: u is then the sum of as many fair coins as the largest s of the bundle
-has (up), or the smallest (down), and the true u is a conditional mean of that, or the other way
-round.
+The same two ideas bundle values of n3, whose D lies in a known range, and neighbouring large s: u
+is then the sum of as many fair coins as the largest s of a bundle has (up), or the smallest (down).
 """
 
 from collections.abc import Iterator
@@ -31,8 +29,7 @@ from shuffledp.accounting.binomial import Floats, log_cdf, log_pmf, log_sf
 # Half-width of every window, in standard deviations and in counts: leaves out about 1e-20.
 _WIDTH = 9.3
 _MARGIN = 20.0
-# Largest relative range of D within a bundle of n3, and of s within a bundle of s: each changes
-# epsilon by some 1e-5 of itself.
+# Relative range of D within a bundle of n3, and of s within a bundle of s: 1e-5 of epsilon each.
 _RANGE = 2e-3
 _BUNDLE = 5e-5
 _CHUNK = 1_000_000
@@ -175,11 +172,32 @@ class Bundles:
     high: Floats
     mass: Floats
 
-    def loss(self, D: Floats) -> Floats:
-        """Loss of the outcomes whose D is one of `low`, `mean` and `high`."""
+    def _loss(self, D: Floats) -> Floats:
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.log1p(2.0 * self.gu / np.maximum(D - self.gu, 0.0))
         return np.where(self.gu > 0.0, value, 0.0)
+
+    def pooled(self) -> tuple[Floats, Floats]:
+        """Loss and mass of every bundle as one outcome, which it dominates."""
+        return self._loss(self.mean), self.mass
+
+    def spread(self) -> list[tuple[Floats, Floats]]:
+        """Losses and masses at the ends of every bundle: they dominate it.
+
+        All of a bundle that reaches an infinite loss is put there.
+        """
+        low, high = self._loss(self.high), self._loss(self.low)
+        upper = np.where(
+            np.isinf(high), self.mass, self.mass * _share(low, self._loss(self.mean), high)
+        )
+        return [(low, self.mass - upper), (high, upper)]
+
+
+def _share(low: Floats, value: Floats, high: Floats) -> Floats:
+    """Share of P's mass that goes to `high`, the rest to `low`, to keep the mass of Q."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.expm1(low - value) / np.expm1(low - high)
+    return np.where(high > low, share, 0.0).clip(0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -207,10 +225,7 @@ def _interval_probabilities(edges: Floats, n: Floats, p: float, middle: int) -> 
 
 
 def _third_counts(pair: LinearPair, s: Floats) -> tuple[Floats, Floats, Floats, float]:
-    """Edges of the bundles of n3 given s, probability and ``E[n3; bundle]``, and what is left out.
-
-    A bundle holds the integers above its lower edge up to its upper edge.
-    """
+    """Edges (lower excluded) of the bundles of n3 given s, probability, ``E[n3; .]``; left out."""
     trials = (pair.n - s)[:, None]
     pi = min(pair.p3 / (1.0 - 2.0 * pair.q), 1.0)
     if pi == 0.0:
@@ -273,12 +288,7 @@ def _bundles(pair: LinearPair, rows: _Rows) -> Iterator[Bundles]:
 
 
 def bundles(pair: LinearPair, *, up: bool) -> tuple[Iterator[Bundles], float]:
-    """Outcomes of the pair, bundled so that losses stay above (up) or below the true ones.
-
-    Returns
-    -------
-    The bundles, and a bound of the probability under P of all outcomes left out.
-    """
+    """Outcomes of the pair, to be spread (up) or pooled; bound of P's mass that is left out."""
     rows = _rows(pair, up=up)
     largest = np.floor(np.minimum(_WIDTH * np.sqrt(rows.coins) + 2.0 * _MARGIN - 2.0, rows.coins))
     n1 = np.floor((rows.coins + largest) / 2.0) + 1.0
@@ -298,13 +308,6 @@ def added(total: Floats, index: Floats, weights: Floats) -> Floats:
     return tally
 
 
-def _share(low: Floats, value: Floats, high: Floats) -> Floats:
-    """Share of P's mass that goes to `high`, the rest to `low`, to keep the mass of Q."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.expm1(low - value) / np.expm1(low - high)
-    return np.where(high > low, share, 0.0).clip(0.0, 1.0)
-
-
 def _split(total: Floats, loss: Floats, mass: Floats, step: float) -> Floats:
     index = np.floor(loss / step)
     part = mass * _share(np.zeros_like(loss), loss - index * step, np.full_like(loss, step))
@@ -316,13 +319,10 @@ def rounded_up(pair: LinearPair, step: float) -> LossDistribution:
     parts, left_out = bundles(pair, up=True)
     half, infinite = np.zeros(1), left_out
     for part in parts:
-        low, mean, high = (part.loss(D) for D in (part.high, part.mean, part.low))
-        endless = np.isinf(high)
-        infinite += float(part.mass[endless].sum())
-        finite = ~endless
-        low, mean, high, mass = low[finite], mean[finite], high[finite], part.mass[finite]
-        upper = mass * _share(low, mean, high)
-        half = _split(_split(half, low, mass - upper, step), high, upper, step)
+        for loss, mass in part.spread():
+            finite = np.isfinite(loss)
+            infinite += float(mass[~finite].sum())
+            half = _split(half, loss[finite], mass[finite], step)
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
     return LossDistribution(step, 1 - half.size, mass, infinite)
@@ -333,10 +333,10 @@ def rounded_down(pair: LinearPair, step: float) -> LossDistribution:
     cell = step / _CELLS
     first, second, infinite = np.zeros(1), np.zeros(1), 0.0
     for part in bundles(pair, up=False)[0]:
-        loss = part.loss(part.mean)
+        loss, mass = part.pooled()
         endless = np.isinf(loss)
-        infinite += float(part.mass[endless].sum())
-        loss, mass = loss[~endless], part.mass[~endless]
+        infinite += float(mass[endless].sum())
+        loss, mass = loss[~endless], mass[~endless]
         index = np.floor(loss / cell)
         first, second = added(first, index, mass), added(second, index, mass * np.exp(-loss))
     keep = second > 0.0

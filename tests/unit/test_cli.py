@@ -1,0 +1,143 @@
+"""The command as a user runs it."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from shuffledp.accounting import certified
+from shuffledp.cli import main
+
+SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
+
+
+def run(capsys, *arguments):
+    status = main(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def rows(capsys, *arguments):
+    status, out, _ = run(capsys, *arguments, "--format", "json")
+    assert status == 0
+    return json.loads(out)
+
+
+def test_delta_in_full_precision(capsys):
+    (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.0186")
+    assert list(row) == ["n", "k", "eps0", "eps", "rounds", "bound", "delta_lower", "delta_upper",
+                         "log10_delta_lower", "log10_delta_upper"]  # fmt: skip
+    assert row["delta_upper"] == float(np.exp(certified.upper_log_delta(0.0186, 1.0, 10_000, 16)))
+    assert row["delta_lower"] < row["delta_upper"] < 1.0001 * row["delta_lower"] + 1e-9
+
+
+def test_epsilon_encloses_the_published_interval(capsys):
+    # Design, section 2: eps in [.0185898, .0185902] to the digits given.
+    (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6")
+    assert row["eps_lower"] == pytest.approx(0.0185898, abs=1e-7)
+    assert row["eps_upper"] == pytest.approx(0.0185902, abs=1e-7)
+
+
+def test_one_sided_bounds_leave_the_other_side_null(capsys):
+    names = ["clones", "single-bin", "exact-2rr"]
+    found = rows(capsys, "delta", "--n", "500", "--k", "2", "--eps0", "1", "--eps", "0.2",
+                 "--bound", *names)  # fmt: skip
+    clones, single, exact = found
+    assert clones["delta_lower"] is None
+    assert clones["delta_upper"] > 0
+    assert single["delta_upper"] is None
+    assert exact["delta_lower"] == exact["delta_upper"]
+
+
+def test_calibrate_then_delta_round_trip(capsys):
+    arguments = ["--n", "100000", "--k", "408"]
+    (row,) = rows(capsys, "calibrate", *arguments, "--eps", "0.5", "--delta", "1e-8")
+    assert row["delta_upper"] <= 1e-8
+    (back,) = rows(capsys, "delta", *arguments, "--eps0", repr(row["eps0"]), "--eps", "0.5")
+    assert back["delta_upper"] == row["delta_upper"]
+
+
+def test_bounds_are_many_and_sorted(capsys):
+    found = rows(capsys, "bounds", *SETTING, "--delta", "1e-6")
+    assert len(found) >= 12
+    eps = [row["eps"] for row in found]
+    assert eps == sorted(eps)
+    names = [row["bound"] for row in found]
+    assert names.index("lower") < names.index("upper") < names.index("clones")
+    best = min(row["eps"] for row in found if row["guarantee"])
+    assert next(row for row in found if row["eps"] == best)["bound"] == "upper"
+    assert all(row["source"] for row in found)
+
+
+def test_plan_predicts_errors(capsys):
+    (row,) = rows(capsys, "plan", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8")
+    assert row["cell_sd"] > row["gaussian_cell_sd"] > 0
+    assert 0 < row["gaussian_tv_distance"] < row["tv_distance"] < 1
+    (n,) = rows(capsys, "plan", "--eps0", "4", "--k", "408", "--eps", "0.05", "--delta", "1e-8")
+    assert 90_000 < n["n"] < 100_000
+
+
+def test_rounds_and_sampling(capsys):
+    once, thrice = (
+        rows(capsys, "epsilon", *SETTING, "--delta", "1e-6", "--rounds", rounds)[0]["eps_upper"]
+        for rounds in ("1", "3")
+    )
+    assert once < thrice < 3 * once
+    sampled = rows(capsys, "delta", *SETTING, "--eps", "0.03", "--sampling-rate", "0.5")[0]
+    assert sampled["delta_lower"] is None
+    assert sampled["delta_upper"] > 0
+
+
+def test_csv_and_table(capsys):
+    status, out, _ = run(capsys, "list", "--format", "csv")
+    assert status == 0
+    listed = list(csv.DictReader(io.StringIO(out)))
+    assert {"upper", "lower", "clones", "erlingsson"} <= {row["bound"] for row in listed}
+    status, out, _ = run(capsys, "delta", *SETTING, "--eps", "0.01", "1", "2")
+    assert status == 0
+    assert len(out.splitlines()) == 4
+    assert "certified" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
+        (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
+        (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "there is no bound"),
+        (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k = 2 only"),
+        (["epsilon", *SETTING, "--delta", "2"], "delta must lie in"),
+        (["epsilon", *SETTING, "--delta", "nan"], "delta must lie in"),
+        (["plan", "--n", "10"], "exactly one"),
+        (["delta", *SETTING, "--eps", "0.1", "--sampling-rate", "2"], "sampling rate"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):
+    status, out, err = run(capsys, *arguments)
+    assert status == 2
+    assert out == ""
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_as_a_process():
+    command = [sys.executable, "-m", "shuffledp", "delta", *SETTING, "--eps", "x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "shuffledp", "--help"], capture_output=True, text=True, check=True
+    )
+    assert "replacement of one report" in done.stdout
+
+
+def test_the_table_rounds_to_the_safe_side(capsys):
+    status, out, _ = run(capsys, "epsilon", *SETTING, "--delta", "1e-6")
+    assert status == 0
+    shown = out.splitlines()[1].split()
+    (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6")
+    assert float(shown[-2]) <= row["eps_lower"]
+    assert float(shown[-1]) >= row["eps_upper"]

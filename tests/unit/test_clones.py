@@ -1,0 +1,209 @@
+"""Bounds for every eps0-LDP randomiser, against exact laws of randomisers and of the clones."""
+
+from collections import defaultdict
+from fractions import Fraction as F
+from itertools import combinations_with_replacement, permutations
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import exact
+from shuffledp.accounting import clones
+from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.closed_forms import clones_closed_form_epsilon
+
+RATIOS = [(F(3, 2), F(5, 4)), (F(3), F(3, 2)), (F(20), F(11)), (F(55), F(11, 10)), (F(3), F(1))]
+
+
+def close(log_value, rational):
+    """Relative error of exp(log_value), at most 1e-9 where the library is right."""
+    return abs(float(log_value) - log(rational)) < 1e-9
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 12, 30])
+@pytest.mark.parametrize(("E", "e"), RATIOS)
+def test_clones_are_the_enumerated_divergence_rounded_up(n, E, e):
+    truth = exact.clones_delta(n, E, e)
+    got = float(clones.clones_log_delta(log(e), log(E), n))
+    assert got >= log(truth)
+    assert close(got, truth)
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 20])
+@pytest.mark.parametrize("k", [3, 4, 12])
+@pytest.mark.parametrize(("E", "e"), RATIOS)
+def test_variation_ratio_is_the_enumerated_divergence_rounded_down(n, k, E, e):
+    truth = exact.variation_ratio_delta(n, k, E, e)
+    got = float(clones.variation_ratio_log_delta(log(e), log(E), n, k))
+    assert got <= log(truth)
+    assert close(got, truth)
+
+
+def test_variation_ratio_is_no_guarantee():
+    # A data set of k=4, n=7, E=4, e=3/2 leaks more (exhaustive search in exact rationals).
+    E, e = F(4), F(3, 2)
+    worst, _ = exact.worst_delta(7, 4, E, e)
+    value = np.exp(clones.variation_ratio_log_delta(log(e), log(E), 7, 4))
+    assert value == pytest.approx(0.112102, abs=5e-7)
+    assert float(worst) == pytest.approx(0.112106, abs=5e-7)
+    assert upper_log_delta(log(e), log(E), 7, 4) > log(worst)
+
+
+# --- Every randomiser ---------------------------------------------------------------------------
+
+
+def shuffled_law(rows):
+    """Law of the histogram of independent reports, one row of probabilities per user."""
+    law = {(0,) * len(rows[0]): F(1)}
+    for row in rows:
+        step = defaultdict(F)
+        for histogram, weight in law.items():
+            for y, p in enumerate(row):
+                step[histogram[:y] + (histogram[y] + 1,) + histogram[y + 1 :]] += weight * p
+        law = step
+    return law
+
+
+def assert_is_ldp(rows, E):
+    assert all(sum(row) == 1 for row in rows)
+    for column in zip(*rows, strict=True):
+        assert max(column) <= E * min(column)
+
+
+def largest_delta(rows, n, e):
+    """Largest hockey-stick divergence over all pairs of neighbours of n users."""
+    largest = F(0)
+    for others in combinations_with_replacement(rows, n - 1):
+        laws = [shuffled_law([row, *others]) for row in rows]
+        for P, Q in permutations(laws, 2):
+            largest = max(largest, exact.hockey_stick(P, Q, e))
+    return largest
+
+
+def weak_view_delta(first, second, n, e, floor):
+    """Return delta for the adversary who also sees which others drew from the common part."""
+    atoms = [(w, (a - e * b) / w) for a, b, w in zip(first, second, floor, strict=True) if w]
+    return exact.mean_positive_part(n, [*atoms, (1 - sum(floor), F(0))])
+
+
+@st.composite
+def randomisers(draw):
+    """An eps0-LDP table: likelihoods between 1 and E, rotated so that every row has one sum."""
+    E = draw(st.sampled_from([F(3, 2), F(2), F(4), F(12), F(50)]))
+    inputs = draw(st.integers(2, 3))
+    outputs = 1 if inputs == 3 else draw(st.integers(1, 2))
+    corners = st.sampled_from([F(1), E])
+    inside = st.integers(0, 12).map(lambda j: 1 + (E - 1) * F(j, 12))
+    likelihood = draw(st.sampled_from([corners, inside]))
+    table = [[draw(likelihood) for _ in range(outputs)] for _ in range(inputs)]
+    base = [F(draw(st.integers(1, 9))) for _ in range(outputs)]
+    rows = [
+        [base[y] * table[(x + c) % inputs][y] for c in range(inputs) for y in range(outputs)]
+        for x in range(inputs)
+    ]
+    return E, [[p / sum(row) for p in row] for row in rows]
+
+
+@given(randomisers(), st.integers(1, 4), st.integers(0, 19))
+@settings(max_examples=60, deadline=None)
+def test_two_rr_bounds_every_randomiser_and_every_data_set(randomiser, n, share):
+    E, rows = randomiser
+    assert_is_ldp(rows, E)
+    e = 1 + (E - 1) * F(share, 20)
+    bound = exact.upper_delta(n, 2, E, e)
+    assert largest_delta(rows, n, e) <= bound
+    floor = [min(column) for column in zip(*rows, strict=True)]
+    assert weak_view_delta(rows[0], rows[1], min(n, 3), e, floor) <= exact.upper_delta(
+        min(n, 3), 2, E, e
+    )
+    assert close(clones.generic_log_delta(log(e), log(E), n), bound)
+
+
+@given(
+    st.tuples(*[st.integers(0, 6)] * 3).filter(any),
+    st.sampled_from([F(3, 2), F(3), F(30)]),
+    st.integers(0, 19),
+    st.integers(1, 12),
+)
+@settings(max_examples=80, deadline=None)
+def test_corner_randomisers_are_below_two_rr(weights, E, share, n):
+    # Step 2 of the proof: likelihood ratios in {1, E}^2, in any proportion.
+    e = 1 + (E - 1) * F(share, 20)
+    t1, t2, t3 = (F(w, sum(weights)) for w in weights)
+    u, both, neither = t1 / (E + 1), t2 / E, t3
+    first, second = [E * u, u, E * both, neither], [u, E * u, E * both, neither]
+    assert_is_ldp([first, second], E)
+    weak = weak_view_delta(first, second, n, e, [u, u, both, neither])
+    assert weak <= exact.upper_delta(n, 2, E, e)
+
+
+@given(st.fractions(1, 40), st.fractions(0, 1), st.fractions(-90, 90))
+def test_convex_order_lemma(E, share, t):
+    # Step 3 of the proof: E(X1 - t)_+ >= E(X2 - t)_+ for every t.
+    e = 1 + (E - 1) * share
+
+    def stop_loss(atoms):
+        return sum(p * max(x - t, F(0)) for p, x in atoms)
+
+    first = [(1 / (E + 1), E - e), (1 / (E + 1), 1 - e * E), ((E - 1) / (E + 1), F(0))]
+    second = [(1 / E, E * (1 - e)), (1 - 1 / E, F(0))]
+    assert stop_loss(first) >= stop_loss(second) >= max(1 - e - t, F(0))
+
+
+def test_generic_bound_is_attained_by_two_rr():
+    # The weak view of 2-RR itself: no smaller bound can hold against that adversary.
+    E, e = F(5), F(2)
+    truth = exact.weak_view_delta([0, 1], 2, E, e)
+    assert close(clones.generic_log_delta(log(e), log(E), 3), truth)
+    # And a data set of 2-RR comes close to it.
+    eps0, n = 1.0, 10_000
+    upper, lower = clones.generic_log_delta(0.05, eps0, n), lower_log_delta(0.05, eps0, n, 2)
+    assert lower <= upper <= lower + 0.05
+
+
+@given(st.floats(0.01, 8), st.floats(0, 0.99), st.integers(1, 20_000))
+@settings(max_examples=40, deadline=None)
+def test_generic_is_never_above_clones_and_never_below_krr(eps0, share, n):
+    eps = share * eps0
+    generic = clones.generic_log_delta(eps, eps0, n)
+    slack = 1e-9 * max(1.0, -float(generic))  # both are rounded
+    assert generic <= clones.clones_log_delta(eps, eps0, n) + slack
+    for k in (3, 20):
+        assert upper_log_delta(eps, eps0, n, k) <= generic + slack
+
+
+def test_closed_form_is_above_the_numeric_clones():
+    n, eps0 = np.array([1_000, 10_000, 100_000]), np.array([0.5, 1.0, 4.0])
+    log_delta = np.log(1e-6)
+    eps = clones_closed_form_epsilon(log_delta, eps0, n)
+    assert np.all(np.isfinite(eps))
+    assert np.all(clones.clones_log_delta(eps, eps0, n) < log_delta)
+
+
+def test_no_leak_beyond_eps0_and_broadcasting():
+    eps = np.array([[0.1], [1.0], [2.0]])
+    values = clones.clones_log_delta(eps, 1.0, [10, 100])
+    assert values.shape == (3, 2)
+    assert np.all(values[1:] == -np.inf)
+    assert np.all(np.isfinite(values[0]))
+    assert clones.variation_ratio_log_delta(1.0, 1.0, 10, 3) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((0.1, 0.0, 10, 3), "eps0=0.0"),
+        ((0.1, 1.0, 0, 3), "n=0"),
+        ((-0.1, 1.0, 10, 3), "eps=-0.1"),
+        ((0.1, 1.0, 10, 2), "k=2"),
+    ],
+)
+def test_errors_name_the_argument(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        clones.variation_ratio_log_delta(*arguments)
+    if message != "k=2":
+        with pytest.raises(ValueError, match=message):
+            clones.clones_log_delta(*arguments[:3])

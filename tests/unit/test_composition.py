@@ -1,0 +1,336 @@
+"""Composition over rounds against exact rationals, single rounds and dp_accounting's own sums."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from math import comb, exp, inf, log, log1p
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import exact
+from shuffledp.accounting import certified, composition, privacy_loss
+from shuffledp.accounting.multinomial import log_mean_excess
+from shuffledp.accounting.privacy_loss import LossDistribution
+
+# By ratio P/Q: the probabilities under P and Q. None: an infinite ratio.
+Ratios = Mapping[Fraction | None, tuple[Fraction, Fraction]]
+
+
+def ratios(P: Mapping[object, Fraction], Q: Mapping[object, Fraction]) -> Ratios:
+    law: dict[Fraction | None, tuple[Fraction, Fraction]] = defaultdict(lambda: (exact.ZERO,) * 2)
+    for outcome in {*P, *Q}:
+        p, q = P.get(outcome, exact.ZERO), Q.get(outcome, exact.ZERO)
+        key = p / q if q else None
+        law[key] = (law[key][0] + p, law[key][1] + q)
+    return dict(law)
+
+
+def convolved(first: Ratios, second: Ratios) -> Ratios:
+    law: dict[Fraction | None, tuple[Fraction, Fraction]] = defaultdict(lambda: (exact.ZERO,) * 2)
+    for a, (p1, q1) in first.items():
+        for b, (p2, q2) in second.items():
+            key = None if a is None or b is None else a * b
+            law[key] = (law[key][0] + p1 * p2, law[key][1] + q1 * q2)
+    return dict(law)
+
+
+def hockey_stick(law: Ratios, e: Fraction) -> Fraction:
+    return sum((max(p - e * q, exact.ZERO) for p, q in law.values()), exact.ZERO)
+
+
+def dominating_pair(n: int, k: int, E: Fraction) -> Ratios:
+    """The pair of the weak adversary from its own law, all counts enumerated."""
+    q = 1 / (E + k - 1)
+    P, Q = {}, {}
+    for n1, n2, n3 in ((a, b, c) for a, b, c, _ in exact.compositions(n, 4)):
+        ways = comb(n, n1) * comb(n - n1, n2) * comb(n - n1 - n2, n3)
+        weight = ways * q ** (n1 + n2) * ((k - 2) * q) ** n3
+        weight *= ((E - 1) * q) ** (n - n1 - n2 - n3)
+        m = n1 + n2 + n3
+        P[n1, n2, n3] = weight * ((E - 1) * n1 + m) / n
+        Q[n1, n2, n3] = weight * ((E - 1) * n2 + m) / n
+    return ratios(P, Q)
+
+
+@cache
+def dataset(n: int, k: int, E: Fraction, cell: int) -> Ratios:
+    others = [cell] * (n - 1)
+    return ratios(exact.histogram_law([0, *others], k, E), exact.histogram_law([1, *others], k, E))
+
+
+def powers(law: Ratios, rounds: int) -> list[Ratios]:
+    result = [law]
+    while len(result) < rounds:
+        result.append(convolved(result[-1], law))
+    return result
+
+
+SMALL = [(1, 3, Fraction(2)), (3, 2, Fraction(3)), (4, 3, Fraction(2)), (6, 4, Fraction(5, 2))]
+# Shares of the range of e = exp(eps) at which to look.
+SHARES = [Fraction(0), Fraction(1, 7), Fraction(1, 2), Fraction(9, 10)]
+
+
+@pytest.mark.parametrize(("n", "k", "E"), SMALL)
+def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
+    n: int, k: int, E: Fraction
+) -> None:
+    for rounds, law in enumerate(powers(dominating_pair(n, k, E), 4), start=1):
+        for share in SHARES:
+            e = 1 + (E**rounds - 1) * share
+            truth = log(hockey_stick(law, e))
+            upper = composition.composed_log_delta(log(e), log(E), n, k, rounds, "upper")
+            assert truth - 1e-12 <= upper <= truth + 3e-3
+
+
+@pytest.mark.parametrize(("n", "k", "E"), SMALL)
+def test_lower_stays_below_an_exact_data_set(n: int, k: int, E: Fraction) -> None:
+    """Rounding down at gaps between a handful of outcomes costs up to 2 % of delta."""
+    cells = (0, 1) if k == 2 else (2,)
+    laws = [powers(dataset(n, k, E, cell), 4) for cell in cells]
+    for rounds in (2, 3, 4):
+        for share in SHARES[:-1]:
+            e = 1 + (E**rounds - 1) * share
+            truth = log(max(hockey_stick(law[rounds - 1], e) for law in laws))
+            lower = composition.composed_log_delta(log(e), log(E), n, k, rounds, "lower")
+            single = certified.lower_log_delta(log(e), log(E), n, k) if k > 2 else -inf
+            assert max(truth - 0.02, single) <= lower <= max(truth, single) + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps0"),
+    [(30, 3, 2.0), (1000, 4, 1.0), (10_000, 16, 1.0), (100_000, 408, 6.0), (1_000_000, 3, 1.0)],
+)
+@pytest.mark.parametrize("log_delta", [log(1e-3), log(1e-8)])
+def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: float) -> None:
+    """Within 1e-4 of eps; what that is in log delta follows from the curve itself."""
+    grid = np.linspace(0.0, eps0 * 0.99, 4000)
+    eps = float(
+        np.interp(-log_delta, -certified.upper_log_delta(grid[::40], eps0, n, k), grid[::40])
+    )
+    single = float(certified.upper_log_delta(eps, eps0, n, k))
+    lower_pair = certified.third_cell_pair
+    for factor, side in ((1 - 1e-4, "upper"), (1 + 2e-4, "lower")):
+        (loss,) = composition.single_round(eps0, n, k, side, None)
+        found = composition.log_hockey_stick(loss, eps, 1)
+        if side == "upper":
+            assert single - 1e-8 <= found.high
+            assert found.high <= certified.upper_log_delta(eps * factor, eps0, n, k)
+        elif n > 100:
+            truth = log_mean_excess(lower_pair(eps, eps0, n, k))
+            assert found.low <= truth.high
+            assert found.low >= log_mean_excess(lower_pair(eps * factor, eps0, n, k)).low
+
+
+def test_one_round_is_below_and_above_the_certified_interval() -> None:
+    eps, eps0 = np.linspace(0.0, 0.9, 7), 1.0
+    for n, k in ((50, 2), (50, 3), (500, 8)):
+        upper = composition.composed_log_delta(eps, eps0, n, k, 1, "upper")
+        lower = composition.composed_log_delta(eps, eps0, n, k, 1, "lower")
+        assert np.all(upper >= certified.upper_log_delta(eps, eps0, n, k) - 1e-8)
+        assert np.all(lower >= certified.lower_log_delta(eps, eps0, n, k))
+        assert np.all(lower <= upper)
+
+
+parameters = st.tuples(
+    st.integers(1, 400), st.integers(2, 40), st.floats(0.05, 6.0), st.integers(1, 40)
+)
+
+
+@settings(max_examples=30, deadline=None)
+@given(parameters, st.floats(0.0, 0.95))
+def test_lower_is_below_upper(parameters: tuple[int, int, float, int], share: float) -> None:
+    n, k, eps0, rounds = parameters
+    reach = min(rounds * eps0, 12.0 * eps0 * (rounds / n) ** 0.5)
+    lower, upper = (
+        float(composition.composed_log_delta(share * reach, eps0, n, k, rounds, side, step))
+        for side, step in (("lower", eps0 / 500), ("upper", eps0 / 500))
+    )
+    assert lower <= upper <= 0.0
+    assert upper > -inf
+
+
+@settings(max_examples=10, deadline=None)
+@given(parameters)
+def test_delta_falls_with_eps_and_grows_with_rounds(
+    parameters: tuple[int, int, float, int],
+) -> None:
+    n, k, eps0, rounds = parameters
+    eps = np.linspace(0.0, 0.9, 6) * eps0
+    counts = np.array([[rounds], [rounds + 1], [3 * rounds]])
+    upper = composition.composed_log_delta(eps, eps0, n, k, counts, "upper", eps0 / 500)
+    assert np.all(np.diff(upper, axis=1) <= 1e-9)
+    assert np.all(np.diff(upper, axis=0) >= -1e-3)
+
+
+@pytest.mark.parametrize("rounds", [2, 10, 100])
+def test_better_than_basic_composition(rounds: int) -> None:
+    """Basic composition: rounds times the eps that one round has at delta / rounds."""
+    n, k, eps0, log_delta = 10_000, 16, 1.0, log(1e-6)
+    step_eps = composition.composed_epsilon(log_delta - log(rounds), eps0, n, k, 1, "upper")
+    upper = composition.composed_epsilon(log_delta, eps0, n, k, rounds, "upper")
+    lower = composition.composed_epsilon(log_delta, eps0, n, k, rounds, "lower")
+    assert upper < rounds * step_eps
+    # The curves are within some 3e-5 of each other here; sub-additivity in sqrt(rounds) besides.
+    assert lower <= upper <= lower * (1 + 1e-4)
+    assert upper > step_eps
+
+
+def test_finer_grids_stay_on_their_side_and_come_closer() -> None:
+    n, k, eps0, rounds, eps = 10_000, 16, 1.0, 10, 0.06433
+    steps = [4e-4, 1e-4, 2e-5]
+    upper, lower = (
+        [float(composition.composed_log_delta(eps, eps0, n, k, rounds, side, h)) for h in steps]
+        for side in ("upper", "lower")
+    )
+    assert upper[0] > upper[1] > upper[2] > lower[2] > lower[1] > lower[0]
+    assert upper[2] - lower[2] < 2e-3
+
+
+def test_tilting_agrees_with_dp_accounting() -> None:
+    """The library's own composition of the same grid, at deltas above its floating-point noise."""
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+
+    (loss,) = composition.single_round(1.0, 10_000, 16, "upper", 1e-4)
+    table = {loss.start + i: float(p) for i, p in enumerate(loss.mass) if p > 0}
+    library = PrivacyLossDistribution.create_from_rounded_probability(
+        table, loss.infinite, loss.step, pessimistic_estimate=True
+    )
+    for rounds in (2, 20, 200):
+        composed = library.self_compose(rounds, tail_mass_truncation=1e-15)
+        for eps in (0.01, 0.05, 0.2, 0.3):
+            theirs = composed.get_delta_for_epsilon(eps)
+            ours = composition.log_hockey_stick(loss, eps, rounds)
+            assert ours.low <= ours.high <= ours.low + 1e-6
+            assert exp(ours.high) == pytest.approx(theirs, rel=1e-7, abs=1e-12)
+
+
+def test_interval_of_the_transform_holds_far_below_its_noise() -> None:
+    """Two atoms: a binomial sum, known to all digits down to delta = 3e-61 (p = 1e-3, 20 rounds)."""
+    p, rounds, eps = 1e-3, 20, 19.5
+    loss = LossDistribution(0.25, -4, np.array([1 - p, 0, 0, 0, 0, 0, 0, 0, p]), 0.0)
+    found = composition.log_hockey_stick(loss, eps, rounds)
+    truth = rounds * log(p) + log(-np.expm1(eps - rounds))
+    assert found.low <= truth <= found.high
+    assert found.high - found.low < 1e-8
+    several = composition.log_hockey_stick(loss, 9.9, rounds)
+    total = sum(
+        comb(rounds, j) * p**j * (1 - p) ** (rounds - j) * -np.expm1(9.9 - (2 * j - rounds))
+        for j in range(15, rounds + 1)
+    )
+    assert several.low <= log(total) <= several.high
+
+
+def test_infinite_losses_compose_by_survival() -> None:
+    loss = LossDistribution(1.0, 0, np.array([0.75]), 0.25)
+    found = composition.log_hockey_stick(loss, 5.0, 3)
+    assert found.low == found.high == pytest.approx(log(1 - 0.75**3), rel=1e-14)
+    assert composition.log_hockey_stick(
+        LossDistribution(1.0, 0, np.array([1.0]), 1e-20), 5.0, 4
+    ).high == pytest.approx(log(4e-20), rel=1e-14)
+
+
+def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
+    """At 1e-20 and below what the windows leave out counts as infinite loss."""
+    n, k, eps0, rounds = 10_000, 16, 1.0, 10
+    for eps in (0.15, 0.2, 1.0, 9.0):
+        upper = composition.composed_log_delta(eps, eps0, n, k, rounds, "upper")
+        lower = composition.composed_log_delta(eps, eps0, n, k, rounds, "lower")
+        assert lower <= upper
+        assert upper > -55
+    assert composition.composed_log_delta(rounds * eps0, eps0, n, k, rounds, "upper") == -inf
+
+
+@pytest.mark.parametrize("k", [2, 3, 7])
+def test_pure_local_privacy_of_a_single_user(k: int) -> None:
+    """n = 1: the delta of two rounds of k-RR itself, by hand from its three kinds of outcomes."""
+    E, eps, rounds = 3.0, 0.5, 2
+    p, q = E / (E + k - 1), 1 / (E + k - 1)
+    kinds = [(p, log(E)), (q, -log(E)), ((k - 2) * q, 0.0)]
+    delta = sum(
+        a * b * max(-np.expm1(eps - x - y), 0.0) for a, x in kinds for b, y in kinds if a * b > 0
+    )
+    upper = float(composition.composed_log_delta(eps, log(E), 1, k, rounds, "upper"))
+    assert log(delta) - 1e-12 <= upper <= log(delta) + 1e-3
+
+
+def test_epsilon_inverts_log_delta() -> None:
+    args = (1.0, 10_000, 16, 10)
+    for side, sign in (("upper", 1), ("lower", -1)):
+        eps = composition.composed_epsilon(log(1e-6), *args, side)
+        there = composition.composed_log_delta(eps, *args, side)
+        beside = composition.composed_log_delta(eps * (1 - sign * 1e-9), *args, side)
+        assert sign * (log(1e-6) - there) >= -1e-9
+        assert sign * (beside - log(1e-6)) > 0
+    assert composition.composed_epsilon(-inf, *args, "upper") == 10.0
+    assert composition.composed_epsilon(0.0, *args, "upper") == 0.0
+
+
+def test_pools_are_certified_and_on_the_grid() -> None:
+    """Random atoms: the pooled law is dominated at every eps, its spread twin dominates."""
+    rng = np.random.default_rng(1)
+    losses = np.sort(rng.normal(0.1, 0.4, 500))
+    masses = rng.dirichlet(np.ones(500))
+    for step in (0.002, 0.03, 0.2):
+        pools = privacy_loss.pooled_down(losses, masses, 0.0, step)
+        assert pools.mass.sum() == pytest.approx(1.0, rel=1e-12)
+        for eps in np.linspace(0.0, 1.2, 25):
+            truth = float(masses @ np.maximum(-np.expm1(eps - losses), 0.0))
+            pooled = float(pools.mass @ np.maximum(-np.expm1(eps - pools.losses), 0.0))
+            assert truth - step * masses[losses > eps - step].sum() <= pooled <= truth + 1e-14
+
+
+def test_arrays_broadcast() -> None:
+    value = composition.composed_log_delta([[0.01], [0.03]], 1.0, 10_000, 16, [1, 2, 3], "upper")
+    assert value.shape == (2, 3)
+    assert value[1, 2] == composition.composed_log_delta(0.03, 1.0, 10_000, 16, 3, "upper")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"eps": -0.1}, "eps must be at least 0"),
+        ({"eps0": 0.0}, "eps0 must be positive and finite"),
+        ({"n": 0}, "n must be at least 1 user"),
+        ({"k": 1}, "k must be at least 2 cells"),
+        ({"rounds": 0}, "rounds must be an integer of at least 1"),
+        ({"rounds": 1.5}, "rounds must be an integer of at least 1"),
+        ({"side": "both"}, 'side must be "upper" or "lower"'),
+        ({"discretisation": -1.0}, "discretisation must be positive"),
+    ],
+)
+def test_wrong_parameters_are_named(changed: dict[str, object], message: str) -> None:
+    right = {"eps": 0.1, "eps0": 1.0, "n": 10, "k": 3, "rounds": 2, "side": "upper"}
+    with pytest.raises(ValueError, match=message):
+        composition.composed_log_delta(**(right | changed))
+
+
+def test_a_third_cell_needs_three_cells() -> None:
+    with pytest.raises(ValueError, match=r"k must be at least 3 for a third cell \(got k=2\)"):
+        privacy_loss.third_cell_pair(1.0, 10, 2)
+
+
+def test_import_does_not_load_dp_accounting() -> None:
+    import subprocess
+
+    code = "import sys, shuffledp.accounting.composition; print('dp_accounting' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"
+
+
+def test_two_cells_direct_sum() -> None:
+    """k = 2, all others alike: the loss of one round against the binomial likelihoods themselves."""
+    n, eps0, eps = 12, 1.0, 0.2
+    p = 1 / (1 + exp(-eps0))
+    deltas = []
+    for others in (p, 1 - p):
+        f = np.array([comb(n - 1, s) * others**s * (1 - others) ** (n - 1 - s) for s in range(n)])
+        before, there = np.append(0.0, f), np.append(f, 0.0)
+        P, Q = p * before + (1 - p) * there, (1 - p) * before + p * there
+        deltas.append(np.maximum(P - exp(eps) * Q, 0.0).sum())
+    losses = composition.single_round(eps0, n, 2, "lower", 1e-5)
+    found = max(composition.log_hockey_stick(loss, eps, 1).low for loss in losses)
+    assert log(max(deltas)) + log1p(-1e-3) <= found <= log(max(deltas)) + 1e-12

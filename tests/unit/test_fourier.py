@@ -1,0 +1,206 @@
+"""Paper C's Fourier accountant against exact enumeration and against `composition`."""
+
+from fractions import Fraction
+from math import comb, exp, expm1, inf, log
+
+import numpy as np
+import pytest
+from oracle import exact
+from scipy.stats import binom
+from shuffledp.accounting import certified, composition, fourier
+from shuffledp.accounting.fourier import LossAtoms, fourier_bounds, fourier_log_delta
+from shuffledp.accounting.privacy_loss import rounded_down, rounded_up, weak_pair
+
+GRID = {"half_width": 20.0, "n_grid": 400_000}
+
+
+def binomial_delta(a: float, rounds: int, eps: float) -> float:
+    """Randomised response on one bit with loss +-a, composed."""
+    p = 1 / (1 + exp(-a))
+    return sum(
+        comb(rounds, j)
+        * p**j
+        * (1 - p) ** (rounds - j)
+        * max(-expm1(eps - (2 * j - rounds) * a), 0)
+        for j in range(rounds + 1)
+    )
+
+
+def coin(a: float) -> LossAtoms:
+    p = 1 / (1 + exp(-a))
+    return LossAtoms(np.array([a, -a]), np.array([p, 1 - p]), 0.0, 0.0)
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 7, 30])
+def test_encloses_composed_randomised_response(rounds: int) -> None:
+    a = 0.3
+    for eps in (0.0, 0.1, 0.5, 1.5):
+        truth = binomial_delta(a, rounds, eps)
+        found = fourier_log_delta(eps, coin(a), rounds, **GRID)
+        if truth == 0.0:
+            assert found.low == -inf
+            # Nothing but the rounding of the transform: Algorithm 1 cannot tell it from 0.
+            assert found.high < log(1e-10)
+        else:
+            assert found.low <= log(truth) <= found.high
+            # A round is displaced by less than one step, to either side.
+            step = 40.0 / 400_000
+            assert exp(found.high) <= binomial_delta(a, rounds, eps - rounds * step) + 1e-9
+            assert exp(found.low) >= binomial_delta(a, rounds, eps + rounds * step) - 1e-9
+
+
+def test_wrap_around_is_accounted_for() -> None:
+    """A grid that the sums leave: the printed error grows and the interval still holds."""
+    a, rounds, eps = 1.0, 12, 3.0
+    truth = log(binomial_delta(a, rounds, eps))
+    errors = []
+    for half_width in (3.5, 6.0, 9.0, 14.0):
+        bounds = fourier_bounds(coin(a), rounds, half_width, 20_000)
+        found = bounds.log_delta(eps)
+        assert found.low <= truth <= found.high
+        errors.append(bounds.right.wrap_error)
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] == 1.0
+    assert errors[-1] < 1e-10
+    # Without the error term the narrow grid would have lost mass.
+    assert fourier_bounds(coin(a), rounds, 3.5, 20_000).right.delta(eps)[0] < exp(truth)
+
+
+def test_losses_beyond_the_grid_and_infinite_ones() -> None:
+    """By hand: loss 5 beyond a grid of half-width 2 is infinite to the right, its end to the left."""
+    atoms = LossAtoms(np.array([5.0, 0.5, -5.0]), np.array([0.1, 0.6, 0.2]), 0.1, 0.0)
+    found = fourier_log_delta(0.25, atoms, 1, 2.0, 4000)
+    half = 0.6 * -expm1(0.25 - 0.5)
+    assert exp(found.high) == pytest.approx(0.1 + 0.1 + half, rel=1e-3)
+    assert exp(found.low) == pytest.approx(0.1 + 0.1 * -expm1(0.25 - 2.0) + half, rel=1e-3)
+    assert exp(found.low) <= 0.1 + 0.1 * -expm1(0.25 - 5.0) + half <= exp(found.high)
+    twice = fourier_log_delta(30.0, LossAtoms(np.zeros(1), np.full(1, 0.9), 0.1, 0.0), 2, 2.0, 400)
+    assert twice.low <= log(1 - 0.81) <= twice.high <= twice.low + 1e-9
+
+
+@pytest.mark.parametrize(("n", "k", "rounds"), [(1000, 4, 1), (1000, 4, 16), (10_000, 16, 10)])
+def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
+    """The intervals overlap; Algorithm 1's is that of a shift of rounds steps, composition's not.
+
+    With 1e5 points on [-5, 5) its width in log delta is some 10 to 1000 times that of the other.
+    """
+    eps0 = 1.0
+    eps = float(composition.composed_epsilon(log(1e-6), eps0, n, k, rounds, "upper"))
+    pair = weak_pair(eps0, n, k)
+    found = fourier_log_delta(eps, pair, rounds, 5.0, 100_000)
+    high = float(composition.composed_log_delta(eps, eps0, n, k, rounds, "upper"))
+    loss = rounded_down(pair, pair.default_step / 16)
+    low = composition.log_hockey_stick(loss, eps, rounds).low
+    assert low <= high < low + 2e-3
+    assert found.low <= high
+    assert low <= found.high
+    assert found.low < low < high < found.high
+    shift = 2.0 * rounds * 1e-4
+    assert found.high <= composition.composed_log_delta(eps - shift, eps0, n, k, rounds, "upper")
+    assert found.low >= composition.composed_log_delta(eps + shift, eps0, n, k, rounds, "lower")
+
+
+def test_one_round_of_the_weak_pair_encloses_the_certified_upper() -> None:
+    for eps in (0.0, 0.02, 0.1):
+        found = fourier_log_delta(eps, weak_pair(1.0, 1000, 4), 1, 5.0, 200_000)
+        truth = float(certified.upper_log_delta(eps, 1.0, 1000, 4))
+        assert found.low <= truth + 1e-8
+        assert truth - 1e-8 <= found.high
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 3), (6, 5)])
+@pytest.mark.parametrize("e", [Fraction(1), Fraction(3, 2), Fraction(4)])
+def test_strong_pair_and_adversary_exactly(n: int, k: int, e: Fraction) -> None:
+    """Rational enumeration; e = 4 lies above E = 3, where the strong adversary still wins."""
+    E = Fraction(3)
+    gamma = k / (E + k - 1)
+    pair = exact.strong_adversary(n, k, E, e)
+    found = fourier_log_delta(log(e), fourier.strong_pair(log(E), n, k), 1, **GRID)
+    assert found.low <= log(pair) <= found.high <= found.low + 5e-3
+    definition8 = fourier.strong_adversary_log_delta(log(e), log(E), n, k)
+    truth = log(pair * (1 - gamma))
+    assert definition8.low <= truth <= definition8.high <= definition8.low + 1e-8
+    if n <= 4:
+        assert exact.strong_view_delta([1] * (n - 1), k, E, e) == pair * (1 - gamma)
+
+
+def test_strong_adversary_is_stronger_than_the_weak_one() -> None:
+    for eps in (0.0, 0.1, 0.3, 0.9):
+        strong = fourier.strong_adversary_log_delta(eps, 1.0, 1000, 4).high
+        assert strong > certified.upper_log_delta(eps, 1.0, 1000, 4)
+
+
+@pytest.mark.parametrize("e", [Fraction(1), Fraction(5, 4), Fraction(2)])
+def test_clones_pair_exactly(e: Fraction) -> None:
+    E, n = Fraction(3), 12
+    truth = log(exact.clones_delta(n, E, e))
+    pair = fourier.clones_pair(log(E), n)
+    found = fourier_log_delta(log(e), pair, 1, **GRID)
+    assert found.low <= truth <= found.high <= found.low + 5e-3
+    up, down = rounded_up(pair, pair.default_step), rounded_down(pair, pair.default_step / 16)
+    assert composition.log_hockey_stick(up, log(e), 1).high >= truth - 1e-10
+    assert composition.log_hockey_stick(down, log(e), 1).low <= truth + 1e-10
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_printed_strong_pair_is_two_binomials(direction: str) -> None:
+    """Eq. (5.1) with SciPy's binomials."""
+    n, k, eps0, eps = 200, 4, 1.0, 0.3
+    q = 1 / (exp(eps0) + k - 1)
+    count = np.arange(n + 1)
+    P, Q = binom.pmf(count - 1, n - 1, q), binom.pmf(count, n - 1, q)
+    if direction == "backward":
+        P, Q = Q, P
+    truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
+    found = fourier_log_delta(
+        eps, fourier.printed_pair_loss(eps0, n, k, "strong", direction), 1, **GRID
+    )
+    assert found.low <= log(truth) <= found.high <= found.low + 5e-3
+
+
+@pytest.mark.parametrize("direction", ["forward", "backward"])
+def test_printed_weak_pair_is_a_joint_law_with_b(direction: str) -> None:
+    """Theorem 10 with SciPy's binomials."""
+    n, k, eps0, eps = 60, 4, 1.0, 0.2
+    q = 1 / (exp(eps0) + k - 1)
+    p = exp(eps0) * q
+    b, count = np.arange(n)[:, None], np.arange(n + 1)
+    weight = binom.pmf(b, n - 1, k * q)
+    there, before = binom.pmf(count, b, 1 / k), binom.pmf(count - 1, b, 1 / k)
+    P, Q = weight * (p * before + (1 - p) * there), weight * (q * before + (1 - q) * there)
+    if direction == "backward":
+        P, Q = Q, P
+    truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
+    found = fourier_log_delta(
+        eps, fourier.printed_pair_loss(eps0, n, k, "weak", direction), 1, **GRID
+    )
+    assert found.low <= log(truth) <= found.high <= found.low + 5e-3
+
+
+@pytest.mark.parametrize("adversary", ["strong", "weak"])
+@pytest.mark.parametrize("rounds", [1, 4])
+def test_printed_pairs_are_not_a_guarantee(adversary: str, rounds: int) -> None:
+    """Figure 1's parameters (n = 1000, gamma = .25, k = 4): delta is too small by a wide margin."""
+    n, k, eps0 = 1000, 4, log(13.0)
+    right = fourier.strong_pair(eps0, n, k) if adversary == "strong" else weak_pair(eps0, n, k)
+    for direction in ("forward", "backward"):
+        printed = fourier.printed_pair_loss(eps0, n, k, adversary, direction)
+        wrong = fourier_log_delta(0.6, printed, rounds, **GRID)
+        assert wrong.high < fourier_log_delta(0.6, right, rounds, **GRID).low - 0.4
+
+
+def test_wrong_parameters_are_named() -> None:
+    atoms = coin(0.5)
+    for arguments, message in (
+        ((atoms, 0, 1.0, 10), "rounds must be an integer of at least 1"),
+        ((atoms, 1, 1.0, 11), "n_grid must be even"),
+        ((atoms, 1, -1.0, 10), "half_width must be positive"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fourier_bounds(*arguments)
+    with pytest.raises(ValueError, match="eps must be at least 0"):
+        fourier_log_delta(-1.0, atoms, 1, 1.0, 10)
+    with pytest.raises(ValueError, match='adversary must be "strong" or "weak"'):
+        fourier.printed_pair_loss(1.0, 10, 3, "other")
+    with pytest.raises(ValueError, match="k must be at least 2"):
+        fourier.strong_pair(1.0, 10, 1)

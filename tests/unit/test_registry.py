@@ -1,0 +1,162 @@
+"""One vocabulary for all bounds, their order, and the inverse problems."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.planner import Plan, complete
+from shuffledp.accounting.registry import BOUNDS, NotApplicableError, Setting, get_bound
+from shuffledp.accounting.subsampling import subsampled_log_delta
+from shuffledp.errors import InputError
+
+SETTINGS = [
+    Setting(10_000, 16, 1.0),
+    Setting(2000, 3, 0.4),
+    Setting(1000, 408, 4.0),
+    Setting(500, 2, 2.0),
+    Setting(100_000, 10, 2.0),
+]
+UPPER = [bound for bound in BOUNDS.values() if bound.guarantee and bound.name != "upper"]
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("bound", UPPER, ids=lambda bound: bound.name)
+def test_the_certified_pair_is_below_every_other_guarantee(bound, setting):
+    log_delta = float(np.log(1e-6))
+    try:
+        eps = bound.epsilon(log_delta, setting)
+    except NotApplicableError:
+        pytest.skip(f"{bound.name} does not apply: {bound.why_not(setting, log_delta)}")
+    lower = BOUNDS["lower"].epsilon(log_delta, setting)
+    assert lower <= eps * (1 + 1e-9)
+    if bound.kind == "upper":
+        assert BOUNDS["upper"].epsilon(log_delta, setting) <= eps * (1 + 1e-9)
+    assert eps <= setting.eps0
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("name", ["single-bin", "variation-ratio"])
+def test_lower_bounds_are_below_the_certified_upper(name, setting):
+    bound = get_bound(name)
+    if bound.why_not(setting):
+        pytest.skip(bound.why_not(setting))
+    for eps in (0.0, 0.1 * setting.eps0, 0.5 * setting.eps0):
+        assert bound.log_delta(eps, setting) <= BOUNDS["upper"].log_delta(eps, setting) + 1e-9
+
+
+@pytest.mark.parametrize("bound", BOUNDS.values(), ids=lambda bound: bound.name)
+def test_every_bound_is_monotone_and_inverts_itself(bound):
+    setting = Setting(900, 2, 0.45, count=300)
+    eps = np.array([0.02, 0.1, 0.2, 0.4])
+    if bound.why_not(setting, -20.0):
+        pytest.skip(bound.why_not(setting, -20.0))
+    values = np.array([bound.log_delta(e, setting) for e in eps])
+    assert (np.diff(values[np.isfinite(values)]) <= 1e-9).all()
+    assert (values <= 0.0).all()
+    target = values[1]
+    if np.isfinite(target) and target < -0.1 and bound.epsilon_function is None:
+        assert bound.epsilon(target, setting) == pytest.approx(0.1, rel=1e-6)
+
+
+@given(
+    n=st.integers(2, 10**6),
+    k=st.integers(2, 2000),
+    eps0=st.floats(0.01, 6),
+    log_delta=st.floats(-60, -1),
+)
+@settings(max_examples=25)
+def test_certified_epsilon_meets_its_target_and_is_not_wasteful(n, k, eps0, log_delta):
+    setting = Setting(n, k, eps0)
+    upper = BOUNDS["upper"]
+    eps = upper.epsilon(log_delta, setting)
+    assert 0 <= eps <= eps0
+    assert upper.log_delta(eps, setting) <= log_delta
+    if 0 < eps < eps0:
+        assert upper.log_delta(eps * (1 - 1e-6), setting) > log_delta
+    assert BOUNDS["lower"].epsilon(log_delta, setting) <= eps
+
+
+@given(n=st.integers(10, 10**6), k=st.integers(2, 500), eps=st.floats(0.01, 3))
+@settings(max_examples=20)
+def test_calibration_meets_its_target(n, k, eps):
+    log_delta = float(np.log(1e-7))
+    upper = BOUNDS["upper"]
+    eps0 = upper.eps0(eps, log_delta, Setting(n, k, 1.0))
+    assert eps0 >= eps
+    assert upper.log_delta(eps, Setting(n, k, eps0)) <= log_delta
+    if eps0 < calibrate.LARGEST_EPS0:
+        assert upper.log_delta(eps, Setting(n, k, eps0 * (1 + 1e-6))) > log_delta
+
+
+def test_ends_of_the_inverse_problems():
+    setting = Setting(1000, 10, 1.0)
+    upper = BOUNDS["upper"]
+    assert upper.epsilon(0.0, setting) == 0.0
+    assert upper.epsilon(-np.inf, setting) == setting.eps0
+    assert upper.log_delta(1.0, setting) == -np.inf
+    assert upper.eps0(0.5, 0.0, setting) == calibrate.LARGEST_EPS0
+    assert upper.eps0(0.5, -np.inf, setting) == pytest.approx(0.5)
+
+
+def test_rounds():
+    log_delta = float(np.log(1e-6))
+    once, twice = Setting(2000, 10, 1.0), Setting(2000, 10, 1.0, rounds=2)
+    eps_once, eps_twice = (BOUNDS["upper"].epsilon(log_delta, s) for s in (once, twice))
+    assert eps_once < eps_twice < 2 * eps_once
+    assert BOUNDS["lower"].epsilon(log_delta, twice) <= eps_twice
+    with pytest.raises(NotApplicableError, match="one round only"):
+        get_bound("clones").epsilon(log_delta, twice)
+
+
+def test_sampling():
+    setting, upper = Setting(5000, 16, 2.0), BOUNDS["upper"]
+    eps = 0.3
+    assert subsampled_log_delta(upper, eps, setting, 1.0) == upper.log_delta(eps, setting)
+    # Monte Carlo of the definition: the target takes part, and so do Bin(n - 1, rate) others.
+    rng = np.random.default_rng(4)
+    others = rng.binomial(setting.n - 1, 0.5, 200)
+    values = [upper.log_delta(eps, Setting(int(m) + 1, 16, 2.0)) for m in others]
+    expected = np.log(0.5) + np.log(np.mean(np.exp(values)))
+    got = subsampled_log_delta(upper, eps, setting, 0.5)
+    assert expected - 0.05 < got < expected + 2.0
+    with pytest.raises(InputError, match="rate"):
+        subsampled_log_delta(upper, eps, setting, 0.0)
+
+
+def test_names_and_parameters_out_of_range():
+    with pytest.raises(InputError, match="clones"):
+        get_bound("klones")
+    for bad in [{"n": 0}, {"k": 1}, {"eps0": 0.0}, {"rounds": 0}, {"count": 100}, {"count": -1}]:
+        with pytest.raises(InputError, match=next(iter(bad))):
+            Setting(**({"n": 100, "k": 3, "eps0": 1.0} | bad))
+    with pytest.raises(InputError, match="eps"):
+        BOUNDS["upper"].log_delta(-1.0, SETTINGS[0])
+    with pytest.raises(InputError, match="delta"):
+        BOUNDS["upper"].epsilon(0.1, SETTINGS[0])
+
+
+@pytest.mark.parametrize("missing", ["n", "k", "eps0", "eps", "log_delta"])
+def test_the_planner_finds_what_is_missing(missing):
+    full = {"n": 50_000, "k": 30, "eps0": 3.0, "eps": 0.3, "log_delta": float(np.log(1e-8))}
+    plan = complete(Plan(**(full | {missing: None})))
+    upper = BOUNDS["upper"]
+
+    def log_delta(**changed):
+        v = vars(plan) | changed
+        return upper.log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"]))
+
+    assert log_delta() <= plan.log_delta
+    if missing == "n":
+        assert log_delta(n=plan.n - 1) > plan.log_delta
+    if missing == "k":
+        assert plan.k == 2 or log_delta(k=plan.k - 1) > plan.log_delta
+
+
+def test_the_planner_needs_exactly_one_gap():
+    with pytest.raises(InputError, match="exactly one"):
+        complete(Plan(10, 3, 1.0, None, None))
+    with pytest.raises(InputError, match="exactly one"):
+        complete(Plan(10, 3, 1.0, 0.5, -3.0))
+    with pytest.raises(InputError, match="no n"):
+        complete(Plan(None, 3, 20.0, 1e-9, -300.0))

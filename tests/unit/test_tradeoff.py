@@ -1,0 +1,156 @@
+"""Trade-off functions against exact tests, and Gaussian DP against 60-digit arithmetic."""
+
+from fractions import Fraction as F
+from math import log
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import exact
+from shuffledp.accounting.certified import upper_log_delta
+from shuffledp.accounting.tradeoff import (
+    effective_mu,
+    gaussian_tradeoff,
+    gdp_to_log_delta,
+    tradeoff,
+)
+
+
+def reference_log_delta(eps, mu):
+    """Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2), the two terms as they stand."""
+    depth = (eps / mu + mu) ** 2
+    with mpmath.workdps(60 + int(depth)):  # more digits than the terms can cancel
+        eps, mu = mpmath.mpf(eps), mpmath.mpf(mu)
+        first, second = mpmath.ncdf(mu / 2 - eps / mu), mpmath.ncdf(-mu / 2 - eps / mu)
+        return float(mpmath.log(first - mpmath.exp(eps) * second))
+
+
+@given(st.floats(-5, 1.3), st.floats(0, 40))
+@settings(max_examples=150, deadline=None)
+def test_gaussian_delta_keeps_its_digits(log10_mu, depth):
+    mu = 10.0**log10_mu
+    eps = depth * mu  # depth standard deviations out
+    reference = reference_log_delta(eps, mu)
+    assert abs(gdp_to_log_delta(eps, mu) - reference) < 1e-12 * max(1.0, abs(reference))
+
+
+def test_gaussian_delta_at_its_ends():
+    assert gdp_to_log_delta(1.0, 0.0) == -np.inf
+    assert gdp_to_log_delta(1.0, np.inf) == 0.0
+    deep = gdp_to_log_delta([10.0, 100.0, 1000.0], 0.01)
+    assert np.all(np.isfinite(deep))
+    # -log delta is (eps/mu)^2 / 2 to leading order, far below what a float can hold
+    assert deep == pytest.approx(-np.array([5e5, 5e7, 5e9]), rel=1e-3)
+    with pytest.raises(ValueError, match="mu=-1.0"):
+        gdp_to_log_delta(1.0, -1.0)
+    with pytest.raises(ValueError, match="eps=-1.0"):
+        gdp_to_log_delta(-1.0, 1.0)
+
+
+def test_gaussian_tradeoff_meets_its_own_delta_curve():
+    # Every supporting line of the trade-off curve is one (eps, delta) of the curve.
+    mu, eps = 1.3, np.linspace(0.0, 9.0, 2001)
+    alpha = np.linspace(0.0, 1.0, 101)
+    implied = tradeoff(alpha, eps, gdp_to_log_delta(eps, mu))
+    true = gaussian_tradeoff(alpha, mu)
+    assert np.all(implied <= true + 1e-15)
+    assert implied[1:-1] == pytest.approx(true[1:-1], abs=1e-5)  # eps in steps of 0.0045
+
+
+def test_gaussian_tradeoff_known_values():
+    assert gaussian_tradeoff([0.0, 0.25, 1.0], 0.0) == pytest.approx([1.0, 0.75, 0.0], abs=1e-15)
+    # Phi(-1) at alpha = 1/2, mu = 1
+    assert gaussian_tradeoff(0.5, 1.0) == pytest.approx(0.15865525393145707, rel=1e-14)
+    with pytest.raises(ValueError, match="alpha"):
+        gaussian_tradeoff(1.5, 1.0)
+    with pytest.raises(ValueError, match="mu=-1"):
+        gaussian_tradeoff(0.5, -1.0)
+
+
+def neyman_pearson(P, Q):
+    """Corners of the true trade-off curve between two exact laws: (alpha, beta)."""
+    ratio = {x: (Q.get(x, F(0)) / p if p else None) for x, p in P.items()}
+    rejected = sorted((x for x in ratio if ratio[x] is not None), key=ratio.get, reverse=True)
+    corners, alpha, beta = [(F(0), F(1))], F(0), F(1)
+    for x in rejected:
+        alpha, beta = alpha + P[x], beta - Q.get(x, F(0))
+        corners.append((alpha, beta))
+    return corners
+
+
+@pytest.mark.parametrize(("n", "k", "E"), [(4, 3, F(4)), (6, 2, F(3)), (5, 4, F(8))])
+def test_certified_curve_lies_below_every_test_of_a_data_set(n, k, E):
+    eps = np.linspace(0.0, log(E), 200)
+    log_delta = upper_log_delta(eps, log(E), n, k)
+    for others in ([0] * (n - 1), [1] * (n - 1), [k - 1] * (n - 1)):
+        P = exact.histogram_law([0, *others], k, E)
+        Q = exact.histogram_law([1, *others], k, E)
+        for alpha, beta in neyman_pearson(P, Q):
+            assert tradeoff(float(alpha), eps, log_delta) <= float(beta) + 1e-12
+
+
+def test_curve_of_the_weak_view_is_its_neyman_pearson_curve():
+    # Two users, k = 2: with all breakpoints of eps among the points nothing is lost.
+    E, views = F(3), []
+    for record in (0, 1):
+        views.append(exact.view_law([record, 0], 2, E, [1]))
+    corners = neyman_pearson(*views)
+    losses = {views[0][x] / views[1][x] for x in views[0]}
+    eps = np.array(sorted(log(r) for r in losses if r >= 1) + [0.0])
+    log_delta = upper_log_delta(eps, log(E), 2, 2)
+    alpha = np.array([float(a) for a, _ in corners])
+    beta = np.array([float(b) for _, b in corners])
+    assert tradeoff(alpha, eps, log_delta) == pytest.approx(beta, abs=1e-8)
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 5), st.floats(-40, 0)), min_size=1, max_size=6),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)
+def test_tradeoff_is_a_tradeoff_function(points, alpha, other):
+    eps, log_delta = np.array(points).T
+    f = tradeoff([alpha, other, 0.5 * (alpha + other)], eps, log_delta)
+    assert np.all((f >= 0.0) & (f <= 1.0 - np.array([alpha, other, 0.5 * (alpha + other)]) + 1e-15))
+    assert f[2] <= 0.5 * (f[0] + f[1]) + 1e-12  # convex
+    assert (f[0] - f[1]) * (alpha - other) <= 1e-12  # decreasing
+    # its own inverse: f(f(alpha)) <= alpha, up to rounding magnified by the slope
+    assert tradeoff(f[0], eps, log_delta) <= alpha + 1e-12 * np.exp(eps.max())
+    # each point it was made from still holds
+    assert np.all(f[0] >= 1.0 - np.exp(log_delta) - np.exp(eps) * alpha - 1e-12 * np.exp(eps))
+
+
+def test_tradeoff_rejects_bad_points():
+    for arguments, message in [
+        ((0.5, [], []), "at least one point"),
+        ((0.5, -1.0, -1.0), "eps must"),
+        ((0.5, 1.0, 0.5), "log_delta must"),
+        ((2.0, 1.0, -1.0), "alpha must"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tradeoff(*arguments)
+
+
+@given(st.floats(1e-4, 10), st.floats(0, 20))
+@settings(deadline=None)
+def test_effective_mu_returns_the_mu_of_a_gaussian(mu, depth):
+    eps = np.array([0.0, 0.5, 1.0]) * depth * mu
+    log_delta = gdp_to_log_delta(eps, mu)
+    known = log_delta < -1e-3  # nearer to delta = 1 mu is not determined to nine digits
+    if known.any():
+        got = effective_mu(eps[known], log_delta[known])
+        assert got == pytest.approx(mu, rel=1e-8)
+        assert np.all(gdp_to_log_delta(eps[known], got) >= log_delta[known] - 1e-12)
+
+
+def test_effective_mu_dominates_a_shuffled_report():
+    eps = np.linspace(0.0, 0.3, 16)
+    log_delta = upper_log_delta(eps, 2.0, 2_000, 5)
+    mu = effective_mu(eps, log_delta)
+    assert np.all(gdp_to_log_delta(eps, mu) >= log_delta)
+    assert np.any(gdp_to_log_delta(eps, mu * (1 - 1e-6)) < log_delta)
+    assert effective_mu([1.0, 2.0], -np.inf) == 0.0
+    assert effective_mu(1.0, 0.0) == np.inf

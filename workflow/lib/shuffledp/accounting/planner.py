@@ -1,0 +1,83 @@
+"""Planning a collection: of n, k, eps0, eps and delta, find the one that is missing."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.certified import upper_log_delta
+from shuffledp.errors import InputError
+
+LARGEST_N = 1_000_000_000
+LARGEST_K = 1_000_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A collection whose certified privacy is (eps, delta); at most one value is None.
+
+    Attributes
+    ----------
+    n, k
+        Users and cells.
+    eps0, eps
+        Local budget on the device and the central budget it comes to.
+    log_delta
+        Natural log of delta.
+    """
+
+    n: int | None
+    k: int | None
+    eps0: float | None
+    eps: float | None
+    log_delta: float | None
+
+
+def _smallest(meets: Callable[[int], bool], low: int, high: int, name: str) -> int:
+    """Smallest integer that meets a condition which holds from some integer on."""
+    if not meets(high):
+        raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
+    while low < high:
+        middle = (low + high) // 2
+        if meets(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def complete(plan: Plan) -> Plan:
+    """Find the one missing value such that the certified ``upper`` meets (eps, delta).
+
+    The smallest n or k, the largest eps0, the smallest eps or delta; rounded to the safe side.
+
+    Raises
+    ------
+    InputError
+        If not exactly one value is missing, or no value meets the target.
+    """
+    values = vars(plan)
+    missing = [name for name, value in values.items() if value is None]
+    if len(missing) != 1:
+        names = ", ".join(name.replace("log_", "") for name in missing) or "none"
+        raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
+    (name,) = missing
+
+    def at(**changed: float) -> float:
+        v = {**values, **changed}
+        return float(upper_log_delta(v["eps"], v["eps0"], v["n"], v["k"]))
+
+    target = plan.log_delta if plan.log_delta is not None else np.nan
+    if name == "n":
+        return replace(plan, n=_smallest(lambda n: at(n=n) <= target, 2, LARGEST_N, "n"))
+    if name == "k":
+        return replace(plan, k=_smallest(lambda k: at(k=k) <= target, 2, LARGEST_K, "k"))
+    if name == "log_delta":
+        return replace(plan, log_delta=at())
+    if name == "eps":
+        assert plan.eps0 is not None
+        found = calibrate.epsilon(lambda e: at(eps=e), target, plan.eps0, round_up=True)
+        return replace(plan, eps=found)
+    assert plan.eps is not None
+    return replace(plan, eps0=calibrate.eps0(lambda e0: at(eps0=e0), target, plan.eps))

@@ -1,0 +1,197 @@
+"""Trade-off functions (f-DP) and Gaussian differential privacy (mu-GDP).
+
+``f(alpha)`` is the least type II error of a test, of type I error at most alpha, between two
+neighbouring data sets; ``T(N(0,1), N(mu,1))`` defines mu-GDP (paper D, section 2.3, where Fact 1
+prints -eps for -alpha). A curve of (eps, delta) says the same as f; finitely many of its points
+say a little less, and never more.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+from shuffledp.accounting.binomial import Floats
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
+# exp(-x) below this is nothing beside 1e-16.
+_NEGLIGIBLE = 40.0
+_MU_ROUNDING = 1e-10
+
+
+def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
+    """``log(R(x) - R(x + mu))``, R the Mills ratio ``(1 - Phi)/phi``, for ``x >= -1``.
+
+    ``R(x) = int_0^inf exp(-x t - t^2/2) dt``: the difference of the two integrands is positive, so
+    that a small mu costs no digit.
+    """
+    # exp(-x t - t^2/2) < exp(-40) from here on, written without cancellation for large x
+    end = 2.0 * _NEGLIGIBLE / (x + np.sqrt(x * x + 2.0 * _NEGLIGIBLE))
+    t = 0.5 * end[:, None] * (1.0 + _NODES)
+    integrand = np.exp(-t * (x[:, None] + 0.5 * t)) * -np.expm1(-mu[:, None] * t)
+    integral = 0.5 * end * (integrand @ _WEIGHTS)
+    far = mu * end > _NEGLIGIBLE  # the integrand rises too fast; the two ratios differ enough
+    root = np.sqrt(0.5)
+    difference = np.sqrt(np.pi / 2.0) * (erfcx(x * root) - erfcx((x + mu) * root))
+    return np.asarray(np.log(np.where(far, difference, integral)))
+
+
+def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
+    """Natural log of the delta that mu-GDP gives at eps, exactly.
+
+    ``Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)``; never underflows, right to about 1e-12
+    relative also where the two terms nearly cancel. Gaussian noise of standard deviation sigma on
+    a query of sensitivity D is (D/sigma)-GDP.
+
+    Parameters
+    ----------
+    eps, mu
+        Broadcast together; ``eps >= 0``, ``mu >= 0``.
+
+    Returns
+    -------
+    Logarithms; -inf for ``mu = 0``, 0 for ``mu = inf``.
+
+    Raises
+    ------
+    ValueError
+        If eps or mu is negative or not a number.
+
+    Source: paper D, Fact 2 (Balle and Wang 2018, Theorem 8).
+    """
+    eps, mu = np.broadcast_arrays(np.asarray(eps, np.float64), np.asarray(mu, np.float64))
+    for name, values in (("eps", eps), ("mu", mu)):
+        if not np.all(values >= 0.0):
+            raise ValueError(f"{name} must be at least 0 (got {name}={values.min()})")
+    result = np.where(np.isinf(mu), 0.0, -np.inf)
+    live = (mu > 0.0) & np.isfinite(mu) & np.isfinite(eps)
+    e, s = eps[live], mu[live]
+    a = 0.5 * s - e / s
+    body = a > 1.0
+    value = np.empty_like(a)
+    # Here mu > 2 and the second term is well below the first.
+    up = a[body]
+    value[body] = log_ndtr(up) + np.log1p(-np.exp(e[body] + log_ndtr(up - s[body]) - log_ndtr(up)))
+    # exp(eps) phi(a - mu) = phi(a)
+    x = -a[~body]
+    value[~body] = _log_mills_difference(x, s[~body]) - 0.5 * x * x - 0.5 * np.log(2.0 * np.pi)
+    result[live] = value
+    return np.asarray(result)
+
+
+def gaussian_tradeoff(alpha: ArrayLike, mu: ArrayLike) -> Floats:
+    """Trade-off function of mu-GDP, ``Phi(Phi^-1(1 - alpha) - mu)`` (paper D, Fact 2).
+
+    Parameters
+    ----------
+    alpha
+        Type I errors in ``[0, 1]``.
+    mu
+        At least 0; broadcast with ``alpha``.
+
+    Raises
+    ------
+    ValueError
+        If an alpha is outside ``[0, 1]`` or mu is negative.
+    """
+    levels, mu = _levels(alpha), np.asarray(mu, np.float64)
+    if not np.all(mu >= 0.0):
+        raise ValueError(f"mu must be at least 0 (got mu={mu.min()})")
+    return np.asarray(ndtr(-ndtri(levels) - mu))
+
+
+def _levels(alpha: ArrayLike) -> Floats:
+    levels = np.asarray(alpha, np.float64)
+    if not np.all((levels >= 0.0) & (levels <= 1.0)):
+        raise ValueError(f"alpha must lie in 0..1 (got alpha={alpha!r})")
+    return levels
+
+
+def _points(eps: ArrayLike, log_delta: ArrayLike) -> tuple[Floats, Floats]:
+    points = np.broadcast_arrays(np.asarray(eps, np.float64), np.asarray(log_delta, np.float64))
+    e, d = (np.ravel(values) for values in points)
+    if e.size == 0:
+        raise ValueError("eps must hold at least one point (got none)")
+    if not np.all((e >= 0.0) & np.isfinite(e)):
+        raise ValueError(f"eps must be at least 0 and finite (got {e.min()}..{e.max()})")
+    if not np.all(d <= 0.0):
+        raise ValueError(f"log_delta must be at most 0 (got {d.max()})")
+    return e, d
+
+
+def tradeoff(alpha: ArrayLike, eps: ArrayLike, log_delta: ArrayLike) -> Floats:
+    """Trade-off function that finitely many (eps, delta) guarantees imply together.
+
+    ``f(alpha) = max over the points of max(0, 1 - delta - e^eps alpha, e^-eps (1-delta-alpha))``,
+    rounded down: from upper bounds on delta, a certified lower bound on the true trade-off
+    function, closer the more points there are. Its inverse is itself.
+
+    Parameters
+    ----------
+    alpha
+        Type I errors in ``[0, 1]``, any shape.
+    eps, log_delta
+        Points of a curve such as `upper_log_delta`; broadcast together. (0, delta(0)) should be
+        among them: it decides f in the middle.
+
+    Returns
+    -------
+    Type II errors shaped like ``alpha``.
+
+    Raises
+    ------
+    ValueError
+        If an alpha is outside ``[0, 1]``, there is no point, or one has eps < 0 or delta > 1.
+
+    Source: paper D, Fact 1, corrected; Dong, Roth and Su, "Gaussian differential privacy" (2022),
+    Proposition 2.12.
+    """
+    levels = _levels(alpha)[..., None]
+    e, d = _points(eps, log_delta)
+    kept = -np.expm1(d)
+    with np.errstate(over="ignore", invalid="ignore"):
+        steep = kept - np.where(levels > 0.0, np.exp(e) * levels, 0.0)
+    flat = np.exp(-e) * (kept - levels)
+    best = np.maximum(steep, flat).max(axis=-1)
+    return np.asarray(np.maximum(best - 4.0 * np.finfo(np.float64).eps, 0.0))
+
+
+def effective_mu(eps: ArrayLike, log_delta: ArrayLike) -> float:
+    """Smallest mu whose Gaussian is no more private than the given curve at the given points.
+
+    ``delta_mu(eps) >= delta(eps)`` at each point. A summary of a curve by one number, rounded up;
+    between and beyond the points it promises nothing (a shuffled report has no tail beyond
+    eps0, a Gaussian has).
+
+    Parameters
+    ----------
+    eps, log_delta
+        As for `tradeoff`. Points with delta = 0 ask for nothing.
+
+    Returns
+    -------
+    mu; 0 if every delta is 0, inf if some delta is 1.
+
+    Raises
+    ------
+    ValueError
+        As for `tradeoff`.
+    """
+    return max(_mu(float(e), float(d)) for e, d in zip(*_points(eps, log_delta), strict=True))
+
+
+def _mu(eps: float, log_delta: float) -> float:
+    if log_delta == -np.inf:
+        return 0.0
+    if log_delta == 0.0:
+        return np.inf
+
+    def gap(log_mu: float) -> float:
+        return max(float(gdp_to_log_delta(eps, np.exp(log_mu))), -1e300) - log_delta
+
+    low, high = -2.0, 2.0
+    while gap(low) > 0.0:
+        low -= 2.0
+    while gap(high) < 0.0:
+        high += 2.0
+    return float(np.exp(brentq(gap, low, high, xtol=1e-13)) * (1.0 + _MU_ROUNDING))
