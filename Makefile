@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test lint findings report clean
+.PHONY: help run test lint bench findings report clean
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -34,6 +34,9 @@ lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+bench: $(READY) ## Measure the accountant against its targets and its alternatives
+	$(BIN)/python benchmarks/accounting.py
 
 findings: run ## Print the ratios of the main figure
 	@$(BIN)/python -c 'import pandas as pd; t = pd.read_csv("results/utility/comparison.csv"); \

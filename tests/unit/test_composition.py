@@ -209,7 +209,7 @@ def test_tilting_agrees_with_dp_accounting() -> None:
 
 
 def test_interval_of_the_transform_holds_far_below_its_noise() -> None:
-    """Two atoms: a binomial sum, known to all digits down to delta = 3e-61 (p = 1e-3, 20 rounds)."""
+    """Two atoms: a binomial sum, known to all digits; 1e-60 with p = 1e-3 and 20 rounds."""
     p, rounds, eps = 1e-3, 20, 19.5
     loss = LossDistribution(0.25, -4, np.array([1 - p, 0, 0, 0, 0, 0, 0, 0, p]), 0.0)
     found = composition.log_hockey_stick(loss, eps, rounds)
@@ -322,7 +322,7 @@ def test_import_does_not_load_dp_accounting() -> None:
 
 
 def test_two_cells_direct_sum() -> None:
-    """k = 2, all others alike: the loss of one round against the binomial likelihoods themselves."""
+    """k = 2, all others alike: one round against the binomial likelihoods themselves."""
     n, eps0, eps = 12, 1.0, 0.2
     p = 1 / (1 + exp(-eps0))
     deltas = []

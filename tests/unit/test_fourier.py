@@ -67,7 +67,7 @@ def test_wrap_around_is_accounted_for() -> None:
 
 
 def test_losses_beyond_the_grid_and_infinite_ones() -> None:
-    """By hand: loss 5 beyond a grid of half-width 2 is infinite to the right, its end to the left."""
+    """By hand: loss 5 beyond a grid up to 2 is infinite to the right, its end to the left."""
     atoms = LossAtoms(np.array([5.0, 0.5, -5.0]), np.array([0.1, 0.6, 0.2]), 0.1, 0.0)
     found = fourier_log_delta(0.25, atoms, 1, 2.0, 4000)
     half = 0.6 * -expm1(0.25 - 0.5)
@@ -125,7 +125,8 @@ def test_strong_pair_and_adversary_exactly(n: int, k: int, e: Fraction) -> None:
 
 
 def test_strong_adversary_is_stronger_than_the_weak_one() -> None:
-    for eps in (0.0, 0.1, 0.3, 0.9):
+    """Only at eps = 0 are they equal."""
+    for eps in (1e-3, 0.1, 0.3, 0.9):
         strong = fourier.strong_adversary_log_delta(eps, 1.0, 1000, 4).high
         assert strong > certified.upper_log_delta(eps, 1.0, 1000, 4)
 

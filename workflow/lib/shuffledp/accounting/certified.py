@@ -12,7 +12,13 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import worst_count
 from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.multinomial import ZERO, LogInterval, MultinomialPair, log_mean_excess
+from shuffledp.accounting.multinomial import (
+    ZERO,
+    LogInterval,
+    MultinomialPair,
+    log_chernoff_bound,
+    log_mean_excess,
+)
 
 
 def upper_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
@@ -146,7 +152,11 @@ def lower_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
         _check(eps, eps0, n, k)
         if k == 2:
             return float(worst_count.lower_log_delta(eps, eps0, n, k))
-        makers = (third_cell_pair, same_cell_pair, other_cell_pair)
-        return max(_interval(make, eps, eps0, n, k).low for make in makers)
+        best = _interval(third_cell_pair, eps, eps0, n, k).low
+        for make in (same_cell_pair, other_cell_pair):
+            # Mostly far below: then its Chernoff bound already tells.
+            if eps < eps0 and log_chernoff_bound(make(eps, eps0, n, k)) > best:
+                best = max(best, _interval(make, eps, eps0, n, k).low)
+        return best
 
     return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k))

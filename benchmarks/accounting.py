@@ -1,0 +1,193 @@
+"""Accuracy, speed and memory of the accountant, beside what a user would call otherwise.
+
+``make bench`` runs it. Every comparison is measured in the same run; quote ratios, since absolute
+times depend on the machine. Each time is the median of several calls after a warm-up.
+"""
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+LOG_TARGET = float(np.log(1e-6))
+
+
+def median_seconds(call: Callable[[], object], repeats: int) -> float:
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def show(what: str, seconds: float, limit: float | None = None) -> None:
+    verdict = (
+        "" if limit is None else f"  (limit {limit:g} s: {'ok' if seconds < limit else 'OVER'})"
+    )
+    print(f"  {what:<58}{seconds * 1e3:12.2f} ms{verdict}")
+
+
+def import_time(repeats: int) -> None:
+    code = "import time; t = time.perf_counter(); import shuffledp.accounting.registry; "
+    code += "print(time.perf_counter() - t)"
+    command = [sys.executable, "-c", code]
+    times = [
+        float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        for _ in range(repeats + 1)
+    ]
+    show("import of every bound, new process", statistics.median(times[1:]), 0.5)
+
+
+def speed(repeats: int) -> None:
+    from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
+    from shuffledp.accounting.registry import BOUNDS, Setting
+
+    def pair(eps: float, n: int) -> Callable[[], object]:
+        return lambda: (upper_log_delta(eps, 4, n, 408), lower_log_delta(eps, 4, n, 408))
+
+    show("certified delta, n=1e6, k=408, eps0=4", median_seconds(pair(0.02, 10**6), repeats), 0.05)
+    million, billion = Setting(10**6, 408, 4.0), Setting(10**9, 408, 4.0)
+    for setting, limit in [(million, 0.5), (billion, 2.0)]:
+        seconds = median_seconds(
+            lambda s=setting: [BOUNDS[b].epsilon(LOG_TARGET, s) for b in ("lower", "upper")],
+            repeats,
+        )
+        show(f"certified epsilon, n={setting.n:.0e}, k=408, eps0=4", seconds, limit)
+    curve = np.linspace(0.01, 0.2, 100)
+    seconds = median_seconds(lambda: upper_log_delta(curve, 4, 10**5, 408), repeats)
+    show("100-point curve of delta, n=1e5", seconds, 1.0)
+
+
+def growth(repeats: int) -> None:
+    from shuffledp.accounting.certified import upper_log_delta
+
+    for k, eps0 in [(408, 4.0), (3, 1.0)]:
+        previous = None
+        for exponent in range(3, 10):
+            n = 10**exponent
+            q = 1.0 / (np.exp(eps0) + k - 1)
+            eps = min(5.0 * np.expm1(eps0) * np.sqrt(2.0 * q / n), 0.9 * eps0)  # delta near 1e-7
+            seconds = median_seconds(partial(upper_log_delta, eps, eps0, n, k), repeats)
+            factor = "" if previous is None else f"  x{seconds / previous:.2f}"
+            print(f"  k={k:<4} eps0={eps0:g}  n=1e{exponent}  {seconds * 1e3:9.2f} ms{factor}")
+            previous = seconds
+
+
+def widths() -> None:
+    from shuffledp.accounting.registry import BOUNDS, Setting
+
+    for n, limit in [(10**3, 1e-3), (10**4, 1e-4), (10**6, None), (10**9, 1e-4)]:
+        worst, where = 0.0, (0, 0.0)
+        for k in (3, 4, 10, 100):
+            for eps0 in (0.1, 0.5, 1.0, 1.15, 2.0, 3.0, 4.0):
+                setting = Setting(n, k, eps0)
+                low, high = (BOUNDS[b].epsilon(LOG_TARGET, setting) for b in ("lower", "upper"))
+                if high > 0 and (high - low) / high > worst:
+                    worst, where = (high - low) / high, (k, eps0)
+        note = "" if limit is None else f"  (limit {limit:.0e})"
+        print(
+            f"  n=1e{len(str(n)) - 1}: widest {worst:.2e}, at k={where[0]}, eps0={where[1]}{note}"
+        )
+
+
+def single_bin_direct(n: int, k: int, m: int, eps0: float, eps: float) -> float:
+    """Paper A's eq. (6), corrected, as a user would write it: sums over s and r, no tilt."""
+    from scipy.stats import binom
+
+    q = 1.0 / (np.exp(eps0) + k - 1)
+    p = np.exp(eps0) * q
+    law = np.convolve(binom.pmf(np.arange(m + 1), m, p), binom.pmf(np.arange(n - m), n - 1 - m, q))
+    shifted, same = np.append(0.0, law), np.append(law, 0.0)
+    high = p * shifted + (1 - p) * same
+    low = q * shifted + (1 - q) * same
+    return float(np.maximum(high - np.exp(eps) * low, 0).sum())
+
+
+def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
+    """Both laws of the dominating pair over every outcome, as dp_accounting takes them."""
+    from scipy.stats import multinomial
+
+    q = 1.0 / (np.expm1(eps0) + k)
+    n1, n2, n3 = (axis.ravel() for axis in np.meshgrid(*[np.arange(n + 1)] * 3, indexing="ij"))
+    kept = n1 + n2 + n3 <= n
+    n1, n2, n3 = n1[kept], n2[kept], n3[kept]
+    cells = np.stack([n1, n2, n3, n - n1 - n2 - n3], axis=-1)
+    with np.errstate(divide="ignore"):
+        base = multinomial.logpmf(cells, n, [q, q, (k - 2) * q, 1 - k * q]) - np.log(n)
+        upper = base + np.log(np.expm1(eps0) * n1 + n1 + n2 + n3)
+        lower = base + np.log(np.expm1(eps0) * n2 + n1 + n2 + n3)
+    names = range(n1.size)
+    return tuple(  # type: ignore[return-value]
+        {name: v for name, v in zip(names, law, strict=True) if v > -70} for law in (lower, upper)
+    )
+
+
+def comparisons(repeats: int) -> None:
+    from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
+    from shuffledp.accounting import clones
+    from shuffledp.accounting.certified import upper_log_delta
+    from shuffledp.accounting.single_bin import log_delta
+
+    n, k, eps0, eps = 60, 16, 1.0, 0.25
+
+    def theirs() -> float:
+        lower, upper = enumerated(n, k, eps0)
+        return float(
+            from_two_probability_mass_functions(
+                lower, upper, value_discretization_interval=1e-4
+            ).get_delta_for_epsilon(eps)
+        )
+
+    seconds = median_seconds(theirs, 1)
+    ours = median_seconds(lambda: upper_log_delta(eps, eps0, n, k), repeats)
+    exact = float(np.exp(upper_log_delta(eps, eps0, n, k)))
+    show(f"certified upper delta, n={n}, k=16, eps0=1, eps={eps}", ours)
+    show(f"dp_accounting, every outcome of the same pair, n={n}", seconds)
+    print(f"  {'ratio (theirs grows like n^3)':<58}{seconds / ours:12.1f} x")
+    print(f"  {'its delta over ours':<58}{theirs() / exact:12.6f}")
+
+    n, eps = 10**4, 0.0186
+    exact = float(np.exp(upper_log_delta(eps, eps0, n, k)))
+    m = 2000
+    direct = median_seconds(lambda: single_bin_direct(n, k, m, eps0, eps), repeats)
+    tilted = median_seconds(lambda: log_delta(eps, eps0, n, k, m, "forward"), repeats)
+    show("single-bin, direct evaluation of A's eq. (6)", direct)
+    show("single-bin, ours", tilted)
+    print(f"  {'ratio':<58}{direct / tilted:12.1f} x")
+    for e in (0.0186, 0.3):
+        exact_bin = np.exp(float(log_delta(e, eps0, n, k, m, "forward")))
+        label = f"its delta over ours at eps={e}"
+        print(f"  {label:<58}{single_bin_direct(n, k, m, eps0, e) / exact_bin:12.6g}")
+    numeric = median_seconds(lambda: clones.clones_log_delta(eps, eps0, n), repeats)
+    show("numeric clones bound (same kernel)", numeric)
+    loose = float(np.exp(clones.clones_log_delta(eps, eps0, n)))
+    print(f"  {'its delta over the certified upper':<58}{loose / exact:12.4g} x")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=7, help="calls per median (default 7)")
+    repeats = parser.parse_args().repeats
+    print("Speed")
+    import_time(repeats)
+    speed(repeats)
+    print("Peak memory so far: ", end="")
+    print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (limit 300 MB)")
+    print("Cost of one certified upper delta (factor per decade of n; sqrt would be x3.16)")
+    growth(repeats)
+    print("Width of the certified interval, relative in eps, delta = 1e-6")
+    widths()
+    print("Against what one would call otherwise")
+    comparisons(repeats)
+
+
+if __name__ == "__main__":
+    main()

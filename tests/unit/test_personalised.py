@@ -1,0 +1,345 @@
+"""Budgets per user: against the mechanism in exact rationals, and against equal budgets."""
+
+from collections import defaultdict
+from fractions import Fraction as F
+from itertools import combinations_with_replacement
+from math import comb, exp, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracle import exact
+from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.personalised import (
+    BUDGET_LAWS,
+    BudgetGroups,
+    largest_budget_log_delta,
+    mu_gdp,
+    personalised_clones_log_delta,
+    personalised_log_delta,
+    sample_budgets,
+    smallest_budget_log_delta,
+)
+from shuffledp.accounting.poisson_binomial import poisson_binomial
+from shuffledp.accounting.tradeoff import gdp_to_log_delta
+
+
+def view_law(records, ratios, k, revealed):
+    """Law of (who of the revealed randomised, histogram); user i is k-RR with E_i = ratios[i]."""
+    law = {((), (0,) * k): F(1)}
+    for user, (record, E) in enumerate(zip(records, ratios, strict=True)):
+        gamma = k / (E + k - 1)
+        step = defaultdict(F)
+        for (bits, histogram), weight in law.items():
+            for cell in range(k):
+                after = histogram[:cell] + (histogram[cell] + 1,) + histogram[cell + 1 :]
+                blanket = (*bits, 1) if user in revealed else bits
+                step[blanket, after] += weight * gamma / k
+                if cell == record:
+                    truth = (*bits, 0) if user in revealed else bits
+                    step[truth, after] += weight * (1 - gamma)
+        law = step
+    return law
+
+
+def mechanism_delta(ratios, target, others, k, e, weak):
+    """Return delta of the target's record, the others' bits revealed (weak) or nothing at all."""
+    order = [ratios[target], *ratios[:target], *ratios[target + 1 :]]
+    revealed = range(1, len(order)) if weak else ()
+    laws = [view_law([record, *others], order, k, revealed) for record in (0, 1)]
+    return exact.hockey_stick(*laws, e)
+
+
+POWERS = [F(1), F(3, 2), F(2), F(5), F(40)]
+
+
+@st.composite
+def settings_of_users(draw, most=4):
+    ratios = draw(st.lists(st.sampled_from(POWERS), min_size=1, max_size=most))
+    target = draw(st.integers(0, len(ratios) - 1))
+    if ratios[target] == 1:
+        ratios[target] = F(3)
+    share = F(draw(st.integers(0, 9)), 10)
+    return ratios, target, 1 + (ratios[target] - 1) * share
+
+
+@given(settings_of_users(), st.integers(2, 3))
+@settings(max_examples=50, deadline=None)
+def test_weak_view_of_the_mechanism_is_met_exactly(users, k):
+    ratios, target, e = users
+    truth = mechanism_delta(ratios, target, [k - 1] * (len(ratios) - 1), k, e, weak=True)
+    got = float(personalised_log_delta(log(e), [log(E) for E in ratios], k, target))
+    if truth == 0:
+        assert exp(got) < 1e-15
+    else:
+        assert got >= log(truth) - 1e-13
+        assert abs(got - log(truth)) < 1e-9
+
+
+@given(settings_of_users(most=3), st.integers(2, 3))
+@settings(max_examples=25, deadline=None)
+def test_no_data_set_leaks_more(users, k):
+    ratios, target, e = users
+    bound = exp(personalised_log_delta(log(e), [log(E) for E in ratios], k, target))
+    for others in combinations_with_replacement(range(k), len(ratios) - 1):
+        truth = mechanism_delta(ratios, target, others, k, e, weak=False)
+        assert float(truth) <= bound * (1 + 1e-12)
+
+
+@given(st.lists(st.floats(0, 6), min_size=2, max_size=40), st.integers(2, 30), st.floats(0, 0.99))
+@settings(max_examples=60, deadline=None)
+def test_the_largest_budget_is_the_worst_target(budgets, k, share):
+    eps = share * max(budgets)
+    whole = personalised_log_delta(eps, budgets, k)
+    each = [personalised_log_delta(eps, budgets, k, user) for user in range(len(budgets))]
+    # Rounding up differs by at most twice 1e-9 of the logarithm.
+    slack = 2e-9 * max(1.0, -float(whole)) if np.isfinite(whole) else 0.0
+    assert max(each) == pytest.approx(float(whole), abs=slack)
+    assert np.all(np.array(each) <= whole + slack)
+
+
+EQUAL = [
+    (1, 5, 1.0, 0.2),
+    (2, 2, 1.0, 0.3),
+    (100, 3, 4.0, 2.5),
+    (100, 1000, 20.0, 10.0),
+    (1000, 3, 0.001, 0.0005),
+    (1000, 10, 1.0, 0.2),
+    (1000, 408, 4.0, 0.0),
+    (10_000, 16, 1.0, 0.0186),
+    (10_000, 408, 4.0, 0.5),
+    (100_000, 408, 4.0, 0.05),
+    (1_000_000, 2, 1.0, 0.005),
+    (1_000_000, 408, 4.0, 0.02),
+]
+
+
+@pytest.mark.parametrize(("n", "k", "eps0", "eps"), EQUAL)
+def test_equal_budgets_are_the_certified_upper_bound(n, k, eps0, eps):
+    reference = float(upper_log_delta(eps, eps0, n, k))
+    groups = BudgetGroups(np.array([eps0]), np.array([n]))
+    got = float(personalised_log_delta(eps, groups, k))
+    size = max(1.0, -reference / 690)
+    assert abs(got - reference) < 1e-9 * size
+    # The same users in many small groups: sums of Bernoulli variables instead of a binomial.
+    if n <= 100_000:
+        parts = BudgetGroups(np.full(-(-n // 50), eps0), np.append(np.full((n - 1) // 50, 50), 0))
+        parts.counts[-1] = n - parts.counts[:-1].sum()
+        assert abs(float(personalised_log_delta(eps, parts, k)) - reference) < 1e-9 * size
+
+
+def rational_delta(groups, target, k, e):
+    """Formula of the docstring in exact rationals: ``groups`` lists (E, users without target)."""
+    law = [F(1)]
+    for E, count in groups:
+        gamma = k / (E + k - 1)
+        for _ in range(count):
+            law = [
+                (law[j] if j < len(law) else 0) * (1 - gamma) + (law[j - 1] if j else 0) * gamma
+                for j in range(len(law) + 1)
+            ]
+    total, q = F(0), 1 / (target + k - 1)
+    for m, weight in enumerate(law, start=1):
+        for s in range(m + 1):
+            pair = comb(m, s) * F(2, k) ** s * (1 - F(2, k)) ** (m - s) / 2**s
+            for n1 in range(s + 1):
+                excess = (target - 1) * (n1 - e * (s - n1)) - (e - 1) * m
+                if excess > 0:
+                    total += weight * k * q / m * pair * comb(s, n1) * excess
+    return total
+
+
+@pytest.mark.parametrize("k", [2, 3, 9])
+@pytest.mark.parametrize("e", [F(1), F(11, 10), F(5)])
+def test_three_groups_have_nine_digits_and_are_rounded_up(k, e):
+    groups = [(F(1), 3), (F(3, 2), 25), (F(6), 14)]
+    truth = rational_delta(groups, F(6), k, e)
+    budgets = BudgetGroups(np.log([1.0, 1.5, 6.0]), np.array([3, 25, 15]))
+    got = float(personalised_log_delta(log(e), budgets, k, 2))
+    assert 0.0 <= got - log(truth) < 1e-9
+
+
+def test_delta_far_below_floating_point():
+    budgets = BudgetGroups(np.array([0.1, 1.0, 3.0]), np.array([4_000, 4_000, 2_000]))
+    deep = personalised_log_delta([1.0, 2.0, 2.9], budgets, 16)
+    assert np.all(np.isfinite(deep))
+    assert np.all(np.diff(deep) < 0.0)
+    assert deep[-1] < -1000.0
+    assert personalised_log_delta(3.0, budgets, 16) == -np.inf
+
+
+@given(
+    st.lists(st.floats(0.05, 5), min_size=1, max_size=300), st.integers(2, 60), st.floats(0, 0.9)
+)
+@settings(max_examples=40, deadline=None)
+def test_between_the_smallest_and_the_largest_budget(budgets, k, share):
+    eps = share * max(budgets)
+    value = float(personalised_log_delta(eps, budgets, k))
+    slack = 1e-9 * max(1.0, -value)
+    assert value <= largest_budget_log_delta(eps, budgets, k) + slack
+    assert smallest_budget_log_delta(eps, budgets, k) <= value + slack
+
+
+def test_a_user_with_a_lower_budget_protects_the_others():
+    before = np.array([0.5] * 300 + [2.0] * 200)
+    after = before.copy()
+    after[400:450] = 0.0  # reports that carry nothing
+    for k in (2, 3, 20):
+        assert np.all(
+            personalised_log_delta([0.05, 0.5], after, k)
+            < personalised_log_delta([0.05, 0.5], before, k)
+        )
+
+
+def test_groups_arrays_and_targets_name_the_same_users():
+    users = np.array([1.0, 0.5, 1.0, 2.0, 0.5, 0.5])
+    groups = BudgetGroups(np.array([2.0, 0.5, 1.0]), np.array([1, 3, 2]))
+    for user, group in ((3, 0), (1, 1), (0, 2), (None, None)):
+        assert personalised_log_delta(0.2, users, 4, user) == pytest.approx(
+            float(personalised_log_delta(0.2, groups, 4, group)), rel=1e-13
+        )
+    assert personalised_log_delta(0.2, users, 4, 1) < personalised_log_delta(0.2, users, 4, 0)
+    assert personalised_log_delta(0.2, users, 4) == personalised_log_delta(0.2, users, 4, 3)
+
+
+# --- Paper D ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("E", "e"), [(F(3), F(3, 2)), (F(20), F(11)), (F(3), F(1))])
+def test_clones_with_equal_budgets_are_the_clones(E, e):
+    truth = exact.clones_delta(12, E, e)
+    got = float(personalised_clones_log_delta(log(e), [log(E)] * 12))
+    assert 0.0 <= got - log(truth) < 1e-9
+
+
+@given(settings_of_users(most=3))
+@settings(max_examples=30, deadline=None)
+def test_clones_hold_for_two_rr_of_any_budgets(users):
+    # 2-RR satisfies the condition of the docstring: 1/(E_i+1) >= 1/(2 E_i).
+    ratios, target, e = users
+    budgets = [log(E) for E in ratios]
+    bound = exp(personalised_clones_log_delta(log(e), budgets, target))
+    assert bound <= exp(personalised_clones_log_delta(log(e), budgets)) * (1 + 1e-8) or target != (
+        ratios.index(max(ratios))
+    )
+    for others in combinations_with_replacement(range(2), len(ratios) - 1):
+        truth = mechanism_delta(ratios, target, others, 2, e, weak=False)
+        assert float(truth) <= bound * (1 + 1e-12)
+
+
+def test_clones_are_no_guarantee_for_krr_with_unequal_budgets():
+    # One user with E = 40 among two, k = 3: the other's uniform reports spread over three cells.
+    ratios = [F(40), F(1), F(3)]
+    truth = mechanism_delta(ratios, 0, [2, 2], 3, F(1), weak=False)
+    budgets = [log(E) for E in ratios]
+    assert truth == F(39, 70)
+    assert exp(personalised_clones_log_delta(0.0, budgets, 0)) == pytest.approx(39 / 82, rel=1e-9)
+    assert exp(personalised_log_delta(0.0, budgets, 3, 0)) >= float(truth)
+    # And far from a curiosity of small n: four orders of magnitude at a million users.
+    many = BudgetGroups(np.array([0.5, 1.0, 4.0]), np.array([540_000, 370_000, 90_000]))
+    exact_value = personalised_log_delta(0.01, many, 408)
+    assert personalised_clones_log_delta(0.01, many) < exact_value - np.log(1e2)
+
+
+def test_clones_default_covers_every_target():
+    budgets = np.array([0.2, 0.7, 0.7, 1.5, 3.0, 3.0])
+    whole = personalised_clones_log_delta([0.0, 0.1, 0.6], budgets)
+    for user in range(budgets.size):
+        assert np.all(personalised_clones_log_delta([0.0, 0.1, 0.6], budgets, user) <= whole + 1e-9)
+
+
+def test_mu_of_paper_d_is_no_bound():
+    budgets = np.full(1000, 4.0)
+    mu = mu_gdp(budgets)
+    assert mu == pytest.approx(np.sqrt(2.0 * (1.0 + np.exp(4.0)) / 999.0), rel=1e-14)
+    # At mu-GDP delta = 1e-6 is reached at 1.449; a data set of 2-RR needs 1.691.
+    assert gdp_to_log_delta(1.4493, mu) == pytest.approx(np.log(1e-6), abs=1e-3)
+    assert lower_log_delta(1.6910, 4.0, 1000, 2) >= np.log(1e-6)
+    assert lower_log_delta(1.4494, 4.0, 1000, 2) > gdp_to_log_delta(1.4494, mu) + 1.0
+    assert mu_gdp([1.0]) == np.inf
+
+
+def test_mu_leaves_out_the_target():
+    budgets = [0.0, 1.0, 2.0]
+    expected = np.sqrt(2.0 / (1 / (1 + np.exp(0.0)) + 1 / (1 + np.exp(1.0))))
+    assert mu_gdp(budgets) == pytest.approx(expected, rel=1e-14)
+    assert mu_gdp(budgets, 0) > mu_gdp(budgets, 2)
+
+
+@pytest.mark.parametrize("name", sorted(BUDGET_LAWS))
+def test_budgets_follow_table_3(name):
+    low, high, mean = {
+        "Uniform 1": (0.05, 1.0, 0.525),
+        "Uniform 2": (0.01, 2.0, 1.005),
+        # The clipped normals: symmetric about their mean but for the first, clipped at -2.25 and
+        # 2.5 deviations: E = .5 + .2 (int_2.25^inf - int_2.5^inf of the normal tail) = .5005.
+        "Gauss 1": (0.05, 1.0, 0.5005),
+        "Gauss 2": (0.01, 2.0, 1.0),
+        "Gauss 3": (0.01, 2.0, 1.0),
+    }[name]
+    draws = sample_budgets(name, 40_000, np.random.default_rng(5))
+    assert draws.min() >= low
+    assert draws.max() <= high
+    assert draws.mean() == pytest.approx(mean, abs=4 * 0.58 / 200)  # 4 standard errors
+    assert np.array_equal(draws, sample_budgets(name, 40_000, np.random.default_rng(5)))
+    clipped = np.count_nonzero((draws == low) | (draws == high)) / draws.size
+    # Normal tails beyond the range: 1.84 % for Gauss 1, 4.66 % for Gauss 3.
+    expected = {"Gauss 1": 0.0184, "Gauss 3": 0.0466}.get(name, 0.0)
+    assert clipped == pytest.approx(expected, abs=0.005)
+
+
+# --- Poisson-binomial law -----------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 90)), min_size=1, max_size=8),
+)
+@settings(max_examples=50, deadline=None)
+def test_law_of_the_sum_is_exact_and_accounts_for_what_it_drops(groups):
+    p = np.array([x for x, _ in groups])
+    counts = np.array([c for _, c in groups])
+    truth = [F(1)]
+    for x, c in groups:
+        step = [comb(c, j) * F(x) ** j * (1 - F(x)) ** (c - j) for j in range(c + 1)]
+        longer = [F(0)] * (len(truth) + c)
+        for i, a in enumerate(truth):
+            for j, b in enumerate(step):
+                # 2^-200 relative to 1 decides nothing here and keeps the rationals short
+                longer[i + j] += a * b
+        truth = [F(round(v * 2**400), 2**400) for v in longer]
+    window = poisson_binomial(p, counts)
+    inside = truth[window.start : window.start + window.mass.size]
+    assert len(inside) == window.mass.size
+    values = np.array([float(v) for v in inside])
+    assert window.mass == pytest.approx(values, rel=1e-11, abs=1e-24)
+    left_out = float(sum(truth) - sum(inside))
+    assert left_out <= window.missing + 1e-100
+    assert window.missing < 1e-20
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([0.5, -1.0], 3), "budgets must be at least 0"),
+        (([], 3), "at least one user"),
+        (([0.5, np.nan], 3), "budgets must be at least 0"),
+        ((BudgetGroups(np.array([1.0]), np.array([0])), 3), "counts must be at least 1"),
+        (([0.5, 1.0], 1), "k must be at least 2"),
+        (([0.5, 1.0], 3, 2), "0..1"),
+        (([0.5, 1.0], 3, -1), "0..1"),
+    ],
+)
+def test_errors_name_the_argument(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        personalised_log_delta(0.1, *arguments)
+
+
+def test_more_errors():
+    with pytest.raises(ValueError, match="eps=-1"):
+        personalised_log_delta(-1.0, [1.0, 2.0], 3)
+    with pytest.raises(ValueError, match="Gauss 7"):
+        sample_budgets("Gauss 7", 3, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="n=0"):
+        sample_budgets("Gauss 1", 0, np.random.default_rng(0))
