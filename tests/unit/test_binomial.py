@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.accounting.binomial import log_cdf, log_excess, log_pmf, log_sf
+from shuffledp.accounting.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +76,16 @@ def test_excess_equals_the_plain_sum(n, p, z):
 def test_tails_are_complementary(n, p, x):
     total = np.exp(log_cdf(x - 1, n, p)) + np.exp(log_sf(x, n, p))
     assert total == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize(("n", "p"), [(3000, 0.3), (10**6, 0.5), (10**9, 1e-3)])
+def test_a_run_of_neighbours_equals_single_values(n, p):
+    count = 2900 if n == 3000 else 20_000
+    first = 50 if n == 3000 else round(n * p - 9000)
+    run = log_pmf_run(first, count, n, p)
+    single = log_pmf(first + np.arange(count), n, p)
+    assert run == pytest.approx(single, rel=1e-11, abs=1e-10)
+    assert log_pmf_run(first, 3, n, p).tolist() == single[:3].tolist()
 
 
 def test_edges():

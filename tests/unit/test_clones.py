@@ -1,7 +1,7 @@
 """Bounds for every eps0-LDP randomiser, against exact laws of randomisers and of the clones."""
 
 from collections import defaultdict
-from fractions import Fraction as F
+from fractions import Fraction
 from itertools import combinations_with_replacement, permutations
 from math import log
 
@@ -9,13 +9,18 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from oracle import exact
 from shuffledp.accounting import clones
 from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.closed_forms import clones_closed_form_epsilon
 
-RATIOS = [(F(3, 2), F(5, 4)), (F(3), F(3, 2)), (F(20), F(11)), (F(55), F(11, 10)), (F(3), F(1))]
+RATIOS = [
+    (Fraction(3, 2), Fraction(5, 4)),
+    (Fraction(3), Fraction(3, 2)),
+    (Fraction(20), Fraction(11)),
+    (Fraction(55), Fraction(11, 10)),
+    (Fraction(3), Fraction(1)),
+]
 
 
 def close(log_value, rational):
@@ -44,7 +49,7 @@ def test_variation_ratio_is_the_enumerated_divergence_rounded_down(n, k, E, e):
 
 def test_variation_ratio_is_no_guarantee():
     # A data set of k=4, n=7, E=4, e=3/2 leaks more (exhaustive search in exact rationals).
-    E, e = F(4), F(3, 2)
+    E, e = Fraction(4), Fraction(3, 2)
     worst, _ = exact.worst_delta(7, 4, E, e)
     value = np.exp(clones.variation_ratio_log_delta(log(e), log(E), 7, 4))
     assert value == pytest.approx(0.112102, abs=5e-7)
@@ -57,12 +62,12 @@ def test_variation_ratio_is_no_guarantee():
 
 def shuffled_law(rows):
     """Law of the histogram of independent reports, one row of probabilities per user."""
-    law = {(0,) * len(rows[0]): F(1)}
+    law = {(0,) * len(rows[0]): Fraction(1)}
     for row in rows:
-        step = defaultdict(F)
+        step = defaultdict(Fraction)
         for histogram, weight in law.items():
             for y, p in enumerate(row):
-                step[histogram[:y] + (histogram[y] + 1,) + histogram[y + 1 :]] += weight * p
+                step[(*histogram[:y], histogram[y] + 1, *histogram[y + 1 :])] += weight * p
         law = step
     return law
 
@@ -75,7 +80,7 @@ def assert_is_ldp(rows, E):
 
 def largest_delta(rows, n, e):
     """Largest hockey-stick divergence over all pairs of neighbours of n users."""
-    largest = F(0)
+    largest = Fraction(0)
     for others in combinations_with_replacement(rows, n - 1):
         laws = [shuffled_law([row, *others]) for row in rows]
         for P, Q in permutations(laws, 2):
@@ -86,20 +91,22 @@ def largest_delta(rows, n, e):
 def weak_view_delta(first, second, n, e, floor):
     """Return delta for the adversary who also sees which others drew from the common part."""
     atoms = [(w, (a - e * b) / w) for a, b, w in zip(first, second, floor, strict=True) if w]
-    return exact.mean_positive_part(n, [*atoms, (1 - sum(floor), F(0))])
+    return exact.mean_positive_part(n, [*atoms, (1 - sum(floor), Fraction(0))])
 
 
 @st.composite
 def randomisers(draw):
     """An eps0-LDP table: likelihoods between 1 and E, rotated so that every row has one sum."""
-    E = draw(st.sampled_from([F(3, 2), F(2), F(4), F(12), F(50)]))
+    E = draw(
+        st.sampled_from([Fraction(3, 2), Fraction(2), Fraction(4), Fraction(12), Fraction(50)])
+    )
     inputs = draw(st.integers(2, 3))
     outputs = 1 if inputs == 3 else draw(st.integers(1, 2))
-    corners = st.sampled_from([F(1), E])
-    inside = st.integers(0, 12).map(lambda j: 1 + (E - 1) * F(j, 12))
+    corners = st.sampled_from([Fraction(1), E])
+    inside = st.integers(0, 12).map(lambda j: 1 + (E - 1) * Fraction(j, 12))
     likelihood = draw(st.sampled_from([corners, inside]))
     table = [[draw(likelihood) for _ in range(outputs)] for _ in range(inputs)]
-    base = [F(draw(st.integers(1, 9))) for _ in range(outputs)]
+    base = [Fraction(draw(st.integers(1, 9))) for _ in range(outputs)]
     rows = [
         [base[y] * table[(x + c) % inputs][y] for c in range(inputs) for y in range(outputs)]
         for x in range(inputs)
@@ -112,7 +119,7 @@ def randomisers(draw):
 def test_two_rr_bounds_every_randomiser_and_every_data_set(randomiser, n, share):
     E, rows = randomiser
     assert_is_ldp(rows, E)
-    e = 1 + (E - 1) * F(share, 20)
+    e = 1 + (E - 1) * Fraction(share, 20)
     bound = exact.upper_delta(n, 2, E, e)
     assert largest_delta(rows, n, e) <= bound
     floor = [min(column) for column in zip(*rows, strict=True)]
@@ -124,15 +131,15 @@ def test_two_rr_bounds_every_randomiser_and_every_data_set(randomiser, n, share)
 
 @given(
     st.tuples(*[st.integers(0, 6)] * 3).filter(any),
-    st.sampled_from([F(3, 2), F(3), F(30)]),
+    st.sampled_from([Fraction(3, 2), Fraction(3), Fraction(30)]),
     st.integers(0, 19),
     st.integers(1, 12),
 )
 @settings(max_examples=80, deadline=None)
 def test_corner_randomisers_are_below_two_rr(weights, E, share, n):
     # Step 2 of the proof: likelihood ratios in {1, E}^2, in any proportion.
-    e = 1 + (E - 1) * F(share, 20)
-    t1, t2, t3 = (F(w, sum(weights)) for w in weights)
+    e = 1 + (E - 1) * Fraction(share, 20)
+    t1, t2, t3 = (Fraction(w, sum(weights)) for w in weights)
     u, both, neither = t1 / (E + 1), t2 / E, t3
     first, second = [E * u, u, E * both, neither], [u, E * u, E * both, neither]
     assert_is_ldp([first, second], E)
@@ -146,16 +153,16 @@ def test_convex_order_lemma(E, share, t):
     e = 1 + (E - 1) * share
 
     def stop_loss(atoms):
-        return sum(p * max(x - t, F(0)) for p, x in atoms)
+        return sum(p * max(x - t, Fraction(0)) for p, x in atoms)
 
-    first = [(1 / (E + 1), E - e), (1 / (E + 1), 1 - e * E), ((E - 1) / (E + 1), F(0))]
-    second = [(1 / E, E * (1 - e)), (1 - 1 / E, F(0))]
-    assert stop_loss(first) >= stop_loss(second) >= max(1 - e - t, F(0))
+    first = [(1 / (E + 1), E - e), (1 / (E + 1), 1 - e * E), ((E - 1) / (E + 1), Fraction(0))]
+    second = [(1 / E, E * (1 - e)), (1 - 1 / E, Fraction(0))]
+    assert stop_loss(first) >= stop_loss(second) >= max(1 - e - t, Fraction(0))
 
 
 def test_generic_bound_is_attained_by_two_rr():
     # The weak view of 2-RR itself: no smaller bound can hold against that adversary.
-    E, e = F(5), F(2)
+    E, e = Fraction(5), Fraction(2)
     truth = exact.weak_view_delta([0, 1], 2, E, e)
     assert close(clones.generic_log_delta(log(e), log(E), 3), truth)
     # And a data set of 3-RR really leaks almost as much: within 1 % in eps.

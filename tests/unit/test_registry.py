@@ -99,6 +99,17 @@ def test_ends_of_the_inverse_problems():
     assert upper.eps0(0.5, -np.inf, setting) == pytest.approx(0.5)
 
 
+def test_bounds_broadcast():
+    setting = SETTINGS[0]
+    eps = np.array([[0.0, 0.01], [0.02, 2.0]])
+    for name in ("upper", "lower", "clones", "blanket-bennett"):
+        values = get_bound(name).log_delta(eps, setting)
+        assert values.shape == eps.shape
+        assert values[1, 1] == -np.inf
+        assert get_bound(name).delta(eps, setting) == pytest.approx(np.exp(values))
+        assert get_bound(name).epsilon(values[:, 0], setting).shape == (2,)
+
+
 def test_rounds():
     log_delta = float(np.log(1e-6))
     once, twice = Setting(2000, 10, 1.0), Setting(2000, 10, 1.0, rounds=2)

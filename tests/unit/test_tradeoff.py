@@ -1,6 +1,6 @@
 """Trade-off functions against exact tests, and Gaussian DP against 60-digit arithmetic."""
 
-from fractions import Fraction as F
+from fractions import Fraction
 from math import log
 
 import mpmath
@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from oracle import exact
 from shuffledp.accounting.certified import upper_log_delta
 from shuffledp.accounting.tradeoff import (
@@ -44,9 +43,9 @@ def test_gaussian_delta_at_its_ends():
     assert np.all(np.isfinite(deep))
     # -log delta is (eps/mu)^2 / 2 to leading order, far below what a float can hold
     assert deep == pytest.approx(-np.array([5e5, 5e7, 5e9]), rel=1e-3)
-    with pytest.raises(ValueError, match="mu=-1.0"):
+    with pytest.raises(ValueError, match=r"mu=-1\.0"):
         gdp_to_log_delta(1.0, -1.0)
-    with pytest.raises(ValueError, match="eps=-1.0"):
+    with pytest.raises(ValueError, match=r"eps=-1\.0"):
         gdp_to_log_delta(-1.0, 1.0)
 
 
@@ -72,16 +71,18 @@ def test_gaussian_tradeoff_known_values():
 
 def neyman_pearson(P, Q):
     """Corners of the true trade-off curve between two exact laws: (alpha, beta)."""
-    ratio = {x: (Q.get(x, F(0)) / p if p else None) for x, p in P.items()}
+    ratio = {x: (Q.get(x, Fraction(0)) / p if p else None) for x, p in P.items()}
     rejected = sorted((x for x in ratio if ratio[x] is not None), key=ratio.get, reverse=True)
-    corners, alpha, beta = [(F(0), F(1))], F(0), F(1)
+    corners, alpha, beta = [(Fraction(0), Fraction(1))], Fraction(0), Fraction(1)
     for x in rejected:
-        alpha, beta = alpha + P[x], beta - Q.get(x, F(0))
+        alpha, beta = alpha + P[x], beta - Q.get(x, Fraction(0))
         corners.append((alpha, beta))
     return corners
 
 
-@pytest.mark.parametrize(("n", "k", "E"), [(4, 3, F(4)), (6, 2, F(3)), (5, 4, F(8))])
+@pytest.mark.parametrize(
+    ("n", "k", "E"), [(4, 3, Fraction(4)), (6, 2, Fraction(3)), (5, 4, Fraction(8))]
+)
 def test_certified_curve_lies_below_every_test_of_a_data_set(n, k, E):
     eps = np.linspace(0.0, log(E), 200)
     log_delta = upper_log_delta(eps, log(E), n, k)
@@ -94,12 +95,12 @@ def test_certified_curve_lies_below_every_test_of_a_data_set(n, k, E):
 
 def test_curve_of_the_weak_view_is_its_neyman_pearson_curve():
     # Two users, k = 2: with all breakpoints of eps among the points nothing is lost.
-    E, views = F(3), []
+    E, views = Fraction(3), []
     for record in (0, 1):
         views.append(exact.view_law([record, 0], 2, E, [1]))
     corners = neyman_pearson(*views)
     losses = {views[0][x] / views[1][x] for x in views[0]}
-    eps = np.array(sorted(log(r) for r in losses if r >= 1) + [0.0])
+    eps = np.array([*sorted(log(r) for r in losses if r >= 1), 0.0])
     log_delta = upper_log_delta(eps, log(E), 2, 2)
     alpha = np.array([float(a) for a, _ in corners])
     beta = np.array([float(b) for _, b in corners])

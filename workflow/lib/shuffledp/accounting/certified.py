@@ -125,7 +125,7 @@ def upper_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
     Returns
     -------
     Logarithms; -inf where ``eps >= eps0``. Relative error of delta at most 1e-9 for n up to a
-    million; above, eps for a given delta is at most some 1e-5 (relative) too large.
+    million; above, eps for a given delta is at most some 1e-6 (relative) too large.
 
     Raises
     ------

@@ -20,8 +20,8 @@ the histogram given the target's truth x0, minus e times given x1) and ``U_m`` t
 reports. Of the target B the histograms of size m are seen with ``x N_m - (e-1) y U_m``, where
 ``x = (1-gB) ((1-gA) pi_{m-1} + gA pi_{m-2})`` and ``y = gB ((1-gA) pi_{m-1} + gA pi_{m-2})``; for
 the target A exchange gA and gB. As gA >= gB, x is larger and y smaller for B, and the mass of
-``(x N - (e-1) y U)_+`` grows with x and falls with y. By the same token delta falls as another
-user's budget falls.
+``(x N_m - (e-1) y U_m)_+`` grows with x and falls with y. Nor can delta grow when another user's
+budget falls: anyone who sees the histogram could add a uniform report to it.
 """
 
 from dataclasses import dataclass
@@ -87,12 +87,14 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
         raise ValueError(f"eps must be at least 0 (got eps={eps})")
     if eps >= target:
         return -np.inf
+    # In units of a + b, so that a tiny budget does not underflow.
+    unit = np.exp(eps) * np.expm1(target - eps) + np.expm1(target + eps)
     mixture = Mixture(
         k=k,
-        share=k / (np.expm1(target) + k),
-        a=np.exp(eps) * np.expm1(target - eps),
-        b=np.expm1(target + eps),
-        c=np.expm1(eps),
+        share=k / (np.expm1(target) + k) * unit,
+        a=np.exp(eps) * np.expm1(target - eps) / unit,
+        b=np.expm1(target + eps) / unit,
+        c=np.expm1(eps) / unit,
         log_odds=log_odds,
         counts=others.counts,
     )

@@ -6,9 +6,10 @@ is found by root finding. Outside its domain of validity a bound says why instea
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from shuffledp.accounting import (
     calibrate,
@@ -128,39 +129,72 @@ class Bound:
         if reason:
             raise NotApplicableError(f"{self.name} does not apply: {reason}")
 
-    def log_delta(self, eps: float, setting: Setting) -> float:
+    def log_delta(self, eps: ArrayLike, setting: Setting) -> Any:
         """Natural log of delta at ``eps``; -inf for 0.
+
+        Parameters
+        ----------
+        eps
+            Central budgets of at least 0, any shape.
+        setting
+            What is released.
+
+        Returns
+        -------
+        Float or array of the shape of ``eps``.
 
         Raises
         ------
         NotApplicableError
             If the bound says nothing there.
         InputError
-            If eps is negative or no number.
+            If an eps is negative or no number.
         """
-        if not eps >= 0.0:
-            raise InputError(f"eps must be at least 0 (got eps={eps})")
         self._require(setting, np.nan)
-        if self.log_delta_function is not None:
-            return float(self.log_delta_function(eps, setting))
-        raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
+        function = self.log_delta_function
+        if function is None:
+            raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
 
-    def epsilon(self, log_delta: float, setting: Setting) -> float:
+        def one(eps: float) -> float:
+            if not eps >= 0.0:
+                raise InputError(f"eps must be at least 0 (got eps={eps})")
+            return function(eps, setting)
+
+        return np.vectorize(one, otypes=[np.float64])(eps)[()]
+
+    def delta(self, eps: ArrayLike, setting: Setting) -> Any:
+        """Delta at ``eps``, 0 where it underflows (`log_delta` does not); else as `log_delta`."""
+        return np.exp(self.log_delta(eps, setting))
+
+    def epsilon(self, log_delta: ArrayLike, setting: Setting) -> Any:
         """Smallest eps for a natural log of delta, rounded to the bound's safe side.
 
-        Raises as `log_delta`.
+        Parameters
+        ----------
+        log_delta
+            Natural logs of delta, at most 0, any shape.
+        setting
+            What is released.
+
+        Returns
+        -------
+        Float or array in ``[0, rounds * eps0]``. Raises as `log_delta`.
         """
-        if not log_delta <= 0.0:
-            raise InputError(f"delta must lie in [0, 1] (got log delta={log_delta})")
-        self._require(setting, log_delta)
-        if self.epsilon_function is not None:
-            return float(self.epsilon_function(log_delta, setting))
-        return calibrate.epsilon(
-            lambda eps: self.log_delta(eps, setting),
-            log_delta,
-            setting.budget,
-            round_up=self.kind != "lower",
-        )
+
+        def one(log_delta: float) -> float:
+            if not log_delta <= 0.0:
+                raise InputError(f"delta must lie in [0, 1] (got log delta={log_delta})")
+            self._require(setting, log_delta)
+            if self.epsilon_function is not None:
+                return self.epsilon_function(log_delta, setting)
+            return calibrate.epsilon(
+                lambda eps: float(self.log_delta(eps, setting)),
+                log_delta,
+                setting.budget,
+                round_up=self.kind != "lower",
+            )
+
+        return np.vectorize(one, otypes=[np.float64])(log_delta)[()]
 
     def eps0(self, eps: float, log_delta: float, setting: Setting) -> float:
         """Largest local budget whose delta at ``eps`` meets the target; ``setting.eps0`` is unused.
@@ -170,7 +204,7 @@ class Bound:
 
         def at(eps0: float) -> float:
             changed = Setting(setting.n, setting.k, eps0, setting.rounds, setting.count)
-            return self.log_delta(eps, changed)
+            return float(self.log_delta(eps, changed))
 
         return calibrate.eps0(at, log_delta, eps / setting.rounds)
 
