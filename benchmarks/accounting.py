@@ -47,8 +47,9 @@ def import_time(repeats: int) -> None:
 
 
 def speed(repeats: int) -> None:
+    from shuffledp.accounting.bound import Setting
     from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
-    from shuffledp.accounting.registry import BOUNDS, Setting
+    from shuffledp.accounting.registry import BOUNDS
 
     def pair(eps: float, n: int) -> Callable[[], object]:
         return lambda: (upper_log_delta(eps, 4, n, 408), lower_log_delta(eps, 4, n, 408))
@@ -82,7 +83,8 @@ def growth(repeats: int) -> None:
 
 
 def widths() -> None:
-    from shuffledp.accounting.registry import BOUNDS, Setting
+    from shuffledp.accounting.bound import Setting
+    from shuffledp.accounting.registry import BOUNDS
 
     for n, limit in [(10**3, 1e-3), (10**4, 1e-4), (10**6, None), (10**9, 1e-4)]:
         worst, where = 0.0, (0, 0.0)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from shuffledp.accounting import certified
 from shuffledp.krr import probabilities, randomise
 

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shuffledp.accounting import calibrate
+from shuffledp.accounting.bound import NotApplicableError, Setting
 from shuffledp.accounting.planner import Plan, complete
-from shuffledp.accounting.registry import BOUNDS, NotApplicableError, Setting, get_bound
+from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.subsampling import subsampled_log_delta
 from shuffledp.errors import InputError
 

@@ -12,8 +12,9 @@ import numpy as np
 from tqdm import tqdm
 
 from shuffledp import central, estimation
+from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
 from shuffledp.accounting.planner import Plan, complete
-from shuffledp.accounting.registry import BOUNDS, Bound, NotApplicableError, Setting, get_bound
+from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.subsampling import subsampled_log_delta
 from shuffledp.errors import InputError
 
@@ -78,7 +79,7 @@ def _log_delta(
     bound: Bound, eps: float, setting: Setting, arguments: argparse.Namespace
 ) -> float | None:
     if arguments.sampling_rate == 1.0:
-        return bound.log_delta(eps, setting)
+        return float(bound.log_delta(eps, setting))
     if bound.kind == "lower":
         return None  # no certified lower bound is offered with sampling
     return subsampled_log_delta(bound, eps, setting, arguments.sampling_rate)
@@ -264,9 +265,10 @@ def _parser() -> argparse.ArgumentParser:
         "shuffle+INV and of a Gaussian at the same privacy (uniform histogram, no projection)"
     )
     sub = command("plan", _plan_rows, about)
-    for name, kind in [("n", _number), ("k", _number), ("eps0", float), ("eps", float),
-                       ("delta", float)]:  # fmt: skip
-        sub.add_argument(f"--{name}", type=kind, help="leave out exactly one")
+    for name in ("n", "k"):
+        sub.add_argument(f"--{name}", type=_number, help="leave out exactly one of the five")
+    for name in ("eps0", "eps", "delta"):
+        sub.add_argument(f"--{name}", type=float, help="leave out exactly one of the five")
     command("list", _list_rows, "every bound with its kind, worth and source")
     return parser
 

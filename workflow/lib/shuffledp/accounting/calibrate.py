@@ -50,13 +50,17 @@ def epsilon(
     def excess(eps: float) -> float:
         return max(log_delta(eps), -1e300) - target
 
-    low, high = eps0 * 1e-3, eps0 * (1.0 - 1e-15)
-    if excess(high) > 0.0:
-        return eps0
+    # Bracketed from below: deltas far under the target are costly and tell nothing.
+    low, largest = eps0 * 1e-3, eps0 * (1.0 - 1e-15)
     while excess(low) <= 0.0:
-        low *= 1e-3
+        low *= 1e-2
         if low < eps0 * 1e-15:
-            return low * 1e3 if round_up else 0.0
+            return low * 1e2 if round_up else 0.0
+    high = min(4.0 * low, largest)
+    while excess(high) > 0.0:
+        if high == largest:
+            return eps0
+        low, high = high, min(4.0 * high, largest)
     root = _root(excess, low, high)
     return min(root * (1.0 + 4.0 * _XTOL), eps0) if round_up else root * (1.0 - 4.0 * _XTOL)
 

@@ -36,8 +36,13 @@ class Plan:
 
 def _smallest(meets: Callable[[int], bool], low: int, high: int, name: str) -> int:
     """Smallest integer that meets a condition which holds from some integer on."""
-    if not meets(high):
-        raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
+    # Doubling first: values far beyond the answer have the smallest deltas, which cost most.
+    last = low
+    while not meets(last):
+        if last == high:
+            raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
+        low, last = last + 1, min(2 * last, high)
+    high = last
     while low < high:
         middle = (low + high) // 2
         if meets(middle):

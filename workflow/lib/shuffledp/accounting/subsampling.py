@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from shuffledp.accounting.binomial import log_cdf, log_sf
-from shuffledp.accounting.registry import Bound, Setting
+from shuffledp.accounting.bound import Bound, Setting
 from shuffledp.errors import InputError
 
 _STEPS = 24
@@ -43,7 +43,7 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     if not 0.0 < rate <= 1.0:
         raise InputError(f"sampling rate must lie in (0, 1] (got {rate})")
     if rate == 1.0:
-        return bound.log_delta(eps, setting)
+        return float(bound.log_delta(eps, setting))
     if setting.rounds > 1:
         raise InputError("a sampling rate is supported for one round only")
     others = setting.n - 1
