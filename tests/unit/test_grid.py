@@ -18,9 +18,9 @@ from shuffledp.geography.grid import (
     grid_cells,
     grid_checkins,
     make_lattice,
-    read_counts,
 )
 from shuffledp.geography.regions import Box, Region
+from shuffledp.tables import read_counts
 
 GOWALLA = Path(__file__).parents[3] / "shared" / "data" / "gowalla"
 needs_gowalla = pytest.mark.skipif(

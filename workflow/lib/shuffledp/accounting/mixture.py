@@ -60,7 +60,8 @@ class _Tilt:
     log_total: float  # log E exp(lam A)
     log_pair: float  # log of the mean of exp(lam a) and exp(-lam b)
     rates: Floats
-    rho: float
+    rho: float  # a uniform report falls into one of the two cells
+    rest: float  # or not: more exact than 1 - rho
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
@@ -103,17 +104,18 @@ def _tilt(mixture: Mixture) -> _Tilt:
         log_pair=_log_mean_exp(np.array([0.5, 0.5]), lam * weights[:2]),
         rates=rates,
         rho=float(min(law[0] + law[1], 1.0)) if k > 2 else 1.0,
+        rest=float(law[2]) if k > 2 else 0.0,
     )
 
 
-def _binomial_rows(m: Floats, rho: float) -> tuple[Floats, Floats, Floats]:
+def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, Floats]:
     """For each m: values of s about its mean, log Pr[Bin(m, rho) = s], probability left out.
 
     The ratios of neighbours are multiplied up from the row's middle, ten times faster than a
     `log_pmf` per entry.
     """
     if rho == 1.0:
-        return m[:, None], np.zeros((m.size, 1)), np.zeros(m.size)
+        return m[:, None], np.zeros((m.size, 1)), m * rest
     half = int(_WIDTH * np.sqrt(m[-1] * rho * (1.0 - rho)) + _MARGIN)
     middle = np.floor(m * rho)
     offset = np.arange(-half, half + 1.0)
@@ -139,32 +141,30 @@ def _binomial_rows(m: Floats, rho: float) -> tuple[Floats, Floats, Floats]:
 def _log_rows(mixture: Mixture, tilt: _Tilt, m: Floats) -> tuple[Floats, Floats]:
     """Log of ``E[A_+ | m] / E[exp(lam A) | m]`` for each m, and the tilted probability left out.
 
-    ``A = alpha n1 - alpha z`` given m and s; of ``E[(n1 - z)_+ | s]`` everything but a linear
-    function of z changes with the integer part of z only, so that it comes from a small table.
+    Given m and s, ``A = alpha (y - n2)``; of ``E[(y - n2)_+ | s]`` everything but the factor of
+    the fraction of y depends on the integer part of y only, and comes from a small table.
     """
     a, b, c = mixture.a, mixture.b, mixture.c
-    s, log_weight, outside = _binomial_rows(m, tilt.rho)
+    s, log_weight, outside = _binomial_rows(m, tilt.rho, tilt.rest)
     clipped = np.clip(s, 0.0, m[:, None])
     alpha = a + b
+    # A > 0 where n2 = s - n1 stays below this. In terms of n1 the threshold would be the difference
+    # of two numbers that agree to many digits when exp(eps) is large.
     rest = m[:, None] - clipped
-    first = np.floor((b * clipped + c * rest) / alpha) + 1.0
-    # Which integer comes next is decided by the weights: b s + c (m - s) may have lost it.
-    gap = (a * first - b * (clipped - first) - c * rest) / alpha
-    shift = np.where(gap > 1.0, -1.0, np.where(gap <= 0.0, 1.0, 0.0))
-    first, gap = first + shift, np.clip(gap + shift, 0.0, None)
+    y = (a * clipped - c * rest) / alpha
+    n2 = np.ceil(y) - 1.0
     values = np.arange(clipped.min(), clipped.max() + 1.0)
     row = (clipped - values[0]).astype(np.int64)
-    # One below the least of the chunk, in case `shift` moves it.
-    base = np.floor((b * values + c * (m[0] - values)) / alpha)
-    column = (first - base[row]).astype(np.int64)
-    points = base[:, None] + np.arange(column.max() + 1.0)
-    scale = values[:, None] * (tilt.log_pair + tilt.lam * c)
+    largest = np.ceil((a * values - c * (m[0] - values)) / alpha)
+    column = (largest[row] - n2).astype(np.int64)
+    points = (values - largest)[:, None] + np.arange(column.max() + 1.0)
+    scale = values[:, None] * tilt.log_pair
     steps = log_sf(points, values[:, None], 0.5) - scale
     linear = log_excess(points, values[:, None], 0.5) - scale
     with np.errstate(divide="ignore"):
-        excess = np.logaddexp(linear[row, column], np.log(gap) + steps[row, column])
-    terms = np.where(clipped == s, log_weight + excess, -np.inf)
-    return logsumexp(terms, axis=1) + np.log(alpha) + tilt.lam * c * m, outside
+        excess = np.logaddexp(linear[row, column], np.log(y - n2) + steps[row, column])
+    terms = np.where(clipped == s, log_weight + excess + tilt.lam * c * rest, -np.inf)
+    return logsumexp(terms, axis=1) + np.log(alpha), outside
 
 
 def log_mixture_excess(mixture: Mixture) -> LogInterval:

@@ -87,14 +87,15 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
         raise ValueError(f"eps must be at least 0 (got eps={eps})")
     if eps >= target:
         return -np.inf
-    # In units of a + b, so that a tiny budget does not underflow.
-    unit = np.exp(eps) * np.expm1(target - eps) + np.expm1(target + eps)
+    # E - e, e E - 1 and e - 1 over e E: large budgets must not overflow, nor tiny ones underflow.
+    a = -np.expm1(eps - target) * np.exp(-eps)
+    b = -np.expm1(-eps - target)
     mixture = Mixture(
         k=k,
-        share=k / (np.expm1(target) + k) * unit,
-        a=np.exp(eps) * np.expm1(target - eps) / unit,
-        b=np.expm1(target + eps) / unit,
-        c=np.expm1(eps) / unit,
+        share=k / (1.0 + (k - 1.0) * np.exp(-target)) * np.exp(eps) * (a + b),
+        a=a / (a + b),
+        b=b / (a + b),
+        c=-np.expm1(-eps) * np.exp(-target) / (a + b),
         log_odds=log_odds,
         counts=others.counts,
     )

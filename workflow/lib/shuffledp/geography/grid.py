@@ -1,6 +1,5 @@
 """Grids of cells over a region, and check-ins counted in them."""
 
-import io
 import logging
 import math
 from collections.abc import Mapping
@@ -213,21 +212,15 @@ def grid_checkins(
         As `count_checkins`.
     """
     cells, tally = count_checkins(region, spec, checkins)
-    buffer = io.BytesIO()
-    # geopandas writes the `geo` key but takes no others.
-    cells.to_parquet(buffer, index=False)
-    table = pq.read_table(buffer)
-    keys = dict(table.schema.metadata)
-    keys.update({key.encode(): value.encode() for key, value in sorted(metadata.items())})
     with replacing(destination) as temporary:
+        # geopandas writes the `geo` key but takes no others, so the file is written twice. Read
+        # by its path: Arrow's threads can outlive the interpreter when given a Python file.
+        cells.to_parquet(temporary, index=False)
+        table = pq.read_table(temporary, use_threads=False)
+        keys = dict(table.schema.metadata)
+        keys.update({key.encode(): value.encode() for key, value in sorted(metadata.items())})
         pq.write_table(table.replace_schema_metadata(keys), temporary, compression="zstd")
     return tally
-
-
-def read_counts(path: Path) -> NDArray[np.int64]:
-    """Return the counts per cell of a file of `grid_checkins`, (k,), row-major."""
-    counts: NDArray[np.int64] = pq.read_table(path, columns=["count"])["count"].to_numpy()
-    return counts
 
 
 def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
