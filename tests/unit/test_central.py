@@ -13,6 +13,9 @@ from shuffledp.central import (
     gaussian_log_delta,
     gaussian_release,
     gaussian_sigma,
+    geometric_release,
+    james_stein,
+    soft_threshold,
 )
 
 
@@ -79,3 +82,40 @@ def test_release_is_reproducible_and_follows_the_generator():
 def test_impossible_targets_are_refused(eps, log_delta):
     with pytest.raises(ValueError, match="must"):
         gaussian_sigma(eps, log_delta)
+
+
+def test_geometric_noise_has_the_exact_law():
+    eps, draws = 0.8, 200_000
+    noise = geometric_release(np.zeros(draws, dtype=int), eps, np.random.default_rng(2))[0]
+    z = np.arange(-6, 7)
+    ratio = np.exp(-eps / 2)
+    law = (1 - ratio) / (1 + ratio) * ratio ** np.abs(z)
+    observed = [(noise == value).sum() for value in z] + [(np.abs(noise) > 6).sum()]
+    expected = np.append(law, 1 - law.sum()) * draws
+    assert stats.chisquare(observed, expected).pvalue > 1e-6
+    # Two cells move by one each: the likelihood ratio of neighbours is exp(eps) at most.
+    assert (law[1:] / law[:-1]).max() ** 2 == pytest.approx(np.exp(eps))
+    with pytest.raises(ValueError, match="eps"):
+        geometric_release([1, 2], 0.0, np.random.default_rng(0))
+
+
+def test_denoising_by_hand():
+    # |y|^2 = 25, k = 4, sigma = 2: factor 1 - 2 * 4 / 25.
+    assert james_stein([3.0, 4.0, 0.0, 0.0], 2.0) == pytest.approx([2.04, 2.72, 0.0, 0.0])
+    assert james_stein([0.1, 0.0, 0.0, 0.0], 2.0).tolist() == [0.0] * 4
+    threshold = np.sqrt(2 * np.log(4))
+    expected = [5 - threshold, 0.0, 0.0, threshold - 3]
+    assert soft_threshold([5.0, 1.0, -1.0, -3.0], 1.0) == pytest.approx(expected)
+
+
+def test_denoising_helps_where_it_should():
+    rng = np.random.default_rng(8)
+    truth = np.zeros(500)
+    truth[:10] = 40.0
+    noisy = truth + rng.normal(0.0, 3.0, size=(50, 500))
+    raw, shrunk, thresholded = (
+        ((estimate - truth) ** 2).sum(axis=-1).mean()
+        for estimate in (noisy, james_stein(noisy, 3.0), soft_threshold(noisy, 3.0))
+    )
+    assert shrunk < raw
+    assert thresholded < 0.5 * raw

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracle import exact
+from oracle import exact, high_precision
 from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.personalised import (
     BUDGET_LAWS,
@@ -127,6 +127,25 @@ def test_equal_budgets_are_the_certified_upper_bound(n, k, eps0, eps):
         parts = BudgetGroups(np.full(-(-n // 50), eps0), np.append(np.full((n - 1) // 50, 50), 0))
         parts.counts[-1] = n - parts.counts[:-1].sum()
         assert abs(float(personalised_log_delta(eps, parts, k)) - reference) < 1e-9 * size
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps0", "share"),
+    [
+        (300, 10, 20.0, 0.95),
+        (2715, 24, 29.0, 1 - 1e-6),
+        (15, 2, 31.4, 1 - 1e-6),
+        (638, 10, 26.2, 1 - 1e-6),
+        (3, 2, 0.02, 1 - 1e-6),
+        (60, 7309, 0.016, 1 - 1e-6),
+    ],
+)
+def test_digits_survive_large_budgets_and_an_eps_close_to_them(n, k, eps0, share):
+    eps = share * eps0
+    reference = float(high_precision.upper_log_delta(n, k, eps0, eps))
+    groups = BudgetGroups(np.array([eps0]), np.array([n]))
+    got = float(personalised_log_delta(eps, groups, k))
+    assert 0.0 <= got - reference < 1e-9 * max(1.0, -reference / 690)
 
 
 def rational_delta(groups, target, k, e):

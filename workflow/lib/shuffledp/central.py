@@ -1,4 +1,4 @@
-"""The central comparator: Gaussian noise on the true histogram, calibrated exactly.
+"""The central comparators: Gaussian noise on the true histogram, calibrated exactly; geometric.
 
 Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm; one bin, 1.
 """
@@ -148,3 +148,70 @@ def diffprivlib_release(
         mechanism.randomise(float(value)) for _ in range(repetitions) for value in counts.tolist()
     ]
     return np.array(noisy).reshape(repetitions, counts.size)
+
+
+def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
+    """Shrink Gaussian releases towards 0 by the positive-part James-Stein estimator.
+
+    ``(1 - (k - 2) sigma^2 / |y|^2)_+ y`` for each row (Balle and Wang 2018, section 4.2).
+
+    Parameters
+    ----------
+    noisy
+        Histograms with independent noise of standard deviation ``sigma``, shape ``(..., k)``.
+    sigma
+        In the same unit as ``noisy``.
+
+    Returns
+    -------
+    Shape ``(..., k)``.
+    """
+    noisy = np.asarray(noisy, dtype=np.float64)
+    square = (noisy**2).sum(axis=-1, keepdims=True)
+    shrinkage = 1.0 - (noisy.shape[-1] - 2) * sigma**2 / np.where(square > 0.0, square, np.inf)
+    return np.asarray(np.clip(shrinkage, 0.0, 1.0) * noisy)
+
+
+def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
+    """Move Gaussian releases towards 0 by ``sigma sqrt(2 log k)``, at most to 0.
+
+    For sparse histograms (Balle and Wang 2018, section 4.2). Parameters as for `james_stein`.
+    """
+    noisy = np.asarray(noisy, dtype=np.float64)
+    threshold = sigma * np.sqrt(2.0 * np.log(noisy.shape[-1]))
+    return np.asarray(np.sign(noisy) * np.maximum(np.abs(noisy) - threshold, 0.0))
+
+
+def geometric_release(
+    counts: ArrayLike, eps: float, rng: np.random.Generator, repetitions: int = 1
+) -> NDArray[np.int64]:
+    """Histograms that are (eps, 0)-DP, where no Gaussian exists: two-sided geometric noise.
+
+    Replacing one record changes two cells by one each, so each cell has noise z with probability
+    proportional to ``exp(-eps |z| / 2)``.
+
+    Parameters
+    ----------
+    counts
+        True histogram, shape ``(k,)``, integers.
+    eps
+        Positive.
+
+    Returns
+    -------
+    Integers of shape ``(repetitions, k)``.
+
+    Raises
+    ------
+    ValueError
+        If eps is not positive.
+
+    Source: Ghosh, Roughgarden and Sundararajan (2009).
+    """
+    if not eps > 0.0:
+        raise ValueError(f"eps must be positive (got eps={eps})")
+    counts = np.asarray(counts, dtype=np.int64)
+    success = -np.expm1(-0.5 * eps)
+    shape = (repetitions, counts.size)
+    noise = rng.geometric(success, shape) - rng.geometric(success, shape)
+    return np.asarray(counts + noise, dtype=np.int64)
