@@ -82,10 +82,10 @@ def test_tails_are_complementary(n, p, x):
 def test_a_run_of_neighbours_equals_single_values(n, p):
     count = 2900 if n == 3000 else 20_000
     first = 50 if n == 3000 else round(n * p - 9000)
-    run = log_pmf_run(first, count, n, p)
+    run = log_pmf_run(first, count, n, p, 1 - p)
     single = log_pmf(first + np.arange(count), n, p)
     assert run == pytest.approx(single, rel=1e-11, abs=1e-10)
-    assert log_pmf_run(first, 3, n, p).tolist() == single[:3].tolist()
+    assert log_pmf_run(first, 3, n, p, 1 - p).tolist() == single[:3].tolist()
 
 
 def test_edges():

@@ -62,11 +62,15 @@ def _deviance(x: Floats, mean: Floats) -> Floats:
     for j in range(8, 0, -1):
         series = (series + 1.0 / (2 * j + 1)) * square
     near = difference * v + 2.0 * x * v * series
-    far = special.xlogy(x, x / mean) - difference
+    far = x * (np.log(x) - np.log(mean)) - difference
     return np.where(np.abs(v) < 0.1, near, far)
 
 
-def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
+def _complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
+    return 1.0 - np.asarray(p, np.float64) if q is None else np.asarray(q, np.float64)
+
+
+def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
     """Log probability that ``Bin(n, p)`` is ``x``, by Loader's saddle-point expansion.
 
     Parameters
@@ -75,6 +79,8 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
         Integers (as integers or floats), broadcast together; outside ``0..n`` the result is -inf.
     p
         Success probability in ``[0, 1]``.
+    q
+        Its complement, where the caller knows it to more digits than ``1 - p`` has.
 
     Returns
     -------
@@ -82,50 +88,57 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
 
     Source: C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
     """
-    x, n, p = np.broadcast_arrays(
-        np.asarray(x, np.float64), np.asarray(n, np.float64), np.asarray(p, np.float64)
+    x, n, p, q = np.broadcast_arrays(
+        np.asarray(x, np.float64),
+        np.asarray(n, np.float64),
+        np.asarray(p, np.float64),
+        _complement(p, q),
     )
     inside = (x >= 0) & (x <= n)
     y = np.where(inside, n - x, 1.0)
     x = np.where(inside, x, 1.0)
-    interior = inside & (x > 0) & (y > 0) & (p > 0) & (p < 1)
+    interior = inside & (x > 0) & (y > 0) & (p > 0) & (q > 0)
     xs, ys = np.where(interior, x, 1.0), np.where(interior, y, 1.0)
-    ps = np.where(interior, p, 0.5)
+    ps, qs = np.where(interior, p, 0.5), np.where(interior, q, 0.5)
     ns = xs + ys
     result = (
         _stirling_error(ns)
         - _stirling_error(xs)
         - _stirling_error(ys)
         - _deviance(xs, ns * ps)
-        - _deviance(ys, ns * (1.0 - ps))
+        - _deviance(ys, ns * qs)
         - 0.5 * np.log(2.0 * np.pi * xs * (ys / ns))
     )
-    edge = special.xlogy(x, p) + special.xlog1py(y, -p)
+    small = p <= q
+    edge = np.where(
+        small,
+        special.xlogy(x, p) + special.xlog1py(y, -np.where(small, p, 0.0)),
+        special.xlog1py(x, -np.where(small, 0.0, q)) + special.xlogy(y, q),
+    )
     return np.where(interior, result, np.where(inside, edge, -np.inf))
 
 
-def log_pmf_run(first: int, count: int, n: int, p: float) -> Floats:
+def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     """`log_pmf` at ``first, ..., first + count - 1``, ten times faster for long runs.
 
     Within blocks the logarithms of neighbours' ratios are added up; each block starts afresh, so
     that rounding does not.
     """
     x = first + np.arange(count, dtype=np.float64)
-    if count < 2 * _RUN or not 0.0 < p < 1.0:
-        return log_pmf(x, n, p)
+    if count < 2 * _RUN or p <= 0.0 or q <= 0.0:
+        return log_pmf(x, n, p, q)
     padded = first + np.arange(-(-count // _RUN) * _RUN, dtype=np.float64).reshape(-1, _RUN)
     with np.errstate(divide="ignore", invalid="ignore"):
-        steps = np.log((n - padded[:, :-1]) / padded[:, 1:]) + (np.log(p) - np.log1p(-p))
+        steps = np.log((n - padded[:, :-1]) / padded[:, 1:]) + np.log(p / q)
     result = np.zeros_like(padded)
     np.cumsum(steps, axis=1, out=result[:, 1:])
-    result += log_pmf(padded[:, :1], n, p)
+    result += log_pmf(padded[:, :1], n, p, q)
     return np.asarray(result.ravel()[:count])
 
 
-def _log_mills(x: Floats, n: Floats, p: Floats) -> Floats:
+def _log_mills(x: Floats, n: Floats, odds: Floats) -> Floats:
     """``log(Pr[X >= x] / Pr[X = x])`` for x well above the mean, by Gauss's continued fraction."""
-    # Pr[X >= x] / Pr[X = x] = 2F1(x - n, 1; x + 1; -p / (1 - p)); evaluated from the inside out.
-    z = p / (1.0 - p)
+    # Pr[X >= x] / Pr[X = x] = 2F1(x - n, 1; x + 1; -odds); evaluated from the inside out.
     value = np.ones_like(x)
     for j in range(_FRACTION_TERMS, 0, -1):
         half = j // 2
@@ -134,39 +147,51 @@ def _log_mills(x: Floats, n: Floats, p: Floats) -> Floats:
         else:
             numerator = half * (n + half)
         denominator = (x + j - 1.0) * (x + j)
-        value = 1.0 + numerator * z / denominator / value
+        value = 1.0 + numerator * odds / denominator / value
     return np.asarray(-np.log(value))
 
 
-def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
+def _upper_tail(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+    """``Pr[X >= x]`` from whichever of p and q is the smaller."""
+    small = p <= q
+    tail = np.empty_like(x)
+    tail[small] = special.betainc(x[small], n[small] - x[small] + 1.0, p[small])
+    large = ~small
+    tail[large] = special.betaincc(n[large] - x[large] + 1.0, x[large], q[large])
+    return tail
+
+
+def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
     """``log Pr[Bin(n, p) >= x]`` (note: *at least* ``x``), broadcasting; never underflows."""
-    x, n, p = np.broadcast_arrays(
-        np.asarray(x, np.float64), np.asarray(n, np.float64), np.asarray(p, np.float64)
+    x, n, p, q = np.broadcast_arrays(
+        np.asarray(x, np.float64),
+        np.asarray(n, np.float64),
+        np.asarray(p, np.float64),
+        _complement(p, q),
     )
     result = np.where(x <= 0, 0.0, -np.inf)
     open_ = (x > 0) & (x <= n)
-    deep = open_ & (x - n * p > _TAIL * np.sqrt(n * p * (1.0 - p)) + 1.0)
+    deep = open_ & (x - n * p > _TAIL * np.sqrt(n * p * q) + 1.0) & (q > 0)
     body = open_ & ~deep
     with np.errstate(divide="ignore"):
-        result[body] = np.log(special.betainc(x[body], n[body] - x[body] + 1.0, p[body]))
+        result[body] = np.log(_upper_tail(x[body], n[body], p[body], q[body]))
     if deep.any():
-        xd, nd, pd = x[deep], n[deep], p[deep]
-        result[deep] = log_pmf(xd, nd, pd) + _log_mills(xd, nd, pd)
+        xd, nd, pd, qd = x[deep], n[deep], p[deep], q[deep]
+        result[deep] = log_pmf(xd, nd, pd, qd) + _log_mills(xd, nd, pd / qd)
     return result
 
 
-def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Floats:
+def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
     """``log Pr[Bin(n, p) <= x]``, broadcasting; never underflows."""
     n = np.asarray(n, np.float64)
-    return log_sf(n - np.asarray(x, np.float64), n, 1.0 - np.asarray(p, np.float64))
+    return log_sf(n - np.asarray(x, np.float64), n, _complement(p, q), p)
 
 
-def _steep_sums(x: Floats, n: Floats, p: Floats) -> tuple[Floats, Floats]:
+def _steep_sums(x: Floats, n: Floats, odds: Floats) -> tuple[Floats, Floats]:
     """Sums of ``w_j`` and ``j w_j``, ``w_j = Pr[X = x + j] / Pr[X = x]``, where w falls fast.
 
     All terms are positive: no digit is lost, unlike in Todhunter's identity far out.
     """
-    odds = p / (1.0 - p)
     total, moment = np.ones_like(x), np.zeros_like(x)
     for j in range(_STEEP_TERMS, -1, -1):
         ratio = np.maximum(n - x - j, 0.0) / (x + j + 1.0) * odds
@@ -178,59 +203,60 @@ def log_excess(
     z: ArrayLike,
     n: ArrayLike,
     p: ArrayLike,
+    q: ArrayLike | None = None,
     start: ArrayLike | None = None,
     gap: ArrayLike | None = None,
 ) -> Floats:
     """``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, broadcasting; never underflows.
 
     ``start`` is an integer above ``z``; by default the smallest one, which makes the result
-    ``log E[(X - z)_+]``. ``gap`` is ``start - z``, to be given where the caller knows it to more
-    digits than the subtraction leaves.
+    ``log E[(X - z)_+]``. ``gap`` is ``start - z`` and ``q`` is ``1 - p``, to be given where the
+    caller knows them to more digits than the subtraction leaves.
 
     Near the mean, Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]``
     gives a closed form whose cancellation grows with the square of the number of standard
     deviations only; where the probabilities fall fast, a few terms are summed.
     """
-    z, n, p = (np.asarray(v, np.float64) for v in (z, n, p))
+    z, n, p, q = (np.asarray(v, np.float64) for v in (z, n, p, _complement(p, q)))
     first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
-    step = first - z if gap is None else np.asarray(gap, np.float64)
-    shape = np.broadcast_shapes(z.shape, n.shape, p.shape, first.shape, step.shape)
-    z, n, p, first, step = (
-        np.atleast_1d(np.broadcast_to(v, shape)) for v in (z, n, p, first, np.maximum(step, 0.0))
-    )
+    step = np.maximum(first - z if gap is None else np.asarray(gap, np.float64), 0.0)
+    values = (z, n, p, q, first, step)
+    shape = np.broadcast_shapes(*(v.shape for v in values))
+    z, n, p, q, first, step = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
     mean = n * p
     with np.errstate(divide="ignore"):
         # Every outcome counts (first <= 0), or X is constant.
         result = np.log(np.where((first <= 0) | ((mean >= first) & (n > 0)), mean - z, 0.0).clip(0))
-        live = (n > 0) & (p > 0) & (p < 1) & (first > 0)
+        live = (n > 0) & (p > 0) & (q > 0) & (first > 0)
         result[live & (first > n)] = -np.inf
         live &= first <= n
         log_mass = np.zeros_like(mean)
-        log_mass[live] = log_pmf(first[live], n[live], p[live])
+        log_mass[live] = log_pmf(first[live], n[live], p[live], q[live])
         # So far below the mean that X >= start but for 1e-250: the mean excess itself.
         sure = live & (log_mass < -600.0) & (first < mean)
         result[sure] = np.log(mean[sure] - first[sure] + step[sure])
         live &= ~sure
         result[live] = log_mass[live] + np.log(
-            _excess_ratio(first[live], n[live], p[live], step[live], log_mass[live])
+            _excess_ratio(first[live], n[live], p[live], q[live], step[live], log_mass[live])
         )
     return np.asarray(result.reshape(shape))
 
 
-def _excess_ratio(x: Floats, n: Floats, p: Floats, gap: Floats, log_mass: Floats) -> Floats:
+def _excess_ratio(
+    x: Floats, n: Floats, p: Floats, q: Floats, gap: Floats, log_mass: Floats
+) -> Floats:
     """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]``."""
     ratio = np.empty_like(x)
-    mean = n * p
-    steep = (n - x) * p < _STEEP * (x + 1.0) * (1.0 - p)
-    total, moment = _steep_sums(x[steep], n[steep], p[steep])
+    steep = (n - x) * p < _STEEP * (x + 1.0) * q
+    total, moment = _steep_sums(x[steep], n[steep], p[steep] / q[steep])
     ratio[steep] = gap[steep] * total + moment
-    deep = ~steep & (x - mean > _TAIL * np.sqrt(mean * (1.0 - p)) + 1.0)
+    # n p - x, from the smaller of the two sides.
+    behind = np.where(p <= q, n * p - x, (n - x) - n * q)
+    deep = ~steep & (-behind > _TAIL * np.sqrt(n * p * q) + 1.0)
     body = ~steep & ~deep
     mills = np.empty_like(x)
-    mills[deep] = np.exp(_log_mills(x[deep], n[deep], p[deep]))
-    tail = special.betainc(x[body], n[body] - x[body] + 1.0, p[body])
-    mills[body] = tail * np.exp(-log_mass[body])
+    mills[deep] = np.exp(_log_mills(x[deep], n[deep], p[deep] / q[deep]))
+    mills[body] = _upper_tail(x[body], n[body], p[body], q[body]) * np.exp(-log_mass[body])
     gentle = ~steep
-    x, n, p, mean = x[gentle], n[gentle], p[gentle], mean[gentle]
-    ratio[gentle] = x * (1.0 - p) + (mean - x + gap[gentle]) * mills[gentle]
+    ratio[gentle] = x[gentle] * q[gentle] + (behind[gentle] + gap[gentle]) * mills[gentle]
     return ratio.clip(0.0)

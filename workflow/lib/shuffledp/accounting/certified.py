@@ -33,6 +33,7 @@ def upper_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
         p1=q,
         p2=q,
         p3=(k - 2) * q,
+        p4=np.expm1(eps0) * q,
         a=np.exp(eps) * np.expm1(eps0 - eps),
         b=np.expm1(eps0 + eps),
         c=np.expm1(eps),
@@ -42,50 +43,48 @@ def upper_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
 def third_cell_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
     """All other users hold a third cell (k >= 3)."""
     q = 1.0 / (np.expm1(eps0) + k)
-    c = np.expm1(eps)
-    # The weight -c exp(-eps0) of the crowded cell is taken out of every trial.
-    base = c * np.exp(-eps0)
     return MultinomialPair(
         n=n,
         p1=q,
         p2=q,
         p3=(k - 3) * q,
-        a=np.exp(eps) * np.expm1(eps0 - eps) + base,
-        b=np.expm1(eps0 + eps) - base,
-        c=c - base,
-        d=n * base,
+        p4=np.exp(eps0) * q,
+        a=np.exp(eps) * np.expm1(eps0 - eps),
+        b=np.expm1(eps0 + eps),
+        c=np.expm1(eps),
+        d=np.expm1(eps) * np.exp(-eps0),
     )
 
 
 def same_cell_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
     """All other users hold the target's own cell x0."""
     q = 1.0 / (np.expm1(eps0) + k)
-    c = np.expm1(eps)
     return MultinomialPair(
         n=n,
         p1=np.exp(eps0) * q,
         p2=q,
         p3=0.0,
-        a=-np.expm1(eps - eps0) + c,
-        b=np.expm1(eps0 + eps) - c,
-        c=0.0,
-        d=n * c,
+        p4=(k - 2) * q,
+        a=-np.expm1(eps - eps0),
+        b=np.expm1(eps0 + eps),
+        c=np.expm1(eps),
+        d=np.expm1(eps),
     )
 
 
 def other_cell_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
     """All other users hold the alternative cell x1."""
     q = 1.0 / (np.expm1(eps0) + k)
-    c = np.expm1(eps)
     return MultinomialPair(
         n=n,
         p1=q,
         p2=np.exp(eps0) * q,
         p3=0.0,
-        a=np.exp(eps) * np.expm1(eps0 - eps) + c,
-        b=np.exp(-eps0) * np.expm1(eps + eps0) - c,
-        c=0.0,
-        d=n * c,
+        p4=(k - 2) * q,
+        a=np.exp(eps) * np.expm1(eps0 - eps),
+        b=np.exp(-eps0) * np.expm1(eps + eps0),
+        c=np.expm1(eps),
+        d=np.expm1(eps),
     )
 
 

@@ -60,6 +60,7 @@ def clones_pair(eps: float, eps0: float, n: int) -> MultinomialPair:
         p1=half,
         p2=half,
         p3=0.0,
+        p4=-np.expm1(-eps0),
         a=scale * np.exp(eps) * np.expm1(eps0 - eps),
         b=scale * np.expm1(eps0 + eps),
         c=0.0,
@@ -81,10 +82,11 @@ def variation_ratio_pair(eps: float, eps0: float, n: int, k: int) -> Multinomial
         p1=q,
         p2=q,
         p3=0.0,
-        a=np.exp(eps) * np.expm1(eps0 - eps) + base,
-        b=np.expm1(eps0 + eps) - base,
-        c=0.0,
-        d=n * base,
+        p4=1.0 - 2.0 * q,
+        a=np.exp(eps) * np.expm1(eps0 - eps),
+        b=np.expm1(eps0 + eps),
+        c=base,
+        d=base,
     )
 
 

@@ -249,7 +249,9 @@ def strong_adversary_log_delta(eps: float, eps0: float, n: int, k: int) -> LogIn
     """
     q = other_report(eps0, n, k)
     excess = log_mean_excess(
-        MultinomialPair(n=n, p1=q, p2=q, p3=0.0, a=1.0 / q, b=np.exp(eps) / q, c=0.0)
+        MultinomialPair(
+            n=n, p1=q, p2=q, p3=0.0, p4=1.0 - 2.0 * q, a=1.0 / q, b=np.exp(eps) / q, c=0.0
+        )
     )
     log_truth = float(np.log(np.expm1(eps0)) + np.log(q))
     return LogInterval(excess.low + log_truth, min(excess.high + log_truth, 0.0))

@@ -3,10 +3,10 @@
 All pairs of interest here (weak and strong adversary, explicit data sets, clones) have
 likelihoods that are linear in the counts of a multinomial, so their hockey-stick divergence is
 
-    delta = (1/n) E[(a n1 - b n2 - c n3 - d)_+],   (n1, n2, n3, rest) ~ Mult(n; p1, p2, p3).
+    delta = (1/n) E[(a n1 - b n2 - c n3 - d n4)_+],   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
-The sum runs over s = n1 + n2 and n1, with n3 in closed form; where n3 cannot turn the sign the
-sum over n1 is closed as well, so that a value costs of the order of sqrt(n (p1 + p2)) terms. The
+The sum runs over s = n1 + n2 and n2, with n3 in closed form; where n3 cannot turn the sign the
+sum over n2 is closed as well, so that a value costs of the order of sqrt(n (p1 + p2)) terms. The
 windows follow the law tilted by exp(lambda A): by x_+ <= exp(lambda x) / (e lambda) what they
 leave out is at most M(lambda)^n / (e lambda n) times its tilted probability. That is computed and
 added to the upper end. Derivation: docs/accounting.md.
@@ -41,31 +41,30 @@ _CHUNK = 200_000
 
 @dataclass(frozen=True)
 class MultinomialPair:
-    """``delta = E[(a n1 - b n2 - c n3 - d)_+] / n`` over a multinomial of ``n`` trials.
+    """``delta = E[(a n1 - b n2 - c n3 - d n4)_+] / n`` over a multinomial of ``n`` trials.
+
+    Every probability is given, though they add up to 1, and every count has its weight, though
+    one could be taken out: what is small must not come from a difference of what is large.
 
     Attributes
     ----------
     n
         Number of trials, at least 1.
-    p1, p2, p3
-        Cell probabilities; the rest ``1 - p1 - p2 - p3 >= 0`` belongs to counts with no weight.
-    a, b, c
-        Weights, ``a + b > 0`` and ``c >= 0``; ``d`` any constant.
+    p1, p2, p3, p4
+        Cell probabilities, ``p1 > 0`` and ``p2 > 0``.
+    a, b, c, d
+        Weights, ``a + b > 0`` and ``c >= d >= 0``.
     """
 
     n: int
     p1: float
     p2: float
     p3: float
+    p4: float
     a: float
     b: float
     c: float
     d: float = 0.0
-
-    @property
-    def rest(self) -> float:
-        """Probability of the cells without weight."""
-        return max(1.0 - self.p1 - self.p2 - self.p3, 0.0)
 
 
 @dataclass(frozen=True)
@@ -81,8 +80,8 @@ ZERO = LogInterval(-np.inf, -np.inf)
 
 def _tilt(pair: MultinomialPair) -> tuple[float, Floats]:
     """Log of Chernoff's bound on ``E[A_+]/n`` at the saddle point, and the tilted probabilities."""
-    weights = np.array([pair.a, -pair.b, -pair.c, 0.0])
-    probabilities = np.array([pair.p1, pair.p2, pair.p3, pair.rest])
+    weights = np.array([pair.a, -pair.b, -pair.c, -pair.d])
+    probabilities = np.array([pair.p1, pair.p2, pair.p3, pair.p4])
     keep = probabilities > 0
     log_p = np.log(np.where(keep, probabilities, 1.0))
 
@@ -93,23 +92,21 @@ def _tilt(pair: MultinomialPair) -> tuple[float, Floats]:
 
     def slope(log_lam: float) -> float:
         lam = np.exp(log_lam)
-        return float(pair.n * (tilted(lam)[1] @ weights) - pair.d - 1.0 / lam)
+        return float(pair.n * (tilted(lam)[1] @ weights) - 1.0 / lam)
 
-    largest = pair.a * pair.n - pair.d
-    # At exp(low) < 1/largest the slope is negative; it turns positive as the law narrows to n1.
-    low = -np.log(largest) - 1.0
+    # At exp(low) < 1/(a n) the slope is negative; it turns positive as the law narrows to n1.
+    low = -np.log(pair.a * pair.n) - 1.0
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
     lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
     total, law = tilted(lam)
-    chernoff = pair.n * total - lam * pair.d - 1.0 - np.log(lam) - np.log(pair.n)
-    return float(chernoff), law
+    return float(pair.n * total - 1.0 - np.log(lam) - np.log(pair.n)), law
 
 
 def log_chernoff_bound(pair: MultinomialPair) -> float:
     """Upper bound on `log_mean_excess` in no time, too large by a few units at most."""
-    if pair.a * pair.n - pair.d <= 0.0:
+    if pair.a <= 0.0:
         return -np.inf
     return _tilt(pair)[0]
 
@@ -120,51 +117,59 @@ def _window(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 
 
 def _conditional_excess(
-    pair: MultinomialPair, s: Floats, trials: Floats, d: Floats, tilted_pi: float
+    pair: MultinomialPair, s: Floats, trials: Floats, shift: Floats, tilted_pi: float
 ) -> tuple[Floats, Floats, Floats]:
-    """``log E[(a n1 - b n2 - c n3 - d)_+ | s]`` with ``n3 ~ Bin(trials, pi)``, elementwise in s.
+    """Log of ``E[A_+ | s]``, ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``, by element of s.
+
+    Given s, ``n2 ~ Bin(s, p2 / (p1 + p2))`` and ``n3 ~ Bin(trials, p3 / (p3 + p4))``. A is
+    positive where n2 is below ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; written
+    so, nothing cancels as eps nears eps0.
 
     Returns the value (never above the truth), the largest tilted probability left out, and the
     largest relative amount neglected where n3 was taken to be unable to turn the sign.
     """
-    rho = pair.p1 / (pair.p1 + pair.p2)
-    alpha = pair.a + pair.b
-    pi = min(pair.p3 / (pair.p3 + pair.rest), 1.0) if pair.p3 > 0 else 0.0
+    both, alpha, slope = pair.p1 + pair.p2, pair.a + pair.b, pair.c - pair.d
+    rho1, rho2 = pair.p1 / both, pair.p2 / both
+    other = pair.p3 + pair.p4
+    pi, co_pi = (pair.p3 / other, pair.p4 / other) if other > 0 else (0.0, 1.0)
     mean3 = trials * pi
-    offset = pair.b * s + d
-    if pair.c == 0.0 or pi in (0.0, 1.0):
-        constant = d + pair.c * mean3
-        z = (pair.b * s + constant) / alpha
-        # Two large terms can nearly cancel in s - z; the gap to the next integer is taken from
-        # the weights themselves, and decides which integer that is.
-        first = np.floor(z) + 1.0
-        gap = (pair.a * first - pair.b * (s - first) - constant) / alpha
-        shift = np.where(gap > 1.0, -1.0, np.where(gap <= 0.0, 1.0, 0.0))
+    base = pair.a * s - pair.d * trials - shift
+
+    def below(n3: Floats) -> Floats:
+        return (base - slope * n3) / alpha
+
+    def closed(last2: Floats) -> Floats:
+        """Sum over n2 up to last2, n3 at its mean: in terms of n1 = s - n2."""
+        y = below(mean3)
+        excess = log_excess(s - y, s, rho1, rho2, s - last2, y - last2)
+        return np.asarray(np.log(alpha) + excess)
+
+    if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
         none = np.full_like(s, -np.inf)
-        return np.log(alpha) + log_excess(z, s, rho, first + shift, gap + shift), none, none
+        return closed(np.ceil(below(mean3)) - 1.0), none, none
     tilted_mean = trials * tilted_pi
     low3 = np.maximum(_window(tilted_mean, tilted_mean * (1.0 - tilted_pi))[0], 0.0)
-    high3 = np.minimum(_window(mean3, mean3 * (1.0 - pi))[1], trials)
+    high3 = np.minimum(_window(mean3, mean3 * co_pi)[1], trials)
     left_out = log_cdf(low3 - 1.0, trials, tilted_pi)
-    first = np.maximum(np.floor((pair.c * low3 + offset) / alpha) + 1.0, 0.0)
-    last = np.maximum(np.floor((pair.c * high3 + offset) / alpha) + 1.0, first)
     with np.errstate(divide="ignore"):
-        neglected = log_excess(high3, trials, pi) - np.log(np.maximum(high3 - mean3, 1e-300))
-    linear = np.log(alpha) + log_excess((offset + pair.c * mean3) / alpha, s, rho, last)
-    steps = np.arange(max(int((np.minimum(last, s + 1) - first).max()), 0), dtype=np.float64)
-    n1 = first[:, None] + steps
-    live = (n1 < last[:, None]) & (n1 <= s[:, None])
-    row, column = np.nonzero(live)
-    n1 = n1[row, column]
-    z3 = (alpha * n1 - offset[row]) / pair.c
-    terms = np.full(live.shape, -np.inf)
+        neglected = log_excess(high3, trials, pi, co_pi) - np.log((high3 - mean3).clip(1e-300))
+    # From the first n2 on, n3 can make A negative; from the last on, it always does.
+    first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
+    last = np.clip(np.ceil(below(low3)), first, s + 1.0)
+    steps = np.arange(max(int((last - first).max()), 0), dtype=np.float64)
+    n2 = first[:, None] + steps
+    row, column = np.nonzero(n2 < last[:, None])
+    n2 = n2[row, column]
+    z3 = (pair.a * (s[row] - n2) - pair.b * n2 - pair.d * trials[row] - shift[row]) / slope
+    last3 = np.ceil(z3) - 1.0
+    terms = np.full((s.size, steps.size), -np.inf)
     terms[row, column] = (
-        log_pmf(n1, s[row], rho)
-        + np.log(pair.c)
-        + log_excess(trials[row] - z3, trials[row], 1.0 - pi)
+        log_pmf(n2, s[row], rho2, rho1)
+        + np.log(slope)
+        + log_excess(trials[row] - z3, trials[row], co_pi, pi, trials[row] - last3, z3 - last3)
     )
     partial = logsumexp(terms, axis=1) if steps.size else np.full_like(s, -np.inf)
-    return np.logaddexp(partial, linear), left_out, neglected
+    return np.logaddexp(partial, closed(first - 1.0)), left_out, neglected
 
 
 def _bracket(
@@ -182,15 +187,17 @@ def _bracket(
     top = np.append(s[starts[1:] - 1], s[-1])
     spread = top - bottom
     drift = (pair.p1 * pair.a - pair.p2 * pair.b) / (pair.p1 + pair.p2)
-    drift3 = -pair.c * pair.p3 / (pair.p3 + pair.rest) if pair.p3 > 0 else 0.0
+    other = pair.p3 + pair.p4
+    drift3 = -(pair.c * pair.p3 + pair.d * pair.p4) / other if other > 0 else 0.0
+    trials = pair.n - top
     high, left_out, neglected = _conditional_excess(
-        pair, top, pair.n - top, pair.d + spread * min(drift, 0.0), tilted_pi
+        pair, top, trials, spread * min(drift, 0.0), tilted_pi
     )
     if width == 1:
         low = high
     else:
         low, _, _ = _conditional_excess(
-            pair, bottom, pair.n - top, pair.d - spread * min(drift, drift3), tilted_pi
+            pair, bottom, trials, -spread * min(drift, drift3), tilted_pi
         )
     return (
         float(logsumexp(mass + low)),
@@ -201,24 +208,25 @@ def _bracket(
 
 
 def log_mean_excess(pair: MultinomialPair) -> LogInterval:
-    """Enclose ``log(E[(a n1 - b n2 - c n3 - d)_+] / n)``.
+    """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
     Relative width about 1e-9 for ``n`` up to a million; above, values of s are bracketed
     together, which widens the interval by some 1e-6 relative in epsilon. Costs of the order of
     ``sqrt(n (p1 + p2))`` special functions.
     """
-    if pair.a * pair.n - pair.d <= 0.0:
+    if pair.a <= 0.0:
         return ZERO
     chernoff, law = _tilt(pair)
-    share = float(law[0] + law[1])
-    rest = float(law[2] + law[3])
+    share, rest = min(float(law[0] + law[1]), 1.0), float(law[2] + law[3])
     tilted_pi = float(law[2]) / rest if rest > 0 else 0.0
-    low, high = _window(np.array(pair.n * share), np.array(pair.n * share * (1.0 - share)))
+    low, high = _window(np.array(pair.n * share), np.array(pair.n * share * rest))
     first, last = max(float(low), 0.0), min(float(high), float(pair.n))
-    outside = np.logaddexp(log_cdf(first - 1.0, pair.n, share), log_sf(last + 1.0, pair.n, share))
+    outside = np.logaddexp(
+        log_cdf(first - 1.0, pair.n, share, rest), log_sf(last + 1.0, pair.n, share, rest)
+    )
     width = 1 if pair.n <= _EXACT_N else max(1, int(_BUCKET * first))
     s = np.arange(first, last + 1.0)
-    log_mass = log_pmf_run(int(first), s.size, pair.n, min(pair.p1 + pair.p2, 1.0))
+    log_mass = log_pmf_run(int(first), s.size, pair.n, pair.p1 + pair.p2, pair.p3 + pair.p4)
     # Rows of the two-dimensional sum are limited so that memory stays small.
     rows = width * max(1, _CHUNK // _columns(pair))
     parts = [
@@ -237,9 +245,9 @@ def log_mean_excess(pair: MultinomialPair) -> LogInterval:
 
 
 def _columns(pair: MultinomialPair) -> int:
-    """About how many n1 per s need the law of n3."""
-    if pair.c == 0.0 or pair.p3 == 0.0:
+    """About how many n2 per s need the law of n3."""
+    if pair.p3 == 0.0:
         return 1
-    pi = pair.p3 / (pair.p3 + pair.rest)
+    pi = pair.p3 / (pair.p3 + pair.p4)
     half = _WIDTH * np.sqrt(pair.n * pi * (1.0 - pi)) + _MARGIN
-    return int(4.0 * half * pair.c / (pair.a + pair.b)) + 8
+    return int(4.0 * half * (pair.c - pair.d) / (pair.a + pair.b)) + 8
