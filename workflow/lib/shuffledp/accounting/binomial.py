@@ -62,7 +62,8 @@ def _deviance(x: Floats, mean: Floats) -> Floats:
     for j in range(8, 0, -1):
         series = (series + 1.0 / (2 * j + 1)) * square
     near = difference * v + 2.0 * x * v * series
-    far = x * (np.log(x) - np.log(mean)) - difference
+    with np.errstate(over="ignore"):  # a mean below 1e-300: probability 0
+        far = special.xlogy(x, x / mean) - difference
     return np.where(np.abs(v) < 0.1, near, far)
 
 
