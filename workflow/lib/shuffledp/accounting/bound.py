@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting import calibrate
 from shuffledp.errors import InputError
 
+LARGEST_N = 10_000_000_000
+LARGEST_K = 1_000_000
 Kind = Literal["upper", "lower", "exact", "approximate"]
 
 
@@ -38,10 +40,10 @@ class Setting:
     count: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise InputError(f"n must be at least 1 user (got n={self.n})")
-        if self.k < 2:
-            raise InputError(f"k must be at least 2 cells (got k={self.k})")
+        if not 1 <= self.n <= LARGEST_N:
+            raise InputError(f"n must lie in 1..{LARGEST_N:,} users (got n={self.n})")
+        if not 2 <= self.k <= LARGEST_K:
+            raise InputError(f"k must lie in 2..{LARGEST_K:,} cells (got k={self.k})")
         if not (0.0 < self.eps0 < np.inf):
             raise InputError(f"eps0 must be positive and finite (got eps0={self.eps0})")
         if self.rounds < 1:

@@ -59,7 +59,7 @@ def epsilon(
     high = min(4.0 * low, largest)
     while excess(high) > 0.0:
         if high == largest:
-            return eps0
+            return eps0 if round_up else largest
         low, high = high, min(4.0 * high, largest)
     root = _root(excess, low, high)
     return min(root * (1.0 + 4.0 * _XTOL), eps0) if round_up else root * (1.0 - 4.0 * _XTOL)
@@ -89,6 +89,7 @@ def eps0(
     def excess(value: float) -> float:
         return max(log_delta(value), -1e300) - target
 
+    largest = max(largest, eps)
     if target >= 0.0 or excess(largest) <= 0.0:
         return largest
     low = eps

@@ -6,11 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shuffledp.accounting import calibrate
+from shuffledp.accounting.bound import LARGEST_K, LARGEST_N, Setting
 from shuffledp.accounting.certified import upper_log_delta
 from shuffledp.errors import InputError
-
-LARGEST_N = 1_000_000_000
-LARGEST_K = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,8 @@ def complete(plan: Plan) -> Plan:
         names = ", ".join(name.replace("log_", "") for name in missing) or "none"
         raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
     (name,) = missing
+    # Checks what is given; any value does for what is not.
+    Setting(plan.n or 1, plan.k or 2, 1.0 if plan.eps0 is None else plan.eps0)
 
     def at(**changed: float) -> float:
         v = {**values, **changed}
@@ -75,7 +75,7 @@ def complete(plan: Plan) -> Plan:
 
     target = plan.log_delta if plan.log_delta is not None else np.nan
     if name == "n":
-        return replace(plan, n=_smallest(lambda n: at(n=n) <= target, 2, LARGEST_N, "n"))
+        return replace(plan, n=_smallest(lambda n: at(n=n) <= target, 1, LARGEST_N, "n"))
     if name == "k":
         return replace(plan, k=_smallest(lambda k: at(k=k) <= target, 2, LARGEST_K, "k"))
     if name == "log_delta":

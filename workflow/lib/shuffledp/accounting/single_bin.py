@@ -35,20 +35,46 @@ class _Window:
         return self.start + np.arange(self.mass.size, dtype=np.float64)
 
 
-def _binomial(n: int, p: float) -> _Window:
-    if n == 0 or p >= 1.0:  # a tilt near eps0 can round p to 1
+@dataclass(frozen=True)
+class _Chance:
+    """A probability with its complement: neither may come from a difference."""
+
+    p: float
+    q: float
+
+    def tilted(self, kappa: float) -> "_Chance":
+        total = self.q + kappa * self.p
+        return _Chance(kappa * self.p / total, self.q / total)
+
+    @property
+    def complement(self) -> "_Chance":
+        return _Chance(self.q, self.p)
+
+
+def _channel(eps0: float, k: int) -> tuple[_Chance, _Chance]:
+    """Chances that a holder of x0, and of another cell, reports x0."""
+    q = 1.0 / (np.expm1(eps0) + k)
+    return (
+        _Chance(float(np.exp(eps0) * q), (k - 1) * q),
+        _Chance(q, float((np.expm1(eps0) + k - 1) * q)),
+    )
+
+
+def _binomial(n: int, chance: _Chance) -> _Window:
+    p, q = chance.p, chance.q
+    if n == 0 or q <= 0.0:  # a tilt near eps0 can round q to 0
         return _Window(n, np.ones(1))
-    half = _WIDTH * np.sqrt(n * p * (1.0 - p)) + _MARGIN
+    half = _WIDTH * np.sqrt(n * p * q) + _MARGIN
     start = max(int(np.floor(n * p - half)), 0)
     stop = min(int(np.ceil(n * p + half)), n)
     mode = min(max(int((n + 1) * p), start), stop)
     x = np.arange(start, stop + 1.0)
     # Ratios of neighbours from the mode outwards: ten times faster than a log_pmf per value.
-    ratios = (n - x[:-1]) / x[1:] * (p / (1.0 - p))
+    ratios = (n - x[:-1]) / x[1:] * (p / q)
     mass = np.ones(x.size)
     mass[mode - start + 1 :] = np.cumprod(ratios[mode - start :])
     mass[: mode - start] = np.cumprod(1.0 / ratios[: mode - start][::-1])[::-1]
-    return _Window(start, mass * np.exp(log_pmf(float(mode), n, p)))
+    return _Window(start, mass * np.exp(log_pmf(float(mode), n, p, q)))
 
 
 def _convolve(x: Floats, y: Floats) -> Floats:
@@ -60,27 +86,30 @@ def _convolve(x: Floats, y: Floats) -> Floats:
     return np.asarray(fft.irfft(fft.rfft(x, padded) * fft.rfft(y, padded), padded)[:size])
 
 
-def _log_tail(eps: float, p: float, q: float, same: int, different: int) -> float:
-    """``log sum_s (P - e Q)_+`` where P reports with probability p and Q with q < p.
+def _log_tail(
+    eps: float, gain: float, high: _Chance, low: _Chance, same: int, different: int
+) -> float:
+    """``log sum_s (P - e Q)_+`` where P reports with chance ``high`` and Q with ``low``.
 
-    The others' count is ``Bin(same, p) + Bin(different, q)`` with law f. ``P - e Q`` at s is
-    ``(p - e q) (f(s - 1) - kappa f(s))``: tilting f by ``kappa`` turns it into the difference of
-    neighbours of the tilted law, positive beyond its mode since f is log-concave.
+    The others' count is ``Bin(same, high) + Bin(different, low)`` with law f. With
+    ``gain = high - e low``, ``P - e Q`` at s is ``gain (f(s - 1) - kappa f(s))``: tilting f by
+    ``kappa`` turns it into the difference of neighbours of the tilted law, positive beyond its
+    mode since f is log-concave.
     """
-    gain = p - np.exp(eps) * q
     if gain <= 0.0:
         return -np.inf
-    kappa = 1.0 + np.expm1(eps) / gain
-    theta = np.log(kappa)
-    first = _binomial(same, p * kappa / (1.0 + p * (kappa - 1.0)))
-    second = _binomial(different, q * kappa / (1.0 + q * (kappa - 1.0)))
+    excess = np.expm1(eps) / gain
+    kappa = 1.0 + excess
+    theta = np.log1p(excess)
+    first = _binomial(same, high.tilted(kappa))
+    second = _binomial(different, low.tilted(kappa))
     law = _convolve(first.mass, second.mass)
     drop = np.append(law, 0.0) - np.insert(law, 0, 0.0)
     # drop[i] = f(s) - f(s - 1) at s = start + i; beyond the mode it is negative.
     s = first.start + second.start + np.arange(drop.size, dtype=np.float64)
     mode = int(np.argmax(law))
     terms = np.maximum(-drop[mode + 1 :], 0.0) * np.exp(-theta * (s[mode + 1 :] - s[mode + 1]))
-    log_moment = same * np.log1p(p * (kappa - 1.0)) + different * np.log1p(q * (kappa - 1.0))
+    log_moment = same * np.log1p(high.p * excess) + different * np.log1p(low.p * excess)
     return float(np.log(gain) + log_moment + theta * (1.0 - s[mode + 1]) + np.log(terms.sum()))
 
 
@@ -126,19 +155,21 @@ def log_delta(
     _check(n, k, eps0, counts)
     if eps < 0.0:
         raise ValueError(f"eps must be at least 0 (got eps={eps})")
-    q = 1.0 / (np.expm1(eps0) + k)
-    p = np.exp(eps0) * q
+    high, low = _channel(eps0, k)
     result = np.full(counts.shape, -np.inf)
     if eps >= eps0:
         return result
+    forward = low.p * np.exp(eps) * np.expm1(eps0 - eps)
+    # For k = 2 the two directions have one gain, in the form without cancellation.
+    backward = forward if k == 2 else low.p * (np.expm1(eps0) - (k - 1) * np.expm1(eps))
     for index, same in np.ndenumerate(counts):
         m, rest = int(same), n - 1 - int(same)
         value = -np.inf
         if direction != "backward":
-            value = _log_tail(eps, p, q, m, rest)
+            value = _log_tail(eps, forward, high, low, m, rest)
         if direction != "forward":
             # Counting the reports that are not x0 exchanges the roles of the two laws.
-            value = max(value, _log_tail(eps, 1.0 - q, 1.0 - p, rest, m))
+            value = max(value, _log_tail(eps, backward, low.complement, high.complement, rest, m))
         result[index] = value
     return result
 
@@ -163,28 +194,27 @@ def log_delta_as_printed(eps: float, eps0: float, n: int, k: int, count: ArrayLi
 
 
 def _log_as_printed(eps: float, eps0: float, n: int, k: int, m: int) -> float:
-    q = 1.0 / (np.expm1(eps0) + k)
-    p = np.exp(eps0) * q
+    high, low = _channel(eps0, k)
     kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
     # The loss passes eps about where the mean square of (s - r) / (n - m) reaches this.
     share = np.sqrt((np.exp(eps) - kappa2) / (np.exp(eps0) - kappa2))
-    kappa = share / (1.0 - share) * (1.0 - q) / q
+    kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)
-    same = _binomial(m, p * kappa / (1.0 + p * (kappa - 1.0)))
-    different = _binomial(n - m, share)
+    same = _binomial(m, high.tilted(kappa))
+    different = _binomial(n - m, _Chance(share, 1.0 - share))
     fraction = different.values / (n - m)
     law = _convolve(same.mass, different.mass)
     square = _convolve(same.mass, different.mass * fraction**2)
     start = same.start + different.start
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * square / law)
-    others = _binomial(n - 1 - m, share)
+    others = _binomial(n - 1 - m, _Chance(share, 1.0 - share))
     count = _convolve(same.mass, others.mass)
     shift = same.start + others.start
     # P(s) = p f(s - 1) + (1 - p) f(s), with the tilt's exp(-theta s) kept apart.
     target = np.zeros(count.size + 1)
-    target[1:] += p * kappa * count
-    target[:-1] += (1.0 - p) * count
+    target[1:] += high.p * kappa * count
+    target[:-1] += high.q * count
     s = np.arange(max(start, shift), min(start + law.size, shift + target.size))
     loss, target = loss[s - start], target[s - shift]
     counted = np.isfinite(loss) & (loss > eps)
@@ -192,5 +222,6 @@ def _log_as_printed(eps: float, eps0: float, n: int, k: int, m: int) -> float:
         return -np.inf
     s, loss, target = s[counted], loss[counted], target[counted]
     total = (target * -np.expm1(eps - loss) * np.exp(-theta * (s - s[0]))).sum()
-    log_moment = m * np.log1p(p * (kappa - 1.0)) + (n - 1 - m) * np.log1p(q * (kappa - 1.0))
+    log_moment = m * np.log1p(high.p * (kappa - 1.0))
+    log_moment += (n - 1 - m) * np.log1p(low.p * (kappa - 1.0))
     return float(log_moment - theta * s[0] + np.log(total))

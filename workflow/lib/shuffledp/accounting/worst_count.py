@@ -11,8 +11,12 @@ from shuffledp.accounting.single_bin import log_delta
 
 EXHAUSTIVE_N = 10_000
 _COARSE = 65
-# The direct sums are right to about 1e-11; the result is moved to the safe side by this.
+# The direct sums are right to about 1e-11 of the logarithm; results are moved to the safe side.
 _ROUNDING = 1e-9
+
+
+def _slack(log_delta: float) -> float:
+    return _ROUNDING * (1.0 + 0.01 * abs(log_delta)) if np.isfinite(log_delta) else 0.0
 
 
 def _searched(eps: float, eps0: float, n: int, k: int) -> float:
@@ -36,7 +40,8 @@ def lower_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
     """
 
     def one(eps: float, eps0: float, n: int, k: int) -> float:
-        return _searched(eps, eps0, n, k) - _ROUNDING
+        found = _searched(eps, eps0, n, k)
+        return found - _slack(found)
 
     return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k))
 
@@ -58,6 +63,6 @@ def two_rr_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
         if n > EXHAUSTIVE_N:
             raise ValueError(f"n must be at most {EXHAUSTIVE_N:,} to try all data sets (got {n:,})")
         worst = float(log_delta(eps, eps0, n, 2, np.arange(n), "forward").max())
-        return min(worst + _ROUNDING, 0.0)
+        return min(worst + _slack(worst), 0.0)
 
     return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n))
