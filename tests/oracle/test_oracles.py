@@ -1,4 +1,4 @@
-"""The oracles against each other, and against the numbers the design and paper A state."""
+"""The oracles against each other, and against numbers known from elsewhere and those of paper A."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_strong_adversary_is_the_full_view_given_a_truthful_target(others: list[
 
 
 def test_variation_ratio_with_k_rr_parameters_is_below_a_real_dataset() -> None:
-    # mathematics.md, section 3: k=4, n=7, E=4, e=3/2.
+    # known value: k=4, n=7, E=4, e=3/2.
     arguments = (7, 4, Fraction(4), Fraction(3, 2))
     true = exact.worst_delta(*arguments)[0]
     ratio = exact.variation_ratio_delta(*arguments)
@@ -204,7 +204,7 @@ def test_two_cells_the_bin_is_the_histogram(n: int, E: Fraction, e: Fraction) ->
 
 
 def test_two_cells_all_equal_is_not_the_worst_dataset() -> None:
-    # mathematics.md, section 2.4: n=60, eps0=4, eps=.1 gives .330 against .4068.
+    # known value: n=60, eps0=4, eps=.1 gives .330 against .4068.
     values = [
         float(high_precision.single_bin_log_delta(60, 2, m, "4", "0.1", "forward").exp())
         for m in range(60)
@@ -264,7 +264,7 @@ def test_printed_zeros_of_paper_a_are_zeros() -> None:
 
 
 def test_as_printed_is_far_below_the_true_delta_of_the_same_bin() -> None:
-    # mathematics.md, section 2: 8 to 19 orders of magnitude; here eps0=1, eps=.1.
+    # known value: 8 to 19 orders of magnitude; here eps0=1, eps=.1.
     arguments = (100, 10, 80, "1", "0.1")
     printed = high_precision.single_bin_as_printed_log_delta(*arguments)
     true = high_precision.single_bin_log_delta(*arguments, "forward")
@@ -342,7 +342,7 @@ def test_what_a_narrow_window_leaves_out_is_in_the_ball(
 
 
 def test_certified_interval_of_the_design() -> None:
-    # mathematics.md, section 2: n=1e4, k=16, eps0=1, delta=1e-6 gives eps in about
+    # known value: n=1e4, k=16, eps0=1, delta=1e-6 gives eps in about
     # [.0185898, .0185902]; the end points to one digit more are .01858985 and .01859023.
     target = arb("1e-6").log()
     lower = high_precision.lower_log_delta(10_000, 16, "1", "0.0185898", "third")
@@ -370,13 +370,13 @@ def test_gaussian_sigma_of_the_design(delta: str, sigma: str) -> None:
 
 
 def test_gaussian_delta_of_the_sigma_diffprivlib_gives() -> None:
-    # mathematics.md, section 6: sigma = 2.1517 at eps=4 really gives delta = 1.4e-18.
+    # known value: sigma = 2.1517 at eps=4 really gives delta = 1.4e-18.
     delta = float(high_precision.gaussian_log_delta("4", "2.1517").exp())
     assert f"{delta:.1e}" == "1.4e-18"
 
 
 def test_gaussian_sigma_scales_with_sensitivity() -> None:
-    # mathematics.md, section 6: (0.05, 8.6e-9) with sensitivity sqrt(2) needs sigma = 127.
+    # known value: (0.05, 8.6e-9) with sensitivity sqrt(2) needs sigma = 127.
     one = high_precision.gaussian_sigma("0.05", "8.6e-9")
     three = high_precision.gaussian_sigma("0.05", "8.6e-9", 3)
     assert float(three / one) == pytest.approx(3, rel=1e-14)

@@ -43,7 +43,7 @@ def test_sigma_is_sufficient_and_not_more(eps, log_delta, sensitivity):
 
 
 def test_deep_tails_where_diffprivlib_stops():
-    # Design, section 5: right values by 80-digit arithmetic.
+    # docs/accounting.md: right values by 80-digit arithmetic.
     assert gaussian_sigma(1.0, np.log(1e-20), 1.0) == pytest.approx(8.8382, abs=5e-5)
     assert gaussian_sigma(1.0, np.log(1e-40), 1.0) == pytest.approx(12.9600, abs=5e-5)
     assert diffprivlib_sigma(1.0, 1e-20, 1.0) == pytest.approx(8.2434, abs=5e-5)

@@ -35,7 +35,7 @@ def test_delta_in_full_precision(capsys):
 
 
 def test_epsilon_encloses_the_published_interval(capsys):
-    # Design, section 2: eps in [.0185898, .0185902] to the digits given.
+    # docs/accounting.md: eps in [.0185898, .0185902] to the digits given.
     (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6")
     assert row["eps_lower"] == pytest.approx(0.0185898, abs=1e-7)
     assert row["eps_upper"] == pytest.approx(0.0185902, abs=1e-7)
@@ -49,7 +49,8 @@ def test_one_sided_bounds_leave_the_other_side_null(capsys):
     assert clones["delta_lower"] is None
     assert clones["delta_upper"] > 0
     assert single["delta_upper"] is None
-    assert exact["delta_lower"] == exact["delta_upper"]
+    assert exact["delta_lower"] is None
+    assert 0 < exact["delta_upper"] <= clones["delta_upper"]
 
 
 def test_calibrate_then_delta_round_trip(capsys):
@@ -105,7 +106,7 @@ def test_csv_and_table(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
+        (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must lie in"),
         (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "there is no bound"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k = 2 only"),
@@ -113,6 +114,10 @@ def test_csv_and_table(capsys):
         (["epsilon", *SETTING, "--delta", "nan"], "delta must lie in"),
         (["plan", "--n", "10"], "exactly one"),
         (["delta", *SETTING, "--eps", "0.1", "--sampling-rate", "2"], "sampling rate"),
+        (["delta", *SETTING, "--eps", "0.1", "--count", "5"], "--count has no meaning"),
+        (["delta", *SETTING, "--eps", "0.1", "--bound", "renyi-special-pair"], "neither an upper"),
+        (["delta", "--n", "1e15", "--k", "3", "--eps0", "1", "--eps", "0.1"], "n must lie in"),
+        (["plan", "--n", "1000", "--k", "1e9", "--eps0", "2", "--eps", "0.1"], "k must lie in"),
     ],
 )
 def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):
@@ -132,6 +137,39 @@ def test_as_a_process():
         [sys.executable, "-m", "shuffledp", "--help"], capture_output=True, text=True, check=True
     )
     assert "replacement of one report" in done.stdout
+
+
+@pytest.mark.parametrize("n", ["inf", "nan", "1.5", "x"])
+def test_whole_numbers(n):
+    with pytest.raises(SystemExit) as stopped:
+        main(["delta", "--n", n, "--k", "3", "--eps0", "1", "--eps", "0.1"])
+    assert stopped.value.code == 2
+
+
+def test_deltas_below_the_smallest_float(capsys):
+    (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-5000")
+    assert 0 < row["eps_lower"] <= row["eps_upper"] < 1
+    (row,) = rows(capsys, "delta", *SETTING, "--eps", repr(row["eps_upper"]))
+    assert row["delta_upper"] == 5e-324
+    assert row["log10_delta_upper"] == pytest.approx(-5000, rel=1e-6)
+    (row,) = rows(capsys, "delta", *SETTING, "--eps", "1")
+    assert row["delta_upper"] == 0.0
+
+
+def test_sampling_certifies_upper_ends_only(capsys):
+    arguments = ["--n", "1000", "--k", "2", "--eps0", "1", "--eps", "0.1", "--sampling-rate", "0.5"]
+    for name in ("exact-2rr", "blanket-bennett", "certified"):
+        (row,) = rows(capsys, "delta", *arguments, "--bound", name)
+        assert row["delta_lower"] is None
+        assert 0 < row["delta_upper"] <= 0.5
+
+
+def test_calibrated_budgets_are_printed_rounded_down(capsys):
+    arguments = ["calibrate", "--n", "1000", "--k", "10", "--eps", "0.1", "--delta", "1e-7"]
+    status, out, _ = run(capsys, *arguments)
+    assert status == 0
+    (row,) = rows(capsys, *arguments)
+    assert float(out.splitlines()[1].split()[4]) <= row["eps0"]
 
 
 def test_the_table_rounds_to_the_safe_side(capsys):

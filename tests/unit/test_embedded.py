@@ -28,7 +28,7 @@ SAN_FRANCISCO = Region(
     "san_francisco", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789)
 )
 POINTS = Layout("csv", ",", True, {name: name for name in ("user", "latitude", "longitude")})
-# Totals: section 8 of the design, from the real check-ins.
+# Totals: docs/accounting.md, from the real check-ins.
 GRIDS = [
     (PARIS, {"shape": [12, 16]}, 11_190),
     (PARIS, {"step": [0.00427, 0.0066]}, 10_260),

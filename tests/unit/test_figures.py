@@ -446,7 +446,7 @@ def test_delta_curves_are_those_of_the_table(bounds: pd.DataFrame) -> None:
             np.testing.assert_allclose(line.get_ydata(), -rows["log10_delta"])
     assert figure.axes[0].get_ylabel() == r"$\log_{10}\,\delta$ (logarithmic scale)"
     assert [label for label in legend(figure) if "only DP guarantee" in label] == [
-        "upper: certified, the only DP guarantee"
+        "upper: certified, the only DP guarantee shown"
     ]
     assert sum("unsafe" in text for text in texts(figure)) == 2
     assert "n = 400 users, k = 12 cells" in figure.get_suptitle()

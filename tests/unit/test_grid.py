@@ -47,7 +47,7 @@ def random_points(path, box, n=5000, seed=0) -> tuple[Path, np.ndarray, np.ndarr
 @pytest.mark.parametrize(
     ("name", "region", "spec", "rows", "columns", "kept"),
     [
-        # Totals and shapes: section 8 of the design; paper A's section on its data.
+        # Totals and shapes: docs/accounting.md; paper A's section on its data.
         ("paris_checkins.txt.gz", PARIS, {"step": [0.00427, 0.0066]}, 11, 15, 10_260),
         ("paris_checkins.txt.gz", PARIS, {"shape": [12, 16]}, 12, 16, 11_190),
         ("san_francisco_points.csv.gz", SAN_FRANCISCO, {"shape": [17, 24]}, 17, 24, 123_094),

@@ -15,7 +15,7 @@ from shuffledp.modules import module_files
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
 
-# Who may import whom: each layer only those to its right (design: architecture).
+# Who may import whom: each layer only those to its right (CONTRIBUTING.md).
 LAYERS = {
     "cli": {"studies", "figures", "accounting", "central", "estimation", "geography", "krr"},
     "studies": {"accounting", "central", "estimation", "geography", "krr"},

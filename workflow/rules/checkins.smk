@@ -24,7 +24,6 @@ rule fetch_checkins:
     wildcard_constraints:
         source=sources_of_kind("download"),
         name="[^/]+",
-    retries: 1
     conda:
         "../../environment.yml"
     params:

@@ -5,7 +5,7 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -21,29 +21,58 @@ from shuffledp.errors import InputError
 Row = dict[str, Any]
 CERTIFIED = "certified"
 _LN10 = float(np.log(10.0))
+_SMALLEST = 5e-324
 
 
-def _log(delta: float) -> float:
-    if not 0.0 < delta <= 1.0:
+def _log(delta: Decimal) -> float:
+    """Natural log of a delta that may be far below the smallest float."""
+    if not (delta.is_finite() and 0 < delta <= 1):
         raise InputError(f"delta must lie in (0, 1] (got delta={delta})")
-    return float(np.log(delta))
+    return float(delta.ln())
+
+
+def _given(delta: Decimal) -> float | str:
+    """The delta as a number, or as it was written where floats end."""
+    return float(delta) or str(delta)
 
 
 def _exp(log_delta: float | None) -> float | None:
     return None if log_delta is None else float(np.exp(log_delta))
 
 
+def _exp_up(log_delta: float | None) -> float | None:
+    """As `_exp`; a delta below the smallest float is shown as that, not as 0, which is pure DP."""
+    if log_delta is None or log_delta == -np.inf:
+        return _exp(log_delta)
+    return max(float(np.exp(log_delta)), _SMALLEST)
+
+
 def _log10(log_delta: float | None) -> float | None:
     return None if log_delta is None else log_delta / _LN10
 
 
-def _sides(name: str) -> tuple[Bound | None, Bound | None]:
+def _sides(name: str, arguments: argparse.Namespace) -> tuple[Bound | None, Bound | None]:
     """The bounds that give the lower and the upper end for a name."""
+    if arguments.count is not None and not name.startswith("single-bin"):
+        raise InputError(f"--count has no meaning for {name}: it belongs to the single-bin bounds")
+    lower, upper = _ends(name)
+    if arguments.sampling_rate != 1.0:
+        if upper is None:
+            raise InputError(
+                f"{name} is no guarantee: with sampling only an upper end is certified"
+            )
+        return None, upper
+    return lower, upper
+
+
+def _ends(name: str) -> tuple[Bound | None, Bound | None]:
     if name == CERTIFIED:
         return BOUNDS["lower"], BOUNDS["upper"]
     bound = get_bound(name)
-    if bound.kind == "exact":
-        return bound, bound
+    if bound.kind == "approximate":
+        raise InputError(
+            f"{name} is neither an upper nor a lower bound; 'shuffledp bounds' shows its eps"
+        )
     return (bound, None) if bound.kind == "lower" else (None, bound)
 
 
@@ -61,7 +90,7 @@ def _delta_rows(arguments: argparse.Namespace) -> Iterable[Row]:
         for eps in arguments.eps:
             lower, upper = (
                 None if side is None else _log_delta(side, eps, setting, arguments)
-                for side in _sides(name)
+                for side in _sides(name, arguments)
             )
             yield {
                 **_settings_row(arguments),
@@ -69,19 +98,15 @@ def _delta_rows(arguments: argparse.Namespace) -> Iterable[Row]:
                 "rounds": setting.rounds,
                 "bound": name,
                 "delta_lower": _exp(lower),
-                "delta_upper": _exp(upper),
+                "delta_upper": _exp_up(upper),
                 "log10_delta_lower": _log10(lower),
                 "log10_delta_upper": _log10(upper),
             }
 
 
-def _log_delta(
-    bound: Bound, eps: float, setting: Setting, arguments: argparse.Namespace
-) -> float | None:
+def _log_delta(bound: Bound, eps: float, setting: Setting, arguments: argparse.Namespace) -> float:
     if arguments.sampling_rate == 1.0:
         return float(bound.log_delta(eps, setting))
-    if bound.kind == "lower":
-        return None  # no certified lower bound is offered with sampling
     return subsampled_log_delta(bound, eps, setting, arguments.sampling_rate)
 
 
@@ -93,11 +118,11 @@ def _epsilon_rows(arguments: argparse.Namespace) -> Iterable[Row]:
         for delta in arguments.delta:
             lower, upper = (
                 None if side is None else side.epsilon(_log(delta), setting)
-                for side in _sides(name)
+                for side in _sides(name, arguments)
             )
             yield {
                 **_settings_row(arguments),
-                "delta": delta,
+                "delta": _given(delta),
                 "rounds": setting.rounds,
                 "bound": name,
                 "eps_lower": lower,
@@ -116,9 +141,9 @@ def _calibrate_rows(arguments: argparse.Namespace) -> Iterable[Row]:
             "n": arguments.n,
             "k": arguments.k,
             "eps": arguments.eps,
-            "delta": delta,
+            "delta": _given(delta),
             "eps0": plan.eps0,
-            "delta_upper": _exp(achieved),
+            "delta_upper": _exp_up(achieved),
             "log10_delta_upper": _log10(achieved),
         }
 
@@ -147,9 +172,9 @@ def _plan_rows(arguments: argparse.Namespace) -> Iterable[Row]:
     log_delta = None if arguments.delta is None else _log(arguments.delta)
     plan = complete(Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta))
     n, k, eps0, eps, log_delta = vars(plan).values()
-    shares = np.full(k, 1.0 / k)
-    deviations = estimation.inversion_deviation(shares, n, eps0)
-    row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps, "delta": _exp(log_delta)}
+    deviations = estimation.inversion_deviation(np.full(k, 1.0 / k), n, eps0)
+    delta = _exp_up(log_delta) if arguments.delta is None else _given(arguments.delta)
+    row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps, "delta": delta}
     row["log10_delta"] = _log10(log_delta)
     row["cell_sd"] = float(deviations.max())
     row["tv_distance"] = float(estimation.expected_distance(deviations))
@@ -175,17 +200,23 @@ def _list_rows(arguments: argparse.Namespace) -> Iterable[Row]:
         }
 
 
+# What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
+_UP = {"delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta"}
+_DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0"}
+
+
 def _cell(name: str, value: object) -> str:
-    """Seven digits; ends of an interval are rounded outwards, so that the print keeps it too."""
+    """Seven digits, rounded to the safe side."""
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float) or not np.isfinite(value):
         return str(value)
-    side = name.rpartition("_")[2]
-    rounding = {"upper": ROUND_CEILING, "lower": ROUND_FLOOR}.get(side, ROUND_HALF_EVEN)
-    return f"{Context(prec=7, rounding=rounding).create_decimal(value).normalize():g}"
+    rounding = ROUND_CEILING if name in _UP else ROUND_FLOOR if name in _DOWN else ROUND_HALF_EVEN
+    shortest = Decimal(repr(float(value)))  # what the user wrote, where it is an echo
+    rounded = Context(prec=7, rounding=rounding).create_decimal(shortest)
+    return f"{float(rounded):.7g}" if rounded else "0"
 
 
 def _print(rows: Sequence[Row], style: str) -> None:
@@ -210,10 +241,20 @@ def _print(rows: Sequence[Row], style: str) -> None:
 
 def _number(text: str) -> int:
     """Integer that may be written 1e6."""
-    value = float(text)
-    if value != int(value):
-        raise argparse.ArgumentTypeError(f"{text} is not a whole number")
-    return int(value)
+    try:
+        value = Decimal(text)
+        if value.is_finite() and value == value.to_integral_value() and abs(value) < 10**18:
+            return int(value)
+    except InvalidOperation:
+        pass
+    raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+
+
+def _delta(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise argparse.ArgumentTypeError(f"{text} is not a number") from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -252,23 +293,25 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("delta", _delta_rows, "delta of given eps", *setting, "bound")
     sub.add_argument("--eps", type=float, nargs="+", required=True, help="central budgets")
     sub = command("epsilon", _epsilon_rows, "eps of given delta", *setting, "bound")
-    sub.add_argument("--delta", type=float, nargs="+", required=True, help="target deltas")
+    sub.add_argument("--delta", type=_delta, nargs="+", required=True, help="target deltas")
     about = "largest eps0 whose certified delta at eps meets the target"
     sub = command("calibrate", _calibrate_rows, about, "n", "k")
     sub.add_argument("--eps", type=float, required=True, help="central budget")
-    sub.add_argument("--delta", type=float, nargs="+", required=True, help="target deltas")
+    sub.add_argument("--delta", type=_delta, nargs="+", required=True, help="target deltas")
     about = "eps of every applicable bound, smallest first"
     sub = command("bounds", _bounds_rows, about, *setting)
-    sub.add_argument("--delta", type=float, required=True, help="target delta")
+    sub.add_argument("--delta", type=_delta, required=True, help="target delta")
     about = (
-        "find the one of n, k, eps0, eps, delta that is left out, and predict the error of "
+        "find the one of n, k, eps0, eps, delta that is left out (the smallest n, k, eps or delta, "
+        "the largest eps0 that is certified), and predict the error of "
         "shuffle+INV and of a Gaussian at the same privacy (uniform histogram, no projection)"
     )
     sub = command("plan", _plan_rows, about)
     for name in ("n", "k"):
         sub.add_argument(f"--{name}", type=_number, help="leave out exactly one of the five")
-    for name in ("eps0", "eps", "delta"):
+    for name in ("eps0", "eps"):
         sub.add_argument(f"--{name}", type=float, help="leave out exactly one of the five")
+    sub.add_argument("--delta", type=_delta, help="leave out exactly one of the five")
     command("list", _list_rows, "every bound with its kind, worth and source")
     return parser
 

@@ -20,8 +20,9 @@ def job(log: str) -> Iterator[None]:
         logging.StreamHandler(),
     ]
     logging.basicConfig(
-        level=logging.INFO, format="%(levelname)s: %(message)s", handlers=handlers, force=True
+        level=logging.WARNING, format="%(levelname)s: %(message)s", handlers=handlers, force=True
     )
+    logging.getLogger("shuffledp").setLevel(logging.INFO)
     logging.captureWarnings(capture=True)
     try:
         yield

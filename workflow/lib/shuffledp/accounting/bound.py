@@ -86,7 +86,7 @@ class Bound:
     guarantee
         Whether (eps, delta)-DP follows for every data set.
     source
-        Paper and theorem (letters as in docs/accounting.md), or the section of the design.
+        Paper and theorem (letters as in docs/accounting.md), or docs/accounting.md.
     about
         What it is, in a line.
     log_delta_function, epsilon_function

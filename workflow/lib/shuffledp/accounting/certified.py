@@ -24,7 +24,7 @@ from shuffledp.accounting.multinomial import (
 def upper_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
     """Pair of the weak adversary, who sees (n1, n2, number of blanket reports).
 
-    Section 2.3 of the design; corrects paper C, Theorem 10 and eq. (5.1), which compare
+    docs/accounting.md; corrects paper C, Theorem 10 and eq. (5.1), which compare
     one-dimensional marginals.
     """
     q = 1.0 / (np.expm1(eps0) + k)
@@ -113,7 +113,7 @@ def upper_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
     """Natural log of a delta that holds for every data set of n users (a DP guarantee).
 
     Exact divergence seen by the weak adversary, who also learns which of the other users
-    randomised (section 2.3 of the design; paper C's Theorem 10, corrected); rounded up, with the
+    randomised (docs/accounting.md; paper C's Theorem 10, corrected); rounded up, with the
     truncated mass added. For replacement of one report.
 
     Parameters
@@ -142,7 +142,7 @@ def lower_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
     """Natural log of a delta that some data set really attains: no guarantee can be smaller.
 
     The largest exact divergence of the full histogram among data sets in which all other users
-    agree (section 2.4 of the design); for k = 2, where every data set is a count, the largest
+    agree (docs/accounting.md); for k = 2, where every data set is a count, the largest
     over the counts that a search visits. Rounded down, truncated mass
     left out. Parameters, shape and errors as for `upper_log_delta`.
     """

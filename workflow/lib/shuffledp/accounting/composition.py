@@ -231,7 +231,7 @@ def composed_log_delta(
     ValueError
         If a parameter is outside its range.
 
-    Source: section 4 of the design; paper C, Theorem 7, with the joint law of both counts.
+    Source: docs/accounting.md; paper C, Theorem 7, with the joint law of both counts.
     """
 
     def one(eps: float, eps0: float, n: int, k: int, rounds: int) -> float:

@@ -104,7 +104,7 @@ def other_report(eps0: float, n: int, k: int) -> float:
 def weak_pair(eps0: float, n: int, k: int) -> LinearPair:
     """Pair of the weak adversary: dominates shuffled k-RR on every data set of n users.
 
-    Section 4 of the design; paper C's Theorem 10 with the joint law of both counts.
+    docs/accounting.md; paper C's Theorem 10 with the joint law of both counts.
     """
     E = np.exp(eps0)
     q = other_report(eps0, n, k)

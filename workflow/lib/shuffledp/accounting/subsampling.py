@@ -37,13 +37,13 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     ------
     InputError
         If the rate is out of range, or with more than one round.
-    NotApplicableError
-        If the bound says nothing for some number of participants.
     """
     if not 0.0 < rate <= 1.0:
         raise InputError(f"sampling rate must lie in (0, 1] (got {rate})")
     if rate == 1.0:
         return float(bound.log_delta(eps, setting))
+    if not bound.guarantee:
+        raise InputError(f"{bound.name} is no guarantee: with sampling only those are certified")
     if setting.rounds > 1:
         raise InputError("a sampling rate is supported for one round only")
     others = setting.n - 1
@@ -55,6 +55,8 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
         below = 0.0 if stop is None else float(log_cdf(stop - 1, others, rate))
         # Pr[start <= participants < stop] by the smaller of its two one-sided bounds.
         mass = min(below, float(log_sf(start, others, rate)))
-        smaller = Setting(int(start) + 1, setting.k, setting.eps0, 1, setting.count)
-        terms.append(mass + min(bound.log_delta(eps, smaller), 0.0))
+        smaller = Setting(int(start) + 1, setting.k, setting.eps0)
+        # Where the bound says nothing about so few participants, delta is at most 1.
+        silent = bound.why_not(smaller, np.nan) is not None
+        terms.append(mass + (0.0 if silent else min(bound.log_delta(eps, smaller), 0.0)))
     return float(min(np.log(rate) + logsumexp(terms), 0.0))

@@ -13,6 +13,7 @@ from matplotlib.lines import Line2D
 from shuffledp.figures.selection import calibrated
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
+    FULL_WIDTH,
     MECHANISMS,
     legend_marks,
     local_style,
@@ -55,7 +56,8 @@ def matched_comparison(
     ValueError
         If a table has no Gaussian at the target delta.
     """
-    figure = new_figure(6.6)
+    # Two columns fill a page; more make the figure wider, not narrower columns.
+    figure = new_figure(6.6, FULL_WIDTH * max(1.0, len(utility_by_region) / 2.0))
     shape = (3, len(utility_by_region))
     panels = figure.subplots(
         *shape, sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1, 0.9)

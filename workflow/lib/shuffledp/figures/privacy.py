@@ -12,7 +12,7 @@ from shuffledp.figures.style import local_style, new_figure, plain_log_axis
 
 # Legend entry, colour, marker, line style and width; drawn in this order.
 _BOUNDS: Final[dict[str, tuple[str, str, str, str, float]]] = {
-    "upper": ("upper: certified, the only DP guarantee", "#000000", "o", "-", 1.8),
+    "upper": ("upper: certified, the only DP guarantee shown", "#000000", "o", "-", 1.8),
     "lower": ("lower: what one explicit data set leaks", "#56B4E9", "x", "--", 1.0),
     "single-bin": ("single-bin: one count alone, no guarantee", "#0072B2", "s", "-.", 1.0),
     "single-bin-as-printed": (

@@ -64,7 +64,11 @@ def privacy_table(
     """
     k = counts.size
     rows = []
-    for n in tqdm(sample_sizes(sizes, int(counts.sum())), desc="n", disable=None):
+    for n in tqdm(
+        sample_sizes(sizes, int(counts.sum()), f"region {region}, grid {grid}"),
+        desc="n",
+        disable=None,
+    ):
         sample = sample_counts(counts, n, seed, region, grid)
         rows += [(n, k, eps0, *row) for row in _rows(sample, k, eps0, eps)]
     table = pd.DataFrame(rows, columns=["n", "k", "eps0", "eps", "bound", "log_delta"])

@@ -17,7 +17,7 @@ from shuffledp.studies.sampling import sample_counts, sample_sizes
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (design, section 6).
+# Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
 PUBLISHED_DELTA = 1e-20
 PUBLISHED_SENSITIVITY = 1.0
 
@@ -145,7 +145,11 @@ def release_table(
     Columns of `shuffledp.tables.RELEASES`; ``estimate`` is a share of n.
     """
     parts = []
-    for n in tqdm(sample_sizes(sizes, int(counts.sum())), desc="n", disable=None):
+    for n in tqdm(
+        sample_sizes(sizes, int(counts.sum()), f"region {region}, grid {grid}"),
+        desc="n",
+        disable=None,
+    ):
         sample = sample_counts(counts, n, seed, region, grid)
         rng = stream(seed, "release", region, grid, eps0, n)
         pairs = matched_pairs(n, counts.size, eps0, eps, target_deltas)

@@ -11,7 +11,7 @@ from shuffledp.streams import stream
 Integers = NDArray[np.int64]
 
 
-def sample_sizes(sizes: Sequence[int | str], total: int) -> list[int]:
+def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
     """Resolve the configured sizes, ``all`` being every check-in, in increasing order.
 
     Raises
@@ -22,7 +22,7 @@ def sample_sizes(sizes: Sequence[int | str], total: int) -> list[int]:
     resolved = {total if size == "all" else int(size) for size in sizes}
     if max(resolved) > total:
         raise InputError(
-            f"n: {max(resolved)} users asked for, but the grid holds only {total} check-ins; "
+            f"{place}: n: {max(resolved)} users asked for, but it holds only {total} check-ins; "
             f"lower n in the config, or write 'all'"
         )
     return sorted(resolved)
