@@ -78,8 +78,8 @@ class LogInterval:
 ZERO = LogInterval(-np.inf, -np.inf)
 
 
-def _tilt(pair: MultinomialPair) -> tuple[float, Floats]:
-    """Log of Chernoff's bound on ``E[A_+]/n`` at the saddle point, and the tilted probabilities."""
+def _tilt(pair: MultinomialPair) -> tuple[float, Floats, float]:
+    """Log of Chernoff's bound on ``E[A_+]/n``, the tilted probabilities, and lambda."""
     weights = np.array([pair.a, -pair.b, -pair.c, -pair.d])
     probabilities = np.array([pair.p1, pair.p2, pair.p3, pair.p4])
     keep = probabilities > 0
@@ -101,7 +101,7 @@ def _tilt(pair: MultinomialPair) -> tuple[float, Floats]:
         high += 3.0
     lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
     total, law = tilted(lam)
-    return float(pair.n * total - 1.0 - np.log(lam) - np.log(pair.n)), law
+    return float(pair.n * total - 1.0 - np.log(lam) - np.log(pair.n)), law, lam
 
 
 def log_chernoff_bound(pair: MultinomialPair) -> float:
@@ -216,7 +216,7 @@ def log_mean_excess(pair: MultinomialPair) -> LogInterval:
     """
     if pair.a <= 0.0:
         return ZERO
-    chernoff, law = _tilt(pair)
+    chernoff, law, lam = _tilt(pair)
     share, rest = min(float(law[0] + law[1]), 1.0), float(law[2] + law[3])
     tilted_pi = float(law[2]) / rest if rest > 0 else 0.0
     low, high = _window(np.array(pair.n * share), np.array(pair.n * share * rest))
@@ -234,14 +234,28 @@ def log_mean_excess(pair: MultinomialPair) -> LogInterval:
         for i in range(0, s.size, rows)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
-    # A bucket's tilted moment exceeds that of its members by less than a factor e.
-    missing = np.logaddexp(outside, max(left_out)) + chernoff + (width > 1) + np.log(pair.n)
+    missing = np.logaddexp(outside, max(left_out)) + chernoff + np.log(pair.n)
+    missing += _inflation(pair, share, rest, lam, width - 1)
     upper = np.logaddexp(logsumexp(highs) + np.log1p(np.exp(max(neglected))), missing)
     lower, upper = logsumexp(lows) - np.log(pair.n), upper - np.log(pair.n)
     if upper == -np.inf:
         return ZERO
     slack = _ROUNDING * (1.0 + 1e-3 * abs(upper))
     return LogInterval(float(lower - slack), float(upper + slack))
+
+
+def _inflation(pair: MultinomialPair, share: float, rest: float, lam: float, spread: int) -> float:
+    """Log of how much a bucket's tilted moment can exceed that of its members.
+
+    The bucket has up to ``spread`` terms of n1 and n2, without their drift, in place of terms of
+    n3 and n4; each exchange multiplies the moment by the ratio of theirs.
+    """
+    if spread == 0 or rest == 0.0:
+        return 0.0
+    both, other = pair.p1 + pair.p2, pair.p3 + pair.p4
+    drift = (pair.p1 * pair.a - pair.p2 * pair.b) / both
+    ratio = np.log(share / both) - np.log(rest / other)
+    return float(spread * max(ratio - lam * min(drift, 0.0), 0.0))
 
 
 def _columns(pair: MultinomialPair) -> int:
