@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from tqdm import tqdm
@@ -257,8 +257,15 @@ def _delta(text: str) -> Decimal:
         raise argparse.ArgumentTypeError(f"{text} is not a number") from None
 
 
+class _Parser(argparse.ArgumentParser):
+    """Errors in one line: the usage is what --help is for."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' shows the usage)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="shuffledp",
         description="Privacy of shuffled k-randomised response: (eps, delta)-DP of the histogram "
         "for the replacement of one report, enclosed between certified bounds.",
