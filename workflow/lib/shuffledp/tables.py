@@ -65,6 +65,9 @@ INDIVIDUAL = pa.schema(
         ("error", _FLOAT),
     ]
 )
+CURVES = pa.schema(
+    [("panel", _NAME), ("curve", _NAME), ("kind", _NAME), ("x", _FLOAT), ("y", _FLOAT)]
+)
 
 
 def write_table(

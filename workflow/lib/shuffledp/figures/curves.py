@@ -1,0 +1,98 @@
+"""Recomputed figures of the papers: any tidy table of curves as a row or grid of panels."""
+
+from itertools import cycle
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from shuffledp.figures.style import local_style, new_figure
+from shuffledp.studies.reproduction.curve import FigureSpec
+
+# Okabe and Ito without yellow, which is too light for lines; black is kept for exact curves.
+_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
+_MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_LINES: Final = {
+    "exact": "-",
+    "upper": "-",
+    "lower": "-.",
+    "approximate": ":",
+    "as printed": "--",
+}
+_PANEL_HEIGHT, _COLUMNS, _MARKED = 2.6, 3, 6
+
+
+@local_style()
+def curve_panels(table: pd.DataFrame, spec: FigureSpec) -> Figure:
+    """Draw every panel of a figure, with one legend for all.
+
+    Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones neither,
+    dashed ones a formula as printed. Exact curves are black.
+
+    Parameters
+    ----------
+    table
+        Columns ``shuffledp.studies.reproduction.curve.COLUMNS``.
+    spec
+        Says what the axes show.
+    """
+    panels = list(table["panel"].unique())
+    columns = min(len(panels), 2 if len(panels) in (2, 4) else _COLUMNS)
+    rows = -(-len(panels) // columns)
+    names = list(table["curve"].unique())
+    legend_rows = -(-len(names) // 2)
+    figure = new_figure(_PANEL_HEIGHT * rows + 0.16 * legend_rows + 0.4)
+    axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
+    looks = _looks(table)
+    for one, panel in zip(axes, panels, strict=False):
+        _draw_panel(one, table[table["panel"] == panel], looks)
+        one.set_title(panel, loc="left")
+        one.set(xscale=spec.x_scale, yscale=spec.y_scale, xlabel=spec.x_label)
+    for one in axes[::columns]:
+        one.set_ylabel(spec.y_label)
+    for one in axes[len(panels) :]:
+        one.remove()
+    found = {
+        label: handle
+        for one in axes[: len(panels)]
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(
+        [found[name] for name in names],
+        names,
+        loc="outside lower center",
+        ncols=2,
+        handlelength=3.5,
+    )
+    figure.suptitle(spec.title)
+    return figure
+
+
+def _looks(table: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Colour and marker of each curve, by its name."""
+    colours, markers = cycle(_COLOURS), cycle(_MARKERS)
+    kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
+    return {
+        str(name): ("#000000", "") if kind == "exact" else (next(colours), next(markers))
+        for name, kind in kinds.items()
+    }
+
+
+def _draw_panel(axes: Axes, table: pd.DataFrame, looks: dict[str, tuple[str, str]]) -> None:
+    for number, (name, rows) in enumerate(table.groupby("curve", sort=False)):
+        colour, marker = looks[str(name)]
+        step = max(1, len(rows) // _MARKED)
+        axes.plot(
+            rows["x"],
+            rows["y"],
+            color=colour,
+            marker=marker,
+            markevery=(number % step, step),
+            markersize=3.5,
+            linestyle=_LINES[str(rows["kind"].iloc[0])],
+            linewidth=1.6 if not marker else 1.1,
+            label=name,
+        )
+    axes.grid(visible=True, axis="both")

@@ -1,0 +1,65 @@
+"""What a recomputed figure of a paper is: a tidy table of curves, and how to read it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+
+Kind = Literal["exact", "upper", "lower", "approximate", "as printed"]
+KINDS: tuple[Kind, ...] = ("exact", "upper", "lower", "approximate", "as printed")
+COLUMNS = ("panel", "curve", "kind", "x", "y")
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """One figure: how to compute its curves and what its axes say.
+
+    Attributes
+    ----------
+    title
+        One line above the panels, with paper and figure.
+    x_label, y_label
+        Axis labels, with units where there are any.
+    compute
+        Returns the curves, columns `COLUMNS`; rows of a curve in drawing order.
+    caption
+        What is to be seen, every parameter, and which of them the paper does not state.
+    x_scale, y_scale
+        ``log`` or ``linear``.
+    """
+
+    title: str
+    x_label: str
+    y_label: str
+    compute: Callable[[], pd.DataFrame]
+    caption: str
+    x_scale: Literal["log", "linear"] = "log"
+    y_scale: Literal["log", "linear"] = "log"
+
+
+def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.DataFrame:
+    """One curve as rows of a tidy table.
+
+    Parameters
+    ----------
+    panel
+        Title of the panel that it belongs to.
+    name
+        Legend entry; equal names look alike in all panels.
+    kind
+        What the curve is: ``upper`` and ``lower`` bounds, ``exact``, ``approximate`` (neither is
+        known), or a formula ``as printed`` that is wrong.
+    x, y
+        Of one shape (n,). Points that are not finite are left out.
+    """
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    keep = np.isfinite(x) & np.isfinite(y)
+    return pd.DataFrame({"panel": panel, "curve": name, "kind": kind, "x": x[keep], "y": y[keep]})
+
+
+def curves(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
+    """All curves of a figure in one table, in drawing order."""
+    return pd.concat(list(parts), ignore_index=True)

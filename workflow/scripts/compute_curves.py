@@ -1,0 +1,11 @@
+from importlib import import_module
+from pathlib import Path
+
+from shuffledp.jobs import job
+from shuffledp.tables import CURVES, write_table
+
+with job(snakemake.log[0]):
+    study = import_module(f"shuffledp.studies.reproduction.{snakemake.wildcards.study}")
+    spec = study.FIGURES[snakemake.wildcards.figure]
+    metadata = {"title": spec.title, "caption": spec.caption}
+    write_table(spec.compute(), CURVES, Path(snakemake.output[0]), metadata)

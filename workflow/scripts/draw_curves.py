@@ -1,0 +1,13 @@
+from importlib import import_module
+from pathlib import Path
+
+from shuffledp.figures.curves import curve_panels
+from shuffledp.figures.style import save
+from shuffledp.jobs import job
+from shuffledp.tables import read_tables
+
+with job(snakemake.log[0]):
+    study = import_module(f"shuffledp.studies.reproduction.{snakemake.wildcards.study}")
+    spec = study.FIGURES[snakemake.wildcards.figure]
+    figure = curve_panels(read_tables([Path(snakemake.input.curves)]), spec)
+    save(figure, Path(snakemake.output.png).with_suffix(""), spec.title)
