@@ -17,6 +17,7 @@ SETTINGS = [
     Setting(1000, 408, 4.0),
     Setting(500, 2, 2.0),
     Setting(100_000, 10, 2.0),
+    Setting(3000, 10, 1.0, rounds=4),
 ]
 LOG_TARGET = float(np.log(1e-6))
 GUARANTEES = [
@@ -33,6 +34,7 @@ LOWER = [
 ]
 TWO_CELLS = Setting(900, 2, 0.45, count=300)
 MANY_CELLS = Setting(1100, 5, 0.45, count=300)
+SEVERAL_ROUNDS = Setting(1100, 5, 0.45, rounds=3)
 
 
 def _name(value):
@@ -52,7 +54,7 @@ def test_the_certified_pair_is_below_every_other_guarantee(bound, setting):
     assert BOUNDS["lower"].epsilon(LOG_TARGET, setting) <= eps * (1 + 1e-9)
     if bound.kind == "upper":
         assert BOUNDS["upper"].epsilon(LOG_TARGET, setting) <= eps * (1 + 1e-9)
-    assert eps <= setting.eps0
+    assert eps <= setting.budget
 
 
 @pytest.mark.parametrize(("bound", "setting"), LOWER, ids=_name)
@@ -63,7 +65,13 @@ def test_lower_bounds_are_below_the_certified_upper(bound, setting):
 
 @pytest.mark.parametrize("bound", BOUNDS.values(), ids=_name)
 def test_every_bound_is_monotone_and_inverts_itself(bound):
-    setting = MANY_CELLS if bound.why_not(TWO_CELLS, -20.0) else TWO_CELLS
+    usable = (s for s in (TWO_CELLS, MANY_CELLS, SEVERAL_ROUNDS) if not bound.why_not(s, -20.0))
+    setting = next(usable)
+    if bound.log_delta_function is None:
+        eps = bound.epsilon(np.array([-40.0, -20.0, -10.0, -5.0]), setting)
+        assert (np.diff(eps) <= 0).all()
+        assert (eps > 0).all()
+        return
     eps = np.array([0.02, 0.1, 0.2, 0.4])
     values = bound.log_delta(eps, setting)
     assert (np.diff(values[np.isfinite(values)]) <= 1e-9).all()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting import worst_count
+from shuffledp.accounting import hidden_user, worst_count
 from shuffledp.accounting.binomial import Floats
 from shuffledp.accounting.multinomial import (
     ZERO,
@@ -18,7 +18,12 @@ from shuffledp.accounting.multinomial import (
     MultinomialPair,
     log_chernoff_bound,
     log_mean_excess,
+    tilted_shares,
 )
+
+# With three cells and up to this many users the one-hidden-user argument narrows the interval; its
+# gain falls like 1/n and its cost grows like n.
+_HIDDEN_N = 2_000
 
 
 def upper_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
@@ -109,12 +114,30 @@ def _interval(make: _PairMaker, eps: float, eps0: float, n: int, k: int) -> LogI
     return log_mean_excess(make(eps, eps0, n, k))
 
 
+def weak_adversary_log_delta(eps: float, eps0: float, n: int, k: int) -> LogInterval:
+    """Enclose the log of the weak adversary's delta, who learns which other users randomised.
+
+    Parameters as for `upper_log_delta`, but single numbers (paper C's Theorem 10, corrected).
+    """
+    return _interval(upper_pair, eps, eps0, n, k)
+
+
+def _one_hidden_log_delta(eps: float, eps0: float, n: int, weak: float) -> float:
+    """Upper bound at k = 3: all others in the third cell, or one of them hidden in x0 or x1."""
+    shares = tilted_shares(upper_pair(eps, eps0, n, 3))
+    candidates = [_interval(third_cell_pair, eps, eps0, n, 3).high]
+    for forward in (True, False):
+        loss = hidden_user.log_loss(eps, eps0, n, shares, forward=forward)
+        candidates.append(weak + np.log1p(-np.exp(loss - weak)) if loss < weak else weak)
+    return min(max(candidates), weak)
+
+
 def upper_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike) -> Floats:
     """Natural log of a delta that holds for every data set of n users (a DP guarantee).
 
     Exact divergence seen by the weak adversary, who also learns which of the other users
-    randomised (docs/accounting.md; paper C's Theorem 10, corrected); rounded up, with the
-    truncated mass added. For replacement of one report.
+    randomised (docs/accounting.md; paper C's Theorem 10, corrected); for k = 3 and n up to 2,000
+    which of all but one. Rounded up, with the truncated mass added. For replacement of one report.
 
     Parameters
     ----------
@@ -133,7 +156,10 @@ def upper_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
     """
 
     def one(eps: float, eps0: float, n: int, k: int) -> float:
-        return min(_interval(upper_pair, eps, eps0, n, k).high, 0.0)
+        weak = weak_adversary_log_delta(eps, eps0, n, k).high
+        if k == 3 and 2 <= n <= _HIDDEN_N and weak > -np.inf:
+            weak = _one_hidden_log_delta(eps, eps0, n, weak)
+        return min(weak, 0.0)
 
     return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k))
 

@@ -111,6 +111,11 @@ def log_chernoff_bound(pair: MultinomialPair) -> float:
     return _tilt(pair)[0]
 
 
+def tilted_shares(pair: MultinomialPair) -> Floats:
+    """Shares of the four counts where ``E[A_+]`` accumulates, shape (4,); needs ``pair.a > 0``."""
+    return _tilt(pair)[1]
+
+
 def _window(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
     half = _WIDTH * np.sqrt(variance) + _MARGIN
     return np.floor(mean - half), np.ceil(mean + half)

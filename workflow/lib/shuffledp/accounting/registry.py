@@ -11,13 +11,16 @@ import numpy as np
 
 from shuffledp.accounting import (
     certified,
+    classic_composition,
     clones,
     closed_forms,
     composition,
     fourier,
+    personalised,
     privacy_loss,
     renyi,
     single_bin,
+    tradeoff,
     worst_count,
 )
 from shuffledp.accounting.bound import Bound, Kind, Setting
@@ -119,6 +122,33 @@ def _blanket(name: str, log_delta: Callable[..., np.ndarray], *, cells: bool, ab
         log_delta_function=lambda eps, s: float(log_delta(eps, s.eps0, s.n, k(s))),
         domain=lambda s, _: closed_forms.blanket_domain(s.eps0, s.n, k(s)),
     )
+
+
+def _composed(name: str, composition: Callable[..., np.ndarray], source: str, about: str) -> Bound:
+    """`upper` of one round, composed by a theorem that knows only its eps and delta."""
+
+    def epsilon(log_delta: float, s: Setting) -> float:
+        # Half of delta is spent on the rounds, half is the theorem's slack.
+        step = log_delta - float(np.log(2 * s.rounds))
+        step_eps = BOUNDS["upper"].epsilon(step, Setting(s.n, s.k, s.eps0))
+        return min(float(composition(log_delta, step_eps, step, s.rounds)), s.budget)
+
+    return Bound(
+        name,
+        "upper",
+        True,
+        source,
+        about,
+        epsilon_function=epsilon,
+        domain=lambda s, _: "it is about several rounds (--rounds)" if s.rounds < 2 else None,
+        composes=True,
+    )
+
+
+def _mu_gdp(eps: float, s: Setting) -> float:
+    everyone = personalised.BudgetGroups(np.array([s.eps0]), np.array([s.n]))
+    mu = personalised.mu_gdp(everyone) * np.sqrt(s.rounds)
+    return float(tradeoff.gdp_to_log_delta(eps, mu)) if eps < s.budget else -np.inf
 
 
 _BOUNDS = (
@@ -275,6 +305,33 @@ _BOUNDS = (
         closed_forms.blanket_bennett_log_delta,
         cells=False,
         about="privacy blanket of any randomiser by Bennett's inequality",
+    ),
+    _composed(
+        "basic-composition",
+        classic_composition.basic_epsilon,
+        "Dwork and Roth 2014, Theorem 3.16",
+        "`upper` of a round, eps and delta added up over the rounds",
+    ),
+    _composed(
+        "advanced-composition",
+        classic_composition.advanced_epsilon,
+        "Dwork and Roth 2014, Theorem 3.20",
+        "`upper` of a round, composed with eps growing like the root of the rounds",
+    ),
+    _composed(
+        "kov-composition",
+        classic_composition.kov_epsilon,
+        "Kairouz, Oh and Viswanath 2015, Theorem 3.3",
+        "`upper` of a round, composed as well as its eps and delta allow",
+    ),
+    Bound(
+        "mu-gdp",
+        "approximate",
+        False,
+        "D, Theorem 3, for equal budgets",
+        "mu-GDP value that drops a term of order 1/sqrt(n): no bound, too small near k = 2",
+        log_delta_function=_mu_gdp,
+        composes=True,
     ),
     _renyi(
         "renyi",

@@ -1,0 +1,117 @@
+"""The sharpening of ``upper`` at k = 3 against the law of the view that it describes."""
+
+from fractions import Fraction
+from itertools import product
+from math import exp, expm1, log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffledp.accounting import certified, hidden_user
+from shuffledp.accounting.multinomial import tilted_shares
+
+from oracle import exact
+
+RATIOS = [
+    (Fraction(3, 2), Fraction(5, 4)),
+    (Fraction(3), Fraction(3, 2)),
+    (Fraction(3), Fraction(1)),
+    (Fraction(55), Fraction(11, 10)),
+    (Fraction(8), Fraction(6)),
+]
+
+
+def one_hidden_delta(hidden, n, E, e):
+    """Delta when who randomised is seen for all others but the first, who holds `hidden`."""
+    others = [hidden] + [2] * (n - 2)
+    laws = [exact.view_law([record, *others], 3, E, range(2, n)) for record in (0, 1)]
+    return exact.hockey_stick(laws[0], laws[1], e)
+
+
+def shares(eps, eps0, n):
+    return tilted_shares(certified.upper_pair(eps, eps0, n, 3))
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 6])
+@pytest.mark.parametrize(("E", "e"), RATIOS)
+@pytest.mark.parametrize("hidden", [0, 1])
+def test_loss_is_the_difference_of_the_two_views(n, E, e, hidden):
+    difference = exact.upper_delta(n, 3, E, e) - one_hidden_delta(hidden, n, E, e)
+    eps, eps0 = log(e), log(E)
+    loss = hidden_user.log_loss(eps, eps0, n, shares(eps, eps0, n), forward=hidden == 0)
+    if difference == 0:
+        assert loss == -np.inf
+    else:
+        # Everything lies in the windows here: only the rounding is taken off.
+        assert log(difference) - 2e-9 < loss < log(difference)
+
+
+def direct_delta(hidden, n, eps, eps0):
+    """The one-hidden view as a sum over all counts, from the mechanism's probabilities."""
+    E, e = exp(eps0), exp(eps)
+    q = 1 / (E + 2)
+    p, gamma = E * q, 3 * q
+    u = [p if cell == hidden else q for cell in range(3)]
+    # law[M] of the blanket reports' histogram, by adding one report at a time
+    law = {(0, 0, 0): 1.0}
+    told = {0: law}
+    for size in range(1, n - 1):
+        law = {
+            counts: sum(
+                told[size - 1].get(tuple(c - (j == i) for j, c in enumerate(counts)), 0.0) / 3
+                for i in range(3)
+            )
+            for counts in product(range(size + 1), repeat=3)
+            if sum(counts) == size
+        }
+        told[size] = law
+    delta = 0.0
+    for size, law in told.items():
+        weight = np.exp(exact_log_binomial(size, n - 2, gamma))
+        P, Q = {}, {}
+        for (h, x), r, s in product(law.items(), range(3), range(3)):
+            key = tuple(c + (j == r) + (j == s) for j, c in enumerate(h))
+            P[key] = P.get(key, 0.0) + x * u[s] * (p if r == 0 else q)
+            Q[key] = Q.get(key, 0.0) + x * u[s] * (p if r == 1 else q)
+        delta += weight * sum(max(P[key] - e * Q[key], 0.0) for key in P)
+    return delta
+
+
+def exact_log_binomial(x, n, p):
+    from math import comb
+
+    return log(comb(n, x)) + x * log(p) + (n - x) * log(1 - p)
+
+
+@given(
+    n=st.integers(2, 14),
+    eps0=st.floats(0.1, 4),
+    share=st.floats(0.0, 0.97),
+    hidden=st.integers(0, 1),
+)
+@settings(max_examples=25, deadline=None)
+def test_bound_is_never_below_the_hidden_view_nor_far_above(n, eps0, share, hidden):
+    eps = share * eps0
+    truth = direct_delta(hidden, n, eps, eps0)
+    weak = certified.weak_adversary_log_delta(eps, eps0, n, 3).high
+    loss = hidden_user.log_loss(eps, eps0, n, shares(eps, eps0, n), forward=hidden == 0)
+    claimed = exp(weak) * -expm1(loss - weak)
+    # 1e-13: what the direct sum of ordinary floats may be off.
+    assert claimed >= truth * (1 - 1e-12) - 1e-15
+    if abs(exp(eps) / (-1 if hidden == 0 else 1)) < 7:
+        assert claimed <= truth * (1 + 1e-6) + exp(weak) * 3e-9
+
+
+@pytest.mark.parametrize("eps0", [0.3, 1.15, 2.0])
+def test_upper_stays_above_lower_and_below_the_weak_adversary(eps0):
+    for n, eps in product((10, 200, 2000), (0.0, 0.05 * eps0, 0.5 * eps0, 0.999999 * eps0)):
+        upper = float(certified.upper_log_delta(eps, eps0, n, 3))
+        assert certified.lower_log_delta(eps, eps0, n, 3) <= upper
+        assert upper <= certified.weak_adversary_log_delta(eps, eps0, n, 3).high
+
+
+def test_gain_closes_a_third_of_the_interval_at_a_thousand_users():
+    at = (0.159, 1.15, 1000, 3)
+    weak, lower = certified.weak_adversary_log_delta(*at).high, certified.lower_log_delta(*at)
+    assert certified.upper_log_delta(*at) - lower < 0.8 * (weak - lower)

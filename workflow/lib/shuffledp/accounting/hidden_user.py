@@ -1,0 +1,100 @@
+"""What the weak adversary loses when one other user is hidden from it: sharpens ``upper`` at k = 3.
+
+With three cells, either all others hold the third cell, whose divergence is known exactly, or at
+least one of them holds x0 or x1. The weak adversary is then told about every other user but that
+one: still more than anybody sees, so the divergence still bounds the data set.
+
+Let M of the n-2 told users randomise; with the target and the hidden user T = M + 2 reports are
+shuffled. The adversary of ``upper`` knows whether the hidden user randomised (T reports count, h)
+or said x0 (T - 1 count, h - e_0). Merging the two loses sum min(|a|, |b|) where the differences
+a = P - e Q of the first and b of the second have opposite signs, because
+(a)_+ + (b)_+ - (a+b)_+ = min(|a|, |b|) there. Every term left out makes the bound larger, never
+unsafe. Derivation: docs/accounting.md.
+"""
+
+import numpy as np
+from scipy.special import gammaln
+
+from shuffledp.accounting.binomial import Floats, log_pmf
+
+# Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
+_WIDTH, _MARGIN = 5.0, 3.0
+_MOST_STEPS = 8  # reports in the other cell, per pair of counts, that are looked at
+_ROUNDING = 1e-9
+
+
+def _window(trials: int, share: float) -> Floats:
+    half = _WIDTH * np.sqrt(trials * share * (1.0 - share)) + _MARGIN
+    first, last = np.floor(trials * share - half), np.ceil(trials * share + half)
+    return np.arange(max(first, 0.0), min(last, float(trials)) + 1.0)
+
+
+def log_loss(eps: float, eps0: float, n: int, tilted: Floats, *, forward: bool) -> float:
+    """Log of a lower bound on what hiding one user takes from the weak adversary's delta, k = 3.
+
+    Parameters
+    ----------
+    eps, eps0, n
+        ``0 <= eps < eps0`` and ``n >= 2``.
+    tilted
+        Shares of the reports x0, x1, third cell and "told the truth" where delta accumulates,
+        shape (4,): the windows are centred there.
+    forward
+        Whether the hidden user holds the target's cell x0, or else the alternative x1.
+
+    Returns
+    -------
+    Natural logarithm; -inf if no term was found.
+    """
+    e, E_less, e_less = np.exp(eps), np.expm1(eps0), np.expm1(eps)
+    q = 1.0 / (E_less + 3.0)
+    total = _window(n, 1.0 - float(tilted[3]))
+    own = _window(n, float(tilted[0 if forward else 1]))
+    total, own = total[total >= 2.0], own[own >= 1.0]
+    log_told = log_pmf(total - 2.0, n - 2, 3.0 * q, E_less * q)
+    row, column = np.nonzero(own <= total[:, None])
+    total, own, log_told = total[row], own[column], log_told[row]
+    # `own` reports lie in the hidden user's cell, `other` in the second one of x0 and x1. Up to
+    # common factors a = constant + slope * other, and b = a - shift.
+    if forward:
+        slope, shift = -e * E_less, e * np.expm1(eps0 - eps)
+        constant = E_less * own - e_less * total
+    else:
+        slope, shift = E_less, -np.expm1(eps0 + eps)
+        constant = -e * E_less * own - e_less * total
+    # n is small here: differences of these lose no digit that counts.
+    log_factorial = gammaln(np.arange(n + 1) + 1.0)
+    start = np.floor(min(0.0, shift / slope) - constant / slope) + 1.0
+    terms = []
+    for step in range(min(int(abs(shift / slope)) + 1, _MOST_STEPS)):
+        other = start + step
+        a = constant + slope * other
+        at = np.nonzero((a * (a - shift) < 0.0) & (other >= 0.0) & (other <= total - own))[0]
+        terms.append(
+            log_told[at]
+            + _log_uniform(own[at], other[at], total[at], log_factorial)
+            + _log_merged(a[at], a[at] - shift, own[at], total[at], eps, eps0)
+        )
+    found = np.logaddexp.reduce(np.concatenate(terms), initial=-np.inf)
+    return float(2.0 * np.log(3.0 * q) + found - _ROUNDING)
+
+
+def _log_uniform(own: Floats, other: Floats, total: Floats, log_factorial: Floats) -> Floats:
+    """Log probability of the counts of ``total`` reports that are uniform over three cells."""
+    counts = np.stack([own, other, total - own - other]).astype(np.int64)
+    coefficient = log_factorial[total.astype(np.int64)] - log_factorial[counts].sum(axis=0)
+    return np.asarray(coefficient - total * np.log(3.0))
+
+
+def _log_merged(
+    a: Floats, b: Floats, own: Floats, total: Floats, eps: float, eps0: float
+) -> Floats:
+    """Log of the smaller of |a| and |b|, less what rounding may have added to them."""
+    E_less = np.expm1(eps0)
+    noise = 1e-14 * (np.exp(eps) * E_less + np.expm1(eps)) * total
+    merged = np.minimum(
+        (total - 1.0) * np.maximum(abs(a) - noise, 0.0),
+        E_less * own * np.maximum(abs(b) - noise, 0.0),
+    )
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(merged / (total * (total - 1.0))))
