@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run test lint bench findings report clean
+.PHONY: help run reproduce test faults lint bench findings report clean
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,8 +25,14 @@ $(READY): requirements.lock pyproject.toml
 run: $(READY) ## Run the default experiment: tables and figures in results/
 	$(BIN)/snakemake --cores $(CORES)
 
+reproduce: $(READY) ## Recompute every table and figure of the four papers
+	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml config/paper.yaml -- reproduce
+
 test: $(READY) ## Run every test
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
+	$(BIN)/python -m pytest --dist loadgroup -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
+
+faults: $(READY) ## Break runs in ways that take minutes: kills, full disks, two runs at once
+	$(BIN)/python -m pytest -m faults tests/faults
 
 lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/ruff check .

@@ -18,6 +18,7 @@ include: "workflow/rules/grid.smk"
 include: "workflow/rules/privacy.smk"
 include: "workflow/rules/release.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/papers.smk"
 include: "workflow/rules/reproduction.smk"
 
 

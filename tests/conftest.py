@@ -2,6 +2,7 @@
 
 import os
 
+from faults.summary import pytest_terminal_summary  # noqa: F401 - a hook; xdist looks here only
 from hypothesis import settings
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)

@@ -380,7 +380,9 @@ def test_ratio_and_its_error_by_hand() -> None:
 
 
 def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> None:
-    figure = comparison.matched_comparison({"City": utility, "Town": utility}, TARGET)
+    figure = comparison.matched_comparison(
+        {"City": utility, "Town": utility}, TARGET, "one check-in"
+    )
     grid = np.array(figure.axes).reshape(3, 2)
     rows = calibrated(utility, "matched", TARGET)
     means = rows.groupby(["mechanism", "eps0", "n"])["tv_distance"].mean()
@@ -407,7 +409,9 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
 
 
 def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFrame) -> None:
-    figure = comparison.matched_comparison({"City": utility[utility["repetition"] == 0]}, TARGET)
+    figure = comparison.matched_comparison(
+        {"City": utility[utility["repetition"] == 0]}, TARGET, "one user"
+    )
     assert len(figure.axes) == 3
     texts(figure)  # draws
 
@@ -418,7 +422,7 @@ def test_a_budget_without_a_gaussian_is_drawn_all_the_same(utility: pd.DataFrame
         without, "City", calibration="matched", sizes=[200, 400], target_delta=TARGET
     )
     assert boxes.axes[0].get_title(loc="left") == r"$\epsilon_0=2$, no Gaussian exists"
-    figure = comparison.matched_comparison({"City": without}, TARGET)
+    figure = comparison.matched_comparison({"City": without}, TARGET, "one check-in")
     assert not any("nan" in text for text in texts(figure))
     ratios = {line.get_label(): line for line in figure.axes[2].lines}
     key = {line.get_label(): line for line in figure.legends[0].get_lines()}

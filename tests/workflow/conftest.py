@@ -82,10 +82,8 @@ def tiny_config(source):
     }
 
 
-@pytest.fixture
-def clone(tmp_path):
-    # A space and a letter outside ASCII in the path: nothing may break on them.
-    path = tmp_path / "clone of é"
+def make_clone(path):
+    """The repository's workflow copied to a new folder, with synthetic check-ins beside it."""
     path.mkdir()
     for name in ["Snakefile", "environment.yml"]:
         shutil.copy(ROOT / name, path / name)
@@ -95,3 +93,9 @@ def clone(tmp_path):
     (path / "check-ins.txt").write_text("\n".join(checkin_lines()) + "\n")
     config = tiny_config({"kind": "file", "path": "check-ins.txt", "layout": "snap"})
     return Clone(path, config)
+
+
+@pytest.fixture
+def clone(tmp_path):
+    # A space and a letter outside ASCII in the path: nothing may break on them.
+    return make_clone(tmp_path / "clone of é")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from shuffledp.tables import read_metadata
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).parents[2]
@@ -73,6 +74,35 @@ def test_only_what_depends_on_a_change_is_run_again(clone):
     projection.write_text(projection.read_text() + "\n# changed\n")
     planned = _planned(clone.run("--dry-run", "results/utility/town.shape.parquet"))
     assert planned == {"release_histograms": 2, "measure_utility": 1}
+
+
+def test_a_user_as_the_unit_counts_users(clone):
+    lines = (clone.path / "check-ins.txt").read_text().splitlines()
+    nobody = [line.replace(line.split("\t")[0], "", 1) for line in lines[:300]]
+    (clone.path / "check-ins.txt").write_text("\n".join(nobody + lines[300:]) + "\n")
+    clone.config["unit"] = "user"
+    clone.config["regions"]["town"]["n"] = [50, "all"]
+    tables = ["results/grids/town.shape.parquet", "results/privacy/town.shape.parquet"]
+    clone.run(*tables, "results/figures/privacy.town.shape.svg")
+    everyone = pd.read_parquet(clone.path / "results/checkins/town.parquet")
+    users = everyone["user"].nunique()
+    missing = int(everyone["user"].isna().sum())
+    assert 0 < users < len(everyone) - missing
+    assert missing > 0
+    assert pd.read_parquet(clone.path / tables[0])["count"].sum() == users
+    assert set(pd.read_parquet(clone.path / tables[1])["n"]) == {50, users}
+    log = (clone.path / "results/logs/sample_users.town.log").read_text()
+    assert f"{missing:,} without a user dropped" in log
+    first = next((clone.path / "results/privacy").glob("town.shape.eps0-*.parquet"))
+    assert read_metadata(first)["unit"] == '"user"'
+    assert "unit: one user" in (clone.path / "results/figures/privacy.town.shape.svg").read_text()
+
+    clone.config["source"] = "embedded"
+    clone.config["sources"]["embedded"] = {"kind": "embedded"}
+    clone.config["regions"] = {"paris": {**clone.config["regions"]["town"]}}
+    refused = clone.run("--dry-run", check=False)
+    assert refused.returncode != 0
+    assert "unit: user needs to know who checked in" in refused.stdout + refused.stderr
 
 
 def test_a_killed_run_leaves_nothing_that_passes_for_finished(clone):

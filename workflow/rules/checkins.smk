@@ -6,10 +6,15 @@ rule lay_checkins:
         "resources/automatic/{source}/{region}.txt.gz",
     log:
         "results/logs/lay_checkins.{source}.{region}.log",
+    benchmark:
+        "results/benchmarks/lay_checkins.{source}.{region}.tsv"
     wildcard_constraints:
         source=sources_of_kind("embedded"),
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(10),
     params:
         seed=config["seed"],
     script:
@@ -21,9 +26,13 @@ rule fetch_checkins:
         "resources/automatic/{source}/{name}",
     log:
         "results/logs/fetch_checkins.{source}.{name}.log",
+    benchmark:
+        "results/benchmarks/fetch_checkins.{source}.{name}.tsv"
     wildcard_constraints:
         source=sources_of_kind("download"),
         name="[^/]+",
+    # Nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
+    localrule: True
     conda:
         "../../environment.yml"
     params:
@@ -43,10 +52,13 @@ rule crop_checkins:
         "results/checkins/{region}.parquet",
     log:
         "results/logs/crop_checkins.{region}.log",
+    benchmark:
+        "results/benchmarks/crop_checkins.{region}.tsv"
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=500,
+        mem_mb=escalating(1500),
+        runtime=escalating(30),
     params:
         region=region_place,
         layout=source_layout,
@@ -54,3 +66,24 @@ rule crop_checkins:
         max_malformed_share=config["max_malformed_share"],
     script:
         "../scripts/crop_checkins.py"
+
+
+rule sample_users:
+    input:
+        checkins="results/checkins/{region}.parquet",
+        library=library("shuffledp.geography.users"),
+    output:
+        "results/users/{region}.parquet",
+    log:
+        "results/logs/sample_users.{region}.log",
+    benchmark:
+        "results/benchmarks/sample_users.{region}.tsv"
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=escalating(1500),
+        runtime=escalating(10),
+    params:
+        seed=config["seed"],
+    script:
+        "../scripts/sample_users.py"

@@ -44,8 +44,13 @@ def resource(name):
 
 
 def budget(eps0):
-    """A budget as it stands in file names."""
-    return f"{eps0:g}"
+    """A budget as it stands in file names, from which jobs read it back: no digit may be lost."""
+    return repr(float(eps0)).removesuffix(".0")
+
+
+def escalating(amount):
+    """A resource that doubles with every attempt: a job that ran out of it gets more."""
+    return lambda wildcards, attempt: amount * 2 ** (attempt - 1)
 
 
 def grids():
@@ -60,8 +65,13 @@ def region_spec(wildcards):
     return config["regions"][wildcards.region]
 
 
+UNIT = {"checkin": "one check-in", "user": "one user"}[config["unit"]]
+
+
 def region_title(wildcards):
-    return region_spec(wildcards).get("title", wildcards.region)
+    """A region's name in figures, with the unit that delta protects."""
+    title = region_spec(wildcards).get("title", wildcards.region)
+    return f"{title} (unit: {UNIT})"
 
 
 def source_name(wildcards):
@@ -95,6 +105,12 @@ def sources_of_kind(kind):
 def region_place(wildcards):
     spec = region_spec(wildcards)
     return {key: spec[key] for key in ("box", "outline") if key in spec}
+
+
+def unit_checkins(wildcards):
+    """A region's check-ins as they are counted: all of them, or one per user."""
+    stage = {"checkin": "checkins", "user": "users"}[config["unit"]]
+    return f"results/{stage}/{wildcards.region}.parquet"
 
 
 def outline_file(wildcards):
@@ -138,7 +154,7 @@ def dots_title(wildcards):
     """Embedded sources have no real positions, and the figure must say so."""
     title = region_title(wildcards)
     if source_spec(wildcards)["kind"] == "embedded":
-        title += " (real counts; positions within cells drawn at random)"
+        title = f"{title[:-1]}; real counts, positions within cells drawn at random)"
     return title
 
 

@@ -1,14 +1,19 @@
 rule draw_checkins:
     input:
-        checkins="results/checkins/{region}.parquet",
+        checkins=unit_checkins,
         cells="results/grids/{region}.{grid}.parquet",
         library=library("shuffledp.figures.maps"),
     output:
         **drawing("checkins.{region}.{grid}", "checkins_map", "Data"),
     log:
         "results/logs/draw_checkins.{region}.{grid}.log",
+    benchmark:
+        "results/benchmarks/draw_checkins.{region}.{grid}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         title=lambda wildcards: dots_title(wildcards),
     script:
@@ -23,8 +28,13 @@ rule draw_privacy:
         **drawing("privacy.{region}.{grid}", "delta_curves", "Privacy"),
     log:
         "results/logs/draw_privacy.{region}.{grid}.log",
+    benchmark:
+        "results/benchmarks/draw_privacy.{region}.{grid}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         title=region_title,
     script:
@@ -44,10 +54,13 @@ rule draw_estimates:
         ),
     log:
         "results/logs/draw_estimates.{region}.{grid}.eps0-{eps0}.{calibration}.log",
+    benchmark:
+        "results/benchmarks/draw_estimates.{region}.{grid}.eps0-{eps0}.{calibration}.tsv"
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=1000,
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         title=region_title,
         target_delta=config["target_delta"],
@@ -64,8 +77,13 @@ rule draw_distances:
         **drawing("distances.{region}.{grid}.{calibration}", "distances", "Distances"),
     log:
         "results/logs/draw_distances.{region}.{grid}.{calibration}.log",
+    benchmark:
+        "results/benchmarks/draw_distances.{region}.{grid}.{calibration}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         title=region_title,
         sizes=fixed_sizes,
@@ -84,8 +102,13 @@ rule draw_distances_over_eps:
         ),
     log:
         "results/logs/draw_distances_over_eps.{region}.{grid}.log",
+    benchmark:
+        "results/benchmarks/draw_distances_over_eps.{region}.{grid}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         title=region_title,
     script:
@@ -105,12 +128,18 @@ rule draw_individual:
         csv="results/utility/{region}.{grid}.individual.eps0-{eps0}.csv",
     log:
         "results/logs/draw_individual.{region}.{grid}.eps0-{eps0}.log",
+    benchmark:
+        "results/benchmarks/draw_individual.{region}.{grid}.eps0-{eps0}.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         title=region_title,
         every=lambda wildcards: region_spec(wildcards).get("individual_every", 40),
         target_delta=config["target_delta"],
+        unit=UNIT,
     script:
         "../scripts/draw_individual.py"
 
@@ -127,13 +156,19 @@ rule draw_comparison:
         csv="results/utility/comparison.csv",
     log:
         "results/logs/draw_comparison.log",
+    benchmark:
+        "results/benchmarks/draw_comparison.tsv"
     conda:
         "../../environment.yml"
+    resources:
+        mem_mb=escalating(1000),
+        runtime=escalating(5),
     params:
         titles=[
             config["regions"][region].get("title", region)
             for region, _ in first_grids()
         ],
         target_delta=config["target_delta"],
+        unit=UNIT,
     script:
         "../scripts/draw_comparison.py"

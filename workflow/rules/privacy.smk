@@ -6,14 +6,18 @@ rule account_privacy:
         "results/privacy/{region}.{grid}.eps0-{eps0}.parquet",
     log:
         "results/logs/account_privacy.{region}.{grid}.eps0-{eps0}.log",
+    benchmark:
+        "results/benchmarks/account_privacy.{region}.{grid}.eps0-{eps0}.tsv"
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=500,
+        mem_mb=escalating(1000),
+        runtime=escalating(60),
     params:
         sizes=lambda wildcards: region_spec(wildcards)["n"],
         eps=config["eps"],
         seed=config["seed"],
+        unit=config["unit"],
     script:
         "../scripts/account_privacy.py"
 

@@ -13,6 +13,7 @@ with job(snakemake.log[0]):
     }
     target_delta = snakemake.params.target_delta
     with replacing(Path(snakemake.output.csv)) as temporary:
-        comparison_summary(utility, target_delta).to_csv(temporary, index=False)
-    figure = matched_comparison(utility, target_delta)
+        summary = comparison_summary(utility, target_delta).assign(unit=snakemake.params.unit)
+        summary.to_csv(temporary, index=False)
+    figure = matched_comparison(utility, target_delta, snakemake.params.unit)
     save(figure, Path(snakemake.output.png).with_suffix(""), "Shuffle model and central Gaussian")

@@ -14,6 +14,7 @@ with job(snakemake.log[0]):
         snakemake.params.target_delta,
     )
     with replacing(Path(snakemake.output.csv)) as temporary:
-        individual_summary(individual, *choice).to_csv(temporary, index=False)
+        summary = individual_summary(individual, *choice).assign(unit=snakemake.params.unit)
+        summary.to_csv(temporary, index=False)
     figure = individual_table(individual, snakemake.params.title, *choice)
     save(figure, Path(snakemake.output.png).with_suffix(""), snakemake.params.title)

@@ -1,7 +1,12 @@
 """What the schema cannot say about a configuration: relations between its values."""
 
+import math
+import re
+import unicodedata
 from collections.abc import Collection, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from shuffledp.errors import InputError
 from shuffledp.geography.grid import make_lattice
@@ -14,6 +19,9 @@ _ALLOWED = {
     "download": {"kind", "url", "layout", "checksum"},
     "file": {"kind", "path", "layout", "checksum"},
 }
+_COUNTS: Final = {"seed", "repetitions", "n", "individual_every"}
+# A download keeps its name, which a cluster's submission passes through a shell.
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&?@-]*")
 
 
 class ConfigurationError(InputError):
@@ -34,8 +42,11 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
     ------
     ConfigurationError
         Naming the key, the value and what would be right: unknown source, missing or needless
-        source key, crossed bounds, unusable outline, fewer than two cells, eps at or above eps0.
+        source key, crossed bounds, unusable outline, fewer than two cells, eps at or above eps0,
+        numbers that are not finite or not whole, control characters, unusable addresses and titles;
+        users protected where the source does not tell them apart.
     """
+    _check_values(config, "")
     _check_budgets(config)
     for name, spec in config["sources"].items():
         _check_source(name, spec)
@@ -50,6 +61,33 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
                 f"regions.{name}: counts are embedded only for {', '.join(sorted(embedded))}; "
                 "give the region a source of kind download or file"
             )
+        if config.get("unit") == "user":
+            _check_users(name, config["sources"][spec.get("source", config["source"])])
+    _check_titles(config["regions"])
+
+
+def _check_values(node: Any, key: str) -> None:
+    """Refuse what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path."""
+    name = key.rpartition(".")[2].partition("[")[0]
+    if isinstance(node, Mapping):
+        for child, value in node.items():
+            _check_values(value, f"{key}.{child}" if key else child)
+    elif isinstance(node, list):
+        for position, value in enumerate(node):
+            _check_values(value, f"{key}[{position}]")
+    elif isinstance(node, float):
+        if not math.isfinite(node):
+            raise ConfigurationError(f"{key} must be a finite number (got {node})")
+        if name in _COUNTS:
+            raise ConfigurationError(
+                f"{key} must be written without point or exponent, such as 1000 (got {node})"
+            )
+    elif isinstance(node, str) and name != "separator":
+        for character in node:
+            if unicodedata.category(character) in ("Cc", "Cs"):
+                raise ConfigurationError(
+                    f"{key} holds the control character {character!r}: remove it (got {node!r})"
+                )
 
 
 def _check_budgets(config: Mapping[str, Any]) -> None:
@@ -69,11 +107,61 @@ def _check_source(name: str, spec: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"sources.{name}: a source of kind {kind} needs the key {key}")
     for key in sorted(given - _ALLOWED[kind]):
         raise ConfigurationError(f"sources.{name}.{key} has no meaning for kind {kind}: remove it")
+    if kind == "download":
+        _check_address(name, spec["url"])
     if isinstance(spec.get("layout"), Mapping):
         try:
             layout_from_config(spec["layout"])
         except ValueError as error:
             raise ConfigurationError(f"sources.{name}.layout: {error}") from None
+
+
+def _check_address(name: str, url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        whole = bool(parts.hostname and parts.path.strip("/")) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or " " in url:
+        raise ConfigurationError(
+            f"sources.{name}.url must be an address such as https://host/file (got {url!r})"
+        )
+    if not _FILE_NAME.fullmatch(Path(url).name):
+        raise ConfigurationError(
+            f"sources.{name}.url ends in {Path(url).name!r}, which is not safe as a file's name: "
+            "percent-encode what is not a letter, a digit or one of ._~%+=&?@-"
+        )
+
+
+def _check_titles(regions: Mapping[str, Any]) -> None:
+    named: dict[str, str] = {}
+    for name, spec in regions.items():
+        title = spec.get("title", name)
+        if title in named:
+            raise ConfigurationError(
+                f"regions.{name}.title: {title!r} is also that of {named[title]}; "
+                "figures tell regions apart by their titles"
+            )
+        if title.count("$") > 1:
+            raise ConfigurationError(
+                f"regions.{name}.title: figures would read what is between two $ as mathematics "
+                f"(got {title!r})"
+            )
+        named[title] = name
+
+
+def _check_users(region: str, source: Mapping[str, Any]) -> None:
+    """Refuse to protect users where nothing tells them apart."""
+    if source["kind"] == "embedded":
+        raise ConfigurationError(
+            f"unit: user needs to know who checked in, and the embedded counts of regions.{region} "
+            "do not: use a source of kind download or file, or unit: checkin"
+        )
+    layout = source["layout"]
+    if isinstance(layout, Mapping) and "user" not in layout["columns"]:
+        raise ConfigurationError(
+            f"unit: user needs the column `user` in the layout of the source of regions.{region}"
+        )
 
 
 def _check_source_name(config: Mapping[str, Any], key: str, name: str) -> None:

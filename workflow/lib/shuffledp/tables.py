@@ -1,7 +1,8 @@
 """Parquet tables with fixed column types, the run's parameters inside, written whole or not."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from shuffledp.errors import InputError
 from shuffledp.files import replacing
 
 _FLOAT, _COUNT, _NAME = pa.float64(), pa.int64(), pa.string()
@@ -84,27 +86,51 @@ def write_table(
         pq.write_table(arrow, temporary, compression="zstd")
 
 
+@contextmanager
+def reading(source: Path) -> Iterator[None]:
+    """Name the file and the remedy if a result of an earlier job turns out to be damaged.
+
+    Raises
+    ------
+    InputError
+        In place of what Arrow says of a file that is no whole parquet.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise  # the file is missing or may not be read, not damaged
+        raise InputError(
+            f"{source} is damaged ({error!r}): delete it and run again, it will be made anew"
+        ) from error
+
+
 def read_tables(sources: Sequence[Path], columns: list[str] | None = None) -> pd.DataFrame:
     """Read one or more tables of the same schema, in the order given."""
-    table: pd.DataFrame = pa.concat_tables(
-        [pq.read_table(path, columns=columns) for path in sources]
-    ).to_pandas()
+    tables = []
+    for path in sources:
+        with reading(path):
+            tables.append(pq.read_table(path, columns=columns).replace_schema_metadata())
+    table: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return table
 
 
 def read_metadata(source: Path) -> dict[str, str]:
     """Key-value metadata of a parquet file."""
-    found = pq.read_schema(source).metadata or {}
-    return {key.decode(): value.decode() for key, value in found.items()}
+    with reading(source):
+        found = pq.read_schema(source).metadata or {}
+        return {key.decode(): value.decode() for key, value in found.items()}
 
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """A run's parameters as JSON, with the checksum of the source its input came from."""
     given = {key: json.dumps(value) for items in parameters for key, value in items}
-    return {"source_sha256": read_metadata(source)["source_sha256"]} | given
+    with reading(source):
+        return {"source_sha256": read_metadata(source)["source_sha256"]} | given
 
 
 def read_counts(grid: Path) -> NDArray[np.int64]:
     """Check-ins per cell of a grid file, shape ``(k,)``, row-major from the south-west."""
-    counts: NDArray[np.int64] = pq.read_table(grid, columns=["count"])["count"].to_numpy()
+    with reading(grid):
+        counts: NDArray[np.int64] = pq.read_table(grid, columns=["count"])["count"].to_numpy()
     return counts

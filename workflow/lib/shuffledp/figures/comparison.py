@@ -34,7 +34,7 @@ _SIDES = (0.988, 1.012)  # of n: keeps the range bars at the same n apart
 
 @local_style()
 def matched_comparison(
-    utility_by_region: Mapping[str, pd.DataFrame], target_delta: float
+    utility_by_region: Mapping[str, pd.DataFrame], target_delta: float, unit: str
 ) -> Figure:
     """Show what the shuffle model costs in accuracy at equal privacy, a column per region.
 
@@ -44,6 +44,8 @@ def matched_comparison(
         Title to a table with the columns of `shuffledp.tables.UTILITY`.
     target_delta
         The delta both mechanisms have; eps follows from n and eps0.
+    unit
+        What delta protects, in words: ``one check-in``.
 
     Returns
     -------
@@ -74,7 +76,7 @@ def matched_comparison(
     figure.suptitle(
         "Accuracy of shuffled randomised response and the central Gaussian at equal privacy:\n"
         rf"both certified ($\epsilon$, $\delta={power(target_delta)}$)-DP for the replacement of "
-        r"one check-in, the same $\epsilon$ at each n and $\epsilon_0$"
+        rf"{unit}, the same $\epsilon$ at each n and $\epsilon_0$"
     )
     return figure
 

@@ -227,6 +227,9 @@ class _Download:
         size = self.part.stat().st_size
         if length is not None and size != length:
             raise _TransientError(f"the connection ended after {size} of {length} bytes")
+        # A break within the headers looks like a whole answer of unknown length.
+        if not size:
+            raise _TransientError("the server sent nothing")
 
     def _note(self, response: requests.Response, length: int | None) -> None:
         self.part.unlink(missing_ok=True)

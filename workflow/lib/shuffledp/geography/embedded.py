@@ -8,7 +8,6 @@ the counts were made for. On other grids the histogram is only roughly that of t
 import csv
 import gzip
 import io
-import math
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +23,7 @@ COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
 _DECIMALS: Final = 10  # as many as SNAP's
 _MARGIN: Final = 0.05  # of a rectangle's side kept free at each edge
 _THINNEST: Final = 1e-8  # degrees; a thinner one has no room for ten decimals off its edges
+_LARGEST: Final = 10**9  # check-ins in a rectangle; more is a slip, not a city
 _TIME: Final = "2010-01-01T00:00:00Z"
 
 
@@ -80,11 +80,14 @@ def _between(
 
 
 def _read_rectangles(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    with path.open(encoding="utf-8", newline="") as stream:
-        reader = csv.reader(stream)
-        if tuple(next(reader, ())) != COUNT_COLUMNS:
-            raise InputError(f"{path}, line 1 must be {','.join(COUNT_COLUMNS)}")
-        rows = [_rectangle(path, line, row) for line, row in enumerate(reader, start=2)]
+    try:
+        with path.open(encoding="utf-8", newline="") as stream:
+            reader = csv.reader(stream)
+            if tuple(next(reader, ())) != COUNT_COLUMNS:
+                raise InputError(f"{path}, line 1 must be {','.join(COUNT_COLUMNS)}")
+            rows = [_rectangle(path, line, row) for line, row in enumerate(reader, start=2)]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is not a CSV file in UTF-8 ({error})") from error
     if not rows:
         raise InputError(f"{path} holds no rectangles")
     return np.array([row[:4] for row in rows]), np.array([row[4] for row in rows], dtype=np.int64)
@@ -96,10 +99,12 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
         count = int(row[4])
     except (ValueError, IndexError) as error:
         raise InputError(f"{path}, line {line} must hold four numbers and a count") from error
-    sides = (north - south, east - west)
-    if len(row) != 5 or count < 1 or not all(_THINNEST <= side < math.inf for side in sides):
+    # Comparisons with NaN are false, so each is one that has to hold.
+    thick = north - south >= _THINNEST and east - west >= _THINNEST
+    on_earth = south >= -90 and north <= 90 and west >= -180 and east <= 180
+    if len(row) != 5 or not 1 <= count <= _LARGEST or not (thick and on_earth):
         raise InputError(
-            f"{path}, line {line} must hold south < north, west < east and a count of at least 1 "
-            f"(got {','.join(row)})"
+            f"{path}, line {line} must hold south < north, west < east in degrees and a "
+            f"count of at least 1 and at most {_LARGEST} (got {','.join(row)})"
         )
     return south, west, north, east, count

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
 from shuffledp.geography.regions import Box, Region
+from shuffledp.tables import reading
 
 logger = logging.getLogger(__name__)
 
@@ -170,7 +171,7 @@ def count_checkins(
     cells = _cells(region, lattice)
     totals = np.zeros(math.prod(lattice.shape), dtype=np.int64)
     read = 0
-    with pq.ParquetFile(checkins) as file:
+    with reading(checkins), pq.ParquetFile(checkins) as file:
         for batch in file.iter_batches(columns=["latitude", "longitude"]):
             number = lattice.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
             totals += np.bincount(number[number >= 0], minlength=len(totals))

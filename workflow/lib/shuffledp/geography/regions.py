@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import shapely
 from numpy.typing import NDArray
+from shapely.errors import ShapelyError
 from shapely.geometry import shape
 
 from shuffledp.errors import InputError
@@ -134,14 +135,16 @@ def _read_outline(path: Path) -> Any:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{where} cannot be read ({error.strerror})") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{where} is not GeoJSON ({error})") from error
     if not isinstance(document, dict) or "type" not in document:
         raise InputError(f"{where} is not GeoJSON: it has no type")
-    _check_crs(document, where)
     try:
+        _check_crs(document, where)
         polygons = [shape(part) for part in _polygons(document)]
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
+    except InputError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError, ShapelyError) as error:
         raise InputError(f"{where} is not GeoJSON: it is malformed ({error!r})") from error
     if not polygons:
         raise InputError(f"{where} holds no Polygon or MultiPolygon (its type: {document['type']})")

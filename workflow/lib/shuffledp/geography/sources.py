@@ -1,9 +1,11 @@
 """Where check-ins come from: named layouts, and downloads that are kept for the next run."""
 
+import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +29,26 @@ def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | No
     """Download into a cache and give the file its name in the workflow.
 
     Workflow managers remove outputs before they run a job again; the cache keeps what was
-    downloaded, whole or in part, through that. Parameters and errors as for `fetch`.
+    downloaded, whole or in part, through that. Of several jobs that want the same address at once
+    one fetches it and the others wait. Parameters and errors as for `fetch`.
     """
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
     kept = cache / f"{key}-{destination.name}"
     kept.parent.mkdir(parents=True, exist_ok=True)
-    fetch(url, kept, checksum=checksum)
+    with _alone(kept.with_name(kept.name + ".lock")):
+        fetch(url, kept, checksum=checksum)
     with replacing(destination) as temporary:
         try:
             os.link(kept, temporary)
         except OSError:  # a file system without hard links
             shutil.copyfile(kept, temporary)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock; the system releases it when its holder dies."""
+    with lock.open("w") as stream:
+        # On a file system without locks two downloads may collide; their checksums would tell.
+        with suppress(OSError):
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -134,8 +134,8 @@ class _BlockReader:
             column = table[name]
             if column.null_count or not in_range(column.to_numpy(), name).all():
                 return None
-        # A quotation mark left open takes in the lines that follow.
-        if self._quoted and b'"' in block and table.num_rows != block.count(b"\n"):
+        # A quotation mark left open takes in the lines that follow; a carriage return ends a row.
+        if table.num_rows != block.count(b"\n"):
             return None
         return table
 
@@ -155,7 +155,8 @@ class _BlockReader:
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
         lines, faults = _survey(block, self._separator if self._quoted else None)
         usable = np.flatnonzero(lines)
-        sound = _selected(block, lines)
+        # Arrow shows the handler an odd row as text, and gives up if it is not UTF-8.
+        sound = _selected(block, lines).decode(errors="replace").encode()
 
         def on_invalid(row: Any) -> str:
             fields = f"{row.actual_columns} fields where there should be {row.expected_columns}"

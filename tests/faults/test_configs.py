@@ -1,0 +1,230 @@
+"""Mutated configurations: each is refused with a clear message, or is one that can be run."""
+
+import copy
+import json
+import math
+import re
+import subprocess
+import sys
+from urllib.parse import urlsplit
+
+import jsonschema
+import numpy as np
+import pytest
+import yaml
+from shuffledp.configuration import ConfigurationError, check_configuration
+from workflow.conftest import BOX, ROOT
+
+from faults.damage import TEXT
+from faults.mutation import KINDS, SHELL, mutated
+from faults.printed import has_our_traceback
+
+CITIES = {"paris", "san_francisco"}
+SCHEMA = yaml.safe_load((ROOT / "workflow" / "schemas" / "config.schema.yaml").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+BASE = {
+    **yaml.safe_load((ROOT / "config" / "config.yaml").read_text()),
+    "source": "mine",
+    "sources": {
+        "embedded": {"kind": "embedded"},
+        "mine": {
+            "kind": "file",
+            "path": "check-ins.txt",
+            "checksum": "md5:" + "0" * 32,
+            "layout": {
+                "format": "csv",
+                "separator": ";",
+                "header": True,
+                "columns": {"latitude": "lat", "longitude": 3, "user": "who"},
+            },
+        },
+        "far": {"kind": "download", "url": "https://example.org/a.txt.gz", "layout": "snap"},
+    },
+    "regions": {
+        "paris": {
+            "title": "Paris",
+            "source": "embedded",
+            "box": {"south": 48.8286, "north": 48.8798, "west": 2.2855, "east": 2.3909},
+            "grids": {"shape": {"shape": [12, 16]}, "step": {"step": [0.00427, 0.0066]}},
+            "n": [1000, 2000, "all"],
+            "individual_every": 20,
+        },
+        "town": {"box": BOX, "grids": {"metric": {"metres": 500}}, "n": ["all"], "source": "far"},
+        "village": {"outline": "outline.geojson", "grids": {"a": {"shape": [3, 4]}}, "n": [400]},
+    },
+}
+OUTLINE = {"type": "Polygon", "coordinates": [[[2, 48], [2.1, 48], [2.1, 48.1], [2, 48]]]}
+
+
+@pytest.fixture
+def outline(tmp_path, monkeypatch):
+    (tmp_path / "outline.geojson").write_text(json.dumps(OUTLINE))
+    monkeypatch.chdir(tmp_path)
+
+
+def refusal(config):
+    """The message with which a configuration is refused, or None."""
+    try:
+        VALIDATOR.validate(config)
+        check_configuration(config, CITIES)
+    except jsonschema.ValidationError as error:
+        return error.message
+    except ConfigurationError as error:
+        assert len(str(error)) < 6000
+        return str(error)
+    return None
+
+
+def _is_whole(value, low, high=math.inf):
+    return type(value) is int and low <= value <= high
+
+
+def _is_number(value, low, high):
+    return type(value) in (int, float) and low <= value <= high
+
+
+def assert_usable(config):
+    """What every later stage takes for granted, said again without schema or library."""
+    assert _is_whole(config["seed"], 0)
+    assert _is_whole(config["repetitions"], 1, 100_000)
+    assert _is_number(config["max_malformed_share"], 0, 1)
+    assert 0 < config["target_delta"] < 1
+    assert len(config["eps0"]) > 0 and all(_is_number(e, 1e-9, 20) for e in config["eps0"])
+    assert len(config["eps"]) > 0
+    assert all(_is_number(e, 1e-9, min(config["eps0"])) for e in config["eps"])
+    assert max(config["eps"]) < min(config["eps0"])
+    titles = [spec.get("title", name) for name, spec in config["regions"].items()]
+    assert len(set(titles)) == len(titles) > 0
+    for name, spec in config["regions"].items():
+        source = config["sources"][spec.get("source", config["source"])]
+        assert source["kind"] in ("file", "download") or name in CITIES
+        assert name.replace("_", "a").isalnum() and name.isascii()
+        assert all(n == "all" or _is_whole(n, 2) for n in spec["n"])
+        assert _is_whole(spec.get("individual_every", 1), 1)
+        assert spec["grids"]
+        if "box" in spec:
+            box = spec["box"]
+            assert -90 <= box["south"] < box["north"] <= 90
+            assert -180 <= box["west"] < box["east"] <= 180
+        for grid, cells in spec["grids"].items():
+            assert grid.replace("_", "a").isalnum()
+            ((_, size),) = cells.items()
+            assert all(number > 0 for number in (size if isinstance(size, list) else [size]))
+    for source in config["sources"].values():
+        if source["kind"] == "download":
+            assert urlsplit(source["url"]).hostname
+            name = source["url"].rpartition("/")[2]
+            assert name and name.isascii() and not set(name) & set("\"'`$;|&<>(){}*!# \\\n")
+        if source["kind"] == "file":
+            assert source["path"].isprintable()
+
+
+def test_the_unmutated_one_is_valid(outline):
+    assert refusal(BASE) is None
+    assert_usable(BASE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_mutated_configurations(outline, fault, kind):
+    accepted = 0
+    for seed in range(40):
+        config = mutated(BASE, kind, np.random.default_rng(seed))
+        with fault(f"config: {kind}"):
+            message = refusal(config)
+            if message is None:
+                accepted += 1
+                assert_usable(config)
+            else:
+                assert message
+    assert accepted < 40
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("eps", [math.nan], r"eps\[0\] must be a finite number"),
+        ("target_delta", math.nan, "target_delta must be a finite number"),
+        ("max_malformed_share", math.nan, "max_malformed_share must be a finite"),
+        ("repetitions", 3.0, "repetitions must be written without point or exponent"),
+        ("regions/paris/n", [1e3], r"regions.paris.n\[0\] must be written without point"),
+        ("regions/paris/title", "town", "regions.town.title: 'town' is also that of paris"),
+        ("regions/paris/title", "$x$", r"two \$ as mathematics"),
+        ("sources/mine/path", "a\0b", r"sources.mine.path holds the control character '\\x00'"),
+        ("sources/far/url", "https://[x/a", "sources.far.url must be an address"),
+        ("sources/far/url", "https://example.org/", "sources.far.url must be an address"),
+        ("sources/far/url", "https://x/$(touch a)", "sources.far.url must be an address"),
+        ("sources/far/url", "https://x/it's`a`", "not safe as a file's name"),
+        ("sources/far/url", "https://x/a/..", "not safe as a file's name"),
+        ("sources/a\n", {"kind": "embedded"}, "does not match"),
+        ("regions/paris/grids/true", {"shape": [2, 2]}, "True is not of type 'string'"),
+        ("eps", [1e-300], "is less than the minimum"),
+    ],
+)
+def test_what_mutation_has_found(outline, path, value, message):
+    config = copy.deepcopy(BASE)
+    *parents, last = path.split("/")
+    node = config
+    for key in parents:
+        node = node[key]
+    node[True if last == "true" else last] = value
+    assert re.search(message, refusal(config) or "accepted")
+
+
+# The last two are Snakemake's and PyYAML's own words for a file that is not UTF-8 or not YAML.
+CLEAR = ("WorkflowError", "MissingInputException", "ValidationError", "UnicodeDecodeError", "YAML")
+
+
+def dry_run(clone, text):
+    (clone.path / "config" / "config.yaml").write_bytes(text)
+    target = "results/utility/town.shape.parquet"
+    return subprocess.run(
+        [sys.executable, "-m", "snakemake", "--dry-run", target],
+        cwd=clone.path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.workflow
+def test_mutated_configurations_through_snakemake(clone, fault):
+    """Damaged text of the file and shell metacharacters, through a real dry run."""
+    (clone.path / "outline.geojson").write_text(json.dumps(OUTLINE))
+    text = yaml.safe_dump(clone.config, allow_unicode=True)
+    kinds = ["bits flipped", "bytes overwritten", "file cut short", "rows joined", "NUL inserted"]
+    cases = []
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        cases.append(TEXT[kinds[seed % len(kinds)]](text.encode(), random, b":"))
+    for seed in range(6):
+        config = mutated(clone.config, list(KINDS)[seed], np.random.default_rng(seed))
+        cases.append(yaml.safe_dump(config, allow_unicode=True).encode())
+    for value in SHELL[:4]:
+        config = copy.deepcopy(clone.config)
+        config["sources"]["tiny"]["path"] = value
+        cases.append(yaml.safe_dump(config).encode())
+    planned = 0
+    for case in cases:
+        with fault("config through snakemake -n"):
+            result = dry_run(clone, case)
+            printed = result.stdout + result.stderr
+            assert not has_our_traceback(printed), printed
+            if result.returncode:
+                assert any(word in printed for word in CLEAR), printed
+            else:
+                planned += 1
+                assert "measure_utility" in printed
+            assert not (clone.path / "pwned").exists()
+            assert not (clone.path / "results").exists()
+    assert 0 < planned < len(cases)
+
+
+@pytest.mark.workflow
+def test_budgets_keep_their_digits(clone, fault):
+    """Two budgets that agree in six digits are two jobs with two files."""
+    with fault("config through snakemake -n"):
+        clone.config["eps0"] = [1.23456789, 1.2345678]
+        planned = clone.run("--dry-run", "results/privacy/town.shape.parquet").stdout
+        assert re.search(r"account_privacy +2\n", planned), planned
+        assert "town.shape.eps0-1.23456789.parquet" in planned

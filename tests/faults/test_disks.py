@@ -1,0 +1,158 @@
+"""Disks that fill up or may not be written to: whole results or none, and a message."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp.geography.checkins import SNAP, crop_checkins
+from shuffledp.geography.regions import Box, Region
+from shuffledp.jobs import job
+from shuffledp.tables import PRIVACY, write_table
+from unit.http_server import FileServer
+from workflow.conftest import checkin_lines
+
+from faults.printed import has_our_traceback
+
+NAMESPACE = ["unshare", "--map-root-user", "--mount"]
+
+
+def _may_mount(folder):
+    try:
+        done = subprocess.run(
+            [*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", str(folder)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError as error:
+        return str(error)
+    return done.stderr.strip() if done.returncode else None
+
+
+@pytest.fixture
+def mounts(tmp_path):
+    reason = _may_mount(tmp_path)
+    if reason:
+        pytest.skip(f"no mounts in a namespace here: {reason}")
+
+
+def inputs(folder):
+    folder.mkdir()
+    (folder / "in.txt").write_text("\n".join(checkin_lines(12_000)) + "\n")
+    region = Region("world", Box(-90, 90, -180, 180))
+    crop_checkins(
+        folder / "in.txt", SNAP, region, folder / "cropped.parquet",
+        max_malformed_share=0, metadata={},
+    )  # fmt: skip
+    random = np.random.default_rng(1)
+    numbers = {field.name: random.random(20_000) for field in PRIVACY}
+    table = pd.DataFrame(numbers | {"n": 2, "k": 3, "bound": "upper"})
+    write_table(table, PRIVACY, folder / "table.parquet", {})
+    (folder / "counts.csv").write_text("south,west,north,east,count\n48,2,48.1,2.1,9000\n")
+    return folder
+
+
+def test_full_disk(tmp_path, fault, mounts):
+    """Each kind of result on disks from 4 to 256 KiB, and on one that is large enough."""
+    worker = Path(__file__).with_name("full_disk.py")
+    place = tmp_path / "place"
+    place.mkdir()
+    content = np.random.default_rng(2).bytes(150_000)
+    with FileServer(content) as server:
+        done = subprocess.run(
+            [*NAMESPACE, sys.executable, str(worker), str(place), str(inputs(tmp_path / "in")),
+             server.url()],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    outcomes = json.loads(done.stdout)
+    whole = {o["task"]: o["sha256"] for o in outcomes if o["kilobytes"] == 100_000}
+    assert None not in whole.values()
+    failed = set()
+    for outcome in outcomes:
+        with fault("full disk"):
+            if outcome["code"] == 0:
+                assert outcome["sha256"] == whole[outcome["task"]], outcome
+                continue
+            failed.add(outcome["task"])
+            assert outcome["sha256"] is None, outcome
+            assert "No space left on device" in outcome["log"], outcome
+            # A download keeps what it has, to go on from there.
+            left = [name for name in outcome["left"] if ".part" not in name and ".lock" not in name]
+            assert left == [] or outcome["task"] == "fetch", outcome
+    assert failed == set(whole), "each task met a disk that was too small for it"
+
+
+TARGET = "results/privacy/town.shape.parquet"
+TMPFS = "mount -t tmpfs -o {} tmpfs results"
+# Arguments: how to mount, how to mend it. Prints the results after a line ----.
+SESSION = """
+mkdir -p results
+eval "$1"
+{python} -m snakemake --cores 2 {target} 2>&1 && echo UNEXPECTED
+find results -name '*.parquet' -exec sha256sum {{}} + | sort -k 2
+eval "$2"
+echo ----
+{python} -m snakemake --cores 2 --rerun-incomplete {target} >second 2>&1 || cat second
+find results -name '*.parquet' -exec sha256sum {{}} + | sort -k 2
+"""
+
+
+def disturbed(clone, harm, remedy):
+    """Run twice in a namespace, before and after the remedy; what the first and second printed."""
+    script = SESSION.format(python=sys.executable, target=TARGET)
+    done = subprocess.run(
+        [*NAMESPACE, "sh", "-c", script, "sh", harm, remedy],
+        cwd=clone.path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    first, _, second = done.stdout.partition("----\n")
+    return first, [line.split(maxsplit=1) for line in second.splitlines()], done.stderr
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(
+    ("kind", "harm", "message"),
+    [
+        ("full disk under results", TMPFS.format("size={size}k"), "No space left"),
+        ("few inodes under results", TMPFS.format("nr_inodes=9"), "No space left"),
+        ("read-only results", TMPFS.format("ro"), "Read-only file system"),
+    ],
+)
+def test_pipeline_without_room(clone, fault, mounts, kind, harm, message):
+    clone.run(TARGET)
+    undisturbed = clone.outputs("checkins", "grids", "privacy")
+    subprocess.run(["rm", "-rf", "results", ".snakemake"], cwd=clone.path, check=True)
+    for size in (40, 110) if "{size}" in harm else (0,):
+        remedy = "mount -o remount,rw,size=100m,nr_inodes=9999 results"
+        with fault(kind):
+            first, second, errors = disturbed(clone, harm.format(size=size), remedy)
+            assert "UNEXPECTED" not in first, first
+            assert message in first, first
+            assert not has_our_traceback(first), first
+            assert [path for _, path in second] == sorted(undisturbed), (second, errors)
+            for digest, path in second:
+                assert digest == hashlib.sha256(undisturbed[path]).hexdigest(), path
+
+
+@pytest.mark.parametrize("log", ["log", "absent/log"])
+def test_job_without_memory_and_log(tmp_path, fault, capfd, log):
+    with fault("out of memory"):
+        with pytest.raises(SystemExit), job(str(tmp_path / log)):
+            np.ones((10**8, 10**8))
+        printed = capfd.readouterr().err
+        assert "Traceback" not in printed
+        expected = "out of memory" if log == "log" else "No such file or directory"
+        assert expected in printed

@@ -1,0 +1,137 @@
+"""Connections that break at any byte, and servers that fail in several ways in a row."""
+
+import gzip
+import hashlib
+import multiprocessing
+import time
+
+import numpy as np
+import pytest
+from shuffledp.geography.download import DownloadError, fetch
+from shuffledp.geography.sources import fetch_cached
+from unit.http_server import Answer, FileServer
+
+from faults.raw_server import RawServer
+
+CONTENT = gzip.compress(np.random.default_rng(5).bytes(200_000), mtime=0)
+SHA256 = "sha256:" + hashlib.sha256(CONTENT).hexdigest()
+QUICK = {"backoff": 0.0, "timeout": 5.0}
+PAGE = b"<!DOCTYPE html><html><body>502 Bad Gateway</body></html>"
+CHUNK = 1 << 16
+
+
+def chunked(content):
+    pieces = [content[i : i + 5000] for i in range(0, len(content), 5000)]
+    return b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in [*pieces, b""])
+
+
+HEADERS = {
+    "length": b'HTTP/1.1 200 OK\r\nETag: "one"\r\nContent-Length: %d\r\n\r\n' % len(CONTENT),
+    "chunked": b'HTTP/1.1 200 OK\r\nETag: "one"\r\nTransfer-Encoding: chunked\r\n\r\n',
+}
+ANSWERS = {"length": HEADERS["length"] + CONTENT, "chunked": HEADERS["chunked"] + chunked(CONTENT)}
+
+
+@pytest.mark.parametrize("checksum", [SHA256, None], ids=["checksum", "no-checksum"])
+@pytest.mark.parametrize("form", ANSWERS)
+@pytest.mark.parametrize("reset", [False, True], ids=["end", "reset"])
+def test_break_at_any_byte_of_the_answer(tmp_path, fault, form, reset, checksum):
+    """From within the status line to before the last byte; the second answer is whole."""
+    answer, start = ANSWERS[form], len(HEADERS[form])
+    random = np.random.default_rng(6)
+    cuts = [*range(0, start + 3, 7), start, start + CHUNK, len(answer) - 1, len(answer) - 2]
+    cuts += random.integers(start, len(answer) - 2, 12).tolist()
+    for cut in cuts:
+        target = tmp_path / str(cut) / "checkins.txt.gz"
+        with fault("connection broken at a byte"), RawServer([answer[:cut], answer], reset) as it:
+            fetch(it.url, target, checksum=checksum, **QUICK)
+            assert target.read_bytes() == CONTENT
+            assert [path.name for path in target.parent.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize("ranges", [True, False], ids=["honoured", "ignored"])
+def test_breaks_at_byte_after_byte(tmp_path, fault, ranges):
+    """Each attempt gets some bytes; with ranges they add up, without them the last brings all."""
+    random = np.random.default_rng(7)
+    for trial in range(20):
+        target = tmp_path / str(trial) / "checkins.txt.gz"
+        breaks = [Answer(cut=int(c)) for c in random.integers(0, len(CONTENT) // 5, 5)]
+        total = sum(answer.cut for answer in breaks)
+        kind = f"five breaks, Range {'honoured' if ranges else 'ignored'}"
+        with fault(kind), FileServer(CONTENT, breaks, ranges=ranges) as server:
+            fetch(server.url(), target, checksum=SHA256, **QUICK)
+            assert target.read_bytes() == CONTENT
+            last = server.requests[-1].get("Range")
+            assert last == (f"bytes={total}-" if total else None) or not ranges
+
+
+def _mishap(random):
+    page = {"Content-Type": "text/html"}
+    return [
+        ("500", Answer(500)),
+        ("503 with a page", Answer(503, PAGE, page)),
+        ("break", Answer(cut=int(random.integers(len(CONTENT))))),
+        ("stall", Answer(cut=int(random.integers(len(CONTENT))), stall=0.4)),
+        ("page as 200", Answer(200, PAGE, page)),
+        ("page as a file", Answer(200, PAGE)),
+        ("wrong bytes", Answer(200, random.bytes(int(random.integers(1, 5000))))),
+        ("nothing", Answer(200)),
+        ("not found", Answer(404)),
+    ][int(random.integers(9))]
+
+
+@pytest.mark.parametrize("first", [0, 30])
+def test_mishaps_in_a_row(tmp_path, fault, first):
+    """Up to four at random, then a sound server: right bytes, or an error and then right bytes."""
+    for seed in range(first, first + 30):
+        random = np.random.default_rng(seed)
+        names, answers = zip(*(_mishap(random) for _ in range(random.integers(1, 5))), strict=True)
+        target = tmp_path / str(seed) / "checkins.txt.gz"
+        server = FileServer(CONTENT, list(answers), ranges=bool(random.random() < 0.5))
+        with fault("mishaps in a row"), server:
+            for _ in range(len(answers) + 1):
+                try:
+                    fetch(server.url(), target, checksum=SHA256, backoff=0.0, timeout=0.2)
+                    break
+                except DownloadError as error:
+                    assert server.url() in str(error), names
+                    assert not target.exists(), names
+            assert target.read_bytes() == CONTENT, names
+            assert [path.name for path in target.parent.iterdir()] == [target.name], names
+
+
+def _fetch_in_process(url, destination, cache, outcome):
+    fetch_cached(url, destination, cache=cache, checksum=SHA256)
+    outcome.put(destination.read_bytes() == CONTENT)
+
+
+def test_two_sources_of_one_address_are_fetched_at_once(tmp_path, fault):
+    """As two sources with different layouts may; each gets the file, one of them fetches it."""
+    context = multiprocessing.get_context("spawn")
+    outcome = context.Queue()
+    with fault("two fetch one address"), FileServer(CONTENT, [Answer(cut=9000, stall=2)]) as server:
+        jobs = [
+            context.Process(
+                target=_fetch_in_process,
+                args=(server.url(), tmp_path / name / "checkins.txt.gz", tmp_path / "c", outcome),
+            )
+            for name in "ab"
+        ]
+        for job in jobs:
+            job.start()
+        assert [outcome.get(timeout=60), outcome.get(timeout=60)] == [True, True]
+        for job in jobs:
+            job.join()
+        # One went on after the break; the other found the file.
+        assert [request.get("Range") for request in server.requests] == [None, "bytes=9000-"]
+        assert [path for path in (tmp_path / "c").iterdir() if "part" in path.name] == []
+
+
+def test_stalls_end_in_time(tmp_path, fault):
+    target = tmp_path / "checkins.txt.gz"
+    with fault("server that only stalls"), FileServer(CONTENT, [Answer(cut=0, stall=9)] * 9) as it:
+        start = time.monotonic()
+        with pytest.raises(DownloadError, match=r"in 3 attempts .* run again to go on"):
+            fetch(it.url(), target, checksum=SHA256, retries=2, backoff=0.0, timeout=0.2)
+        assert time.monotonic() - start < 5
+    assert not target.exists()

@@ -1,0 +1,305 @@
+"""Damaged files: each gives a clear error or the right table, never a traceback or a wrong one."""
+
+import bisect
+import gzip
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from shuffledp.errors import InputError
+from shuffledp.geography.checkins import SNAP, crop_checkins, layout_from_config
+from shuffledp.geography.embedded import lay_checkins
+from shuffledp.geography.grid import grid_checkins
+from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.studies.privacy import privacy_table
+from shuffledp.tables import read_counts, read_metadata, read_tables
+from workflow.conftest import BOX, ROOT, checkin_lines
+
+from faults.damage import TEXT, damage_gzip, flip_bits
+from faults.reader import read
+
+ROWS = ("\n".join(checkin_lines(400)) + "\n").encode()
+REGION = Region("town", Box(**BOX))
+NAMES = ["u", "t", "lat", "lon", "loc"]
+COLUMNS = ["user", "time", "latitude", "longitude", "location"]
+NAMED = layout_from_config({"columns": dict(zip(COLUMNS, NAMES, strict=True))})
+SHAPE = (3, 4)
+FOREIGN = (b"PAR1", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
+
+
+def expected(data, separator, share):
+    """Rows in the region, their number and how many are malformed; None if they are refused."""
+    if data.startswith(FOREIGN) or data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        return None
+    try:
+        rows = read(data, separator, NAMES if separator == "," else None)
+    except KeyError:
+        return None
+    read_rows = len(rows.good) + rows.malformed
+    inside = [
+        row
+        for row in rows.good
+        if BOX["south"] <= row[2] <= BOX["north"] and BOX["west"] <= row[3] <= BOX["east"]
+    ]
+    if not inside or rows.malformed > share * read_rows:
+        return None
+    return inside, read_rows, rows.malformed
+
+
+def cell_counts(rows):
+    """Check-ins per cell, found by bisection."""
+    counts = [0] * (SHAPE[0] * SHAPE[1])
+    y, x = (
+        [low + (high - low) * i / cells for i in range(1, cells)]
+        for low, high, cells in (
+            (BOX["south"], BOX["north"], SHAPE[0]),
+            (BOX["west"], BOX["east"], SHAPE[1]),
+        )
+    )
+    for row in rows:
+        counts[bisect.bisect(y, row[2]) * SHAPE[1] + bisect.bisect(x, row[3])] += 1
+    return counts
+
+
+def check_against_reader(folder, written, data, separator, share):
+    """Crop and count a file and compare with what its text is expected to give."""
+    source, cropped, grid = (
+        folder / name for name in ("in.txt", "cropped.parquet", "grid.parquet")
+    )
+    source.write_bytes(written)
+    wanted = None if data is None else expected(data, separator, share)
+    layout = NAMED if separator == "," else SNAP
+    try:
+        tally = crop_checkins(
+            source, layout, REGION, cropped, max_malformed_share=share, metadata={}
+        )
+    except InputError as error:
+        assert wanted is None, f"refused, but it can be read: {error}"
+        assert str(source) in str(error)
+        assert "\n" not in str(error)
+        assert sorted(path.name for path in folder.iterdir()) == ["in.txt"]
+        return "refused"
+    assert wanted is not None, "accepted, but it must be refused"
+    rows, read_rows, malformed = wanted
+    table = pq.read_table(cropped)
+    assert list(zip(*(table[name].to_pylist() for name in COLUMNS), strict=True)) == rows
+    assert (tally.read, tally.malformed, tally.kept) == (read_rows, malformed, len(rows))
+    grid_checkins(cropped, REGION, {"shape": list(SHAPE)}, grid, {})
+    assert read_counts(grid).tolist() == cell_counts(rows)
+    cropped.unlink()
+    grid.unlink()
+    return "right"
+
+
+@pytest.mark.parametrize("first", range(0, 200, 50))
+def test_damaged_text(tmp_path, fault, first):
+    outcomes = []
+    for seed in range(first, first + 50):
+        random = np.random.default_rng(seed)
+        kind = list(TEXT)[seed % len(TEXT)]
+        separator = "," if random.random() < 0.4 else "\t"
+        data = ROWS
+        if separator == ",":
+            data = b"u,t,lat,lon,loc\n" + data.replace(b"\t", b",")
+        data = TEXT[kind](data, random, separator.encode())
+        share = float(random.choice([0.0, 0.01, 1.0]))
+        with fault(f"text: {kind}"):
+            outcomes.append(check_against_reader(tmp_path, data, data, separator, share))
+    assert {"right", "refused"} == set(outcomes), "both must be met"
+
+
+def test_damaged_gzip(tmp_path, fault):
+    outcomes = []
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        written = damage_gzip(gzip.compress(ROWS, mtime=0), random)
+        try:
+            data = gzip.decompress(written)
+        except Exception:
+            data = None
+        with fault("gzip damaged"):
+            outcomes.append(check_against_reader(tmp_path, written, data, "\t", 0.01))
+    assert {"right", "refused"} == set(outcomes), "both must be met"
+
+
+def check_cropped(cropped):
+    """What is left of damaged parquet is at least of the right kind and in the region."""
+    table = pq.read_table(cropped)
+    assert table.column_names == COLUMNS
+    assert table.num_rows > 0
+    y, x = table["latitude"].to_numpy(), table["longitude"].to_numpy()
+    assert ((BOX["south"] <= y) & (y <= BOX["north"])).all()
+    assert ((BOX["west"] <= x) & (x <= BOX["east"])).all()
+
+
+def test_damaged_parquet(tmp_path, fault):
+    """Parquet has no check values by default: a flipped digit may pass, a fault may not."""
+    layout = layout_from_config({"format": "parquet", "columns": {n: n for n in COLUMNS}})
+    rows = read(ROWS, "\t").good
+    columns = dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+    good, source, cropped = (tmp_path / name for name in ("good", "in.parquet", "out.parquet"))
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        packing = str(random.choice(["none", "snappy", "zstd"]))
+        pq.write_table(pa.table(columns), good, compression=packing)
+        written = good.read_bytes()
+        damage = [flip_bits, TEXT["bytes overwritten"], TEXT["file cut short"]][seed % 3]
+        source.write_bytes(damage(written, random, b""))
+        with fault("parquet damaged"):
+            try:
+                crop_checkins(source, layout, REGION, cropped, max_malformed_share=1, metadata={})
+            except InputError as error:
+                assert str(source) in str(error)
+            else:
+                check_cropped(cropped)
+
+
+def _read_all(path):
+    read_metadata(path)
+    read_tables([path])
+    privacy_table(read_counts(path), ["all"], 1.0, [0.5], seed=1, region="town", grid="shape")
+
+
+@pytest.mark.parametrize("stage", ["checkins", "grids"])
+def test_damaged_intermediate_results(tmp_path, fault, stage):
+    """A result that a failing disk has damaged is named, with what to do about it."""
+    source, cropped, grid = (tmp_path / name for name in ("in", "cropped.parquet", "grid.parquet"))
+    source.write_bytes(ROWS)
+    crop_checkins(source, SNAP, REGION, cropped, max_malformed_share=0, metadata={})
+    grid_checkins(cropped, REGION, {"shape": list(SHAPE)}, grid, {})
+    damaged, out = tmp_path / "damaged.parquet", tmp_path / "out.parquet"
+    good = (cropped if stage == "checkins" else grid).read_bytes()
+    refused = 0
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        damage = [flip_bits, TEXT["block zeroed"], TEXT["file cut short"]][seed % 3]
+        damaged.write_bytes(damage(good, random, b""))
+        with fault(f"result damaged: {stage}"):
+            try:
+                if stage == "checkins":
+                    grid_checkins(damaged, REGION, {"shape": list(SHAPE)}, out, {})
+                else:
+                    _read_all(damaged)
+            except InputError as error:
+                refused += 1
+                assert str(damaged) in str(error)
+    assert refused > 20
+
+
+def test_damaged_cell_counts(tmp_path, fault):
+    good = (ROOT / "resources" / "cell_counts" / "paris.csv").read_bytes()
+    head = b"\n".join(good.split(b"\n")[:40]) + b"\n"
+    source, out = tmp_path / "counts.csv", tmp_path / "laid.txt.gz"
+    kinds = [*TEXT, *["huge numbers"] * 4]
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        data = TEXT[kinds[seed % len(kinds)]](head, random, b",")
+        source.write_bytes(data)
+        with fault("cell counts damaged"):
+            try:
+                laid = lay_checkins(source, out, seed=1)
+            except InputError as error:
+                assert str(source) in str(error)
+            else:
+                rows = data.decode("utf-8-sig").splitlines()[1:]
+                assert laid == sum(int(row.split(",")[4]) for row in rows)
+                assert len(gzip.decompress(out.read_bytes()).splitlines()) == laid
+
+
+OUTLINE = {
+    "type": "FeatureCollection",
+    "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}},
+    "features": [
+        {
+            "type": "Feature",
+            "properties": {},
+            "geometry": {
+                "type": "Polygon",
+                "coordinates": [[[2.0, 48.0], [2.1, 48.0], [2.1, 48.1], [2.0, 48.0]]],
+            },
+        }
+    ],
+}
+ODD_JSON = [
+    "null",
+    "1",
+    '"x"',
+    "[]",
+    "{}",
+    "NaN",
+    "1e999",
+    "[[]]",
+    "[[1]]",
+    "true",
+    "-1e308",
+    "[[[2]]]",
+]
+
+
+def _replaced(random):
+    """The outline with one of its values replaced."""
+    document = json.loads(json.dumps(OUTLINE))
+    places = []
+
+    def collect(node):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            places.append((node, key))
+            if isinstance(node[key], dict | list):
+                collect(node[key])
+
+    collect(document)
+    node, key = places[int(random.integers(len(places)))]
+    node[key] = json.loads(ODD_JSON[int(random.integers(len(ODD_JSON)))])
+    return json.dumps(document).encode()
+
+
+def test_damaged_outlines(tmp_path, fault):
+    path = tmp_path / "outline.geojson"
+    cases = [b"[" * 100_000, b'{"type":' * 5000, b"\xff\xfe{", b"", b"[]", b'"type"', b"1"]
+    for seed in range(100):
+        random = np.random.default_rng(seed)
+        if seed % 2:
+            cases.append(_replaced(random))
+        else:
+            damage = list(TEXT.values())[seed // 2 % len(TEXT)]
+            cases.append(damage(json.dumps(OUTLINE, indent=1).encode(), random, b","))
+    for case in cases:
+        path.write_bytes(case)
+        with fault("outline damaged"):
+            try:
+                region = region_from_config("town", {"outline": str(path)})
+            except InputError as error:
+                assert str(path) in str(error) or "box." in str(error)
+            else:
+                assert -180 <= region.box.west < region.box.east <= 180
+                assert region.outline.is_valid
+
+
+def test_unusual_names_of_files(tmp_path, fault):
+    names = [
+        "with space.txt",
+        "ünïcödé 東京.txt",
+        "$(touch pwned).txt",
+        "a;b'c\"d.txt",
+        "-rf",
+        "{x}",
+    ]
+    for name in names:
+        folder = tmp_path / f"in {name}"
+        folder.mkdir()
+        with fault("unusual file names"):
+            assert check_against_reader_named(folder, name) == 12
+        shutil.rmtree(folder)
+
+
+def check_against_reader_named(folder, name):
+    (folder / name).write_bytes(ROWS)
+    crop_checkins(
+        folder / name, SNAP, REGION, folder / "c", max_malformed_share=0, metadata={"name": name}
+    )
+    grid_checkins(folder / "c", REGION, {"shape": list(SHAPE)}, folder / "g", {})
+    assert read_counts(folder / "g").tolist() == cell_counts(expected(ROWS, "\t", 0)[0])
+    return len(read_counts(folder / "g"))

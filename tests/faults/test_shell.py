@@ -1,0 +1,84 @@
+"""No value of a configuration reaches a shell, and no character of a path breaks a run."""
+
+import gzip
+import json
+
+import pytest
+from unit.http_server import FileServer
+from workflow.conftest import make_clone
+
+EVIL = ["$(touch pwned)", "`touch pwned`", "; touch pwned;", "'\"; touch pwned #", "| touch pwned"]
+
+
+@pytest.fixture
+def evil_clone(tmp_path):
+    """A clone in a folder whose name a shell would act on, with such names in its configuration."""
+    clone = make_clone(tmp_path / "it's a $(touch pwned) 東京 `touch pwned` ;&")
+    source = clone.path / "data & $(touch pwned); 'ünïcödé' \"x\".txt"
+    (clone.path / "check-ins.txt").rename(source)
+    clone.config["sources"]["tiny"]["path"] = source.name
+    clone.config["regions"]["town"]["title"] = "".join(EVIL) + " & 東京 <b>é</b> {x} %s \\"
+    return clone
+
+
+def assert_nothing_executed(clone):
+    traces = [path for path in clone.path.parent.rglob("pwned*") if path.is_file()]
+    assert traces == []
+
+
+@pytest.mark.workflow
+def test_shell_metacharacters_in_titles_and_paths(evil_clone, fault):
+    with fault("shell metacharacters in a run"):
+        evil_clone.run("results/figures/privacy.town.shape.png", "results/grids/town.shape.parquet")
+        assert_nothing_executed(evil_clone)
+        grid = evil_clone.path / "results" / "grids" / "town.shape.parquet"
+        assert grid.exists()
+
+
+@pytest.mark.faults
+def test_whole_run_with_shell_metacharacters(evil_clone, fault):
+    """All figures too, an outline, and a download whose address the schema lets through."""
+    box = evil_clone.config["regions"]["town"].pop("box")
+    ring = [[box[x], box[y]] for x, y in [("west", "south"), ("east", "south"), ("east", "north")]]
+    outline = {"type": "Polygon", "coordinates": [[*ring, ring[0]]]}
+    name = "$(touch pwned) `touch pwned` é.geojson"
+    (evil_clone.path / name).write_text(json.dumps(outline))
+    evil_clone.config["regions"]["town"]["outline"] = name
+    with fault("shell metacharacters in a run"):
+        evil_clone.run("all")
+        assert_nothing_executed(evil_clone)
+        assert (evil_clone.path / "results" / "figures" / "comparison.png").exists()
+    with fault("shell metacharacters in a run"):
+        evil_clone.run("--report", "results/report.html", "all")
+        assert_nothing_executed(evil_clone)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("name", ["a,b.txt.gz?x=1&y=$(touch%20pwned)", "a?b=c&d=%24(x)~@+.gz"])
+def test_download_names(clone, fault, name):
+    """A file's name that is refused, or goes through a real download unharmed."""
+    data = gzip.compress((clone.path / "check-ins.txt").read_bytes(), mtime=0)
+    with fault("shell metacharacters in an address"), FileServer(data) as server:
+        clone.config["sources"]["tiny"] = {
+            "kind": "download", "url": server.url(name), "layout": "snap",
+        }  # fmt: skip
+        result = clone.run("results/grids/town.shape.parquet", check=False)
+        printed = result.stdout + result.stderr
+        assert result.returncode == 1
+        assert "not safe as a file's name" in printed
+        assert server.requests == []
+        clone.config["sources"]["tiny"]["url"] = server.url("a?b=c&d=%24~@+.gz")
+        clone.run("results/grids/town.shape.parquet")
+        assert_nothing_executed(clone)
+
+
+@pytest.mark.faults
+def test_configuration_file_of_any_name(clone, fault):
+    name = "mine $(touch pwned) ünïcödé 'x'.yaml"
+    (clone.path / "config" / name).write_text("repetitions: 2\n")
+    with fault("shell metacharacters in a run"):
+        clone.run(
+            "results/grids/town.shape.parquet",
+            "--configfile", "config/config.yaml", f"config/{name}",
+        )  # fmt: skip
+        assert_nothing_executed(clone)

@@ -1,0 +1,43 @@
+"""What the Slurm profile promises about the rules, checked without a scheduler."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+PROFILE = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_text())
+
+
+def rules():
+    """Text of every rule that runs a script, by its name."""
+    found = {}
+    for path in sorted((ROOT / "workflow" / "rules").glob("*.smk")):
+        blocks = re.split(r"^rule (\w+):$", path.read_text(), flags=re.MULTILINE)
+        found |= dict(zip(blocks[1::2], blocks[2::2], strict=True))
+    return {name: text for name, text in found.items() if "    script:\n" in text}
+
+
+def test_every_submitted_rule_states_memory_and_run_time_and_is_measured():
+    submitted = {name: text for name, text in rules().items() if "localrule: True" not in text}
+    assert {"crop_checkins", "account_privacy", "release_histograms"} <= set(submitted)
+    for name, text in submitted.items():
+        assert re.search(r"mem_mb=escalating\(\d+\)", text), name
+        assert re.search(r"runtime=escalating\(\d+\)", text), name
+        assert f'"results/benchmarks/{name}' in text, name
+
+
+def test_groups_are_of_rules_that_exist():
+    assert set(PROFILE["groups"]) <= set(rules())
+    assert set(PROFILE["group-components"]) <= set(PROFILE["groups"].values())
+
+
+def test_the_container_has_what_the_lock_was_made_for():
+    container = (ROOT / "Containerfile").read_text()
+    version = re.search(r"^FROM \S+/python:(\d+\.\d+)-", container, flags=re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert version is not None
+    assert project["requires-python"] == f">={version[1]}"
+    for source in re.findall(r"^COPY (\S+) ", container, flags=re.MULTILINE):
+        assert (ROOT / source).is_file(), source

@@ -1,0 +1,201 @@
+"""Paper B's figures and the figure of all bounds: what they and their captions say."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+from scipy.stats import binom
+from shuffledp.accounting import composition, worst_count
+from shuffledp.accounting.classic_composition import advanced_epsilon, kov_epsilon
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.renyi import shuffled_rdp_upper
+from shuffledp.figures.literature import all_bounds
+from shuffledp.studies.reproduction import literature, paper_b, paper_b_composition
+from shuffledp.studies.reproduction.curve import curve, curves
+
+ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
+HEADLINE = (0.5, 1_000_000, np.array([1e5]))
+
+
+@pytest.fixture(scope="module")
+def divergences() -> pd.DataFrame:
+    table = paper_b.rdp_against_order()
+    return table.pivot_table(index=["panel", "x"], columns="curve", values="y", sort=False)
+
+
+def test_divergence_of_the_special_pair_lies_between_the_theorems(
+    divergences: pd.DataFrame,
+) -> None:
+    pair = divergences["special pair of 2-RR, exact, larger direction"]
+    assert (divergences["B, Theorem 3.4"] <= pair * (1 + 1e-9)).all()
+    assert (pair <= divergences["B, Theorem 3.1"]).all()
+    assert (pair <= divergences["B, Theorem 3.3"]).all()
+    assert (pair <= divergences["Erlingsson et al., Rényi (B, eq. 9, reconstructed)"]).all()
+
+
+def test_theorem_3_4_falls_behind_the_larger_direction(divergences: pd.DataFrame) -> None:
+    last = divergences.loc[r"$\epsilon_0=3$, $n=10^{4}$ (assumed)"].iloc[-1]
+    share = last["B, Theorem 3.4"] / last["special pair of 2-RR, exact, larger direction"]
+    assert 0.25 < share < 0.28
+
+
+def test_divergence_of_order_two_has_a_closed_form(divergences: pd.DataFrame) -> None:
+    first = divergences.loc[r"$\epsilon_0=1$, $n=10^{6}$ (assumed)"]["B, Theorem 3.4"].iloc[0]
+    assert first == pytest.approx(np.log1p(np.expm1(1.0) ** 2 / (1e6 * np.e)), rel=1e-9)
+
+
+def special_pair_delta(eps: float, eps0: float, n: int) -> float:
+    """Both directions by summing the two laws of the count."""
+    p = 1.0 / (1.0 + np.exp(eps0))
+    x = np.arange(n + 1)
+    equal = binom.pmf(x, n, p)
+    flipped = p * binom.pmf(x, n - 1, p) + (1 - p) * binom.pmf(x - 1, n - 1, p)
+    sides = (flipped - np.exp(eps) * equal, equal - np.exp(eps) * flipped)
+    return max(float(np.maximum(side, 0.0).sum()) for side in sides)
+
+
+@pytest.mark.parametrize("eps0", [0.5, 3.0])
+def test_special_pair_epsilon_meets_delta(eps0: float) -> None:
+    eps = paper_b.special_pair_epsilon(np.log(1e-6), eps0, 10_000)
+    assert special_pair_delta(eps, eps0, 10_000) == pytest.approx(1e-6, rel=1e-6)
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """Eps of mu-GDP at a delta."""
+
+    def excess(eps: float) -> float:
+        first = np.exp(log_ndtr(mu / 2 - eps / mu))
+        return float(first - np.exp(eps + log_ndtr(-mu / 2 - eps / mu)) - delta)
+
+    return float(brentq(excess, 0.0, 20.0))
+
+
+def test_headline_of_composition() -> None:
+    eps0, n, rounds = HEADLINE
+    eps = float(
+        paper_b_composition.composed_renyi(shuffled_rdp_upper(ORDERS, eps0, n), ORDERS, rounds)[0]
+    )
+    assert eps == pytest.approx(1.640, abs=5e-4)
+    numeric, closed = (
+        paper_b_composition.numeric_clones_epsilon,
+        paper_b_composition.closed_clones_epsilon,
+    )
+    factors = [
+        float(paper_b_composition.composed_dp(one_round, compose, eps0, n, rounds)[0]) / eps
+        for one_round, compose in [
+            (numeric, kov_epsilon),
+            (numeric, advanced_epsilon),
+            (closed, kov_epsilon),
+        ]
+    ]
+    assert factors == pytest.approx([4.47, 5.48, 21.3], rel=2e-3)
+    upper = float(paper_b_composition.certified_composition(eps0, n, rounds, "upper")[0])
+    lower = float(paper_b_composition.certified_composition(eps0, n, rounds, "lower")[0])
+    assert lower < upper
+    assert upper == pytest.approx(0.905, abs=5e-4)
+    assert eps / upper == pytest.approx(1.8, abs=0.05)
+    assert factors[0] * eps / upper == pytest.approx(8.1, abs=0.05)
+    # So many rounds are nearly Gaussian: the variance of the ratio of the special pair adds up.
+    mu = np.expm1(eps0) * np.sqrt(rounds[0] / (n * np.exp(eps0)))
+    assert lower == pytest.approx(gaussian_epsilon(mu, 1e-8), rel=5e-3)
+    # So does that of the weak adversary's pair.
+    weak = np.expm1(eps0) * np.sqrt(2.0 * rounds[0] / (n * (np.exp(eps0) + 1.0)))
+    assert upper == pytest.approx(gaussian_epsilon(weak, 1e-8), rel=5e-3)
+
+
+def test_headline_of_sampling() -> None:
+    rounds = np.array([1e4])
+    eps = float(paper_b_composition.sampled_renyi(3.0, 1_000_000, 1e-3, rounds)[0])
+    assert eps == pytest.approx(1.016, abs=2e-3)
+    numeric, closed = (
+        paper_b_composition.numeric_clones_epsilon,
+        paper_b_composition.closed_clones_epsilon,
+    )
+    factors = [
+        float(paper_b_composition.composed_dp(one_round, compose, 3.0, 1000, rounds, 1e-3)[0]) / eps
+        for one_round, compose in [
+            (closed, kov_epsilon),
+            (numeric, kov_epsilon),
+            (numeric, advanced_epsilon),
+        ]
+    ]
+    assert factors == pytest.approx([12.0, 3.49, 4.22], rel=5e-3)
+    assert closed(np.log(1e-8), 3.0, 1000) == 3.0
+
+
+def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
+    eps0, n, rate, rounds = 1.0, 2000, 0.3, 8
+    eps = paper_b_composition.seen_sampling_epsilon(eps0, n, rate, rounds)
+    fewest = 1 + int(binom.ppf(1e-14, n - 1, rate))
+    assert binom.cdf(fewest - 2, n - 1, rate) <= 1e-14
+    j = np.arange(1, rounds + 1)
+    log_delta = composition.composed_log_delta(eps, eps0, fewest, 2, j, "upper")
+    mean = float(binom.pmf(j, rounds, rate) @ np.exp(log_delta))
+    assert mean == pytest.approx(1e-8, rel=1e-3)
+
+
+def test_everybody_sampled_is_no_sampling() -> None:
+    everybody = paper_b_composition.seen_sampling_epsilon(1.0, 500, 1.0, 4)
+    plain = composition.composed_epsilon(np.log(1e-8), 1.0, 500, 2, 4, "upper")
+    assert everybody == pytest.approx(float(plain), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def bounds_at_reference() -> dict[str, float]:
+    """Eps of every bound but the slow Fourier accountant at delta = 1e-6."""
+    setting = literature.SETTING
+    return {
+        name: float(bound.epsilon(np.log(1e-6), setting))
+        for name, bound in BOUNDS.items()
+        if name != "fourier" and bound.why_not(setting, np.log(1e-6)) is None
+    }
+
+
+def test_every_bound_but_the_one_for_two_cells_applies(
+    bounds_at_reference: dict[str, float],
+) -> None:
+    one_round = {name for name, bound in BOUNDS.items() if "composition" not in name}
+    assert one_round - set(bounds_at_reference) == {"exact-2rr", "fourier"}
+
+
+def test_certified_band_is_a_hairline_and_no_bound_crosses_it(
+    bounds_at_reference: dict[str, float],
+) -> None:
+    low, high = bounds_at_reference["lower"], bounds_at_reference["upper"]
+    assert low <= high <= low * (1 + 1e-5)
+    for name, eps in bounds_at_reference.items():
+        if BOUNDS[name].kind == "upper":
+            assert eps >= low, name
+        elif BOUNDS[name].kind == "lower":
+            assert eps <= high, name
+
+
+def test_single_bin_is_drawn_at_its_worst_count() -> None:
+    s, eps = literature.SETTING, 1e-3
+    worst = float(worst_count.lower_log_delta(eps, s.eps0, s.n, s.k))
+    assert BOUNDS["single-bin"].log_delta(eps, s) == pytest.approx(worst, rel=1e-6)
+
+
+def test_as_printed_is_thousands_of_orders_below_the_truth() -> None:
+    eps = np.array([1e-4, 1e-3])
+    printed = BOUNDS["single-bin-as-printed"].log_delta(eps, literature.SETTING)
+    lower = BOUNDS["lower"].log_delta(eps, literature.SETTING)
+    assert ((lower - printed) / np.log(10.0) > 7000).all()
+
+
+def test_all_bounds_are_listed_by_eps() -> None:
+    deltas = np.array([-2.0, -6.0, -30.0])
+    table = curves(
+        [
+            curve("", "wide", "upper", [0.01, 0.05, 0.2], deltas),
+            curve("", "upper", "upper", [0.001, 0.003, 0.01], deltas),
+            curve("", "lost", "as printed", [0.1, 0.2, 0.3], [-812.5, -900.0, -999.0]),
+        ]
+    )
+    figure = all_bounds(table, literature.FIGURES["all-bounds"])
+    axes, side = figure.axes
+    assert [line.get_label() for line in axes.get_lines()] == ["upper", "wide"]
+    written = [text.get_text() for text in side.texts]
+    assert written[1:7] == ["1", "upper", "0.003", "2", "wide", "0.05"]
+    assert written[7:] == ["lost: off the plot,", r"$\delta < 10^{-812}$"]

@@ -1,0 +1,70 @@
+"""What paper D's recomputed figure must show."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from shuffledp.accounting.certified import upper_log_delta
+from shuffledp.accounting.personalised import BUDGET_LAWS, BudgetGroups, personalised_log_delta
+from shuffledp.studies.reproduction import paper_d
+
+LOG_DELTA = -np.log(1000.0)
+
+
+@pytest.mark.parametrize("law", BUDGET_LAWS)
+def test_budgets_are_drawn_once_and_repeated(law):
+    once, more = paper_d.budget_groups(law, 1_000), paper_d.budget_groups(law, 30_000)
+    assert once.counts.sum() == 1_000
+    assert more.counts.sum() == 30_000
+    assert (more.values == once.values).all()
+    assert once.values.min() >= BUDGET_LAWS[law].low
+    assert once.values.max() == pytest.approx(min(BUDGET_LAWS[law].high, once.values.max()))
+    assert np.allclose(once.values / 0.05, np.round(once.values / 0.05))
+    middle = 1.0 if "2" in law or "3" in law else 0.5
+    assert once.values @ once.counts / 1_000 == pytest.approx(middle, abs=0.1)
+
+
+@pytest.mark.parametrize("law", ["Uniform 1", "Gauss 3"])
+def test_bounds_are_in_order(law):
+    groups = paper_d.budget_groups(law, 1_000)
+    found = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
+    exact = found[paper_d.PERSONALISED]
+    assert float(personalised_log_delta(exact, groups, paper_d.K)) == pytest.approx(
+        LOG_DELTA, abs=3e-4
+    )
+    assert exact < found[paper_d.CLONES]
+    assert exact < 0.9 * found[paper_d.LARGEST]
+    # With all at 0.05 or 0.1 delta = 1/1000 needs next to no eps, or none.
+    assert 0.0 <= found[paper_d.SMALLEST] < 0.05 * exact
+    # A wrong start leads to the same place.
+    again = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.03)
+    assert again[paper_d.PERSONALISED] == pytest.approx(exact, rel=3e-5)
+
+
+def test_mu_gdp_by_its_formula():
+    groups = BudgetGroups(np.array([0.5, 1.5]), np.array([400, 600]))
+    eps = paper_d.mu_gdp_epsilon(groups, LOG_DELTA)
+    # The target, of budget 1.5, is left out of the sum.
+    mu = np.sqrt(2.0 / (400.0 / (1.0 + np.exp(0.5)) + 599.0 / (1.0 + np.exp(1.5))))
+    delta = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
+    assert delta == pytest.approx(1e-3, rel=1e-6)
+
+
+def test_mu_gdp_is_no_use_at_small_budgets():
+    """Uniform 1: twice what all users at the largest budget have, certified."""
+    found = paper_d.bounds_on_epsilon(paper_d.budget_groups("Uniform 1", 1_000), LOG_DELTA, 0.1)
+    assert found[paper_d.MU_GDP] > 2.0 * found[paper_d.LARGEST]
+    assert found[paper_d.MU_GDP] > 2.0 * found[paper_d.PERSONALISED]
+
+
+def test_equal_budgets_are_the_ordinary_bound():
+    groups = BudgetGroups(np.array([1.0]), np.array([1_000]))
+    found = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
+    exact = found[paper_d.PERSONALISED]
+    assert float(upper_log_delta(exact, 1.0, 1_000, 2)) == pytest.approx(LOG_DELTA, abs=3e-4)
+    assert found[paper_d.LARGEST] == pytest.approx(exact, rel=3e-5)
+    assert found[paper_d.SMALLEST] == pytest.approx(exact, rel=3e-5)
+
+
+def test_figure_says_what_is_assumed():
+    (spec,) = paper_d.FIGURES.values()
+    assert "Assumed: binary reports (k = 2)" in spec.caption

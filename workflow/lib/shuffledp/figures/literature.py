@@ -1,0 +1,127 @@
+"""Every bound on one release in one panel: numbered curves and a list in the order of eps."""
+
+from typing import Final
+
+import matplotlib.patheffects as effects
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from shuffledp.figures.style import local_style, new_figure, power
+from shuffledp.studies.reproduction.curve import FigureSpec
+
+LOWEST: Final = -30.0  # decimal logarithm of the smallest delta shown
+_REFERENCE: Final = -6.0  # of the delta at which the curves are ranked
+_BAND: Final = ("upper", "lower")  # the certified bounds
+# Okabe and Ito; the line style says the same in grey.
+_LOOKS: Final = {
+    "upper": ("#0072B2", "-", "upper bound"),
+    "exact": ("#000000", "-", "exact"),
+    "lower": ("#009E73", "-.", "lower bound, no guarantee"),
+    "approximate": ("#D55E00", ":", "approximate, no guarantee"),
+    "as printed": ("#CC79A7", "--", "misprinted, no guarantee"),
+}
+# Heights of the numbers, one after the other: neighbours in rank do not cover one another.
+_HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
+
+
+@local_style()
+def all_bounds(table: pd.DataFrame, spec: FigureSpec) -> Figure:
+    """Draw log delta against eps for every bound of a table.
+
+    Curves have the number that their bound has in the list, which is ordered by eps at
+    delta = 1e-6. Where all of a curve is below the plot the list says how far.
+
+    Parameters
+    ----------
+    table
+        Columns ``shuffledp.studies.reproduction.curve.COLUMNS``, y the decimal logarithm of delta.
+    spec
+        Says what the axes show.
+    """
+    by_name = {str(name): rows.sort_values("y") for name, rows in table.groupby("curve")}
+    shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > LOWEST}
+    ranked = sorted(shown, key=lambda name: _reference_eps(shown[name]))
+    figure = new_figure(4.6)
+    axes, side = figure.subplots(1, 2, width_ratios=(1.9, 1.0))
+    for rank, name in enumerate(ranked, 1):
+        _draw_bound(axes, shown[name], rank)
+    axes.set(xscale="log", xlabel=spec.x_label, ylabel=spec.y_label, ylim=(LOWEST, -2.0))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${power(10.0**value)}$"))
+    axes.grid(visible=True, axis="both")
+    below = {name: float(rows["y"].max()) for name, rows in by_name.items() if name not in shown}
+    _list_bounds(side, [(name, shown[name]) for name in ranked], below)
+    axes.legend(handles=_key(table), loc="lower left")
+    figure.suptitle(spec.title)
+    return figure
+
+
+def _reference_eps(rows: pd.DataFrame) -> float:
+    """Eps at the reference delta, interpolated."""
+    return float(np.interp(_REFERENCE, rows["y"], rows["x"]))
+
+
+def _look(rows: pd.DataFrame) -> tuple[str, str]:
+    colour, line, _ = _LOOKS[str(rows["kind"].iloc[0])]
+    return ("#000000", "-") if rows["curve"].iloc[0] in _BAND else (colour, line)
+
+
+def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
+    colour, line = _look(rows)
+    certified = rows["curve"].iloc[0] in _BAND
+    axes.plot(
+        rows["x"],
+        rows["y"],
+        color=colour,
+        linestyle=line,
+        linewidth=1.8 if certified else 1.1,
+        zorder=3 if certified else 2,
+        label=rows["curve"].iloc[0],
+    )
+    # A curve that ends early carries its number at its end.
+    height = max(_HEIGHTS[rank % len(_HEIGHTS)], float(rows["y"].min()))
+    axes.annotate(
+        str(rank),
+        (float(np.interp(height, rows["y"], rows["x"])), height),
+        ha="center",
+        va="center",
+        fontsize=6.5,
+        color=colour,
+        zorder=4,
+        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
+    )
+
+
+def _list_bounds(
+    axes: Axes, bounds: list[tuple[str, pd.DataFrame]], below: dict[str, float]
+) -> None:
+    """Write number, name and eps at the reference delta, a line per bound."""
+    axes.axis("off")
+    axes.set(xlim=(0.0, 1.0), ylim=(len(bounds) + 2 * len(below) + 1.5, -0.5))
+    axes.text(1.0, 0.0, rf"$\epsilon$ at $\delta={power(10.0**_REFERENCE)}$", ha="right")
+    for rank, (name, rows) in enumerate(bounds, 1):
+        colour, _ = _look(rows)
+        axes.text(0.07, rank, str(rank), color=colour, ha="right")
+        axes.text(0.10, rank, name, color=colour)
+        axes.text(1.0, rank, f"{_reference_eps(rows):.3g}", color=colour, ha="right")
+    colour = _LOOKS["as printed"][0]
+    for place, (name, highest) in enumerate(below.items()):
+        row = len(bounds) + 1 + 2 * place
+        axes.text(0.10, row, f"{name}: off the plot,", color=colour)
+        axes.text(0.10, row + 1, rf"$\delta < 10^{{{np.ceil(highest):.0f}}}$", color=colour)
+
+
+def _key(table: pd.DataFrame) -> list[Line2D]:
+    kinds = set(table["kind"])
+    return [
+        Line2D([], [], color="black", linewidth=1.8, label="certified, lower and upper"),
+        *(
+            Line2D([], [], color=colour, linestyle=line, label=label)
+            for kind, (colour, line, label) in _LOOKS.items()
+            if kind in kinds and kind != "as printed"
+        ),
+    ]

@@ -1,0 +1,101 @@
+"""Paper A's figures 1 and 2; figures 3 to 7 are the pipeline's own."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from shuffledp import estimation
+from shuffledp.accounting import certified, single_bin
+from shuffledp.streams import stream
+from shuffledp.studies.releases import (
+    Release,
+    gaussian_releases,
+    matched_pairs,
+    shuffle_releases,
+)
+from shuffledp.studies.reproduction.delta_tables import CELLS, OWN_SHARE
+from shuffledp.studies.reproduction.random_tables import MATCHED_DELTA
+from shuffledp.studies.reproduction.synthetic import BINNING, synthetic_counts
+
+# Table III's ranges; n, k and n_x0 of figure 1 are not stated: those of Table IV(a).
+SURFACE_N: Final = 100
+SURFACE_COUNT: Final = round(OWN_SHARE * SURFACE_N)
+BUDGETS: Final = np.round(np.arange(0.1, 3.01, 0.1), 1)
+
+DISTANCE_EPS0: Final = 4.0
+SIZES: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+_REPETITIONS: Final = 200
+
+
+def surface_table(budgets: NDArray[np.float64] = BUDGETS) -> pd.DataFrame:
+    """Delta over eps and eps0 (figure 1): as printed, and certified.
+
+    Parameters
+    ----------
+    budgets
+        Values of eps and of eps0.
+
+    Returns
+    -------
+    Columns of `shuffledp.tables.PRIVACY`; only eps < eps0, beyond which delta is 0.
+    """
+    eps, eps0 = (grid.ravel() for grid in np.meshgrid(budgets, budgets))
+    pairs = [(e, e0) for e, e0 in zip(eps, eps0, strict=True) if e < e0]
+    logs = {
+        "single-bin-as-printed": [
+            single_bin.log_delta_as_printed(e, e0, SURFACE_N, CELLS, SURFACE_COUNT)
+            for e, e0 in pairs
+        ],
+        "upper": [certified.upper_log_delta(e, e0, SURFACE_N, CELLS) for e, e0 in pairs],
+    }
+    parts = []
+    for bound, values in logs.items():
+        table = pd.DataFrame(pairs, columns=["eps", "eps0"])
+        log_delta = np.array(values, dtype=np.float64)
+        table = table.assign(n=SURFACE_N, k=CELLS, bound=bound, delta=np.exp(log_delta))
+        parts.append(table.assign(log10_delta=log_delta / np.log(10.0)))
+    return pd.concat(parts, ignore_index=True)
+
+
+def distance_table(seed: int, repetitions: int = _REPETITIONS) -> pd.DataFrame:
+    """Total variation distances on the synthetic data over n (figure 2), eps0 = 4.
+
+    The Gaussian once as published, eps = eps0, and once at the certified privacy of the shuffle
+    model at delta = 1e-6.
+
+    Returns
+    -------
+    Columns of `shuffledp.tables.UTILITY`.
+    """
+    return pd.concat([_distances(n, seed, repetitions) for n in SIZES], ignore_index=True)
+
+
+def _distances(n: int, seed: int, repetitions: int) -> pd.DataFrame:
+    rng = stream(seed, "paper A, figure 2", n)
+    counts = synthetic_counts(n, BINNING, rng)
+    pairs = matched_pairs(n, counts.size, DISTANCE_EPS0, [], [MATCHED_DELTA])
+
+    def releases() -> Iterator[Release]:
+        yield from shuffle_releases(counts, DISTANCE_EPS0, repetitions, rng)
+        yield from gaussian_releases(counts, DISTANCE_EPS0, pairs, repetitions, rng)
+
+    parts = [
+        pd.DataFrame(
+            {
+                "n": n,
+                "eps0": DISTANCE_EPS0,
+                "eps": release.eps,
+                "delta": np.exp(release.log_delta),
+                "log10_delta": release.log_delta / np.log(10.0),
+                "calibration": release.calibration,
+                "mechanism": release.mechanism,
+                "repetition": np.arange(repetitions),
+                "tv_distance": estimation.total_variation(release.estimates, counts / n),
+            }
+        )
+        for release in releases()
+    ]
+    return pd.concat(parts, ignore_index=True)
