@@ -95,14 +95,14 @@ def test_full_disk(tmp_path, fault, mounts):
 
 TARGET = "results/privacy/town.shape.parquet"
 TMPFS = "mount -t tmpfs -o {} tmpfs results"
-# Arguments: how to mount, how to mend it. Prints the results after a line ----.
+# Arguments: how to mount, how to mend it. Prints the results after a line SECOND.
 SESSION = """
 mkdir -p results
 eval "$1"
 {python} -m snakemake --cores 2 {target} 2>&1 && echo UNEXPECTED
 find results -name '*.parquet' -exec sha256sum {{}} + | sort -k 2
 eval "$2"
-echo ----
+echo SECOND
 {python} -m snakemake --cores 2 --rerun-incomplete {target} >second 2>&1 || cat second
 find results -name '*.parquet' -exec sha256sum {{}} + | sort -k 2
 """
@@ -118,7 +118,7 @@ def disturbed(clone, harm, remedy):
         text=True,
         check=False,
     )
-    first, _, second = done.stdout.partition("----\n")
+    first, _, second = done.stdout.partition("SECOND\n")
     return first, [line.split(maxsplit=1) for line in second.splitlines()], done.stderr
 
 

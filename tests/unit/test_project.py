@@ -26,7 +26,7 @@ LAYERS = {
     "geography": {"krr"},
     "krr": set(),
 }
-FOUNDATIONS = {"errors", "files", "modules", "streams", "tables", "jobs", "configuration"}
+FOUNDATIONS = {"curve", "errors", "files", "modules", "streams", "tables", "jobs", "configuration"}
 CONFINED = {
     "snakemake": set(),
     "matplotlib": {"figures"},

@@ -9,10 +9,10 @@ from scipy.stats import binom
 from shuffledp.accounting import composition, worst_count
 from shuffledp.accounting.classic_composition import advanced_epsilon, kov_epsilon
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.renyi import shuffled_rdp_upper
+from shuffledp.accounting.renyi import shuffled_rdp_upper, subsampled_rdp
+from shuffledp.curve import curve, curves
 from shuffledp.figures.literature import all_bounds
 from shuffledp.studies.reproduction import literature, paper_b, paper_b_composition
-from shuffledp.studies.reproduction.curve import curve, curves
 
 ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
 HEADLINE = (0.5, 1_000_000, np.array([1e5]))
@@ -122,6 +122,16 @@ def test_headline_of_sampling() -> None:
     ]
     assert factors == pytest.approx([12.0, 3.49, 4.22], rel=5e-3)
     assert closed(np.log(1e-8), 3.0, 1000) == 3.0
+
+
+def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
+    """One user, 2-RR, nobody else: who is sampled is seen, so the moment shrinks by the rate."""
+    rate, p = 0.1, np.e / (np.e + 1.0)
+    divergence = np.log(p**2 / (1 - p) + (1 - p) ** 2 / p)
+    truth = np.log1p(rate * np.expm1(divergence))
+    claimed = float(subsampled_rdp(2, rate, lambda order: np.full(order.shape, divergence)))
+    assert truth == pytest.approx(0.1031, abs=1e-4)
+    assert claimed == pytest.approx(0.0108, abs=1e-4)
 
 
 def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:

@@ -46,6 +46,7 @@ rule fetch_checkins:
 rule crop_checkins:
     input:
         source=source_file,
+        parts=source_parts,
         outline=outline_file,
         library=library("shuffledp.geography.checkins"),
     output:

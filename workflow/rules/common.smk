@@ -14,6 +14,7 @@ os.environ.update(
 )
 
 from shuffledp.configuration import ConfigurationError, check_configuration
+from shuffledp.files import parts
 from shuffledp.modules import module_files
 
 try:
@@ -83,13 +84,24 @@ def source_spec(wildcards):
 
 
 def source_file(wildcards):
-    """The file with a region's check-ins: local, downloaded, or laid from embedded counts."""
+    """The file with a region's check-ins: local, downloaded, or laid from embedded counts.
+
+    A local one may be a folder.
+    """
     name, spec = source_name(wildcards), source_spec(wildcards)
     if spec["kind"] == "embedded":
         return f"resources/automatic/{name}/{wildcards.region}.txt.gz"
     if spec["kind"] == "download":
         return f"resources/automatic/{name}/{Path(spec['url']).name}"
     return spec["path"]
+
+
+def source_parts(wildcards):
+    """Files of a source that is a folder: the folder's own time does not show a change in them."""
+    if source_spec(wildcards)["kind"] != "file":
+        return []
+    path = Path(source_file(wildcards))
+    return list(map(str, parts(path))) if path.is_dir() else []
 
 
 def source_layout(wildcards):

@@ -59,7 +59,7 @@ rule draw_estimates:
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(1000),
+        mem_mb=escalating(1500),
         runtime=escalating(5),
     params:
         title=region_title,

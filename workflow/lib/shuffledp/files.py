@@ -33,42 +33,66 @@ def replacing(destination: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def parts(path: Path) -> list[Path]:
+    """Files of a data set: the path itself, or what ``*.parquet`` is in a folder, by name."""
+    if not path.is_dir():
+        return [path]
+    found = (part for part in path.glob("*.parquet") if not part.name.startswith("."))
+    return sorted(found, key=lambda part: os.fsencode(part.name))
+
+
 def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file's bytes, in lower-case hexadecimal.
+    """Return the SHA-256 of a file's bytes, or of a folder's parquet files, as hexadecimal.
+
+    That of a folder is of their names and contents: of what ``LC_ALL=C sha256sum *.parquet`` prints
+    there.
 
     Raises
     ------
     OSError
-        If the file cannot be read.
+        If a file cannot be read.
     """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+    return _digest(path, "sha256")
 
 
 def verified_sha256(path: Path, checksum: str | None) -> str:
-    """SHA-256 of a file whose contents are what they should be.
+    """SHA-256, as by `file_sha256`, of a file or folder whose contents are what they should be.
 
     Parameters
     ----------
     path
-        An existing file.
+        An existing file, or a folder of parquet files.
     checksum
-        ``md5:`` or ``sha256:`` and the digest that the file must have, or None.
+        ``md5:`` or ``sha256:`` and the digest that it must have, or None.
 
     Raises
     ------
     InputError
         If the digest differs; the message gives both.
     OSError
-        If the file cannot be read.
+        If a file cannot be read.
     """
     if checksum is not None:
         algorithm, _, expected = checksum.partition(":")
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, algorithm).hexdigest()
+        found = _digest(path, algorithm)
         if found != expected.lower():
             raise InputError(
-                f"{path}: {algorithm} is {found}, not {expected} as configured: the file is "
+                f"{path}: {algorithm} is {found}, not {expected} as configured: it is "
                 "damaged or another one; replace it, or correct checksum in the config"
             )
     return file_sha256(path)
+
+
+def _digest(path: Path, algorithm: str) -> str:
+    if path.is_dir():
+        digest = hashlib.new(algorithm)
+        for part in parts(path):
+            digest.update(f"{_digest_of_file(part, algorithm)}  ".encode())
+            digest.update(os.fsencode(part.name) + b"\n")
+        return digest.hexdigest()
+    return _digest_of_file(path, algorithm)
+
+
+def _digest_of_file(path: Path, algorithm: str) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, algorithm).hexdigest()

@@ -8,8 +8,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from shuffledp.curve import FigureSpec
 from shuffledp.figures.style import local_style, new_figure
-from shuffledp.studies.reproduction.curve import FigureSpec
 
 # Okabe and Ito without yellow, which is too light for lines; black is kept for exact curves.
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
@@ -34,7 +34,7 @@ def curve_panels(table: pd.DataFrame, spec: FigureSpec) -> Figure:
     Parameters
     ----------
     table
-        Columns ``shuffledp.studies.reproduction.curve.COLUMNS``.
+        Columns ``shuffledp.curve.COLUMNS``.
     spec
         Says what the axes show.
     """

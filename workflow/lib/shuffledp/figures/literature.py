@@ -1,6 +1,7 @@
 """Every bound on one release in one panel: numbered curves and a list in the order of eps."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import matplotlib.patheffects as effects
 import numpy as np
@@ -10,14 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from shuffledp.curve import FigureSpec
 from shuffledp.figures.style import local_style, new_figure, power
-from shuffledp.studies.reproduction.curve import FigureSpec
 
 LOWEST: Final = -30.0  # decimal logarithm of the smallest delta shown
 _REFERENCE: Final = -6.0  # of the delta at which the curves are ranked
 _BAND: Final = ("upper", "lower")  # the certified bounds
+_Dashes = Literal["-", "-.", ":", "--"]
 # Okabe and Ito; the line style says the same in grey.
-_LOOKS: Final = {
+_LOOKS: Final[Mapping[str, tuple[str, _Dashes, str]]] = {
     "upper": ("#0072B2", "-", "upper bound"),
     "exact": ("#000000", "-", "exact"),
     "lower": ("#009E73", "-.", "lower bound, no guarantee"),
@@ -38,7 +40,7 @@ def all_bounds(table: pd.DataFrame, spec: FigureSpec) -> Figure:
     Parameters
     ----------
     table
-        Columns ``shuffledp.studies.reproduction.curve.COLUMNS``, y the decimal logarithm of delta.
+        Columns ``shuffledp.curve.COLUMNS``, y the decimal logarithm of delta.
     spec
         Says what the axes show.
     """
@@ -65,7 +67,7 @@ def _reference_eps(rows: pd.DataFrame) -> float:
     return float(np.interp(_REFERENCE, rows["y"], rows["x"]))
 
 
-def _look(rows: pd.DataFrame) -> tuple[str, str]:
+def _look(rows: pd.DataFrame) -> tuple[str, _Dashes]:
     colour, line, _ = _LOOKS[str(rows["kind"].iloc[0])]
     return ("#000000", "-") if rows["curve"].iloc[0] in _BAND else (colour, line)
 

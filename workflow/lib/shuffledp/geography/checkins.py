@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from shuffledp.errors import InputError
 from shuffledp.files import file_sha256, replacing
 from shuffledp.geography.blocks import CheckinError, file_kind
 from shuffledp.geography.layout import COORDINATES, SNAP, Layout, layout_from_config
+from shuffledp.geography.parquet import parquet_batches, source_parts
 from shuffledp.geography.regions import Region
-from shuffledp.geography.rows import SHOWN, TYPES, Batch, Fault, sift
-from shuffledp.geography.text import column_positions, text_batches
+from shuffledp.geography.rows import SHOWN, TYPES, Batch, Fault
+from shuffledp.geography.text import text_batches
 
 __all__ = [
     "SNAP",
@@ -34,7 +34,6 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_BATCH_ROWS: Final = 1 << 16
 _GROUP_ROWS: Final = 1 << 18  # fixed, so that the bytes do not depend on how the source was read
 
 
@@ -68,7 +67,8 @@ def crop_checkins(
     Parameters
     ----------
     source : Path
-        Text, plain or packed with gzip, bzip2, xz or zstd, or parquet.
+        Text, plain or packed with gzip, bzip2, xz or zstd, or parquet, or a folder of parquet files
+        that are read one after the other, by name.
     layout : Layout
         Where the columns stand. Those it does not map are null in the output.
     region : Region
@@ -93,11 +93,13 @@ def crop_checkins(
     """
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
-    survey = _Survey(source, layout, region)
+    survey = _Survey(source, layout, region, part=source)
     with replacing(destination) as temporary:
         with _GroupWriter(temporary, metadata) as writer:
-            for batch in read_batches(source, layout):
-                writer.write(survey.crop(batch))
+            for part in source_parts(source, layout):
+                survey.part = part
+                for batch in read_batches(part, layout):
+                    writer.write(survey.crop(batch))
         survey.check(max_malformed_share)
     logger.info("%s in %s: %s", source, region.name, survey.tally)
     return survey.tally
@@ -115,26 +117,7 @@ def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     if parquet != (layout.format == "parquet"):
         found = "a parquet file" if parquet else "not a parquet file"
         raise CheckinError(f"{source} is {found}: format must match (got {layout.format})")
-    yield from (_parquet_batches if parquet else text_batches)(source, layout)
-
-
-def _parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
-    first = 1
-    try:
-        with pq.ParquetFile(source) as file:
-            names = file.schema_arrow.names
-            positions = column_positions(source, layout, names)
-            columns = [names[position] for position in positions.values()]
-            with tqdm(
-                total=file.metadata.num_rows, desc=source.name, disable=None, leave=False
-            ) as bar:
-                for part in file.iter_batches(_BATCH_ROWS, columns=columns):
-                    table = pa.table([part[column] for column in columns], names=list(positions))
-                    yield sift(table, np.arange(first, first + len(part)), {})
-                    first += len(part)
-                    bar.update(len(part))
-    except (pa.ArrowException, OSError, TypeError) as error:
-        raise CheckinError(f"{source} cannot be read as parquet ({error})") from error
+    yield from (parquet_batches if parquet else text_batches)(source, layout)
 
 
 @dataclass
@@ -144,8 +127,9 @@ class _Survey:
     source: Path
     layout: Layout
     region: Region
+    part: Path  # the file of the source that is being read
     tally: Tally = Tally()
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[tuple[str, Fault]] = field(default_factory=list)
     out_of_range: int = 0
     elsewhere: int = 0
     extent: tuple[float, float, float, float] = (math.inf, -math.inf, math.inf, -math.inf)
@@ -162,8 +146,9 @@ class _Survey:
         )
         self.out_of_range += batch.exchanged
         for fault in batch.faults[: SHOWN - len(self.faults)]:
-            self.faults.append(fault)
-            logger.warning("%s, %s: %s", self.source, self._place(fault), fault.reason)
+            place = self._place(fault)
+            self.faults.append((place, fault))
+            logger.warning("%s, %s: %s", self.source, place, fault.reason)
         if len(inside) and not self.tally.kept:
             self.elsewhere += int(self.region.contains(longitude, latitude).sum())
             self._extend(latitude, longitude)
@@ -179,10 +164,10 @@ class _Survey:
             raise CheckinError(self._empty())
 
     def _too_many(self, limit: float) -> str:
-        tally, first = self.tally, self.faults[0]
+        tally, (place, first) = self.tally, self.faults[0]
         text = (
             f"{self.source}: {tally.malformed} of {tally.read} rows are malformed, above "
-            f"max_malformed_share={limit}; the first is {self._place(first)}: {first.reason}"
+            f"max_malformed_share={limit}; the first is {place}: {first.reason}"
         )
         if 2 * self.out_of_range > tally.malformed:
             text += f". Latitude and longitude seem to be exchanged: {self._exchange()}"
@@ -215,7 +200,8 @@ class _Survey:
         )
 
     def _place(self, fault: Fault) -> str:
-        return f"{'row' if self.layout.format == 'parquet' else 'line'} {fault.line}"
+        place = f"{'row' if self.layout.format == 'parquet' else 'line'} {fault.line}"
+        return place if self.part == self.source else f"{self.part.name}, {place}"
 
     def _extend(self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]) -> None:
         south, north, west, east = self.extent

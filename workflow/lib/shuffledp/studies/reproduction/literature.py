@@ -9,7 +9,7 @@ import pandas as pd
 
 from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.studies.reproduction.curve import FigureSpec, Kind, curve, curves
+from shuffledp.curve import FigureSpec, Kind, curve, curves
 
 # eps0 is paper A's, below the 1/2 that Erlingsson et al. need; with 1e5 users every closed form
 # says more than local privacy down to delta = 1e-30. No other user holds the target's cell, the

@@ -22,7 +22,7 @@ from shuffledp.accounting import (
 )
 from shuffledp.accounting.binomial import Floats
 from shuffledp.accounting.privacy_loss import weak_pair
-from shuffledp.studies.reproduction.curve import FigureSpec, curve, curves
+from shuffledp.curve import FigureSpec, curve, curves
 
 COMPOSED_DELTA = 1e-8
 

@@ -17,8 +17,8 @@ import pandas as pd
 from shuffledp.accounting import certified, clones, closed_forms, composition, fourier
 from shuffledp.accounting.binomial import Floats
 from shuffledp.accounting.privacy_loss import rounded_up, third_cell_pair, weak_pair
+from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.studies.reproduction import paper_c_clones
-from shuffledp.studies.reproduction.curve import FigureSpec, Kind, curve, curves
 from shuffledp.studies.reproduction.profiles import LogDelta, eps_grid, eps_over_delta
 
 # Algorithm 1's grid: C has L = 20 and m = 1e7. A step displaces eps by at most 1e-4 per round.

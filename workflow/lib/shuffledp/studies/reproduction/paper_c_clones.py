@@ -18,7 +18,7 @@ from shuffledp.accounting import (
 )
 from shuffledp.accounting.binomial import Floats, log_pmf
 from shuffledp.accounting.privacy_loss import LossDistribution, rounded_up, weak_pair
-from shuffledp.studies.reproduction.curve import FigureSpec, Kind, curve, curves
+from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.studies.reproduction.profiles import LogDelta, delta_over_eps, end_of_profile
 
 StepLogDelta = Callable[[Floats], Floats]

@@ -20,8 +20,8 @@ from shuffledp.accounting.personalised import (
     sample_budgets,
     smallest_budget_log_delta,
 )
+from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.streams import stream
-from shuffledp.studies.reproduction.curve import FigureSpec, Kind, curve, curves
 
 # Paper D draws 1,000 budgets and repeats them for more users.
 N_DRAWN: Final = 1000

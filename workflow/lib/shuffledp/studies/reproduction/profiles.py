@@ -7,7 +7,7 @@ import pandas as pd
 from scipy.optimize import brentq
 
 from shuffledp.accounting.binomial import Floats
-from shuffledp.studies.reproduction.curve import Kind, curve
+from shuffledp.curve import Kind, curve
 
 LogDelta = Callable[[float], float]
 

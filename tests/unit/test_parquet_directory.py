@@ -1,0 +1,207 @@
+"""A folder of parquet files as one source: order, checksum, and what is refused."""
+
+import datetime
+import hashlib
+import os
+import shutil
+import subprocess
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from shuffledp.errors import InputError
+from shuffledp.files import file_sha256, verified_sha256
+from shuffledp.geography.checkins import CheckinError, Layout, Tally, crop_checkins
+from shuffledp.geography.regions import Box, Region
+
+TOWN = Region("town", Box(south=48.0, north=48.1, west=2.0, east=2.1))
+COLUMNS = {"user": "who", "time": "when", "latitude": "y", "longitude": "x"}
+LAYOUT = Layout("parquet", ",", True, COLUMNS)
+START = datetime.datetime(2010, 1, 1, tzinfo=datetime.UTC)
+
+
+def part(path, first, latitudes, **replaced):
+    """Write a file whose rows are users first, first + 1, ... at these latitudes."""
+    rows = len(latitudes)
+    columns = {
+        "x": pa.array([2.05] * rows),
+        "y": pa.array(latitudes, pa.float64()),
+        "who": pa.array(range(first, first + rows), pa.int64()),
+        "when": pa.array([START] * rows, pa.timestamp("us", tz="UTC")),
+    }
+    path.parent.mkdir(exist_ok=True)
+    columns |= replaced
+    pq.write_table(
+        pa.table({name: data for name, data in columns.items() if data is not None}), path
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Five rows in two files and an empty one, not written in the order of their names."""
+    path = tmp_path / "check-ins of é"
+    part(path / "b.parquet", 30, [48.03, 10.0])
+    part(path / "a.parquet", 10, [48.01, 48.02, 48.09])
+    part(path / "a-empty.parquet", 0, [])
+    return path
+
+
+def crop(tmp_path, source, *, layout=LAYOUT, share=0.0):
+    out = tmp_path / "out.parquet"
+    tally = crop_checkins(source, layout, TOWN, out, max_malformed_share=share, metadata={})
+    return pq.read_table(out)["user"].to_pylist(), tally
+
+
+def refusal(tmp_path, source, **options):
+    with pytest.raises(CheckinError) as caught:
+        crop(tmp_path, source, **options)
+    assert not (tmp_path / "out.parquet").exists()
+    return str(caught.value)
+
+
+def test_files_are_read_by_name_as_one_table(tmp_path, folder):
+    users, tally = crop(tmp_path, folder)
+    assert users == [10, 11, 12, 30]
+    assert tally == Tally(read=5, malformed=0, outside=1, kept=4)
+    part(folder / "B.parquet", 50, [48.05])
+    part(folder / "a-10.parquet", 60, [48.05])
+    part(folder / "a-9.parquet", 70, [48.05])
+    users, _ = crop(tmp_path, folder)
+    assert users == [50, 60, 70, 10, 11, 12, 30], "by code point, whatever the locale"
+
+
+def test_the_same_bytes_as_from_one_file(tmp_path, folder):
+    random = np.random.default_rng(4)
+    latitudes = random.uniform(47.9, 48.2, 300_000).tolist()
+    part(tmp_path / "whole.parquet", 100, latitudes)
+    shutil.rmtree(folder)
+    for number, start in enumerate(range(0, 300_000, 70_000)):
+        part(
+            folder / f"{number}.parquet",
+            100 + start,
+            latitudes[start : start + 70_000],
+        )
+    contents = []
+    for source in (folder, tmp_path / "whole.parquet"):
+        users, tally = crop(tmp_path, source)
+        assert tally.kept == sum(48 <= y <= 48.1 for y in latitudes) == len(users)
+        contents.append((tmp_path / "out.parquet").read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_what_is_not_parquet_is_left_alone(tmp_path, folder, caplog):
+    for name in ("_SUCCESS", ".b.parquet.crc", ".hidden.parquet", "notes.txt"):
+        (folder / name).write_text("no parquet")
+    (folder / ".cache").mkdir()
+    users, _ = crop(tmp_path, folder)
+    assert users == [10, 11, 12, 30]
+    assert "only *.parquet is read, not notes.txt" in caplog.text
+
+
+def test_malformed_rows_name_their_file(tmp_path, folder, caplog):
+    part(folder / "c.parquet", 40, [48.0, None, 48.0])
+    _, tally = crop(tmp_path, folder, share=0.2)
+    assert tally == Tally(read=8, malformed=1, outside=1, kept=6)
+    assert f"{folder}, c.parquet, row 2: latitude is missing" in caplog.text
+    (tmp_path / "out.parquet").unlink()
+    assert "the first is c.parquet, row 2" in refusal(tmp_path, folder)
+
+
+def test_empty_folders(tmp_path, folder):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "is a folder without any file *.parquet" in refusal(tmp_path, empty)
+    (empty / "part.csv").write_text("y,x\n48,2\n")
+    assert "is a folder without any file *.parquet" in refusal(tmp_path, empty)
+    shutil.copy(folder / "a-empty.parquet", empty)
+    assert "holds no rows" in refusal(tmp_path, empty)
+
+
+def test_folders_within(tmp_path, folder):
+    part(folder / "year=2010" / "c.parquet", 40, [48.0])
+    assert "holds the folder 'year=2010'" in refusal(tmp_path, folder)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"y": pa.array(["48.0"])}, "'y' (string) for columns.latitude"),
+        ({"when": pa.array([START.replace(tzinfo=None)])}, "'when' (timestamp[us]) for columns.ti"),
+        ({"who": pa.array([1], pa.int32())}, "'who' (int32) for columns.user"),
+        ({"who": None}, "c.parquet has no column 'who' (columns.user)"),
+    ],
+)
+def test_mixed_schemas(tmp_path, folder, columns, message):
+    part(folder / "c.parquet", 40, [48.0], **columns)
+    assert message in refusal(tmp_path, folder)
+
+
+def test_mixed_order_of_columns(tmp_path, folder):
+    part(folder / "c.parquet", 40, [48.0])
+    table = pq.read_table(folder / "c.parquet")
+    pq.write_table(table.select(["when", "y", "x", "who"]), folder / "c.parquet")
+    users, _ = crop(tmp_path, folder)
+    assert users == [10, 11, 12, 30, 40]
+    by_position = Layout("parquet", ",", True, {"latitude": 1, "longitude": 0})
+    (tmp_path / "out.parquet").unlink()
+    message = refusal(tmp_path, folder, layout=by_position)
+    assert "has 'x' (double) for columns.longitude, " not in message
+    assert "has 'when' (timestamp[us, tz=UTC]) for columns.longitude" in message
+
+
+def test_columns_that_are_not_mapped_may_differ(tmp_path, folder):
+    part(folder / "c.parquet", 40, [48.0], extra=pa.array(["x"]))
+    users, _ = crop(tmp_path, folder)
+    assert users == [10, 11, 12, 30, 40]
+
+
+def test_damaged_and_foreign_files(tmp_path, folder):
+    whole = (folder / "b.parquet").read_bytes()
+    (folder / "b.parquet").write_bytes(whole[:-20])
+    assert "b.parquet cannot be read as parquet" in refusal(tmp_path, folder)
+    (folder / "b.parquet").write_text("48.0,2.0\n")
+    assert "b.parquet is not a parquet file" in refusal(tmp_path, folder)
+    (folder / "b.parquet").unlink()
+    (folder / "b.parquet").symlink_to(folder / "gone.parquet")
+    assert "b.parquet cannot be read (No such file" in refusal(tmp_path, folder)
+
+
+def test_folders_of_text_are_refused(tmp_path, folder):
+    csv = Layout("csv", ",", True, {"latitude": "y", "longitude": "x"})
+    assert "only folders of parquet files" in refusal(tmp_path, folder, layout=csv)
+
+
+@pytest.mark.skipif(not shutil.which("sha256sum"), reason="sha256sum is not here to compare with")
+@pytest.mark.parametrize("algorithm", ["sha256", "md5"])
+def test_checksum_is_that_of_the_checksum_command(folder, algorithm):
+    (folder / "_SUCCESS").touch()
+    (folder / ".hidden.parquet").touch()
+    part(folder / "B é.parquet", 50, [48.05])
+    listing = subprocess.run(
+        f"LC_ALL=C {algorithm}sum *.parquet",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert listing.count(b"\n") == 4
+    expected = hashlib.new(algorithm, listing).hexdigest()
+    verified_sha256(folder, f"{algorithm}:{expected}")
+    if algorithm == "sha256":
+        assert file_sha256(folder) == expected
+
+
+def test_every_change_changes_the_checksum(folder):
+    seen = [file_sha256(folder)]
+    (folder / "b.parquet").rename(folder / "c.parquet")
+    seen.append(file_sha256(folder))
+    part(folder / "c.parquet", 31, [48.03, 10.0])
+    seen.append(file_sha256(folder))
+    (folder / "a-empty.parquet").unlink()
+    seen.append(file_sha256(folder))
+    assert len(set(seen)) == len(seen)
+    with pytest.raises(InputError, match=f"sha256 is {seen[-1]}, not {seen[0]} as configured"):
+        verified_sha256(folder, f"sha256:{seen[0]}")
+    os.utime(folder / "c.parquet", (0, 0))
+    assert file_sha256(folder) == seen[-1], "times do not count"
