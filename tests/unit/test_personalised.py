@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact, high_precision
-from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.certified import lower_log_delta, weak_adversary_log_delta
 from shuffledp.accounting.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
@@ -116,8 +116,8 @@ EQUAL = [
 
 
 @pytest.mark.parametrize(("n", "k", "eps0", "eps"), EQUAL)
-def test_equal_budgets_are_the_certified_upper_bound(n, k, eps0, eps):
-    reference = float(upper_log_delta(eps, eps0, n, k))
+def test_equal_budgets_are_the_weak_adversary(n, k, eps0, eps):
+    reference = weak_adversary_log_delta(eps, eps0, n, k).high
     groups = BudgetGroups(np.array([eps0]), np.array([n]))
     got = float(personalised_log_delta(eps, groups, k))
     size = max(1.0, -reference / 690)

@@ -164,7 +164,8 @@ rule draw_comparison:
         mem_mb=escalating(1000),
         runtime=escalating(5),
     params:
-        titles=[
+        # A function, so that braces in a title are not taken for wildcards.
+        titles=lambda wildcards: [
             config["regions"][region].get("title", region)
             for region, _ in first_grids()
         ],
