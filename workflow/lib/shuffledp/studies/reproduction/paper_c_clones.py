@@ -97,7 +97,7 @@ def printed_closed_form_log_delta(eps: Floats, eps0: float, n: int) -> Floats:
     """
     rate = n * np.exp(-eps0)
     bracket = np.maximum(np.expm1(eps) - 8.0 / rate, 0.0)
-    return np.minimum(np.log(4.0) - bracket**2 * rate / 64.0, 0.0)
+    return np.asarray(np.minimum(np.log(4.0) - bracket**2 * rate / 64.0, 0.0))
 
 
 def _two_rr(eps: float, eps0: float, n: int, rounds: int) -> float:
@@ -114,10 +114,11 @@ def _fourier_curves(
     """Algorithm 1 on the clones pair, upper and lower."""
     bounds = fourier.fourier_bounds(fourier.clones_pair(eps0, n), rounds, HALF_WIDTH, N_GRID)
     found = [bounds.log_delta(float(one)) for one in eps]
-    for name, kind, log_delta in (
+    ends: tuple[tuple[str, Kind, list[float]], ...] = (
         (FOURIER_UPPER, "upper", [one.high for one in found]),
         (FOURIER_LOWER, "lower", [one.low for one in found]),
-    ):
+    )
+    for name, kind, log_delta in ends:
         delta = np.exp(log_delta)
         yield curve(panel, name, kind, eps, np.where(delta >= smallest, delta, np.nan))
 
@@ -163,7 +164,7 @@ def _advanced(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
 
 def _basic(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
     """Log delta by basic composition of rounds of equal eps."""
-    return np.minimum(step_log_delta(eps / rounds) + np.log(rounds), 0.0)
+    return np.asarray(np.minimum(step_log_delta(eps / rounds) + np.log(rounds), 0.0))
 
 
 def _against_theorem(
@@ -195,10 +196,11 @@ def _against_theorem(
         parts.append(delta_over_eps(panel, CLONES, "exact", exact, own, smallest / 2.0))
         few = np.geomspace(0.1, min(largest_eps, 0.99 * HALF_WIDTH), 2 * _FOURIER_POINTS)
         parts.extend(_fourier_curves(panel, eps0, n, rounds, few, smallest))
-        for name, kind, step in (
+        theorems: tuple[tuple[str, Kind, StepLogDelta], ...] = (
             (CLOSED, "upper", proved),
             (CLOSED_PRINTED, "as printed", printed),
-        ):
+        )
+        for name, kind, step in theorems:
             delta = np.exp(compose(step, eps, rounds))
             shown = (delta >= smallest) & (delta < 1.0)
             parts.append(curve(panel, name, kind, eps, np.where(shown, delta, np.nan)))

@@ -48,8 +48,8 @@ def eps_grid(
     log_delta: LogDelta, deltas: tuple[float, float], largest: float, points: int
 ) -> Floats:
     """Equally spaced eps over the part of a profile with delta in a range (smallest, largest)."""
-    ends = [end_of_profile(log_delta, delta, largest) for delta in deltas[::-1]]
-    return np.linspace(*ends, points)
+    smallest, greatest = (end_of_profile(log_delta, delta, largest) for delta in deltas)
+    return np.asarray(np.linspace(greatest, smallest, points))
 
 
 def eps_over_delta(
