@@ -135,7 +135,7 @@ def test_pipeline_without_room(clone, fault, mounts, kind, harm, message):
     clone.run(TARGET)
     undisturbed = clone.outputs("checkins", "grids", "privacy")
     subprocess.run(["rm", "-rf", "results", ".snakemake"], cwd=clone.path, check=True)
-    for size in (40, 110) if "{size}" in harm else (0,):
+    for size in (24, 56) if "{size}" in harm else (0,):
         remedy = "mount -o remount,rw,size=100m,nr_inodes=9999 results"
         with fault(kind):
             first, second, errors = disturbed(clone, harm.format(size=size), remedy)
