@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import binom
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import NotApplicableError, Setting
 from shuffledp.accounting.planner import Plan, complete
@@ -155,6 +156,23 @@ def test_sampling():
     assert expected - 0.05 < got < expected + 2.0
     with pytest.raises(InputError, match="rate"):
         subsampled_log_delta(upper, eps, setting, 0.0)
+
+
+def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
+    upper, rounds, rate = BOUNDS["upper"], 5, 0.3
+    setting = Setting(3000, 4, 1.0, rounds=rounds)
+    got = subsampled_log_delta(upper, 0.2, setting, rate)
+    # The target takes part in J rounds; with a typical number of others it leaks about as much.
+    typical = 1 + int(rate * (setting.n - 1))
+    log_deltas = [upper.log_delta(0.2, Setting(typical, 4, 1.0, rounds=j)) for j in range(1, 6)]
+    mean = np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas))
+    assert mean < got < mean + 3.0
+    # Fewer than the number it counts on never take part, so it lies below that many for sure.
+    fewest = 1 + int(binom.ppf(1e-21, setting.n - 1, rate))
+    log_deltas = [upper.log_delta(0.2, Setting(fewest, 4, 1.0, rounds=j)) for j in range(1, 6)]
+    assert got < np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas)) + 1e-3
+    with pytest.raises(InputError, match="one round only"):
+        subsampled_log_delta(BOUNDS["renyi"], 0.2, setting, rate)
 
 
 def test_names_and_parameters_out_of_range():

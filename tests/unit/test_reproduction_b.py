@@ -137,8 +137,8 @@ def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
 def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
     eps0, n, rate, rounds = 1.0, 2000, 0.3, 8
     eps = paper_b_composition.seen_sampling_epsilon(eps0, n, rate, rounds)
-    fewest = 1 + int(binom.ppf(1e-14, n - 1, rate))
-    assert binom.cdf(fewest - 2, n - 1, rate) <= 1e-14
+    fewest = 1 + int(binom.ppf(1e-20, n - 1, rate))
+    assert binom.cdf(fewest - 2, n - 1, rate) <= 1e-20
     j = np.arange(1, rounds + 1)
     log_delta = composition.composed_log_delta(eps, eps0, fewest, 2, j, "upper")
     mean = float(binom.pmf(j, rounds, rate) @ np.exp(log_delta))

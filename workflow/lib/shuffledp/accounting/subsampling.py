@@ -5,15 +5,25 @@ for replacement it is no guarantee (`shuffledp.accounting.renyi.subsampled_rdp`)
 is the bound against an adversary who even sees who took part.
 """
 
+from dataclasses import replace
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import binom
 
+from shuffledp.accounting import composition
 from shuffledp.accounting.binomial import log_cdf, log_sf
 from shuffledp.accounting.bound import Bound, Setting
+from shuffledp.accounting.privacy_loss import LossDistribution
 from shuffledp.errors import InputError
 
 _STEPS = 24
 _DEVIATIONS = 40.0
+# Chance, per round, that fewer users take part than is counted on: counts as an infinite loss.
+_FEWER = 1e-20
+# Floating point, per round: of eps and of log delta, as in `composition`.
+_ROUNDING = 2e-11
 
 
 def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -31,12 +41,12 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     eps, setting
         As for the bound; ``setting.n`` is the number of users before sampling.
     rate
-        In ``(0, 1]``; 1 is no sampling.
+        In ``(0, 1]``; 1 is no sampling. In each of several rounds the users are drawn afresh.
 
     Raises
     ------
     InputError
-        If the rate is out of range, or with more than one round.
+        If the rate is out of range, or with several rounds for a bound other than ``upper``.
     """
     if not 0.0 < rate <= 1.0:
         raise InputError(f"sampling rate must lie in (0, 1] (got {rate})")
@@ -45,7 +55,9 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     if not bound.guarantee:
         raise InputError(f"{bound.name} is no guarantee: with sampling only those are certified")
     if setting.rounds > 1:
-        raise InputError("a sampling rate is supported for one round only")
+        if bound.name != "upper":
+            raise InputError(f"{bound.name} takes a sampling rate for one round only")
+        return _composed_log_delta(eps, setting, rate)
     others = setting.n - 1
     deviation = np.sqrt(others * rate * (1.0 - rate)) + 1.0
     edges = others * rate + deviation * np.linspace(-_DEVIATIONS, 4.0, _STEPS)
@@ -60,3 +72,29 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
         silent = bound.why_not(smaller, np.nan) is not None
         terms.append(mass + (0.0 if silent else min(bound.log_delta(eps, smaller), 0.0)))
     return float(min(np.log(rate) + logsumexp(terms), 0.0))
+
+
+@lru_cache(maxsize=4)
+def _sampled_round(eps0: float, n: int, k: int, rate: float) -> LossDistribution:
+    """Loss of one sampled round against an adversary who sees who took part.
+
+    With probability ``1 - rate`` the target is not in it, and the loss is zero. Otherwise
+    ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of them see is a
+    post-processing of what the fewest see.
+    """
+    others = int(binom.ppf(_FEWER, n - 1, rate))
+    while others > 0 and log_cdf(others - 1, n - 1, rate) > np.log(_FEWER):
+        others -= 1
+    (loss,) = composition.single_round(eps0, 1 + others, k, "upper", None)
+    mass = rate * loss.mass
+    mass[-loss.start] += 1.0 - rate
+    return replace(loss, mass=mass, infinite=rate * (loss.infinite + _FEWER))
+
+
+def _composed_log_delta(eps: float, setting: Setting, rate: float) -> float:
+    if eps >= setting.budget:
+        return -np.inf
+    loss = _sampled_round(setting.eps0, setting.n, setting.k, rate)
+    rounding = setting.rounds * _ROUNDING
+    inside = composition.log_hockey_stick(loss, max(eps - rounding, 0.0), setting.rounds)
+    return min(inside.high + rounding, 0.0)

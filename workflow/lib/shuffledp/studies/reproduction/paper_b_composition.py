@@ -4,13 +4,11 @@ See `paper_b` on what is stated and what assumed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
-from scipy.stats import binom
 
 from shuffledp.accounting import (
     calibrate,
@@ -21,7 +19,10 @@ from shuffledp.accounting import (
     renyi,
 )
 from shuffledp.accounting.binomial import Floats
+from shuffledp.accounting.bound import Setting
 from shuffledp.accounting.privacy_loss import weak_pair
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.subsampling import subsampled_log_delta
 from shuffledp.curve import FigureSpec, curve, curves
 
 COMPOSED_DELTA = 1e-8
@@ -32,10 +33,6 @@ _ROUNDS = np.round(np.geomspace(10.0, 1e5, 9))
 _FEW_ROUNDS = _ROUNDS[::2]
 # Grid of the loss in units of the default: eps moves by some 1e-4 of itself, still certified.
 _COARSER = 4.0
-# Chance that fewer users take part in a round than is counted on.
-_FEWER = 1e-14
-# Floating point, per round: of eps and of log delta, as in `composition`.
-_ROUNDING = 2e-11
 
 UPPER, LOWER = "certified upper bound", "certified lower bound"
 FIRST = "B, Theorem 3.1"
@@ -174,10 +171,7 @@ def eps_of_composition() -> pd.DataFrame:
 def seen_sampling_epsilon(eps0: float, n: int, rate: float, rounds: int) -> float:
     """Certified eps at delta = 1e-8 of sampled 2-RR against an adversary who sees who took part.
 
-    With probability ``1 - rate`` the target is not in the round, and the loss is zero. Otherwise
-    ``1 + Bin(n - 1, rate)`` users report: never fewer than a number m but with probability 1e-14,
-    which counts as infinite loss. More users are a post-processing of m. Rounds are independent,
-    so this mixture composes. Holds for replacement neighbours and every eps0-LDP randomiser.
+    Holds for replacement neighbours and every eps0-LDP randomiser.
 
     Parameters
     ----------
@@ -188,18 +182,13 @@ def seen_sampling_epsilon(eps0: float, n: int, rate: float, rounds: int) -> floa
     rounds
         How often.
     """
-    fewest = 1 + int(binom.ppf(_FEWER, n - 1, rate))
-    (loss,) = composition.single_round(eps0, fewest, 2, "upper", None)
-    mass = rate * loss.mass
-    mass[-loss.start] += 1.0 - rate
-    mixture = replace(loss, mass=mass, infinite=rate * (loss.infinite + _FEWER))
-    rounding = rounds * _ROUNDING
-
-    def log_delta(eps: float) -> float:
-        inside = composition.log_hockey_stick(mixture, max(eps - rounding, 0.0), rounds)
-        return min(inside.high + rounding, 0.0)
-
-    return calibrate.epsilon(log_delta, np.log(COMPOSED_DELTA), rounds * eps0, round_up=True)
+    setting = Setting(n, 2, eps0, rounds)
+    return calibrate.epsilon(
+        lambda eps: subsampled_log_delta(BOUNDS["upper"], eps, setting, rate),
+        np.log(COMPOSED_DELTA),
+        setting.budget,
+        round_up=True,
+    )
 
 
 def sampled_renyi(eps0: float, n: int, rate: float, rounds: Floats) -> Floats:
