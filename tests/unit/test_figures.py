@@ -188,7 +188,7 @@ def test_checkins_map_shows_every_point_and_count(
     assert legend(figure) == ["0 check-ins"]
     assert left.get_aspect() == pytest.approx(1 / np.cos(np.radians(60.015)))
     written = texts(figure)
-    assert "City: 400 check-ins in 12 cells" in written
+    assert "City\n400 check-ins in 12 cells" in written
     assert {"longitude (degrees east)", "latitude (degrees north)"} <= set(written)
     assert "check-ins per cell" in written
     # 0.04 degrees at 60 degrees north are 2.2 km: the bar may take a quarter
@@ -200,7 +200,7 @@ def test_checkins_outside_the_grid_are_mentioned(
 ) -> None:
     more = pd.concat([checkins, checkins[:3] + 1.0])
     title = maps.checkins_map(more, cells, "City").get_suptitle()
-    assert title == "City: 400 check-ins in 12 cells (3 more outside the grid)"
+    assert title == "City\n400 check-ins in 12 cells (3 more outside the grid)"
 
 
 def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> None:

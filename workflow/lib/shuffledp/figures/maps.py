@@ -198,7 +198,7 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
     _key(figure, counts)
     outside = len(checkins) - int(counts.sum())
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
-    figure.suptitle(f"{title}: {int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
+    figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
     return figure
 
 
