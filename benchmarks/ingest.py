@@ -2,14 +2,13 @@
 
     python benchmarks/ingest.py [--rows ROWS] [--file FILE]
 
-A file like SNAP's loc-gowalla is made first: as many rows, packed as well, each user's check-ins
-together and often at the same places. Every task then runs in processes of its own, three times, in
-turn with the others. Printed are the shortest time of each, without the start of Python, its ratio
-to decompression by zlib, and the peak memory.
+A file like SNAP's loc-gowalla is made first by make_checkins.py: as many rows, packed as well.
+Every task then runs in processes of its own, three times, in turn with the others. Printed are the
+shortest time of each, without the start of Python, its ratio to decompression by zlib, and the peak
+memory.
 """
 
 import argparse
-import gzip
 import json
 import resource
 import shutil
@@ -20,22 +19,15 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.csv
+from make_checkins import NAMES, ROWS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "workflow" / "lib"))
 
-ROWS = 6_442_890  # of loc-gowalla
-ROWS_PER_USER = 60
-PLACES_PER_USER = 24
-CITIES = 200
-CHUNK_USERS = 8_000
 REPEATS = 3
+MOST_TIMES, MOST_MB = 1.5, 500
 BOX = {"south": 37.7228, "north": 37.7946, "west": -122.5153, "east": -122.3789}
-NAMES = ["user", "time", "latitude", "longitude", "location"]
 
 
 def main() -> None:
@@ -46,11 +38,9 @@ def main() -> None:
     parser.add_argument(
         "--file", type=Path, help="where to keep the file made, or one in SNAP's format to use"
     )
-    parser.add_argument("--task", choices=["make", *TASKS], help=argparse.SUPPRESS)
+    parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.task == "make":
-        make_checkins(arguments.file, arguments.rows)
-    elif arguments.task:
+    if arguments.task:
         run_task(TASKS[arguments.task], arguments.file)
     else:
         compare(arguments)
@@ -61,51 +51,11 @@ def compare(arguments: argparse.Namespace) -> None:
         path = arguments.file or Path(directory) / "checkins.txt.gz"
         if not path.exists():
             # In a process of its own: a process inherits the peak memory of the one it is made by.
-            rows = ["--task", "make", "--rows", str(arguments.rows)]
-            subprocess.run([sys.executable, __file__, *rows, "--file", path], check=True)
+            maker = Path(__file__).with_name("make_checkins.py")
+            command = [sys.executable, maker, path, "--rows", str(arguments.rows)]
+            subprocess.run(command, check=True)
         print(f"{path.name}: {path.stat().st_size:,} bytes")
         report(path)
-
-
-def make_checkins(path: Path, rows: int) -> None:
-    random = np.random.default_rng(1)
-    middles = random.uniform([-50, -170], [65, 170], (CITIES, 2))
-    middles[0] = 37.76, -122.44  # so that the crop is not empty
-    temporary = path.with_name(path.name + ".unfinished")
-    with gzip.GzipFile(temporary, "wb", compresslevel=6, mtime=0) as stream:
-        for start in range(0, rows, CHUNK_USERS * ROWS_PER_USER):
-            stop = min(rows, start + CHUNK_USERS * ROWS_PER_USER)
-            write_rows(stream, np.arange(start, stop), middles, random)
-    temporary.replace(path)
-
-
-def write_rows(
-    stream: IO[bytes], row: np.ndarray, middles: np.ndarray, random: np.random.Generator
-) -> None:
-    user = row // ROWS_PER_USER
-    # Few places are visited often and most only once, as people do.
-    rank = (PLACES_PER_USER * random.random(len(row)) ** 1.5).astype(np.int64)
-    key = user * PLACES_PER_USER + rank
-    first = key.min()
-    places = random.normal(0, [0.05, 0.08], (key.max() - first + 1, 2))
-    numbers = random.integers(0, 6_000_000, len(places))
-    position = np.round(middles[user % CITIES] + places[key - first], 10)
-    age = (row % ROWS_PER_USER) * 40_000 + random.integers(0, 40_000, len(row))
-    moment = np.datetime64("2010-10-23T00:00:00") - age.astype("timedelta64[s]")
-    table = pa.table(
-        [
-            user,
-            pa.array(np.datetime_as_string(moment, timezone="UTC")),
-            position[:, 0],
-            position[:, 1],
-            numbers[key - first],
-        ],
-        names=NAMES,
-    )
-    options = pyarrow.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-    buffer = pa.BufferOutputStream()
-    pyarrow.csv.write_csv(table, buffer, options)
-    stream.write(buffer.getvalue())
 
 
 def inflate(path: Path) -> None:
@@ -195,6 +145,7 @@ def report(path: Path) -> None:
         seconds = min(seconds for seconds, _ in results[task])
         peak = max(peak for _, peak in results[task])
         print(f"{LABELS[task]:28}{seconds:9.2f}{seconds / reference:8.2f}{peak / 1e6:9.0f}")
+    print(f"crop_checkins at full size: limit {MOST_TIMES} times zlib, {MOST_MB} MB")
 
 
 if __name__ == "__main__":

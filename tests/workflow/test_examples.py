@@ -1,0 +1,116 @@
+"""The example regions, each run on check-ins laid for it and counted again in plain Python."""
+
+import itertools
+import json
+import math
+import random
+
+import pandas as pd
+import pytest
+import yaml
+
+from workflow.conftest import ROOT
+
+pytestmark = pytest.mark.workflow
+EXAMPLES = sorted((ROOT / "config" / "examples").glob("*.yaml"))
+
+
+def region_of(path):
+    """The one region of an overlay: its name and block."""
+    overlay = yaml.safe_load(path.read_text())
+    assert list(overlay) == ["regions"]
+    ((name, spec),) = overlay["regions"].items()
+    return name, spec
+
+
+def polygons_of(spec):
+    """A region as lists of rings of (longitude, latitude)."""
+    if "box" in spec:
+        south, north, west, east = (spec["box"][key] for key in ("south", "north", "west", "east"))
+        return [[[(west, south), (east, south), (east, north), (west, north), (west, south)]]]
+    return json.loads((ROOT / spec["outline"]).read_text())["geometry"]["coordinates"]
+
+
+def inside(polygons, x, y):
+    """Even-odd rule: a ray to the east crosses the rings an odd number of times."""
+    crossings = 0
+    for polygon in polygons:
+        for ring in polygon:
+            for (x1, y1), (x2, y2) in itertools.pairwise(ring):
+                if (y1 > y) != (y2 > y) and x < x1 + (y - y1) / (y2 - y1) * (x2 - x1):
+                    crossings += 1
+    return crossings % 2 == 1
+
+
+def lay_points(polygons, rows=9000):
+    """Points over the region and its neighbourhood, and some across the world."""
+    rng = random.Random(5)
+    corners = [point for polygon in polygons for ring in polygon for point in ring]
+    xs, ys = zip(*corners, strict=True)
+    points = []
+    for number in range(rows):
+        if number % 10:
+            x = rng.triangular(min(xs), 1.1 * max(xs) - 0.1 * min(xs))
+            y = rng.triangular(1.1 * min(ys) - 0.1 * max(ys), max(ys))
+        else:
+            x, y = rng.uniform(-180, 180), rng.uniform(-90, 90)
+        points.append((round(x, 7), round(y, 7)))
+    return points
+
+
+def run(clone, example, *targets):
+    """Run an example as config/README.md says, on a file of check-ins; return those inside."""
+    name, spec = region_of(example)
+    polygons = polygons_of(spec)
+    points = lay_points(polygons)
+    lines = [f"{i % 83}\t2010-05-06T07:08:09Z\t{y}\t{x}\t{i}" for i, (x, y) in enumerate(points)]
+    (clone.path / "laid.txt").write_text("\n".join(lines) + "\n")
+    clone.config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    mine = {
+        "sources": {"mine": {"kind": "file", "path": "laid.txt", "layout": "snap"}},
+        "regions": {name: {"source": "mine"}},
+    }
+    (clone.path / "mine.yaml").write_text(yaml.safe_dump(mine))
+    overlay = str(example.relative_to(ROOT))
+    clone.run("--configfile", "config/config.yaml", overlay, "mine.yaml", "--", *targets)
+    return sum(inside(polygons, x, y) for x, y in points)
+
+
+def test_there_is_a_box_an_outline_and_a_metre_grid():
+    regions = dict(region_of(path) for path in EXAMPLES)
+    assert {path.stem for path in EXAMPLES} == set(regions)
+    assert {
+        ("box" in r, "metres" in next(iter(r["grids"].values()))) for r in regions.values()
+    } == {
+        (True, False),
+        (False, False),
+        (True, True),
+    }
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_check_in_of_an_example_is_counted_once(clone, example):
+    name, spec = region_of(example)
+    tables = {grid: f"results/grids/{name}.{grid}.parquet" for grid in spec["grids"]}
+    figures = [
+        f"results/figures/estimates.{name}.shape.eps0-4.matched.{kind}"
+        for kind in ("png", "pdf", "svg")
+        if "outline" in spec
+    ]
+    expected = run(clone, example, *tables.values(), *figures)
+    assert expected > 1000
+    counted = {
+        grid: int(pd.read_parquet(clone.path / table)["count"].sum())
+        for grid, table in tables.items()
+    }
+    assert counted == dict.fromkeys(tables, expected)
+    assert all((clone.path / figure).stat().st_size > 1000 for figure in figures)
+    for grid, table in tables.items():
+        if "metres" in spec["grids"][grid]:
+            box, side = spec["box"], spec["grids"][grid]["metres"]
+            middle = math.radians((box["south"] + box["north"]) / 2)
+            height = (box["north"] - box["south"]) * 111_200 / side
+            width = (box["east"] - box["west"]) * 111_200 * math.cos(middle) / side
+            cells = len(pd.read_parquet(clone.path / table))
+            # The box lies askew in its zone, and cells stand over its edges.
+            assert height * width < cells < (1.05 * height + 2) * (1.05 * width + 2)

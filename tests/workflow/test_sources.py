@@ -1,0 +1,114 @@
+"""Two sources of different layouts in one run, one of them a folder that changes."""
+
+import csv
+import os
+import random
+import re
+import subprocess
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytestmark = pytest.mark.workflow
+PORT = {"south": 10.0, "north": 10.1, "west": -20.1, "east": -20.0}
+HILL = {"south": -33.5, "north": -33.4, "west": 70.0, "east": 70.2}
+
+
+def _points(box, rows, seed):
+    rng = random.Random(seed)
+    return [
+        (rng.uniform(box["south"], box["north"]), rng.uniform(box["west"], box["east"]))
+        for _ in range(rows)
+    ]
+
+
+def _write_part(path, points):
+    y, x = zip(*points, strict=True)
+    pq.write_table(pa.table({"lng": x, "lat": y, "uid": [str(i) for i in range(len(y))]}), path)
+
+
+@pytest.fixture
+def two_sources(clone):
+    """Port reads a semicolon-separated file in local time, hill a folder of three parquet files."""
+    with (clone.path / "port check-ins.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream, delimiter=";")
+        writer.writerow(["when", "longitude", "latitude", "comment"])
+        for number, (y, x) in enumerate(_points(PORT, 700, 1) + _points(HILL, 50, 2)):
+            writer.writerow([f"2011-01-01T{number % 24:02d}:30:00-01:00", x, y, "a;b"])
+    folder = clone.path / "hill check-ins"
+    folder.mkdir()
+    for number in range(3):
+        _write_part(folder / f"part-{number}.parquet", _points(HILL, 300, 10 + number))
+    (folder / "_SUCCESS").touch()
+    clone.config["sources"] = {
+        "file": {
+            "kind": "file",
+            "path": "port check-ins.csv",
+            "layout": {
+                "format": "csv",
+                "separator": ";",
+                "columns": {"latitude": "latitude", "longitude": "longitude", "time": "when"},
+            },
+        },
+        "folder": {
+            "kind": "file",
+            "path": "hill check-ins/",
+            "layout": {
+                "format": "parquet",
+                "columns": {"latitude": "lat", "longitude": "lng", "user": "uid"},
+            },
+        },
+    }
+    clone.config["source"] = "file"
+    grids = {"shape": {"shape": [3, 4]}}
+    clone.config["regions"] = {
+        "port": {"box": PORT, "grids": grids, "n": ["all"]},
+        "hill": {"box": HILL, "grids": grids, "n": ["all"], "source": "folder"},
+    }
+    return clone
+
+
+TARGETS = ["results/checkins/port.parquet", "results/checkins/hill.parquet"]
+
+
+def _read(clone, check=True):
+    """Run, and return the message, which regions were read, and how many check-ins each has."""
+    result = clone.run(*TARGETS, check=check)
+    text = result.stdout + result.stderr
+    regions = set(re.findall(r"output: results/checkins/(\w+)\.parquet", text))
+    rows = [pq.read_metadata(clone.path / t).num_rows if check else None for t in TARGETS]
+    return text, regions, rows
+
+
+def test_two_sources_of_different_layouts_in_one_run(two_sources):
+    clone = two_sources
+    folder = clone.path / "hill check-ins"
+    text, regions, rows = _read(clone)
+    assert regions == {"port", "hill"}
+    assert rows == [700, 900]
+    assert "port check-ins.csv in port: 750 rows read: 0 malformed, 50 outside, 700 kept" in text
+    assert "hill check-ins in hill: 900 rows read: 0 malformed, 0 outside, 900 kept" in text
+    port, hill = (pd.read_parquet(clone.path / target) for target in TARGETS)
+    assert str(port["time"].min()) == "2011-01-01 01:30:00+00:00"
+    assert port["user"].isna().all()
+    assert hill["user"].tolist() == [*range(300)] * 3
+    listing = subprocess.run(
+        "sha256sum *.parquet | sha256sum", shell=True, cwd=folder, capture_output=True, check=True
+    ).stdout
+    metadata = pq.read_schema(clone.path / TARGETS[1]).metadata
+    assert metadata[b"source_sha256"] == listing.split()[0]
+
+    # A file changed in place leaves the folder's own time as it was.
+    _write_part(folder / "part-1.parquet", _points(HILL, 200, 20))
+    assert _read(clone)[1:] == ({"hill"}, [700, 800])
+    # Only names differ: nothing in the folder is newer than the check-ins read from it.
+    (folder / "part-0.parquet").unlink()
+    os.utime(folder, (0, 0))
+    assert _read(clone)[1:] == ({"hill"}, [700, 500])
+    for part in folder.iterdir():
+        part.unlink()
+    text, regions, _ = _read(clone, check=False)
+    assert regions == {"hill"}
+    assert "hill check-ins is a folder without any file *.parquet" in text
