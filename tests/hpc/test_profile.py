@@ -41,3 +41,14 @@ def test_the_container_has_what_the_lock_was_made_for():
     assert project["requires-python"] == f">={version[1]}"
     for source in re.findall(r"^COPY (\S+) ", container, flags=re.MULTILINE):
         assert (ROOT / source).is_file(), source
+
+
+def test_every_figure_and_every_stage_before_the_grid_is_in_a_group():
+    # A stage outside the group would lie between its members, and the group could not be run.
+    grouped = {name for name in rules() if name.startswith("draw_")} | {
+        "lay_checkins",
+        "crop_checkins",
+        "sample_users",
+        "grid_checkins",
+    }
+    assert grouped <= set(PROFILE["groups"])
