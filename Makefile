@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test faults lint bench findings report clean
+.PHONY: help run reproduce test faults lint bench scale findings report clean
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -43,6 +43,9 @@ lint: $(READY) ## Check style, types and the workflow
 
 bench: $(READY) ## Measure the accountant against its targets and its alternatives
 	$(BIN)/python benchmarks/accounting.py
+
+scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (10 minutes on 2 cores)
+	$(BIN)/python benchmarks/scale.py
 
 findings: run ## Print the ratios of the main figure
 	@$(BIN)/python -c 'import pandas as pd; t = pd.read_csv("results/utility/comparison.csv"); \

@@ -194,6 +194,18 @@ def test_as_printed_in_deep_tails():
     )
 
 
+@pytest.mark.parametrize(("k", "eps"), [(100, 0.05), (1000, 0.5), (1000, 3.0)])
+def test_as_printed_has_one_rate_at_every_size(k, eps):
+    # log delta / n tends to a limit: a law too long for direct sums must agree with shorter ones.
+    def rates(n):
+        return (
+            single_bin.log_delta_as_printed(eps, 4.0, n, k, np.array([1, 10, 100, 500]) * n // 1000)
+            / n
+        )
+
+    assert rates(10**7) == pytest.approx(rates(10**5), rel=2e-3)
+
+
 # Paper A, Table IV(a): n = 100, n_x0 = 80, k = 10, as printed.
 TABLE_IV_A = {
     1: {0.1: "2.08E-20", 0.5: "3.42E-43"},

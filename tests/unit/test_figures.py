@@ -23,8 +23,8 @@ from matplotlib.figure import Figure
 from shuffledp.figures import comparison, distances, individual, maps, privacy, style
 from shuffledp.figures.selection import calibrated
 from shuffledp.studies.privacy import privacy_table
-from shuffledp.studies.releases import release_table
-from shuffledp.studies.utility import utility_tables
+from shuffledp.studies.releases import release_parts
+from shuffledp.studies.utility import community_utility, individual_utility
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 TARGET = 1e-3
@@ -35,15 +35,19 @@ BUDGETS = [2.0, 4.0]
 
 @pytest.fixture(scope="module")
 def releases() -> pd.DataFrame:
-    return pd.concat(
-        [release_table(COUNTS, [200, "all"], eps0, EPS, [TARGET], 5, **NAMES) for eps0 in BUDGETS],
-        ignore_index=True,
-    )
+    parts = [
+        part
+        for eps0 in BUDGETS
+        for part in release_parts(COUNTS, [200, "all"], eps0, EPS, [TARGET], 5, **NAMES)
+    ]
+    return pd.concat(parts, ignore_index=True)
 
 
 @pytest.fixture(scope="module")
 def measured(releases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    return utility_tables(releases, COUNTS, **NAMES)
+    community = community_utility([releases], COUNTS, **NAMES)
+    largest = int(releases["n"].max())
+    return community, pd.concat(individual_utility([releases], COUNTS, largest, **NAMES))
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from shuffledp.tables import read_tables
 
 with job(snakemake.log[0]):
     cells = gpd.read_parquet(snakemake.input.cells)
-    releases = read_tables([Path(snakemake.input.releases)])
+    releases = read_tables([Path(snakemake.input.releases)], repetition=0)
     n = int(releases["n"].max())
     names = (snakemake.wildcards.region, snakemake.wildcards.grid)
     original = sample_counts(cells["count"].to_numpy(), n, snakemake.params.seed, *names)

@@ -7,12 +7,9 @@ from shuffledp.jobs import job
 from shuffledp.tables import read_tables
 
 with job(snakemake.log[0]):
-    individual = read_tables([Path(snakemake.input.individual)])
-    choice = (
-        snakemake.params.every,
-        float(snakemake.wildcards.eps0),
-        snakemake.params.target_delta,
-    )
+    eps0 = float(snakemake.wildcards.eps0)
+    individual = read_tables([Path(snakemake.input.individual)], eps0=eps0)
+    choice = (snakemake.params.every, eps0, snakemake.params.target_delta)
     with replacing(Path(snakemake.output.csv)) as temporary:
         summary = individual_summary(individual, *choice).assign(unit=snakemake.params.unit)
         summary.to_csv(temporary, index=False)

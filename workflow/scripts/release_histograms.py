@@ -1,12 +1,12 @@
 from pathlib import Path
 
 from shuffledp.jobs import job
-from shuffledp.studies.releases import release_table
-from shuffledp.tables import RELEASES, read_counts, run_metadata, write_table
+from shuffledp.studies.releases import release_parts
+from shuffledp.tables import RELEASES, read_counts, run_metadata, write_parts
 
 with job(snakemake.log[0]):
     grid = Path(snakemake.input.counts)
-    table = release_table(
+    parts = release_parts(
         read_counts(grid),
         snakemake.params.sizes,
         float(snakemake.wildcards.eps0),
@@ -18,4 +18,4 @@ with job(snakemake.log[0]):
         grid=snakemake.wildcards.grid,
     )
     metadata = run_metadata(grid, snakemake.params.items(), snakemake.wildcards.items())
-    write_table(table, RELEASES, Path(snakemake.output[0]), metadata)
+    write_parts(parts, RELEASES, Path(snakemake.output[0]), metadata)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
+
+GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed together
 
 _FLOAT, _COUNT, _NAME = pa.float64(), pa.int64(), pa.string()
 
@@ -80,10 +82,33 @@ def write_table(
     ``metadata`` goes into the file's key-value metadata. The file appears under its name only
     when it is complete.
     """
-    arrow = pa.Table.from_pandas(table[schema.names], schema=schema, preserve_index=False)
-    arrow = arrow.replace_schema_metadata(dict(sorted(metadata.items())))
-    with replacing(destination) as temporary:
-        pq.write_table(arrow, temporary, compression="zstd")
+    write_parts([table], schema, destination, metadata)
+
+
+def write_parts(
+    parts: Iterable[pd.DataFrame],
+    schema: pa.Schema,
+    destination: Path,
+    metadata: Mapping[str, str],
+) -> None:
+    """Write a table that comes in parts, of which one row group at a time is held in memory.
+
+    The bytes are those that `write_table` would write of all parts put together; arguments as
+    there.
+    """
+    pending = schema.empty_table()
+    keyed = schema.with_metadata(dict(sorted(metadata.items())))
+    with (
+        replacing(destination) as temporary,
+        pq.ParquetWriter(temporary, keyed, compression="zstd") as writer,
+    ):
+        for part in parts:
+            rows = pa.Table.from_pandas(part[schema.names], schema=schema, preserve_index=False)
+            pending = pa.concat_tables([pending, rows.replace_schema_metadata()])
+            while pending.num_rows > GROUP_ROWS:
+                writer.write_table(pending.slice(0, GROUP_ROWS).combine_chunks(), GROUP_ROWS)
+                pending = pending.slice(GROUP_ROWS)
+        writer.write_table(pending.combine_chunks(), GROUP_ROWS)
 
 
 @contextmanager
@@ -105,14 +130,40 @@ def reading(source: Path) -> Iterator[None]:
         ) from error
 
 
-def read_tables(sources: Sequence[Path], columns: list[str] | None = None) -> pd.DataFrame:
-    """Read one or more tables of the same schema, in the order given."""
+def read_tables(
+    sources: Sequence[Path], columns: list[str] | None = None, **equal: float
+) -> pd.DataFrame:
+    """Read one or more tables of the same schema, in the order given.
+
+    With ``name=value`` only the rows where that column has that value.
+    """
+    filters = [(name, "==", value) for name, value in equal.items()] or None
     tables = []
     for path in sources:
         with reading(path):
-            tables.append(pq.read_table(path, columns=columns).replace_schema_metadata())
+            # No partitioning: a folder of the path may be called like one.
+            one = pq.read_table(path, columns=columns, filters=filters, partitioning=None)
+            tables.append(one.replace_schema_metadata())
     table: pd.DataFrame = pa.concat_tables(tables).to_pandas()
     return table
+
+
+def read_parts(sources: Sequence[Path], multiple: int) -> Iterator[pd.DataFrame]:
+    """Read tables of the same schema in parts of about a row group, in the order given.
+
+    Parameters
+    ----------
+    sources
+        Parquet files.
+    multiple
+        Rows that belong together: every part has a whole number of times as many, at least once,
+        if the file has.
+    """
+    size = max(GROUP_ROWS // multiple, 1) * multiple
+    for path in sources:
+        with reading(path), pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(size, use_threads=False):
+                yield batch.to_pandas()
 
 
 def read_metadata(source: Path) -> dict[str, str]:

@@ -218,6 +218,11 @@ def _log_as_printed(eps: float, eps0: float, n: int, k: int, m: int) -> float:
     s = np.arange(max(start, shift), min(start + law.size, shift + target.size))
     loss, target = loss[s - start], target[s - shift]
     counted = np.isfinite(loss) & (loss > eps)
+    # The loss grows with s and passes eps near the mode, by the tilt. Far below, where rounding in
+    # the transforms of long laws is all there is, it may seem to pass eps again.
+    mode = min(max(int(np.argmax(law)) + start - int(s[0]), 0), s.size - 1)
+    below = np.flatnonzero(~counted[: mode + 1])
+    counted[: below[-1] if below.size else 0] = False
     if not counted.any():
         return -np.inf
     s, loss, target = s[counted], loss[counted], target[counted]

@@ -120,7 +120,7 @@ def _tidy(release: Release, n: int, eps0: float) -> pd.DataFrame:
     )
 
 
-def release_table(
+def release_parts(
     counts: Integers,
     sizes: Sequence[int | str],
     eps0: float,
@@ -131,8 +131,8 @@ def release_table(
     seed: int,
     region: str,
     grid: str,
-) -> pd.DataFrame:
-    """Every mechanism's estimates for every sample size.
+) -> Iterator[pd.DataFrame]:
+    """Every mechanism's estimates for every sample size, one mechanism and size at a time.
 
     Parameters as in `shuffledp.studies.privacy.privacy_table`; ``target_deltas`` adds matched
     pairs at given deltas. Calibrations: ``none`` (shuffle model), ``matched`` (Gaussian at the
@@ -140,11 +140,10 @@ def release_table(
     (paper A's: eps = eps0, sensitivity 1, diffprivlib's sigma for delta = 1e-20, which is not the
     shuffle model's privacy).
 
-    Returns
-    -------
-    Columns of `shuffledp.tables.RELEASES`; ``estimate`` is a share of n.
+    Yields
+    ------
+    Columns of `shuffledp.tables.RELEASES`; ``estimate`` is a share of n. Sizes increase.
     """
-    parts = []
     for n in tqdm(
         sample_sizes(sizes, int(counts.sum()), f"region {region}, grid {grid}"),
         desc="n",
@@ -154,7 +153,6 @@ def release_table(
         rng = stream(seed, "release", region, grid, eps0, n)
         pairs = matched_pairs(n, counts.size, eps0, eps, target_deltas)
         for release in shuffle_releases(sample, eps0, repetitions, rng):
-            parts.append(_tidy(release, n, eps0))
+            yield _tidy(release, n, eps0)
         for release in gaussian_releases(sample, eps0, pairs, repetitions, rng):
-            parts.append(_tidy(release, n, eps0))
-    return pd.concat(parts, ignore_index=True)
+            yield _tidy(release, n, eps0)

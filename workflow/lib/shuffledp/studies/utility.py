@@ -1,5 +1,7 @@
 """How far the releases are from the truth: community-level and individual-specific utility."""
 
+from collections.abc import Iterable, Iterator
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -12,23 +14,30 @@ Floats = NDArray[np.float64]
 _KEYS = ["n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "repetition"]
 
 
-def _truth(releases: pd.DataFrame, counts: Integers, seed: int, region: str, grid: str) -> Floats:
-    shares = {n: sample_counts(counts, n, seed, region, grid) / n for n in releases["n"].unique()}
-    truth = np.empty(len(releases))
-    for n, rows in releases.groupby("n").indices.items():
-        truth[rows] = shares[n][releases["cell"].to_numpy()[rows]]
-    return truth
+def _with_errors(
+    parts: Iterable[pd.DataFrame], counts: Integers, seed: int, region: str, grid: str
+) -> Iterator[pd.DataFrame]:
+    """Put the absolute error, as a share of n, beside every estimate."""
+    shares: dict[int, Floats] = {}
+    for releases in parts:
+        truth = np.empty(len(releases))
+        for n in map(int, releases["n"].unique()):
+            if n not in shares:
+                shares[n] = sample_counts(counts, n, seed, region, grid) / n
+            rows = releases["n"].to_numpy() == n
+            truth[rows] = shares[n][releases["cell"].to_numpy()[rows]]
+        yield releases.assign(error=np.abs(releases["estimate"] - truth))
 
 
-def utility_tables(
-    releases: pd.DataFrame, counts: Integers, *, seed: int, region: str, grid: str
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Community-level and individual-specific utility (paper A, section V-A).
+def community_utility(
+    parts: Iterable[pd.DataFrame], counts: Integers, *, seed: int, region: str, grid: str
+) -> pd.DataFrame:
+    """Total variation distance of each release to its sample's histogram (paper A, section V-A).
 
     Parameters
     ----------
-    releases
-        Columns of `shuffledp.tables.RELEASES`, whole releases.
+    parts
+        Columns of `shuffledp.tables.RELEASES`, every part made of whole releases.
     counts
         The histogram that the samples were drawn from.
     seed, region, grid
@@ -36,15 +45,34 @@ def utility_tables(
 
     Returns
     -------
-    Total variation distance of each release to its sample's histogram (columns of
-    `shuffledp.tables.UTILITY`), and for the largest n the absolute error of every cell as a share
-    of n (columns of `shuffledp.tables.INDIVIDUAL`).
+    Columns of `shuffledp.tables.UTILITY`.
     """
-    releases = releases.assign(
-        error=np.abs(releases["estimate"] - _truth(releases, counts, seed, region, grid))
-    )
-    distances = releases.groupby(_KEYS, sort=False, dropna=False, observed=True)["error"].sum()
-    community = (0.5 * distances).rename("tv_distance").reset_index()
+    sums = [
+        releases.groupby(_KEYS, sort=False, dropna=False, observed=True)["error"].sum()
+        for releases in _with_errors(parts, counts, seed, region, grid)
+    ]
+    distances = [(0.5 * part).rename("tv_distance").reset_index() for part in sums]
+    community = pd.concat(distances, ignore_index=True)
     community["delta"] = 10.0 ** community["log10_delta"]
-    individual = releases[releases["n"] == releases["n"].max()]
-    return community, individual.drop(columns="estimate")
+    return community
+
+
+def individual_utility(
+    parts: Iterable[pd.DataFrame], counts: Integers, n: int, *, seed: int, region: str, grid: str
+) -> Iterator[pd.DataFrame]:
+    """Absolute error of every cell as a share of n (paper A, section V-A), of one sample size.
+
+    Parameters
+    ----------
+    parts, counts, seed, region, grid
+        As for `community_utility`.
+    n
+        The sample size.
+
+    Yields
+    ------
+    Columns of `shuffledp.tables.INDIVIDUAL`.
+    """
+    sized = (releases[releases["n"] == n] for releases in parts)
+    for releases in _with_errors(sized, counts, seed, region, grid):
+        yield releases.drop(columns="estimate")

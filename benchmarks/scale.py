@@ -1,0 +1,317 @@
+"""How the workflow's cost grows with cells, users, cities and repetitions.
+
+    python benchmarks/scale.py [--help]
+
+``make scale`` runs it. Snakemake runs in a temporary copy of the workflow, one core per job, on
+synthetic cities. Every job's CPU time and peak memory are what the kernel counted when its process
+ended: Snakemake's own benchmark files sample, after a while only every 30 s.
+
+A billion check-ins are no file for a laptop. The cities are cropped and laid on their grids from a
+small file; then the counts in each grid file are replaced by those of n users, whose cell of rank r
+has a share proportional to 1/r, and the later stages run on them as on any grid file.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+EPS0 = 4
+# At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
+EPS = [0.01, 0.1]
+DRAWN = 10_000  # cells up to which maps are drawn: with ten times as many one takes over 6 minutes
+MORE = 10  # times as many repetitions, to see what they cost
+
+# Every Python process of a run imports this module; those that are jobs leave a line at their end.
+RECORDER = """
+import atexit, json, os, re, sys
+
+def record():
+    job = getattr(sys.modules["__main__"], "snakemake", None)
+    if job is None:
+        return
+    # Not getrusage: its peak begins with that of Snakemake, which the process was forked from.
+    peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
+    line = {
+        "rule": job.rule,
+        "region": job.wildcards.get("region"),
+        "grid": job.wildcards.get("grid"),
+        "cpu": sum(os.times()[:2]),
+        "mb": int(peak[1]) / 1024,
+    }
+    with open(os.environ["JOBS_FILE"], "a") as file:
+        file.write(json.dumps(line) + chr(10))
+
+atexit.register(record)
+"""
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one run of Snakemake took: seconds, seconds of CPU of it and its jobs, its megabytes."""
+
+    wall: float
+    cpu: float
+    mb: float
+    output: str
+
+
+def box(number: int) -> dict[str, float]:
+    """Cities lie side by side, 60 to a row."""
+    row, column = divmod(number, 60)
+    south, west = -60.0 + row, -170.0 + 2.0 * column
+    return {"south": south, "north": south + 0.2, "west": west, "east": west + 0.2}
+
+
+def shape(cells: int) -> list[int]:
+    """Rows and columns that multiply to the number of cells, as square as can be."""
+    rows = max(d for d in range(1, int(cells**0.5) + 1) if cells % d == 0)
+    return [rows, cells // rows]
+
+
+def configuration(cities: int, cells: Sequence[int], repetitions: int) -> dict[str, object]:
+    grids = {f"k{k}": {"shape": shape(k)} for k in cells}
+    regions = {
+        f"city_{number}": {
+            "title": f"City {number}",
+            "box": box(number),
+            "grids": grids,
+            "n": ["all"],
+        }
+        for number in range(cities)
+    }
+    columns = {"latitude": "latitude", "longitude": "longitude"}
+    layout = {"format": "parquet", "columns": columns}
+    return {
+        "seed": 1,
+        "source": "synthetic",
+        "sources": {"synthetic": {"kind": "file", "path": "check-ins.parquet", "layout": layout}},
+        "regions": regions,
+        "eps0": [EPS0],
+        "eps": EPS,
+        "target_delta": 1e-6,
+        "repetitions": repetitions,
+        "max_malformed_share": 0.0,
+    }
+
+
+class Workflow:
+    """A copy of the workflow in a folder of its own, with check-ins of synthetic cities."""
+
+    def __init__(self, path: Path, cities: int, rows: int, cores: int) -> None:
+        self.path, self.cores = path, cores
+        path.mkdir()
+        shutil.copy(ROOT / "Snakefile", path)
+        shutil.copy(ROOT / "environment.yml", path)
+        ignore = shutil.ignore_patterns("__pycache__", "automatic", "*.egg-info")
+        for name in ("workflow", "resources"):
+            shutil.copytree(ROOT / name, path / name, ignore=ignore)
+        for name in ("config", "recorder"):
+            (path / name).mkdir()
+        (path / "recorder" / "sitecustomize.py").write_text(RECORDER)
+        self._write_checkins(cities, rows)
+
+    def _write_checkins(self, cities: int, rows: int) -> None:
+        rng = np.random.default_rng(1)
+        corners = [box(int(city)) for city in rng.integers(cities, size=rows)]
+        spread = rng.beta(2, 5, (2, rows)) * 0.2
+        pq.write_table(
+            pa.table(
+                {
+                    "latitude": [c["south"] + d for c, d in zip(corners, spread[0], strict=True)],
+                    "longitude": [c["west"] + d for c, d in zip(corners, spread[1], strict=True)],
+                }
+            ),
+            self.path / "check-ins.parquet",
+        )
+
+    def run(self, config: dict[str, object], *arguments: str) -> Usage:
+        """Run Snakemake with a configuration; its output is shown if it fails."""
+        (self.path / "config" / "config.yaml").write_text(yaml.safe_dump(config))
+        start = time.perf_counter()
+        command = [sys.executable, "-m", "snakemake", "--cores", str(self.cores), *arguments]
+        environment = {
+            "JOBS_FILE": str(self.path / "jobs.jsonl"),
+            "PYTHONPATH": str(self.path / "recorder"),
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        # Of a child, the kernel tells the CPU time of itself and of all that it waited for.
+        with tempfile.TemporaryFile("w+") as output:
+            child = subprocess.Popen(
+                command,
+                cwd=self.path,
+                env={**os.environ, **environment},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+            _, status, used = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+            output.seek(0)
+            text = output.read()
+        if child.returncode:
+            raise SystemExit(f"{text}\nsnakemake ended with {child.returncode}")
+        wall = time.perf_counter() - start
+        return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
+
+    def jobs(self) -> pd.DataFrame:
+        """Jobs since the last call: rule, region, grid, CPU seconds and peak megabytes."""
+        file = self.path / "jobs.jsonl"
+        found = pd.DataFrame([json.loads(line) for line in file.read_text().splitlines()])
+        file.unlink()
+        found["k"] = found["grid"].str.removeprefix("k").astype("Int64")
+        return found
+
+    def populate(self, n: int) -> None:
+        """Give every grid file the counts of n users, heavy-tailed over its cells."""
+        for number, path in enumerate(sorted((self.path / "results" / "grids").glob("*.parquet"))):
+            rng = np.random.default_rng([n, number])
+            table = pq.read_table(path)
+            shares = rng.permutation(1.0 / np.arange(1, len(table) + 1))
+            counts = pa.array(rng.multinomial(n, shares / shares.sum()))
+            column = table.schema.get_field_index("count")
+            pq.write_table(table.set_column(column, table.schema.field(column), counts), path)
+
+
+def places(cities: int, cells: Sequence[int]) -> list[str]:
+    return [f"city_{city}.k{k}" for city in range(cities) for k in cells]
+
+
+def tables(cities: int, cells: Sequence[int]) -> list[str]:
+    return [
+        f"results/{kind}/{place}.parquet"
+        for kind in ("privacy", "utility")
+        for place in places(cities, cells)
+    ]
+
+
+def maps(cities: int, cells: Sequence[int]) -> list[str]:
+    """The figures that grow with k."""
+    return [
+        f"results/figures/estimates.{place}.eps0-{EPS0}.matched.png"
+        for place in places(cities, [k for k in cells if k <= DRAWN])
+    ]
+
+
+def stages(options: argparse.Namespace, folder: Path) -> Iterator[pd.DataFrame]:
+    """Run the stages for every number of cities and of users; yield each run's jobs."""
+    few = options.repetitions
+    for cities in options.cities:
+        workflow = Workflow(folder / f"{cities}", cities, options.rows, options.cores)
+        grids = [f"results/grids/{place}.parquet" for place in places(cities, options.cells)]
+        config = configuration(cities, options.cells, few)
+        yield report(workflow, workflow.run(config, *grids), cities, options.rows, few)
+        if cities != options.cities[0]:
+            # With more cities there is only more of the same: one size shows it.
+            workflow.populate(options.users[0])
+            usage = workflow.run(config, *tables(cities, options.cells))
+            yield report(workflow, usage, cities, options.users[0], few)
+            continue
+        for n in options.users:
+            workflow.populate(n)
+            drawn = maps(cities, options.cells) if n == options.users[0] else []
+            usage = workflow.run(config, *tables(cities, options.cells), *drawn)
+            yield report(workflow, usage, cities, n, few)
+        config = configuration(cities, options.cells, MORE * few)
+        more = [f"results/utility/{place}.parquet" for place in places(1, options.cells[-2:][:1])]
+        yield report(workflow, workflow.run(config, *more), 1, options.users[-1], MORE * few)
+
+
+def report(workflow: Workflow, usage: Usage, cities: int, n: int, repetitions: int) -> pd.DataFrame:
+    jobs = workflow.jobs().assign(n=n, repetitions=repetitions)
+    cpu = jobs["cpu"].sum()
+    disk = sum(f.stat().st_size for f in (workflow.path / "results" / "releases").glob("*"))
+    print(
+        f"| {cities} | {n:,} | {repetitions} | {len(jobs)} | {usage.wall:.0f} | {cpu:.0f} | "
+        f"{(usage.cpu - cpu) / len(jobs):.2f} | {disk / 1e6:.1f} |",
+        flush=True,
+    )
+    return jobs
+
+
+def exponent(x: pd.Series, y: pd.Series) -> str:
+    """Slope of log y over log x: the power with which y grows."""
+    return f"{np.polyfit(np.log(x.astype(float)), np.log(y), 1)[0]:.2f}" if len(x) > 1 else "-"
+
+
+def growth(jobs: pd.DataFrame, measure: str, number: str) -> None:
+    """Print one measure of every rule against k, for each n, with the exponents in k."""
+    index = ["rule", "n", "repetitions"]
+    table = jobs.pivot_table(index=index, columns="k", values=measure, aggfunc="mean")
+    heads = " | ".join(f"k = {k:,}" for k in table)
+    print(f"\n| rule | n | repetitions | {heads} | exponent | over the last two |")
+    print("|---" * (len(table.columns) + 5) + "|")
+    for (rule, n, repetitions), row in table.iterrows():
+        found = row.dropna()
+        x = pd.Series(found.index)
+        cells = " | ".join("-" if np.isnan(value) else format(value, number) for value in row)
+        last = exponent(x[-2:], found[-2:])
+        print(f"| `{rule}` | {n:,} | {repetitions} | {cells} | {exponent(x, found)} | {last} |")
+
+
+def graphs(options: argparse.Namespace, folder: Path) -> None:
+    """Print what it takes Snakemake to plan the whole run of many regions."""
+    print("\n| regions | jobs | CPU, s | wall, s | memory, MB |\n|---|---|---|---|---|")
+    workflow = Workflow(folder / "graphs", 1, 100, options.cores)
+    planned = []
+    for regions in options.regions:
+        config = configuration(regions, [400], options.repetitions)
+        usage = workflow.run(config, "--dry-run", "--quiet", "rules")
+        found = re.search(r"^total\s+(\d+)$", usage.output, re.MULTILINE)
+        if not found:
+            raise SystemExit(f"no number of jobs in:\n{usage.output}")
+        planned.append((regions, int(found[1]), usage.cpu))
+        print(
+            f"| {regions:,} | {planned[-1][1]:,} | {usage.cpu:.1f} | {usage.wall:.0f} | "
+            f"{usage.mb:.0f} |",
+            flush=True,
+        )
+    table = pd.DataFrame(planned, columns=["regions", "jobs", "cpu"])
+    print(
+        f"\nCPU grows with jobs to the power {exponent(table['jobs'], table['cpu'])}, over the "
+        f"last two {exponent(table['jobs'][-2:], table['cpu'][-2:])}."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cells", type=int, nargs="+", default=[100, 1000, 10_000, 100_000])
+    parser.add_argument("--users", type=int, nargs="+", default=[10**5, 10**7, 10**9])
+    parser.add_argument("--cities", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--regions", type=int, nargs="+", default=[1, 10, 100, 1000])
+    parser.add_argument("--repetitions", type=int, default=2)
+    parser.add_argument("--rows", type=int, default=200_000, help="check-ins of the file cropped")
+    parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        print("| cities | users | repetitions | jobs | wall, s | CPU of jobs, s ", end="")
+        print("| CPU of Snakemake for each, s | releases, MB |")
+        print("|---" * 8 + "|")
+        jobs = pd.concat(stages(options, folder))
+        print("\nCPU seconds of one job")
+        growth(jobs.dropna(subset="k"), "cpu", ".1f")
+        print("\nPeak memory of one job, MB")
+        growth(jobs.dropna(subset="k"), "mb", ".0f")
+        graphs(options, folder)
+
+
+if __name__ == "__main__":
+    main()

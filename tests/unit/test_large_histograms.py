@@ -1,0 +1,36 @@
+"""What the studies do with histograms larger than the paper's."""
+
+import numpy as np
+import pytest
+from shuffledp.accounting import single_bin
+from shuffledp.errors import InputError
+from shuffledp.studies.privacy import MOST_COUNTS, privacy_table
+from shuffledp.studies.sampling import sample_counts
+
+NAMES = {"seed": 1, "region": "town", "grid": "fine"}
+
+
+@pytest.mark.parametrize(("k", "eps"), [(3 * MOST_COUNTS, 0.1), (3 * MOST_COUNTS, 2.0)])
+def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
+    counts = np.arange(k)  # as many different counts as cells
+    table = privacy_table(counts, ["all"], 4.0, [eps], **NAMES).set_index("bound")["log10_delta"]
+    n = int(counts.sum())
+    for name, bound in [
+        ("single-bin", single_bin.log_delta),
+        ("single-bin-as-printed", single_bin.log_delta_as_printed),
+    ]:
+        every = bound(eps, 4.0, n, k, counts[1:] - 1).max() / np.log(10.0)
+        # Whole reports pass a threshold one at a time: neighbours differ by a power of ten or so.
+        assert every - 1.5 <= table[name] <= every * (1.0 - 1e-12)
+    assert table["single-bin"] <= table["upper"]
+
+
+def test_of_a_billion_check_ins_all_or_a_clear_refusal():
+    counts = np.array([999_999_000, 1000])
+    assert sample_counts(counts, 10**9, 1, "town", "fine") is counts
+    with pytest.raises(InputError, match=r"1,000,000,000.*'all'"):
+        sample_counts(counts, 10**8, 1, "town", "fine")
+    below = counts - [1, 0]
+    sample = sample_counts(below, 10**8, 1, "town", "fine")
+    assert sample.sum() == 10**8
+    assert (sample <= below).all()

@@ -1,0 +1,42 @@
+"""The scale study runs and counts what it says: the smallest one, on the real workflow."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "scale.py"
+SMALLEST = "--cells 12 --users 3000 --cities 1 --regions 2 --rows 500 --repetitions 1"
+
+
+def _rows(text, pattern):
+    found = re.findall(rf"^\| {pattern} \|.*$", text, re.MULTILINE)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in found]
+
+
+def test_the_smallest_study(tmp_path):
+    result = subprocess.run(
+        [sys.executable, SCRIPT, *SMALLEST.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    runs = [row[:4] for row in _rows(result.stdout, r"1 \| [\d,]+ \| \d+ \| \d+")]
+    # Cropped and gridded; four tables and a figure; released and measured with more repetitions.
+    assert runs == [["1", "500", "1", "2"], ["1", "3,000", "1", "5"], ["1", "3,000", "10", "2"]]
+    cpu, memory = result.stdout.split("Peak memory")
+    rules = {"account_privacy", "collect_privacy", "draw_estimates", "grid_checkins"}
+    rules |= {"measure_utility", "release_histograms"}
+    for part in (cpu, memory):
+        found = _rows(part, r"`\w+` \| [\d,]+ \| 1")
+        assert {row[0].strip("`") for row in found} == rules
+        assert all(float(row[3]) > 0.0 for row in found)
+    # Of each region 13 jobs, and two for all together.
+    (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
+    assert graph[:2] == ["2", "28"]
