@@ -44,7 +44,7 @@ lint: $(READY) ## Check style, types and the workflow
 bench: $(READY) ## Measure the accountant against its targets and its alternatives
 	$(BIN)/python benchmarks/accounting.py
 
-scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (10 minutes on 2 cores)
+scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (5 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py
 
 findings: run ## Print the ratios of the main figure

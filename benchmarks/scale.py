@@ -37,20 +37,19 @@ EPS = [0.01, 0.1]
 DRAWN = 10_000  # cells up to which maps are drawn: with ten times as many one takes over 6 minutes
 MORE = 10  # times as many repetitions, to see what they cost
 
-# Every Python process of a run imports this module; those that are jobs leave a line at their end.
+# Every Python process of a run imports this module; Snakemake and its jobs leave a line at the end.
 RECORDER = """
 import atexit, json, os, re, sys
 
 def record():
     job = getattr(sys.modules["__main__"], "snakemake", None)
-    if job is None:
+    if job is None and "snakemake" not in sys.argv[0]:
         return
-    # Not getrusage: its peak begins with that of Snakemake, which the process was forked from.
+    # Not getrusage: its peak begins with that of the process that this one was forked from.
     peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
     line = {
-        "rule": job.rule,
-        "region": job.wildcards.get("region"),
-        "grid": job.wildcards.get("grid"),
+        "rule": job.rule if job else None,
+        "grid": job.wildcards.get("grid") if job else None,
         "cpu": sum(os.times()[:2]),
         "mb": int(peak[1]) / 1024,
     }
@@ -63,12 +62,16 @@ atexit.register(record)
 
 @dataclass(frozen=True)
 class Usage:
-    """What one run of Snakemake took: seconds, seconds of CPU of it and its jobs, its megabytes."""
+    """One run of Snakemake: seconds, CPU seconds of it and its jobs, its output, and the jobs.
+
+    The jobs are a table of rule, grid, CPU seconds and peak megabytes; Snakemake is one without a
+    rule.
+    """
 
     wall: float
     cpu: float
-    mb: float
     output: str
+    jobs: pd.DataFrame
 
 
 def box(number: int) -> dict[str, float]:
@@ -167,14 +170,12 @@ class Workflow:
         if child.returncode:
             raise SystemExit(f"{text}\nsnakemake ended with {child.returncode}")
         wall = time.perf_counter() - start
-        return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, text)
+        return Usage(wall, used.ru_utime + used.ru_stime, text, self._jobs())
 
-    def jobs(self) -> pd.DataFrame:
-        """Jobs since the last call: rule, region, grid, CPU seconds and peak megabytes."""
+    def _jobs(self) -> pd.DataFrame:
         file = self.path / "jobs.jsonl"
         found = pd.DataFrame([json.loads(line) for line in file.read_text().splitlines()])
         file.unlink()
-        found["k"] = found["grid"].str.removeprefix("k").astype("Int64")
         return found
 
     def populate(self, n: int) -> None:
@@ -233,7 +234,7 @@ def stages(options: argparse.Namespace, folder: Path) -> Iterator[pd.DataFrame]:
 
 
 def report(workflow: Workflow, usage: Usage, cities: int, n: int, repetitions: int) -> pd.DataFrame:
-    jobs = workflow.jobs().assign(n=n, repetitions=repetitions)
+    jobs = usage.jobs.dropna(subset="rule").assign(n=n, repetitions=repetitions)
     cpu = jobs["cpu"].sum()
     disk = sum(f.stat().st_size for f in (workflow.path / "results" / "releases").glob("*"))
     print(
@@ -252,7 +253,9 @@ def exponent(x: pd.Series, y: pd.Series) -> str:
 def growth(jobs: pd.DataFrame, measure: str, number: str) -> None:
     """Print one measure of every rule against k, for each n, with the exponents in k."""
     index = ["rule", "n", "repetitions"]
-    table = jobs.pivot_table(index=index, columns="k", values=measure, aggfunc="mean")
+    gridded = jobs.dropna(subset="grid")
+    gridded = gridded.assign(k=gridded["grid"].str.removeprefix("k").astype(int))
+    table = gridded.pivot_table(index=index, columns="k", values=measure, aggfunc="mean")
     heads = " | ".join(f"k = {k:,}" for k in table)
     print(f"\n| rule | n | repetitions | {heads} | exponent | over the last two |")
     print("|---" * (len(table.columns) + 5) + "|")
@@ -278,7 +281,7 @@ def graphs(options: argparse.Namespace, folder: Path) -> None:
         planned.append((regions, int(found[1]), usage.cpu))
         print(
             f"| {regions:,} | {planned[-1][1]:,} | {usage.cpu:.1f} | {usage.wall:.0f} | "
-            f"{usage.mb:.0f} |",
+            f"{usage.jobs['mb'].max():.0f} |",
             flush=True,
         )
     table = pd.DataFrame(planned, columns=["regions", "jobs", "cpu"])
@@ -307,9 +310,9 @@ def main() -> None:
         print("|---" * 8 + "|")
         jobs = pd.concat(stages(options, folder))
         print("\nCPU seconds of one job")
-        growth(jobs.dropna(subset="k"), "cpu", ".1f")
+        growth(jobs, "cpu", ".1f")
         print("\nPeak memory of one job, MB")
-        growth(jobs.dropna(subset="k"), "mb", ".0f")
+        growth(jobs, "mb", ".0f")
         graphs(options, folder)
 
 

@@ -37,6 +37,6 @@ def test_the_smallest_study(tmp_path):
         found = _rows(part, r"`\w+` \| [\d,]+ \| 1")
         assert {row[0].strip("`") for row in found} == rules
         assert all(float(row[3]) > 0.0 for row in found)
-    # Of each region 13 jobs, and two for all together.
+    # Of each region 14 jobs, and two for all together.
     (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
-    assert graph[:2] == ["2", "28"]
+    assert graph[:2] == ["2", "30"]
