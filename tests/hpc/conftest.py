@@ -1,22 +1,47 @@
-"""A Slurm for the tests of this folder."""
+"""A Slurm for the tests of this folder, and what a local run makes."""
 
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from hpc.runs import TABLES, tables, town
 from hpc.slurm_site import SlurmSite, machine_to_ourselves, obstacle
 
 
-@pytest.fixture(scope="module")
-def slurm():
-    if reason := obstacle():
+@contextmanager
+def _site(*, accounting: bool) -> Iterator[SlurmSite]:
+    if reason := obstacle(accounting=accounting):
         pytest.skip(f"no Slurm on this machine: {reason}")
     # A short path: the name of a socket has at most 107 bytes.
     with machine_to_ourselves(), tempfile.TemporaryDirectory(prefix="slurm-") as folder:
-        site = SlurmSite(Path(folder))
+        site = SlurmSite(Path(folder), accounting=accounting)
         try:
             site.start()
             yield site
         finally:
             site.stop()
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    with _site(accounting=False) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def accounted_slurm():
+    with _site(accounting=True) as site:
+        yield site
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory):
+    """Tables of a local run."""
+    clone = town(tmp_path_factory.mktemp("local"))
+    clone.run(*TABLES)
+    made = tables(clone)
+    assert set(TABLES) <= set(made)
+    return made

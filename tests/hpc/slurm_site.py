@@ -1,4 +1,4 @@
-"""A real Slurm of one node on this machine: munged, slurmctld and slurmd, for as long as a test."""
+"""A real Slurm of one node on this machine, with or without accounting, for as long as a test."""
 
 import os
 import shutil
@@ -7,11 +7,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
+
+from hpc import accounting_database
+from hpc.accounting_database import AccountingDatabase
+from hpc.daemons import Daemons, free_ports, wait_until
 
 # A nested srun finds no other place: the executor plugin drops SLURM_CONF from a job's environment.
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
@@ -21,25 +24,20 @@ MARK = "# Written by the tests of shuffledp; removed when they end."
 PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scancel", "setpriv"]
 
 
-def obstacle() -> str | None:
-    """Why no Slurm can be started here; None if it can."""
+def obstacle(*, accounting: bool) -> str | None:
+    """Why no such Slurm can be started here; None if it can."""
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "starting a Slurm of one's own takes root on Linux"
-    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
-        return f"{', '.join(missing)} not found (Debian's packages slurm-wlm and munge have them)"
-    for path in (CONFIGURATION, CONFIGLESS):
+    programs = PROGRAMS + (accounting_database.PROGRAMS if accounting else [])
+    if missing := [name for name in programs if shutil.which(name) is None]:
+        packages = "slurm-wlm, munge" + (", slurmdbd, mariadb-server" if accounting else "")
+        return f"{', '.join(missing)} not found (in Debian's packages {packages})"
+    for path in (CONFIGURATION, CONFIGLESS, accounting_database.CONFIGURATION):
         if path.exists() and MARK not in path.read_text(errors="replace"):
             return f"{path} belongs to another Slurm, which stays as it is"
     if CONFIGURATION.parent.exists() and not os.access(CONFIGURATION.parent, os.W_OK):
         return f"{CONFIGURATION.parent} cannot be written"
     return None
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {seconds:g} s"
-        time.sleep(0.1)
 
 
 @contextmanager
@@ -57,45 +55,53 @@ def machine_to_ourselves(seconds: float = 600.0) -> Iterator[None]:
         yield
 
 
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
-
-
-@dataclass
 class SlurmSite:
-    """Daemons in the foreground, so that they are our children and end with us."""
+    """One node of two CPUs, the partitions `test` (the default) and `short`."""
 
-    folder: Path
-    daemons: dict[str, subprocess.Popen] = field(default_factory=dict)
+    def __init__(self, folder: Path, *, accounting: bool) -> None:
+        self.folder = folder
+        self.daemons = Daemons(folder)
+        self.munge = folder / "munge.socket"
+        self.database = AccountingDatabase(self.daemons, self.munge, MARK) if accounting else None
 
     def start(self) -> None:
-        self._configure()
+        CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)
+        self._start_munge()
+        if self.database is None:
+            accounting = ["JobAcctGatherType=jobacct_gather/none"]
+            accounting += ["AccountingStorageType=accounting_storage/none"]
+        else:
+            self.database.start()
+            accounting = ["JobAcctGatherType=jobacct_gather/linux"]
+            accounting += ["AccountingStorageType=accounting_storage/slurmdbd"]
+            accounting += ["AccountingStorageHost=localhost", "AccountingStorageEnforce=associations"]
+            accounting += [f"AccountingStoragePort={self.database.port}"]
+            accounting += [f"AccountingStoragePass={self.munge}"]
+            # A job's comment names its rule.
+            accounting += ["AccountingStoreFlags=job_comment"]
+        self._configure(accounting)
+        self.start_controller()
+        self.daemons.start("slurmd", "-D")
+        wait_until(lambda: set(self.lines("sinfo", "%T")) == {"idle"}, "idle node")
+
+    def _start_munge(self) -> None:
         key = self.folder / "munge.key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o600)
         files = {
             "key-file": key,
-            "socket": self.folder / "munge.socket",
+            "socket": self.munge,
             "pid-file": self.folder / "munged.pid",
             "log-file": self.folder / "munged.log",
             "seed-file": self.folder / "munged.seed",
         }
         options = [f"--{name}={path}" for name, path in files.items()]
-        self._run("munged", "--foreground", "--force", *options)
-        wait_until((self.folder / "munge.socket").exists, "munge socket")
-        self.start_controller()
-        self._run("slurmd", "-D")
-        wait_until(lambda: self.lines("sinfo", "%T") == ["idle"], "idle node")
+        self.daemons.start("munged", "--foreground", "--force", *options)
+        wait_until(self.munge.exists, "munge socket")
 
-    def _configure(self) -> None:
+    def _configure(self, accounting: list[str]) -> None:
         host = socket.gethostname().partition(".")[0]
-        controller_port, node_port = _free_ports(2)
+        controller_port, node_port = free_ports(2)
         for name in ("state", "spool"):
             (self.folder / name).mkdir()
         lines = [
@@ -107,15 +113,14 @@ class SlurmSite:
             "SlurmUser=root",
             "SlurmdUser=root",
             "AuthType=auth/munge",
-            f"AuthInfo=socket={self.folder / 'munge.socket'}",
+            f"AuthInfo=socket={self.munge}",
             f"StateSaveLocation={self.folder / 'state'}",
             f"SlurmdSpoolDir={self.folder / 'spool'}",
             f"SlurmctldPidFile={self.folder / 'slurmctld.pid'}",
             f"SlurmdPidFile={self.folder / 'slurmd.pid'}",
             "ProctrackType=proctrack/linuxproc",
             "TaskPlugin=task/none",
-            "JobAcctGatherType=jobacct_gather/none",
-            "AccountingStorageType=accounting_storage/none",
+            *accounting,
             "MpiDefault=none",
             "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_CPU",
@@ -126,40 +131,20 @@ class SlurmSite:
             "MinJobAge=600",
             f"NodeName={host} NodeAddr=127.0.0.1 CPUs=2 RealMemory=64000 State=UNKNOWN",
             f"PartitionName=test Nodes={host} Default=YES MaxTime=INFINITE State=UP",
+            f"PartitionName=short Nodes={host} MaxTime=240 State=UP",
         ]
-        CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)
         CONFIGURATION.write_text("\n".join(lines) + "\n")
 
-    def _run(self, name: str, *options: str) -> None:
-        # The kernel ends the daemon with us, however we end.
-        command = ["setpriv", "--pdeathsig", "KILL", name, *options]
-        log = (self.folder / f"{name}.out").open("a")
-        with log:
-            self.daemons[name] = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-            )
-
     def start_controller(self) -> None:
-        self._run("slurmctld", "-D")
+        self.daemons.start("slurmctld", "-D")
         wait_until(lambda: bool(self.lines("sinfo", "%T")), "answer of slurmctld")
 
     def kill_controller(self) -> None:
         """As when the machine of the controller loses power: no time to say goodbye."""
-        self._end("slurmctld", signal.SIGKILL)
-
-    def _end(self, name: str, sign: signal.Signals = signal.SIGTERM) -> None:
-        process = self.daemons.pop(name, None)
-        if process is None:
-            return
-        process.send_signal(sign)
-        try:
-            process.wait(timeout=20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        self.daemons.end("slurmctld", signal.SIGKILL)
 
     def lines(self, command: str, what: str, *options: str) -> list[str]:
-        """What squeue or sinfo lists; nothing when the controller is away."""
+        """What squeue, sinfo or sacct lists; nothing when the daemon it asks is away."""
         result = subprocess.run(
             [command, "--noheader", f"--format={what}", *options],
             capture_output=True,
@@ -178,11 +163,14 @@ class SlurmSite:
 
     def stop(self) -> None:
         try:
-            if "slurmctld" in self.daemons and (jobs := self.jobs()):
+            if "slurmctld" in self.daemons.running and (jobs := self.jobs()):
                 self.cancel(*jobs)
                 wait_until(lambda: not self.jobs(), "end of the cancelled jobs")
         finally:
-            for name in ("slurmctld", "slurmd", "munged"):
-                self._end(name)
+            for name in ("slurmctld", "slurmd"):
+                self.daemons.end(name)
+            if self.database is not None:
+                self.database.stop()
+            self.daemons.end("munged")
             # Left behind it would make every Slurm command wait for a controller that is gone.
             CONFIGURATION.unlink(missing_ok=True)

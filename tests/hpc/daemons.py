@@ -1,0 +1,62 @@
+"""Daemons that a test starts in the foreground, so that they are its children and end with it."""
+
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {seconds:g} s"
+        time.sleep(0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@dataclass
+class Daemons:
+    """Running daemons by name; their output is in `folder`."""
+
+    folder: Path
+    running: dict[str, subprocess.Popen] = field(default_factory=dict)
+
+    def start(self, name: str, *options: str) -> None:
+        # The kernel ends the daemon with us, however we end.
+        command = ["setpriv", "--pdeathsig", "KILL", name, *options]
+        log = (self.folder / f"{name}.out").open("a")
+        with log:
+            self.running[name] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def end(self, name: str, sign: signal.Signals = signal.SIGTERM) -> None:
+        process = self.running.pop(name, None)
+        if process is None:
+            return
+        process.send_signal(sign)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,57 @@
+"""The Slurm profile at a site with accounting, as docs/hpc.md says it: account, partition, sacct."""
+
+import pytest
+import yaml
+
+from hpc.accounting_database import manage
+from hpc.daemons import wait_until
+from hpc.runs import GRIDS, SLURM, TABLES, UTILITY, Background, half_way, tables, town
+
+# One worker runs them all: there is one Slurm.
+pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("slurm")]
+
+ACCOUNT = "my_project"
+PARTITION = "short"
+
+
+@pytest.fixture(scope="module")
+def site(accounted_slurm, tmp_path_factory):
+    """Options of a site's own profile; its account has a name that nothing guesses."""
+    manage("add", "account", ACCOUNT, "Description=test", "Organization=test")
+    manage("add", "user", "root", f"Account={ACCOUNT}")
+    profile = tmp_path_factory.mktemp("profiles") / "site"
+    profile.mkdir()
+    resources = {"slurm_account": ACCOUNT, "slurm_partition": PARTITION}
+    (profile / "config.yaml").write_text(yaml.safe_dump({"default-resources": resources}))
+    return [f"--profile={profile}", *SLURM]
+
+
+def test_jobs_run_under_the_account_and_in_the_partition_of_the_site(
+    accounted_slurm, site, undisturbed, tmp_path
+):
+    clone = town(tmp_path)
+    clone.run(*site, *TABLES, cores=1)
+    assert tables(clone) == undisturbed
+    rows = accounted_slurm.lines("sacct", "comment%40,account,partition,state", "--allocations")
+    jobs = {comment: tuple(rest) for comment, *rest in map(str.split, rows)}
+    assert any(name.startswith("rule_release_histograms") for name in jobs)
+    assert set(jobs.values()) == {(ACCOUNT, PARTITION, "COMPLETED")}
+
+
+def test_a_controller_and_a_database_that_are_away_are_waited_for(
+    accounted_slurm, site, undisturbed, tmp_path
+):
+    clone = town(tmp_path)
+    clone.run(GRIDS)
+    run = Background(clone, *site, "--verbose", UTILITY)
+    half_way(clone, accounted_slurm, run)
+    database = accounted_slurm.database
+    accounted_slurm.kill_controller()
+    database.kill_daemon()
+    run.wait_for(lambda: "could not check status" in run.log.read_text(), "unanswered question")
+    database.start_daemon()
+    accounted_slurm.start_controller()
+    assert run.process.wait(timeout=300) == 0, run.log.read_text()
+    made = tables(clone)
+    assert made == {name: undisturbed[name] for name in made}
+    assert UTILITY in made
