@@ -68,17 +68,21 @@ class SlurmSite:
         CONFIGURATION.parent.mkdir(parents=True, exist_ok=True)
         self._start_munge()
         if self.database is None:
-            accounting = ["JobAcctGatherType=jobacct_gather/none"]
-            accounting += ["AccountingStorageType=accounting_storage/none"]
+            accounting = [
+                "JobAcctGatherType=jobacct_gather/none",
+                "AccountingStorageType=accounting_storage/none",
+            ]
         else:
             self.database.start()
-            accounting = ["JobAcctGatherType=jobacct_gather/linux"]
-            accounting += ["AccountingStorageType=accounting_storage/slurmdbd"]
-            accounting += ["AccountingStorageHost=localhost", "AccountingStorageEnforce=associations"]
-            accounting += [f"AccountingStoragePort={self.database.port}"]
-            accounting += [f"AccountingStoragePass={self.munge}"]
-            # A job's comment names its rule.
-            accounting += ["AccountingStoreFlags=job_comment"]
+            accounting = [
+                "JobAcctGatherType=jobacct_gather/linux",
+                "AccountingStorageType=accounting_storage/slurmdbd",
+                "AccountingStorageHost=localhost",
+                f"AccountingStoragePort={self.database.port}",
+                f"AccountingStoragePass={self.munge}",
+                "AccountingStorageEnforce=associations",
+                "AccountingStoreFlags=job_comment",  # which names the rule
+            ]
         self._configure(accounting)
         self.start_controller()
         self.daemons.start("slurmd", "-D")

@@ -1,10 +1,9 @@
-"""The Slurm profile at a site with accounting, as docs/hpc.md says it: account, partition, sacct."""
+"""The Slurm profile at a site with accounting: account, partition, sacct."""
 
 import pytest
 import yaml
 
 from hpc.accounting_database import manage
-from hpc.daemons import wait_until
 from hpc.runs import GRIDS, SLURM, TABLES, UTILITY, Background, half_way, tables, town
 
 # One worker runs them all: there is one Slurm.

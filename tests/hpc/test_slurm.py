@@ -22,7 +22,9 @@ def gridded(tmp_path):
 
 def test_tables_are_those_of_a_local_run(slurm, undisturbed, tmp_path):
     clone = town(tmp_path)
-    result = clone.run(*WITHOUT_ACCOUNTING, f"--slurm-array-jobs={RELEASE},account_privacy", *TABLES, cores=1)
+    result = clone.run(
+        *WITHOUT_ACCOUNTING, f"--slurm-array-jobs={RELEASE},account_privacy", *TABLES, cores=1
+    )
     assert "Group job prepare" in result.stderr
     assert "Submitted array job" in result.stderr
     assert tables(clone) == undisturbed
