@@ -187,8 +187,8 @@ def test_checkins_map_shows_every_point_and_count(
     left, right = figure.axes[:2]
     np.testing.assert_array_equal(left.lines[0].get_xydata(), checkins.to_numpy())
     np.testing.assert_array_equal(heat(right).get_array(), COUNTS[COUNTS > 0])
-    (zero,) = [c for c in right.collections if c.get_hatch()]
-    assert len(zero.get_paths()) == 2
+    (zero,) = [patch for patch in right.patches if patch.get_hatch()]
+    assert len(zero.get_path().to_polygons()) == 2
     assert legend(figure) == ["0 check-ins"]
     assert left.get_aspect() == pytest.approx(1 / np.cos(np.radians(60.015)))
     written = texts(figure)
@@ -215,8 +215,8 @@ def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> N
     assert heat(first).norm is heat(second).norm
     assert heat(second).norm.vmax == pytest.approx(120.0)
     np.testing.assert_allclose(heat(second).get_array(), 400 * raw[raw > 0])
-    (below,) = [c for c in second.collections if c.get_hatch()]
-    assert len(below.get_paths()) == (raw < 0).sum()
+    (below,) = [patch for patch in second.patches if patch.get_hatch()]
+    assert len(below.get_path().to_polygons()) == (raw < 0).sum()
     assert legend(figure) == ["0 check-ins", "below 0 (raw estimates may be)"]
     # 12 cells, each off by 0.01
     assert "Raw\ntotal variation distance 0.06" in texts(figure)
