@@ -36,7 +36,9 @@ class Clone:
     environment: dict = field(default_factory=dict)
 
     def run(self, *arguments, cores=2, check=True, timeout=600):
-        (self.path / "config" / "config.yaml").write_text(yaml.safe_dump(self.config))
+        (self.path / "config" / "config.yaml").write_text(
+            yaml.safe_dump(self.config, sort_keys=False)
+        )
         command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
         result = subprocess.run(
             command,

@@ -15,7 +15,7 @@ with job(snakemake.log[0]):
         Path(snakemake.output[0]),
         metadata={
             "source_sha256": read_metadata(checkins)["source_sha256"],
-            "region": json.dumps(snakemake.params.region),
-            "grid": json.dumps(snakemake.params.grid),
+            "region": json.dumps(snakemake.params.region, sort_keys=True),
+            "grid": json.dumps(snakemake.params.grid, sort_keys=True),
         },
     )

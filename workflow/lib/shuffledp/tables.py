@@ -175,7 +175,7 @@ def read_metadata(source: Path) -> dict[str, str]:
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """A run's parameters as JSON, with the checksum of the source its input came from."""
-    given = {key: json.dumps(value) for items in parameters for key, value in items}
+    given = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
     with reading(source):
         return {"source_sha256": read_metadata(source)["source_sha256"]} | given
 

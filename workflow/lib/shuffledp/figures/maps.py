@@ -111,7 +111,7 @@ def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCol
     raster = len(values) > _RASTERISE_FROM
     shown = values > 0.0
     heat = PolyCollection(
-        corners[shown],
+        list(corners[shown]),
         array=values[shown],
         cmap=_COLOURS,
         norm=norm,
@@ -177,7 +177,7 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
     figure = new_figure(_height(corners, 2, 1.0))
     left, right = figure.subplots(1, 2)
     left.add_collection(
-        PolyCollection(corners, facecolors="none", edgecolors="0.8", linewidths=0.3)
+        PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
     )
     left.plot(
         checkins["longitude"],
