@@ -34,7 +34,6 @@ ROOT = Path(__file__).resolve().parents[1]
 EPS0 = 4
 # At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
 EPS = [0.01, 0.1]
-DRAWN = 10_000  # cells up to which maps are drawn: with ten times as many one takes over 6 minutes
 MORE = 10  # times as many repetitions, to see what they cost
 
 # Every Python process of a run imports this module; Snakemake and its jobs leave a line at the end.
@@ -205,7 +204,7 @@ def maps(cities: int, cells: Sequence[int]) -> list[str]:
     """The figures that grow with k."""
     return [
         f"results/figures/estimates.{place}.eps0-{EPS0}.matched.png"
-        for place in places(cities, [k for k in cells if k <= DRAWN])
+        for place in places(cities, cells)
     ]
 
 

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from urllib.parse import urlsplit
 
-import jsonschema
 import numpy as np
 import pytest
 import yaml
-from shuffledp.configuration import ConfigurationError, check_configuration
+from shuffledp.configuration import check_configuration
+from shuffledp.errors import InputError
+from shuffledp.schema import check_schema
 from workflow.conftest import BOX, ROOT
 
 from faults.damage import TEXT
@@ -21,7 +22,6 @@ from faults.printed import has_our_traceback
 
 CITIES = {"paris", "san_francisco"}
 SCHEMA = yaml.safe_load((ROOT / "workflow" / "schemas" / "config.schema.yaml").read_text())
-VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 BASE = {
     **yaml.safe_load((ROOT / "config" / "config.yaml").read_text()),
     "source": "mine",
@@ -65,11 +65,9 @@ def outline(tmp_path, monkeypatch):
 def refusal(config):
     """The message with which a configuration is refused, or None."""
     try:
-        VALIDATOR.validate(config)
+        check_schema(config, SCHEMA)
         check_configuration(config, CITIES)
-    except jsonschema.ValidationError as error:
-        return error.message
-    except ConfigurationError as error:
+    except InputError as error:
         assert len(str(error)) < 6000
         return str(error)
     return None
@@ -155,8 +153,8 @@ def test_mutated_configurations(outline, fault, kind):
         ("sources/far/url", "https://x/$(touch a)", "sources.far.url must be an address"),
         ("sources/far/url", "https://x/it's`a`", "not safe as a file's name"),
         ("sources/far/url", "https://x/a/..", "not safe as a file's name"),
-        ("sources/a\n", {"kind": "embedded"}, "does not match"),
-        ("regions/paris/grids/true", {"shape": [2, 2]}, "True is not of type 'string'"),
+        ("sources/a\n", {"kind": "embedded"}, "must be made of lower-case letters"),
+        ("regions/paris/grids/true", {"shape": [2, 2]}, "the name True must be made of"),
         ("eps", [1e-300], "is less than the minimum"),
     ],
 )

@@ -2,12 +2,14 @@
 
 import copy
 import json
+import re
 from pathlib import Path
 
-import jsonschema
 import pytest
 import yaml
 from shuffledp.configuration import ConfigurationError, check_configuration
+from shuffledp.errors import InputError
+from shuffledp.schema import check_schema
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
@@ -30,10 +32,10 @@ def _with(path, value):
 
 def test_the_shipped_configurations_are_valid():
     check_configuration(DEFAULT, CITIES)
-    jsonschema.validate(DEFAULT, SCHEMA)
+    check_schema(DEFAULT, SCHEMA)
     gowalla = yaml.safe_load((ROOT / "config" / "gowalla.yaml").read_text())
     merged = DEFAULT | gowalla
-    jsonschema.validate(merged, SCHEMA)
+    check_schema(merged, SCHEMA)
     check_configuration(merged, CITIES)
 
 
@@ -91,8 +93,50 @@ def test_mistakes_in_relations_are_named(path, value, message):
     ],
 )
 def test_the_schema_refuses(path, value):
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(_with(path, value), SCHEMA)
+    above = path.rpartition("/")[0] or path
+    with pytest.raises(InputError, match=re.escape(above.replace("/", "."))):
+        check_schema(_with(path, value), SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        ("repetition", 5, "repetition: there is no such key; did you mean repetitions?"),
+        ("colour", 5, "colour: there is no such key (keys: seed, source, unit, sources, "),
+        ("seed", None, "seed: this key is missing"),
+        ("regions/paris/grids", None, "regions.paris.grids: this key is missing"),
+        ("regions/paris/box", None, "regions.paris: give either box or outline, and not both"),
+        ("regions/paris/outline", "a", "regions.paris: give either box or outline, and not both"),
+        ("regions/paris/box/north", "48,9", "regions.paris.box.north: '48,9' is not of type"),
+        ("regions/paris/n", ["some"],
+         "regions.paris.n[0]: must be a whole number from 2 or the word all (got 'some')"),
+        ("regions/New York", DEFAULT["regions"]["paris"],
+         "regions: the name 'New York' must be made of lower-case letters, digits and _, and"),
+        ("target_delta", "1e-6",
+         "target_delta: '1e-6' is text to YAML, which reads a number only with a point before"),
+        ("repetitions", "1e3", "repetitions: '1e3' is text to YAML"),
+        ("sources/mine", {"kind": "file", "layout": {"format": "csv"}},
+         "sources.mine.layout.columns: this key is missing"),
+        ("sources/mine", {"kind": "file", "layout": 3},
+         "sources.mine.layout: must be the word snap or a mapping with the keys format, columns"),
+        ("unit", "person", "unit: 'person' is not one of ['checkin', 'user']"),
+        ("regions", None, "regions: this key is missing"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_said_in_words(path, value, message):
+    with pytest.raises(InputError) as refused:
+        check_schema(_with(path, value), SCHEMA)
+    (line,) = str(refused.value).splitlines()
+    assert line.startswith(message)
+
+
+def test_many_mistakes_are_all_counted():
+    config = _with("eps0", ["a"] * 12) | {"eps": [0]}
+    with pytest.raises(InputError) as refused:
+        check_schema(config, SCHEMA)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 11
+    assert lines[-1] == "and 4 more"  # 12 words, no two of which may be alike, and an eps of 0
 
 
 def _described(node, where=""):

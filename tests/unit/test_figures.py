@@ -412,6 +412,16 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
     assert r"\delta=10^{-3}" in figure.get_suptitle()
 
 
+def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
+    one = utility[utility["n"] == utility["n"].max()]
+    figure = comparison.matched_comparison({"City": one}, TARGET, "one check-in")
+    low, high = figure.axes[2].get_xlim()
+    n = utility["n"].max()
+    assert low < n / 1.9 and high > 1.9 * n
+    named = [text for text in texts(figure) if r"\epsilon_0=4$ (" in text]
+    assert named and all("from" not in text for text in named)
+
+
 def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFrame) -> None:
     figure = comparison.matched_comparison(
         {"City": utility[utility["repetition"] == 0]}, TARGET, "one user"
@@ -449,9 +459,9 @@ def test_delta_curves_are_those_of_the_table(bounds: pd.DataFrame) -> None:
         assert list(curves) == ["upper", "lower", "single-bin", "single-bin-as-printed"]
         for bound, line in curves.items():
             rows = bounds[(bounds["bound"] == bound) & (bounds["eps0"] == eps0)]
-            rows = rows[(rows["log10_delta"] < -0.1) & np.isfinite(rows["log10_delta"])]
+            rows = rows[np.isfinite(rows["log10_delta"])]
             np.testing.assert_array_equal(line.get_xdata(), rows["eps"])
-            np.testing.assert_allclose(line.get_ydata(), -rows["log10_delta"])
+            np.testing.assert_allclose(line.get_ydata(), np.maximum(-rows["log10_delta"], 0.1))
     assert figure.axes[0].get_ylabel() == r"$\log_{10}\,\delta$ (logarithmic scale)"
     assert [label for label in legend(figure) if "only DP guarantee" in label] == [
         "upper: certified, the only DP guarantee shown"
@@ -470,6 +480,17 @@ def test_delta_curves_mark_what_the_certified_curve_excludes(bounds: pd.DataFram
     assert inside.contains_point((eps, claimed.get_ydata()[at]))
     at = list(certified.get_xdata()).index(eps)
     assert not inside.contains_point((eps, 0.9 * certified.get_ydata()[at]))
+
+
+def test_delta_curves_keep_a_guarantee_that_is_worth_nothing(bounds: pd.DataFrame) -> None:
+    """Deltas near 1 are on the upper edge, not away: the other curves would be all there is."""
+    guarantees = bounds["bound"] == "upper"
+    useless = bounds.assign(log10_delta=bounds["log10_delta"].where(~guarantees, -1e-3))
+    axes = privacy.delta_curves(useless, "City", 400).axes[0]
+    assert set(axes.lines[0].get_ydata()) == {0.1}
+    assert axes.get_ylim()[1] == pytest.approx(0.1)
+    nothing = useless[guarantees]
+    assert privacy.delta_curves(nothing, "City", 400).axes[0].lines[0].get_xdata().size > 0
 
 
 def test_delta_curves_refuse_another_n(bounds: pd.DataFrame) -> None:
@@ -500,6 +521,11 @@ def test_individual_summary_is_that_of_the_table(errors: pd.DataFrame) -> None:
     }
 
 
+def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(errors: pd.DataFrame) -> None:
+    summary = individual.individual_summary(errors, None, 4.0, TARGET)
+    assert sorted(set(summary["cell"])) == list(range(1, 12))  # all but 0: there are only 12
+
+
 def test_individual_table_writes_the_summary(errors: pd.DataFrame) -> None:
     written = texts(individual.individual_table(errors, "City", 5, 4.0, TARGET))
     summary = individual.individual_summary(errors, 5, 4.0, TARGET)
@@ -511,7 +537,7 @@ def test_individual_table_writes_the_summary(errors: pd.DataFrame) -> None:
     assert {"5", "10", "mean of rows"} <= set(written)
     assert sum("NOT equal privacy" in text for text in written) == 1
     assert any(
-        r"\delta=10^{-3}" in text and "replacement of one check-in" in text for text in written
+        r"\delta=10^{-3}" in text and "replacement of one report" in text for text in written
     )
 
 

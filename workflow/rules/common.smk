@@ -2,6 +2,9 @@ import os
 import sys
 from pathlib import Path
 
+import yaml
+from snakemake.utils import validate
+
 CALIBRATIONS = ["matched", "as-published"]
 LIBRARY = Path(workflow.basedir, "workflow", "lib")
 
@@ -13,14 +16,20 @@ os.environ.update(
     )
 )
 
-from shuffledp.configuration import ConfigurationError, check_configuration
+from shuffledp.configuration import check_configuration
+from shuffledp.errors import InputError
 from shuffledp.files import parts
 from shuffledp.modules import module_files
+from shuffledp.schema import check_schema
+
+SCHEMA = Path(workflow.basedir, "workflow", "schemas", "config.schema.yaml")
 
 try:
+    check_schema(config, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
+    validate(config, str(SCHEMA))  # sets the defaults
     counts = Path(workflow.basedir, "resources", "cell_counts").glob("*.csv")
     check_configuration(config, {path.stem for path in counts})
-except ConfigurationError as error:
+except InputError as error:
     raise WorkflowError(f"config: {error}") from None
 
 

@@ -137,7 +137,7 @@ rule draw_individual:
         runtime=escalating(5),
     params:
         title=region_title,
-        every=lambda wildcards: region_spec(wildcards).get("individual_every", 40),
+        every=lambda wildcards: region_spec(wildcards).get("individual_every"),
         target_delta=config["target_delta"],
         unit=UNIT,
     script:

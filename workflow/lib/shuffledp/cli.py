@@ -173,9 +173,11 @@ def _plan_rows(arguments: argparse.Namespace) -> Iterable[Row]:
     plan = complete(Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta))
     n, k, eps0, eps, log_delta = vars(plan).values()
     deviations = estimation.inversion_deviation(np.full(k, 1.0 / k), n, eps0)
-    delta = _exp_up(log_delta) if arguments.delta is None else _given(arguments.delta)
-    row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps, "delta": delta}
-    row["log10_delta"] = _log10(log_delta)
+    row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps}
+    if arguments.delta is None:
+        row |= {"delta": _exp_up(log_delta), "log10_delta": _log10(log_delta)}
+    else:  # as it was written, without a rounding
+        row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
     row["cell_sd"] = float(deviations.max())
     row["tv_distance"] = float(estimation.expected_distance(deviations))
     gaussian = None

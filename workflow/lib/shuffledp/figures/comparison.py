@@ -30,6 +30,7 @@ _PAIRS = (
 )
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # one per eps0
 _SIDES = (0.988, 1.012)  # of n: keeps the range bars at the same n apart
+_WIDTH = 4.0  # of the axis of n, largest over smallest, at the least
 
 
 @local_style()
@@ -88,13 +89,22 @@ def _draw_column(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
         for mechanism, side in zip(mechanisms, _SIDES, strict=True):
             _draw_means(axes, rows[rows["mechanism"] == mechanism], mechanism, side, dashes)
         axes.set_yscale("log")
+        axes.margins(y=0.15)  # room for the names of the budgets
         plain_log_axis(axes.yaxis)
         axes.grid(visible=True, axis="y")
         axes.set_title(f"{title}, {kind} estimates", loc="left")
         _name_budgets(axes, rows[rows["mechanism"].isin(mechanisms)], eps=kind == "raw")
     _draw_ratios(below, rows, dashes)
+    _widen(below)
     below.set_title(f"{title}, shuffle+INV ÷ Gaussian", loc="left")
     below.set_xlabel("number of users n (one check-in each)")
+
+
+def _widen(axes: Axes) -> None:
+    """Show the points of a single n, or of a few close ones, as the neighbours they are."""
+    low, high = axes.get_xlim()
+    wider = np.sqrt(max(1.0, _WIDTH / (high / low)))
+    axes.set_xlim(low / wider, high * wider)
 
 
 def _draw_means(
@@ -124,7 +134,12 @@ def _name_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
         text = rf"$\epsilon_0={eps0:g}$"
         certified = budget.groupby("n")["eps"].max().dropna()
         if eps and not certified.empty:
-            text += rf" ($\epsilon$ from {certified.iloc[0]:.2g} to {certified.iloc[-1]:.2g})"
+            first, last = f"{certified.iloc[0]:.2g}", f"{certified.iloc[-1]:.2g}"
+            text += (
+                rf" ($\epsilon={first}$)"
+                if first == last
+                else rf" ($\epsilon$ from {first} to {last})"
+            )
         means = budget.groupby(["n", "mechanism"])["tv_distance"].mean().groupby("n").max()
         anchor = len(means) // 4
         where = (means.index[anchor], means.iloc[anchor])

@@ -7,6 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from shuffledp.errors import InputError
 from shuffledp.figures.selection import at_target
 from shuffledp.figures.style import local_style, new_figure
 
@@ -22,7 +23,7 @@ _KEYS: Final = ["n", "eps0", "calibration", "mechanism", "cell"]
 
 
 def individual_summary(
-    individual: pd.DataFrame, every: int, eps0: float, target_delta: float
+    individual: pd.DataFrame, every: int | None, eps0: float, target_delta: float
 ) -> pd.DataFrame:
     """Absolute error of single cells over the repetitions, as shares of n.
 
@@ -31,7 +32,8 @@ def individual_summary(
     individual
         Columns of `shuffledp.tables.INDIVIDUAL`.
     every
-        Cells ``every, 2 every, ...`` below k are taken, counted from 0 in the south-west.
+        Cells ``every, 2 every, ...`` below k are taken, counted from 0 in the south-west; None is
+        a twentieth of k.
     eps0
         Local budget.
     target_delta
@@ -46,7 +48,7 @@ def individual_summary(
     Raises
     ------
     ValueError
-        If ``every`` leaves no cell, or the table has no such eps0 or target delta.
+        If the table has no such eps0 or target delta; InputError if ``every`` leaves no cell.
     """
     rows = individual[individual["eps0"] == eps0]
     if rows.empty:
@@ -54,8 +56,11 @@ def individual_summary(
             f"eps0 must be one of the table's, {sorted(set(individual['eps0']))} (got {eps0:g})"
         )
     k = int(rows["cell"].max()) + 1
+    every = max(1, k // 20) if every is None else every
     if not 0 < every < k:
-        raise ValueError(f"every must lie between 1 and k - 1 = {k - 1} (got {every})")
+        raise InputError(
+            f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
+        )
     rows = pd.concat([rows[rows["calibration"] != "matched"], at_target(rows, target_delta)])
     rows = rows[(rows["cell"] > 0) & (rows["cell"] % every == 0)]
     return pd.concat(
@@ -82,7 +87,7 @@ def _describe(rows: pd.DataFrame) -> pd.DataFrame:
 
 @local_style()
 def individual_table(
-    individual: pd.DataFrame, title: str, every: int, eps0: float, target_delta: float
+    individual: pd.DataFrame, title: str, every: int | None, eps0: float, target_delta: float
 ) -> Figure:
     """Table VI of paper A as a figure: error per cell, Gaussian and shuffle+INV side by side.
 
@@ -126,7 +131,7 @@ def individual_table(
         rf"$\epsilon_0={eps0:g}$" + "\n"
         f"Mean of {repetitions} repetitions (10–90 % range). Equal privacy: "
         rf"$\epsilon={matched['eps']:.3g}$, $\delta=10^{{{matched['log10_delta']:.3g}}}$, "
-        "replacement of one check-in"
+        "replacement of one report"
     )
     return figure
 

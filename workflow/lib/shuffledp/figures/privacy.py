@@ -23,7 +23,7 @@ _BOUNDS: Final[dict[str, tuple[str, str, str, str, float]]] = {
         1.0,
     ),
 }
-_LEAST = 0.1  # of log10 1/delta: larger deltas, above 10^-0.1 = 0.79, are cut off
+_LEAST = 0.1  # of log10 1/delta: larger deltas, above 10^-0.1 = 0.79, lie on the upper edge
 
 
 @local_style()
@@ -37,7 +37,8 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     Parameters
     ----------
     privacy
-        Columns of `shuffledp.tables.PRIVACY`. Deltas of 0 and above 10^-0.1 are not drawn.
+        Columns of `shuffledp.tables.PRIVACY`. Deltas of 0 are not drawn, those above 10^-0.1 on
+        the upper edge.
     title
         Names the region.
     n
@@ -46,10 +47,10 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     Raises
     ------
     ValueError
-        If the table has no rows for n.
+        If the table has no delta above 0 for n.
     """
     rows = privacy[(privacy["n"] == n) & np.isfinite(privacy["log10_delta"])]
-    rows = rows[rows["log10_delta"] < -_LEAST]
+    rows = rows.assign(log10_delta=rows["log10_delta"].clip(upper=-_LEAST))
     if rows.empty:
         raise ValueError(f"n must be one of the table's, {sorted(set(privacy['n']))} (got {n})")
     budgets = sorted(rows["eps0"].unique())
@@ -69,7 +70,7 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     k = int(rows["k"].iloc[0])
     figure.suptitle(
         f"{title}: $\\delta$ of shuffled randomised response, n = {n:,} users, k = {k} cells,\n"
-        "neighbours differing by the replacement of one check-in"
+        "neighbours differing by the replacement of one report"
     )
     return figure
 
@@ -86,6 +87,7 @@ def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
             linewidth=width,
             markersize=6 if bound == "lower" else 4,
             label=label,
+            clip_on=False,
         )
     axes.grid(visible=True, axis="y")
 

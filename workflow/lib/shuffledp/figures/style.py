@@ -128,8 +128,13 @@ def legend_marks(mechanisms: Sequence[str]) -> list[Line2D]:
 
 
 def plain_log_axis(axis: Axis) -> None:
-    """Label a logarithmic axis 0.1, 0.2, 0.5, 1, ... instead of with powers of ten."""
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    """Label a logarithmic axis 0.1, 0.2, 0.5, 1, ... instead of with powers of ten.
+
+    Call it when the axis has its data: over more than three decades only 0.1, 1, 10, ... are named.
+    """
+    low, high = axis.get_view_interval()
+    subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
+    axis.set_major_locator(LogLocator(subs=subs))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10))))
     axis.set_minor_formatter(NullFormatter())

@@ -196,7 +196,7 @@ class _Survey:
         latitude, longitude = (columns[name] for name in COORDINATES)
         return (
             f"set columns.latitude to {longitude!r} and columns.longitude to {latitude!r}, "
-            "or check the region's box"
+            "or check the region's box or outline (GeoJSON has longitude before latitude)"
         )
 
     def _place(self, fault: Fault) -> str:

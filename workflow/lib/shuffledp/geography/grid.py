@@ -181,7 +181,8 @@ def count_checkins(
     if not kept:
         raise InputError(
             f"the grid {dict(spec)} of {region.name} holds none of the {read} check-ins of "
-            f"{checkins}: were they cropped to the same region?"
+            f"{checkins}: they lie outside its cells (step and metres leave out partial cells at "
+            "the region's edge), or were cropped to another region"
         )
     tally = GridTally(kept=kept, dropped=read - kept)
     logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(cells), tally)

@@ -25,7 +25,7 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
     resolved = {total if size == "all" else int(size) for size in sizes}
     if max(resolved) > total:
         raise InputError(
-            f"{place}: n: {max(resolved)} users asked for, but it holds only {total} check-ins; "
+            f"{place}: n: {max(resolved)} asked for, but only {total} take part; "
             f"lower n in the config, or write 'all'"
         )
     return sorted(resolved)
