@@ -489,6 +489,7 @@ def test_delta_curves_keep_a_guarantee_that_is_worth_nothing(bounds: pd.DataFram
     axes = privacy.delta_curves(useless, "City", 400).axes[0]
     assert set(axes.lines[0].get_ydata()) == {0.1}
     assert axes.get_ylim()[1] == pytest.approx(0.1)
+    assert axes.yaxis.get_major_formatter()(0.1) == "≥ −0.1"
     nothing = useless[guarantees]
     assert privacy.delta_curves(nothing, "City", 400).axes[0].lines[0].get_xdata().size > 0
 

@@ -113,6 +113,12 @@ def _delta_axis(axes: Axes, log10_delta: pd.Series) -> None:
     """Label the axis with log10 delta, the smallest delta at the bottom."""
     axes.set_ylim(1.6 * -log10_delta.min(), max(_LEAST, 0.7 * -log10_delta.max()))
     axes.yaxis.set_major_locator(LogLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: f"−{digits:,.6g}"))
+    clipped = bool((log10_delta == -_LEAST).any())
+
+    def label(digits: float, _: int) -> str:
+        or_more = "≥ " if clipped and np.isclose(digits, _LEAST) else ""
+        return f"{or_more}−{digits:,.6g}"
+
+    axes.yaxis.set_major_formatter(FuncFormatter(label))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel(r"$\log_{10}\,\delta$ (logarithmic scale)")
