@@ -1,7 +1,6 @@
 """Slurm's accounting, as most sites have it: slurmdbd before a MariaDB of its own."""
 
 import secrets
-import signal
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +45,8 @@ class AccountingDatabase:
         self.daemons.start("slurmdbd", "-D")
         wait_until(lambda: listens(self.port), "answer of slurmdbd")
 
-    def kill_daemon(self) -> None:
-        self.daemons.end("slurmdbd", signal.SIGKILL)
+    def stop_daemon(self) -> None:
+        self.daemons.end("slurmdbd")
 
     def _start_database(self, port: int, password: str) -> None:
         folder = self.daemons.folder / "database"
@@ -77,7 +76,7 @@ class AccountingDatabase:
         wait_until(lambda: listens(port), "answer of MariaDB")
 
     def stop(self) -> None:
-        self.daemons.end("slurmdbd")
+        self.stop_daemon()
         self.daemons.end("mariadbd")
         CONFIGURATION.unlink(missing_ok=True)
 

@@ -143,6 +143,10 @@ class SlurmSite:
         self.daemons.start("slurmctld", "-D")
         wait_until(lambda: bool(self.lines("sinfo", "%T")), "answer of slurmctld")
 
+    def stop_controller(self) -> None:
+        """As for maintenance: it saves its state first."""
+        self.daemons.end("slurmctld")
+
     def kill_controller(self) -> None:
         """As when the machine of the controller loses power: no time to say goodbye."""
         self.daemons.end("slurmctld", signal.SIGKILL)

@@ -37,7 +37,7 @@ def test_jobs_run_under_the_account_and_in_the_partition_of_the_site(
     assert set(jobs.values()) == {(ACCOUNT, PARTITION, "COMPLETED")}
 
 
-def test_a_controller_and_a_database_that_are_away_are_waited_for(
+def test_snakemake_waits_for_a_controller_and_a_database_under_maintenance(
     accounted_slurm, site, undisturbed, tmp_path
 ):
     clone = town(tmp_path)
@@ -45,8 +45,8 @@ def test_a_controller_and_a_database_that_are_away_are_waited_for(
     run = Background(clone, *site, "--verbose", UTILITY)
     half_way(clone, accounted_slurm, run)
     database = accounted_slurm.database
-    accounted_slurm.kill_controller()
-    database.kill_daemon()
+    accounted_slurm.stop_controller()
+    database.stop_daemon()
     run.wait_for(lambda: "could not check status" in run.log.read_text(), "unanswered question")
     database.start_daemon()
     accounted_slurm.start_controller()
