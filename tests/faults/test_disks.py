@@ -38,7 +38,7 @@ def _may_mount(folder):
 @pytest.fixture
 def mounts(tmp_path):
     reason = _may_mount(tmp_path)
-    if reason:
+    if reason:  # containers often forbid it; nothing but a real file system that is full will do
         pytest.skip(f"no mounts in a namespace here: {reason}")
 
 

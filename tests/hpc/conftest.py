@@ -13,6 +13,7 @@ from hpc.slurm_site import SlurmSite, machine_to_ourselves, obstacle
 
 @contextmanager
 def _site(*, accounting: bool) -> Iterator[SlurmSite]:
+    # Root, Debian's packages and no other Slurm: a laptop has none of them, CI installs them.
     if reason := obstacle(accounting=accounting):
         pytest.skip(f"no Slurm on this machine: {reason}")
     # A short path: the name of a socket has at most 107 bytes.

@@ -73,7 +73,7 @@ def _faults(error: ValidationError) -> Iterator[str]:
         yield f"{_below(place, key)}: this key is missing"
     elif error.validator == "oneOf":
         yield from _alternatives(error)
-    elif error.validator == "type" and _is_number(value) and _wants_number(wanted):
+    elif error.validator == "type" and _reads_as_number(value) and _wants_number(wanted):
         yield (
             f"{place}: {value!r} is text to YAML, which reads a number only with a point before "
             f"the exponent, as in 1.0e-6, and without quotes"
@@ -116,7 +116,8 @@ def _wants_number(types: object) -> bool:
     return types in ("number", "integer")
 
 
-def _is_number(value: object) -> bool:
+def _reads_as_number(value: object) -> bool:
+    """Whether a value is text that was meant as a number."""
     if not isinstance(value, str):
         return False
     try:
