@@ -48,7 +48,7 @@ def import_time(repeats: int) -> None:
 
 def speed(repeats: int) -> None:
     from shuffledp.accounting.bound import Setting
-    from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
+    from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
     from shuffledp.accounting.registry import BOUNDS
 
     def pair(eps: float, n: int) -> Callable[[], object]:
@@ -68,7 +68,7 @@ def speed(repeats: int) -> None:
 
 
 def growth(repeats: int) -> None:
-    from shuffledp.accounting.certified import upper_log_delta
+    from shuffledp.accounting.one_round.certified import upper_log_delta
 
     for k, eps0 in [(408, 4.0), (3, 1.0)]:
         previous = None
@@ -134,9 +134,9 @@ def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
 
 def comparisons(repeats: int) -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-    from shuffledp.accounting import clones
-    from shuffledp.accounting.certified import upper_log_delta
-    from shuffledp.accounting.single_bin import log_delta
+    from shuffledp.accounting.one_round import clones
+    from shuffledp.accounting.one_round.certified import upper_log_delta
+    from shuffledp.accounting.one_round.single_bin import log_delta
 
     n, k, eps0, eps = 150, 16, 1.0, 0.15
 

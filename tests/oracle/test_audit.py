@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shuffledp.accounting import certified
+from shuffledp.accounting.one_round import certified
 from shuffledp.krr import probabilities, randomise
 
 TRIALS = 600_000

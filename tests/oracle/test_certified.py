@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffledp.accounting import certified, single_bin, worst_count
-from shuffledp.accounting.multinomial import log_mean_excess
+from shuffledp.accounting.laws.multinomial import log_mean_excess
+from shuffledp.accounting.one_round import certified, single_bin, worst_count
 
 from oracle import exact, high_precision
 
@@ -141,7 +141,7 @@ def test_upper_agrees_on_random_settings(n, k, eps0, distance):
 
 
 def test_bracketing_of_large_n_encloses_the_exact_sum(monkeypatch):
-    from shuffledp.accounting import multinomial
+    from shuffledp.accounting.laws import multinomial
 
     pair = certified.upper_pair(0.004, 1.0, 10**7, 3)
     bracketed = log_mean_excess(pair)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shuffledp.accounting import certified, hidden_user
-from shuffledp.accounting.multinomial import tilted_shares
+from shuffledp.accounting.laws.multinomial import tilted_shares
+from shuffledp.accounting.one_round import certified, hidden_user
 
 from oracle import exact
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.accounting.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
+from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
 
 
 @pytest.fixture(autouse=True)

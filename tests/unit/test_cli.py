@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from shuffledp.accounting import certified
+from shuffledp.accounting.one_round import certified
 from shuffledp.cli import main
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from shuffledp.accounting import clones
-from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
-from shuffledp.accounting.closed_forms import clones_closed_form_epsilon
+from shuffledp.accounting.one_round import clones
+from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.one_round.closed_forms import clones_closed_form_epsilon
 
 RATIOS = [
     (Fraction(3, 2), Fraction(5, 4)),

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from shuffledp.accounting import closed_forms as cf
-from shuffledp.accounting.binomial import Floats, log_pmf
+from shuffledp.accounting.laws.binomial import Floats, log_pmf
+from shuffledp.accounting.one_round import closed_forms as cf
 
 BLANKET: tuple[tuple[str, Callable[..., Floats], Callable[..., Floats]], ...] = (
     ("hoeffding", cf.blanket_hoeffding_log_delta, cf.blanket_hoeffding_epsilon),

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from shuffledp.accounting import calibrate, certified, composition, privacy_loss
-from shuffledp.accounting.multinomial import log_mean_excess
-from shuffledp.accounting.privacy_loss import LossDistribution
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.laws.multinomial import log_mean_excess
+from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.rounds import composition, privacy_loss
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 
 # By ratio P/Q: the probabilities under P and Q. None: an infinite ratio.
 Ratios = Mapping[Fraction | None, tuple[Fraction, Fraction]]
@@ -314,7 +316,8 @@ def test_a_third_cell_needs_three_cells() -> None:
 
 
 def test_import_does_not_load_dp_accounting() -> None:
-    code = "import sys, shuffledp.accounting.composition; print('dp_accounting' in sys.modules)"
+    module = "shuffledp.accounting.rounds.composition"
+    code = f"import sys, {module}; print('dp_accounting' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from oracle import exact
 from scipy.stats import binom
-from shuffledp.accounting import certified, composition, fourier
-from shuffledp.accounting.fourier import LossAtoms, fourier_bounds, fourier_log_delta
-from shuffledp.accounting.privacy_loss import rounded_down, rounded_up, weak_pair
+from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.rounds import composition, fourier
+from shuffledp.accounting.rounds.fourier import LossAtoms, fourier_bounds, fourier_log_delta
+from shuffledp.accounting.rounds.privacy_loss import rounded_down, rounded_up, weak_pair
 
 GRID = {"half_width": 20.0, "n_grid": 400_000}
 

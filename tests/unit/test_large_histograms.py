@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from shuffledp.accounting import single_bin
+from shuffledp.accounting.one_round import single_bin
 from shuffledp.errors import InputError
 from shuffledp.studies.privacy import MOST_COUNTS, privacy_table
 from shuffledp.studies.sampling import sample_counts

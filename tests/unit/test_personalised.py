@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact, high_precision
-from shuffledp.accounting.certified import lower_log_delta, weak_adversary_log_delta
-from shuffledp.accounting.personalised import (
+from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
+from shuffledp.accounting.one_round.certified import lower_log_delta, weak_adversary_log_delta
+from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
     largest_budget_log_delta,
@@ -21,8 +22,7 @@ from shuffledp.accounting.personalised import (
     sample_budgets,
     smallest_budget_log_delta,
 )
-from shuffledp.accounting.poisson_binomial import poisson_binomial
-from shuffledp.accounting.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 
 
 def view_law(records, ratios, k, revealed):

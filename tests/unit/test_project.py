@@ -27,7 +27,17 @@ LAYERS = {
     "geography": {"krr"},
     "krr": set(),
 }
-FOUNDATIONS = {"curve", "errors", "files", "modules", "streams", "tables", "jobs", "configuration"}
+FOUNDATIONS = {
+    "arrays",
+    "curve",
+    "errors",
+    "files",
+    "modules",
+    "streams",
+    "tables",
+    "jobs",
+    "configuration",
+}
 CONFINED = {
     "snakemake": set(),
     "matplotlib": {"figures"},

@@ -9,7 +9,7 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import NotApplicableError, Setting
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
-from shuffledp.accounting.subsampling import subsampled_log_delta
+from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.errors import InputError
 
 SETTINGS = [

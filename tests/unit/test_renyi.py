@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
-from shuffledp.accounting import renyi
-from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.classic_composition import kov_epsilon
-from shuffledp.accounting.closed_forms import clones_closed_form_epsilon
+from shuffledp.accounting.laws.binomial import Floats
+from shuffledp.accounting.one_round.closed_forms import clones_closed_form_epsilon
+from shuffledp.accounting.rounds import renyi
+from shuffledp.accounting.rounds.theorems import kov_epsilon
 
 ORDERS = np.array([2.0, 3.0, 4.0, 7.0, 20.0, 100.0, 1000.0, 8000.0])
 

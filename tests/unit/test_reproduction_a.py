@@ -13,7 +13,7 @@ import pytest
 import yaml
 from flint import arb, ctx
 from scipy.stats import norm
-from shuffledp.accounting.single_bin import log_delta_as_printed
+from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
 from shuffledp.configuration import check_configuration
 from shuffledp.errors import InputError
 from shuffledp.figures.paper_a import delta_surfaces, synthetic_distances

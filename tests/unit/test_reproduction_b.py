@@ -6,10 +6,11 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom
-from shuffledp.accounting import composition, worst_count
-from shuffledp.accounting.classic_composition import advanced_epsilon, kov_epsilon
+from shuffledp.accounting.one_round import worst_count
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.renyi import shuffled_rdp_upper, subsampled_rdp
+from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds.renyi import shuffled_rdp_upper, subsampled_rdp
+from shuffledp.accounting.rounds.theorems import advanced_epsilon, kov_epsilon
 from shuffledp.curve import curve, curves
 from shuffledp.figures.literature import all_bounds
 from shuffledp.studies.reproduction import literature, paper_b, paper_b_composition

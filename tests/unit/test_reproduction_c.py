@@ -5,8 +5,9 @@ from math import comb, exp, inf, log, log1p, sqrt
 
 import numpy as np
 import pytest
-from shuffledp.accounting import closed_forms, fourier
-from shuffledp.accounting.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.one_round import closed_forms
+from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.rounds import fourier
 from shuffledp.studies.reproduction import paper_c, paper_c_clones
 from shuffledp.studies.reproduction.paper_c import Rounds
 from shuffledp.studies.reproduction.profiles import end_of_profile, eps_grid

@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from shuffledp.accounting.certified import upper_log_delta
-from shuffledp.accounting.personalised import BUDGET_LAWS, BudgetGroups, personalised_log_delta
+from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.one_round.personalised import (
+    BUDGET_LAWS,
+    BudgetGroups,
+    personalised_log_delta,
+)
 from shuffledp.studies.reproduction import paper_d
 
 LOG_DELTA = -np.log(1000.0)

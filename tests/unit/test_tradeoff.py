@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from shuffledp.accounting.certified import upper_log_delta
-from shuffledp.accounting.tradeoff import (
+from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.rounds.tradeoff import (
     effective_mu,
     gaussian_tradeoff,
     gdp_to_log_delta,

@@ -4,11 +4,11 @@ Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm;
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
-Floats = NDArray[np.float64]
+from shuffledp.arrays import Floats, Integers
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
 # Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).
@@ -184,7 +184,7 @@ def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
 
 def geometric_release(
     counts: ArrayLike, eps: float, rng: np.random.Generator, repetitions: int = 1
-) -> NDArray[np.int64]:
+) -> Integers:
     """Histograms that are (eps, 0)-DP, where no Gaussian exists: two-sided geometric noise.
 
     Replacing one record changes two cells by one each, so each cell has noise z with probability

@@ -15,7 +15,7 @@ from shuffledp import central, estimation
 from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
-from shuffledp.accounting.subsampling import subsampled_log_delta
+from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.errors import InputError
 
 Row = dict[str, Any]

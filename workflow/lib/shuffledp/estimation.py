@@ -1,11 +1,10 @@
 """Estimators of a distribution from a noisy histogram, and the distance to the truth."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from shuffledp.arrays import Floats
 from shuffledp.krr import probabilities
-
-Floats = NDArray[np.float64]
 
 
 def project_simplex(values: ArrayLike) -> Floats:

@@ -1,10 +1,9 @@
 """The k-randomised-response channel: probabilities, sampling of a shuffled release, inversion."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from shuffledp.arrays import Floats, Integers
 
 
 def probabilities(eps0: float, k: int) -> tuple[float, float]:

@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
 
@@ -180,8 +179,8 @@ def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[s
         return {"source_sha256": read_metadata(source)["source_sha256"]} | given
 
 
-def read_counts(grid: Path) -> NDArray[np.int64]:
+def read_counts(grid: Path) -> Integers:
     """Check-ins per cell of a grid file, shape ``(k,)``, row-major from the south-west."""
     with reading(grid):
-        counts: NDArray[np.int64] = pq.read_table(grid, columns=["count"])["count"].to_numpy()
+        counts: Integers = pq.read_table(grid, columns=["count"])["count"].to_numpy()
     return counts

@@ -7,7 +7,7 @@ import numpy as np
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import LARGEST_K, LARGEST_N, Setting
-from shuffledp.accounting.certified import upper_log_delta
+from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.errors import InputError
 
 

@@ -9,21 +9,23 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffledp.accounting import (
+from shuffledp.accounting.bound import Bound, Kind, Setting
+from shuffledp.accounting.one_round import (
     certified,
-    classic_composition,
     clones,
     closed_forms,
-    composition,
-    fourier,
     personalised,
-    privacy_loss,
-    renyi,
     single_bin,
-    tradeoff,
     worst_count,
 )
-from shuffledp.accounting.bound import Bound, Kind, Setting
+from shuffledp.accounting.rounds import (
+    composition,
+    fourier,
+    privacy_loss,
+    renyi,
+    theorems,
+    tradeoff,
+)
 from shuffledp.errors import InputError
 
 _FOURIER_GRID = 2_000_000
@@ -308,19 +310,19 @@ _BOUNDS = (
     ),
     _composed(
         "basic-composition",
-        classic_composition.basic_epsilon,
+        theorems.basic_epsilon,
         "Dwork and Roth 2014, Theorem 3.16",
         "`upper` of a round, eps and delta added up over the rounds",
     ),
     _composed(
         "advanced-composition",
-        classic_composition.advanced_epsilon,
+        theorems.advanced_epsilon,
         "Dwork and Roth 2014, Theorem 3.20",
         "`upper` of a round, composed with eps growing like the root of the rounds",
     ),
     _composed(
         "kov-composition",
-        classic_composition.kov_epsilon,
+        theorems.kov_epsilon,
         "Kairouz, Oh and Viswanath 2015, Theorem 3.3",
         "`upper` of a round, composed as well as its eps and delta allow",
     ),

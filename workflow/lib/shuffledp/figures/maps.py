@@ -17,10 +17,9 @@ from matplotlib.path import Path
 from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
+from shuffledp.arrays import Floats, Integers
 from shuffledp.figures.selection import calibrated, calibration_words
 from shuffledp.figures.style import FULL_WIDTH, MECHANISMS, local_style, new_figure
-
-Floats = NDArray[np.float64]
 
 _KM_PER_DEGREE = 111.32  # along the equator
 _COLOURS = "cividis"
@@ -206,7 +205,7 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
 
 
 def release_panels(
-    original: NDArray[np.int64],
+    original: Integers,
     releases: pd.DataFrame,
     *,
     eps0: float,

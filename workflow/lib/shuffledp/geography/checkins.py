@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.files import file_sha256, replacing
 from shuffledp.geography.blocks import CheckinError, file_kind
@@ -203,7 +202,7 @@ class _Survey:
         place = f"{'row' if self.layout.format == 'parquet' else 'line'} {fault.line}"
         return place if self.part == self.source else f"{self.part.name}, {place}"
 
-    def _extend(self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]) -> None:
+    def _extend(self, latitude: Floats, longitude: Floats) -> None:
         south, north, west, east = self.extent
         self.extent = (
             min(south, float(latitude.min())),

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
 
@@ -72,14 +72,12 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
     return len(location)
 
 
-def _between(
-    low: NDArray[np.float64], high: NDArray[np.float64], random: np.random.Generator
-) -> NDArray[np.float64]:
+def _between(low: Floats, high: Floats, random: np.random.Generator) -> Floats:
     share = _MARGIN + (1 - 2 * _MARGIN) * random.random(len(low))
     return np.round(low + share * (high - low), _DECIMALS)
 
 
-def _read_rectangles(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _read_rectangles(path: Path) -> tuple[Floats, Integers]:
     try:
         with path.open(encoding="utf-8", newline="") as stream:
             reader = csv.reader(stream)

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pyproj
 import shapely
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
 from shuffledp.geography.regions import Box, Region
@@ -51,8 +51,8 @@ class Lattice:
         The projected system of the edges.
     """
 
-    y_edges: NDArray[np.float64]
-    x_edges: NDArray[np.float64]
+    y_edges: Floats
+    x_edges: Floats
     crs: Any = None
 
     @property
@@ -60,9 +60,7 @@ class Lattice:
         """Rows and columns."""
         return len(self.y_edges) - 1, len(self.x_edges) - 1
 
-    def locate(
-        self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
+    def locate(self, latitude: Floats, longitude: Floats) -> Integers:
         """Return the row-major number of the cell of each point, -1 outside.
 
         A point on an edge belongs to the cell north or east of it, as in `numpy.histogram`, and on
@@ -74,9 +72,7 @@ class Lattice:
             x, y = project.transform(longitude, latitude)
         row = _interval(self.y_edges, y)
         column = _interval(self.x_edges, x)
-        number: NDArray[np.int64] = np.where(
-            (row >= 0) & (column >= 0), row * self.shape[1] + column, -1
-        )
+        number: Integers = np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
         return number
 
     def polygons(self) -> Any:
@@ -248,7 +244,7 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
     )
 
 
-def _interval(edges: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.int64]:
+def _interval(edges: Floats, values: Floats) -> Integers:
     index = np.searchsorted(edges, values, side="right") - 1
     index[values == edges[-1]] -= 1
     index[index == len(edges) - 1] = -1
@@ -273,7 +269,7 @@ def _by_step(box: Box, value: object) -> Lattice:
     )
 
 
-def _stepped(start: float, stop: float, step: float, cells: int) -> NDArray[np.float64]:
+def _stepped(start: float, stop: float, step: float, cells: int) -> Floats:
     edges = start + np.arange(cells + 1, dtype=np.float64) * step
     if abs(edges[-1] - stop) < _SLACK * step:
         edges[-1] = stop

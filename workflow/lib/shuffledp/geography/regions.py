@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from shapely.errors import ShapelyError
 from shapely.geometry import shape
 
+from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -52,9 +53,7 @@ class Box:
                     "across the 180th meridian must be cut in two regions"
                 )
 
-    def contains(
-        self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    def contains(self, latitude: Floats, longitude: Floats) -> NDArray[np.bool_]:
         """Tell for each point whether it is in the box or on its border; same shape as given."""
         inside: NDArray[np.bool_] = (latitude >= self.south) & (latitude <= self.north)
         inside &= (longitude >= self.west) & (longitude <= self.east)
@@ -78,9 +77,7 @@ class Region:
     box: Box
     outline: Any = None
 
-    def contains(
-        self, latitude: NDArray[np.float64], longitude: NDArray[np.float64]
-    ) -> NDArray[np.bool_]:
+    def contains(self, latitude: Floats, longitude: Floats) -> NDArray[np.bool_]:
         """Tell for each point whether it is in the region or on its border; same shape as given."""
         inside = self.box.contains(latitude, longitude)
         if self.outline is not None and inside.any():

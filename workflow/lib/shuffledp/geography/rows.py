@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from shuffledp.arrays import Floats, Integers
 from shuffledp.geography.convert import TIME, Converted, to_degrees, to_time, to_whole
 from shuffledp.geography.layout import COORDINATES
 
@@ -71,13 +72,13 @@ class Batch:
     exchanged: int = 0
 
 
-def in_range(values: NDArray[np.float64], name: str) -> NDArray[np.bool_]:
+def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
     """Tell which values are possible as `name`, latitude or longitude; NaN is not."""
     possible: NDArray[np.bool_] = np.abs(values) <= _LIMITS[name]
     return possible
 
 
-def sift(table: Any, lines: NDArray[np.int64], faults: Mapping[int, str]) -> Batch:
+def sift(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
     """Convert the columns of a table and leave the malformed rows out.
 
     Parameters

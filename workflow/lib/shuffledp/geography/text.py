@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
+from shuffledp.arrays import Integers
 from shuffledp.geography.blocks import CheckinError, check_text, text_blocks
 from shuffledp.geography.convert import MISSING
 from shuffledp.geography.layout import COLUMNS, COORDINATES, Layout
@@ -220,7 +221,7 @@ def _survey(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[
     usable = stops > starts
     faults: dict[int, str] = {}
 
-    def refuse(positions: NDArray[np.int64], reason: str) -> None:
+    def refuse(positions: Integers, reason: str) -> None:
         refused = np.unique(np.searchsorted(ends, positions))
         faults.update(dict.fromkeys(refused.tolist(), reason))
         usable[refused] = False

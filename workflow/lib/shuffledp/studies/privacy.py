@@ -5,13 +5,11 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tqdm import tqdm
 
-from shuffledp.accounting import certified, single_bin
+from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.arrays import Integers
 from shuffledp.studies.sampling import sample_counts, sample_sizes
-
-Integers = NDArray[np.int64]
 
 # Each takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
 MOST_COUNTS: Final = 500

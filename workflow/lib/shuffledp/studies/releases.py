@@ -6,16 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from shuffledp import central, estimation, krr
-from shuffledp.accounting import calibrate, certified
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.one_round import certified
+from shuffledp.arrays import Floats, Integers
 from shuffledp.streams import stream
 from shuffledp.studies.sampling import sample_counts, sample_sizes
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
 PUBLISHED_DELTA = 1e-20

@@ -4,12 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 from shuffledp.streams import stream
-
-Integers = NDArray[np.int64]
 
 _MOST: Final = 10**9  # NumPy draws from fewer only
 

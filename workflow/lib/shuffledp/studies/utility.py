@@ -4,12 +4,9 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Floats, Integers
 from shuffledp.studies.sampling import sample_counts
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 _KEYS = ["n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "repetition"]
 

@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import logsumexp
 
 from shuffledp import krr
-from shuffledp.accounting import certified, clones, closed_forms, single_bin
-from shuffledp.accounting.binomial import log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.one_round import certified, clones, closed_forms, single_bin
 from shuffledp.studies.reproduction.answer import Answer
 from shuffledp.studies.reproduction.published import Published, agreement, from_log
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from shuffledp.accounting import classic_composition, renyi
+from shuffledp.accounting.rounds import renyi, theorems
 from shuffledp.studies.reproduction.answer import Answer
 from shuffledp.studies.reproduction.paper_b_composition import (
     ORDERS,
@@ -35,7 +35,7 @@ def headline(row: Published) -> Answer:
         eps = sampled_renyi(eps0, int(row.n), rate, rounds)[0]
     else:
         eps = composed_renyi(renyi.shuffled_rdp_upper(ORDERS, eps0, n), ORDERS, rounds)[0]
-    kov, advanced = classic_composition.kov_epsilon, classic_composition.advanced_epsilon
+    kov, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
     setting = (eps0, n, rounds, rate)
     closed = composed_dp(closed_clones_epsilon, kov, *setting)[0] / eps
     numeric = composed_dp(numeric_clones_epsilon, kov, *setting)[0] / eps

@@ -5,10 +5,10 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from shuffledp import estimation
-from shuffledp.accounting import certified, single_bin
+from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.arrays import Floats
 from shuffledp.streams import stream
 from shuffledp.studies.releases import (
     Release,
@@ -30,7 +30,7 @@ SIZES: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 _REPETITIONS: Final = 200
 
 
-def surface_table(budgets: NDArray[np.float64] = BUDGETS) -> pd.DataFrame:
+def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
     """Delta over eps and eps0 (figure 1): as printed, and certified.
 
     Parameters

@@ -11,10 +11,12 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import calibrate, renyi, single_bin
-from shuffledp.accounting.binomial import Floats
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import Setting
+from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds import renyi
+from shuffledp.arrays import Floats
 from shuffledp.curve import FigureSpec, curve, curves
 from shuffledp.studies.reproduction import paper_b_composition
 from shuffledp.studies.reproduction.paper_b_composition import (

@@ -10,19 +10,14 @@ from types import MappingProxyType
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import (
-    calibrate,
-    classic_composition,
-    clones,
-    closed_forms,
-    composition,
-    renyi,
-)
-from shuffledp.accounting.binomial import Floats
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import Setting
-from shuffledp.accounting.privacy_loss import weak_pair
+from shuffledp.accounting.one_round import clones, closed_forms
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.subsampling import subsampled_log_delta
+from shuffledp.accounting.rounds import composition, renyi, theorems
+from shuffledp.accounting.rounds.privacy_loss import weak_pair
+from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.arrays import Floats
 from shuffledp.curve import FigureSpec, curve, curves
 
 COMPOSED_DELTA = 1e-8
@@ -102,7 +97,7 @@ def composed_dp(
     one_round
         Eps at ``(log delta, eps0, n)``.
     compose
-        One of the ``*_epsilon`` functions of `classic_composition`.
+        One of the ``*_epsilon`` functions of `theorems`.
     eps0, n
         Local budget and number of users who report in a round.
     rounds
@@ -145,7 +140,7 @@ def _composition_panel(title: str, eps0: float, n: int) -> Iterator[pd.DataFrame
     yield curve(title, LOWER, "lower", _FEW_ROUNDS, lower)
     rdp = renyi.shuffled_rdp_upper(ORDERS, eps0, n)
     yield below(FIRST, composed_renyi(rdp, ORDERS, _ROUNDS))
-    optimal, advanced = classic_composition.kov_epsilon, classic_composition.advanced_epsilon
+    optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
     numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
     yield below("numeric clones, optimal composition", clones_curve(numeric, optimal))
     yield below("numeric clones, advanced composition", clones_curve(numeric, advanced))
@@ -213,7 +208,7 @@ def _sampling_panel(title: str, eps0: float, n: int, rate: float) -> Iterator[pd
     certified = [seen_sampling_epsilon(eps0, n, rate, int(count)) for count in _FEW_ROUNDS]
     yield curve(title, "certified, the sample is seen", "upper", _FEW_ROUNDS, certified)
     yield below("B, Theorem 3.1, sampled", sampled_renyi(eps0, n, rate, _ROUNDS))
-    optimal, advanced = classic_composition.kov_epsilon, classic_composition.advanced_epsilon
+    optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
     numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
     yield below("numeric clones, sampled, optimal composition", clones_curve(numeric, optimal))
     yield below("numeric clones, sampled, advanced composition", clones_curve(numeric, advanced))

@@ -14,9 +14,10 @@ from typing import Final, Literal
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import certified, clones, closed_forms, composition, fourier
-from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.privacy_loss import rounded_up, third_cell_pair, weak_pair
+from shuffledp.accounting.one_round import certified, clones, closed_forms
+from shuffledp.accounting.rounds import composition, fourier
+from shuffledp.accounting.rounds.privacy_loss import rounded_up, third_cell_pair, weak_pair
+from shuffledp.arrays import Floats
 from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.studies.reproduction import paper_c_clones
 from shuffledp.studies.reproduction.profiles import LogDelta, eps_grid, eps_over_delta

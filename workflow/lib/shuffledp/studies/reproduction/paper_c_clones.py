@@ -8,16 +8,11 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import (
-    certified,
-    classic_composition,
-    clones,
-    closed_forms,
-    composition,
-    fourier,
-)
-from shuffledp.accounting.binomial import Floats, log_pmf
-from shuffledp.accounting.privacy_loss import LossDistribution, rounded_up, weak_pair
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.one_round import certified, clones, closed_forms
+from shuffledp.accounting.rounds import composition, fourier, theorems
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution, rounded_up, weak_pair
+from shuffledp.arrays import Floats
 from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.studies.reproduction.profiles import LogDelta, delta_over_eps, end_of_profile
 
@@ -156,9 +151,7 @@ def _advanced(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
     if rounds == 1:
         return step_log_delta(eps)
     steps = np.geomspace(1e-3, 1.0, _STEPS_OF_A_ROUND) * eps[:, None]
-    every = classic_composition.advanced_log_delta(
-        eps[:, None], steps, step_log_delta(steps), rounds
-    )
+    every = theorems.advanced_log_delta(eps[:, None], steps, step_log_delta(steps), rounds)
     return np.asarray(every.min(axis=1))
 
 

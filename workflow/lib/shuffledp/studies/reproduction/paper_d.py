@@ -10,7 +10,7 @@ from scipy.optimize import root_scalar
 
 from shuffledp import central
 from shuffledp.accounting.calibrate import epsilon
-from shuffledp.accounting.personalised import (
+from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
     largest_budget_log_delta,

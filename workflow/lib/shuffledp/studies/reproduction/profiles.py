@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import brentq
 
-from shuffledp.accounting.binomial import Floats
+from shuffledp.arrays import Floats
 from shuffledp.curve import Kind, curve
 
 LogDelta = Callable[[float], float]

@@ -15,18 +15,15 @@ from functools import lru_cache, partial
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import kstest
 
 from shuffledp import central, estimation, krr
+from shuffledp.arrays import Floats, Integers
 from shuffledp.streams import stream
 from shuffledp.studies.releases import PUBLISHED_DELTA, PUBLISHED_SENSITIVITY, matched_pairs
 from shuffledp.studies.reproduction.answer import Answer
 from shuffledp.studies.reproduction.published import Published
 from shuffledp.studies.reproduction.synthetic import BINNING, BINNINGS, synthetic_counts
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 REPETITIONS: Final = 1000
 MATCHED_DELTA: Final = 1e-6

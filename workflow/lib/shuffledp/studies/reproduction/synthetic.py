@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from shuffledp.arrays import Floats, Integers
 
 CELLS: Final = 15
 

@@ -6,13 +6,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
+from shuffledp.arrays import Integers
 from shuffledp.studies.reproduction import delta_tables, headlines, random_tables
 from shuffledp.studies.reproduction.answer import Answer
 from shuffledp.studies.reproduction.published import Published
-
-Integers = NDArray[np.int64]
 
 
 def read_histogram(grid: Path) -> Integers:

@@ -16,10 +16,11 @@ from scipy.fft import next_fast_len
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from shuffledp.accounting import calibrate, certified
-from shuffledp.accounting.binomial import Floats, log_pmf
-from shuffledp.accounting.multinomial import LogInterval
-from shuffledp.accounting.privacy_loss import (
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.laws.multinomial import LogInterval
+from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.rounds.privacy_loss import (
     LossDistribution,
     pooled_down,
     rounded_down,
@@ -27,6 +28,7 @@ from shuffledp.accounting.privacy_loss import (
     third_cell_pair,
     weak_pair,
 )
+from shuffledp.arrays import Floats
 
 Side = Literal["upper", "lower"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 import numpy as np
-from numpy.typing import NDArray
 
-from shuffledp.accounting.binomial import Floats, log_cdf, log_pmf, log_sf
+from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
+from shuffledp.arrays import Floats, Integers
 
 _WIDTH = 11.0  # standard deviations on each side: leaves out less than _TRIM
 _MARGIN = 40.0  # for the Poisson-like tails of small counts
@@ -65,7 +65,7 @@ def _merge(x: Window, y: Window | None) -> Window:
     return _trimmed(x.start + y.start, mass, x.missing + y.missing)
 
 
-def poisson_binomial(p: Floats, counts: NDArray[np.int64]) -> Window:
+def poisson_binomial(p: Floats, counts: Integers) -> Window:
     """Law of a sum of independent Bernoulli variables, ``counts`` of them with probability ``p``.
 
     Relative error of each probability about 1e-12 at worst; what is left out is at most about

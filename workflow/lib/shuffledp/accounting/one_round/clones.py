@@ -40,9 +40,14 @@ adaptively from one slot to the next, which the argument above does not.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.certified import upper_log_delta
-from shuffledp.accounting.multinomial import ZERO, LogInterval, MultinomialPair, log_mean_excess
+from shuffledp.accounting.laws.multinomial import (
+    ZERO,
+    LogInterval,
+    MultinomialPair,
+    log_mean_excess,
+)
+from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.arrays import Floats
 
 
 def clones_pair(eps: float, eps0: float, n: int) -> MultinomialPair:

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from shuffledp.accounting.binomial import Floats, log_pmf, log_sf
+from shuffledp.accounting.laws.binomial import log_pmf, log_sf
+from shuffledp.arrays import Floats
 
 _BISECTIONS = 100
 # Half-width of the window of a binomial sum, in standard deviations and in counts.

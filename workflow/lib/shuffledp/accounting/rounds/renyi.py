@@ -17,7 +17,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
-from shuffledp.accounting.binomial import Floats, log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.arrays import Floats
 
 _FULL_SUPPORT = 20_000  # up to this n the special pair is summed term by term
 _POINTS = 4096  # lattice points per window beyond it

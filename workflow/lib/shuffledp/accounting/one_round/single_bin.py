@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import fft
 
-from shuffledp.accounting.binomial import Floats, log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.arrays import Floats
 
 Direction = Literal["forward", "backward", "both"]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from shuffledp.accounting import classic_composition as composition
-from shuffledp.accounting.binomial import log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.rounds import theorems
 
 
 def enumerated(e: Fraction, E: Fraction, delta: Fraction, rounds: int) -> Fraction:
@@ -43,7 +43,7 @@ def test_optimal_composition_equals_enumeration(rounds: int, delta: Fraction) ->
     for E, share in product((Fraction(11, 10), Fraction(3)), (0, 1, 2, 3)):
         e = 1 + (E**rounds - 1) * Fraction(share, 4)
         exact = enumerated(e, E, delta, rounds)
-        got = float(composition.kov_log_delta(log(e), log(E), step_log_delta, rounds))
+        got = float(theorems.kov_log_delta(log(e), log(E), step_log_delta, rounds))
         assert got == pytest.approx(log(exact), abs=1e-12)
 
 
@@ -56,9 +56,9 @@ def test_optimal_composition_at_the_points_of_the_theorem() -> None:
         )
         delta = sum(weights, Fraction(0)) / (1 + E) ** rounds
         eps = (rounds - 2 * i) * log(E)
-        got = composition.kov_log_delta(eps, log(E), -inf, rounds)
+        got = theorems.kov_log_delta(eps, log(E), -inf, rounds)
         assert got == pytest.approx(log(delta), rel=1e-11)
-        assert composition.kov_epsilon(log(delta), log(E), -inf, rounds) == pytest.approx(
+        assert theorems.kov_epsilon(log(delta), log(E), -inf, rounds) == pytest.approx(
             eps, rel=1e-9
         )
 
@@ -72,54 +72,50 @@ def test_window_of_many_rounds_loses_nothing() -> None:
         used = j[(2 * j - rounds) * step_eps > eps]
         gain = np.log(-np.expm1(eps - (2 * used - rounds) * step_eps))
         full = logsumexp(log_pmf(used, rounds, p) + gain)
-        got = composition.kov_log_delta(eps, step_eps, -inf, rounds)
+        got = theorems.kov_log_delta(eps, step_eps, -inf, rounds)
         assert got == pytest.approx(full, rel=1e-12)
 
 
 def test_by_hand() -> None:
     step = (0.1, log(1e-6), 100)
-    assert composition.basic_epsilon(log(1e-3), *step) == pytest.approx(10.0, rel=1e-15)
-    assert composition.basic_epsilon(log(0.9e-4), *step) == inf
-    assert composition.basic_log_delta(10.0, *step) == pytest.approx(log(1e-4), rel=1e-14)
-    assert composition.basic_log_delta(9.99, *step) == 0
+    assert theorems.basic_epsilon(log(1e-3), *step) == pytest.approx(10.0, rel=1e-15)
+    assert theorems.basic_epsilon(log(0.9e-4), *step) == inf
+    assert theorems.basic_log_delta(10.0, *step) == pytest.approx(log(1e-4), rel=1e-14)
+    assert theorems.basic_log_delta(9.99, *step) == 0
     # slack 1e-3 - 1e-4: .1 sqrt(200 log(1/9e-4)) + 10 (e^.1 - 1)
     expected = 0.1 * sqrt(200 * log(1 / 9e-4)) + 10 * expm1(0.1)
-    assert composition.advanced_epsilon(log(1e-3), *step) == pytest.approx(expected, rel=1e-13)
-    assert composition.advanced_epsilon(log(1e-4), *step) == inf
-    assert composition.advanced_log_delta(expected, *step) == pytest.approx(log(1e-3), rel=1e-12)
+    assert theorems.advanced_epsilon(log(1e-3), *step) == pytest.approx(expected, rel=1e-13)
+    assert theorems.advanced_epsilon(log(1e-4), *step) == inf
+    assert theorems.advanced_log_delta(expected, *step) == pytest.approx(log(1e-3), rel=1e-12)
     # One round of a pure mechanism: (E - e)/(E + 1).
-    assert composition.kov_log_delta(log(2), log(3), -inf, 1) == pytest.approx(
-        log(1 / 4), rel=1e-13
-    )
+    assert theorems.kov_log_delta(log(2), log(3), -inf, 1) == pytest.approx(log(1 / 4), rel=1e-13)
 
 
 def test_one_round_changes_nothing() -> None:
-    for epsilon in (composition.basic_epsilon, composition.kov_epsilon):
+    for epsilon in (theorems.basic_epsilon, theorems.kov_epsilon):
         assert epsilon(log(1e-6), 0.7, log(1e-6), 1) == pytest.approx(0.7, rel=1e-12)
 
 
 def test_far_below_the_smallest_double() -> None:
     log_delta, step_log_delta, rounds = -400 * log(10), -500 * log(10), 10**5
-    eps = composition.kov_epsilon(log_delta, 0.003, step_log_delta, rounds)
-    assert composition.kov_log_delta(eps, 0.003, step_log_delta, rounds) == pytest.approx(
+    eps = theorems.kov_epsilon(log_delta, 0.003, step_log_delta, rounds)
+    assert theorems.kov_log_delta(eps, 0.003, step_log_delta, rounds) == pytest.approx(
         log_delta, rel=1e-9
     )
-    assert composition.kov_epsilon(-1000.0, 0.003, -1000.0, 2) == inf
-    assert composition.kov_log_delta(1.0, 0.5, -1000.0, 2) == pytest.approx(
-        -1000 + log(2), rel=1e-12
-    )
+    assert theorems.kov_epsilon(-1000.0, 0.003, -1000.0, 2) == inf
+    assert theorems.kov_log_delta(1.0, 0.5, -1000.0, 2) == pytest.approx(-1000 + log(2), rel=1e-12)
 
 
 def test_limits() -> None:
-    assert composition.kov_epsilon(-10.0, 0.5, -inf, 3) <= 1.5
-    assert composition.kov_log_delta(1.5, 0.5, -inf, 3) == -inf
-    assert composition.kov_epsilon(-inf, 0.5, -inf, 3) == pytest.approx(1.5, rel=1e-15)
-    assert composition.kov_epsilon(-5.0, 0.0, -10.0, 3) == 0
-    assert composition.kov_epsilon(0.0, 0.5, -10.0, 3) == 0
-    assert composition.kov_log_delta(0.5, 1.0, 0.0, 3) == 0
-    assert composition.kov_log_delta(-1.0, 1.0, -9.0, 3) == 0
+    assert theorems.kov_epsilon(-10.0, 0.5, -inf, 3) <= 1.5
+    assert theorems.kov_log_delta(1.5, 0.5, -inf, 3) == -inf
+    assert theorems.kov_epsilon(-inf, 0.5, -inf, 3) == pytest.approx(1.5, rel=1e-15)
+    assert theorems.kov_epsilon(-5.0, 0.0, -10.0, 3) == 0
+    assert theorems.kov_epsilon(0.0, 0.5, -10.0, 3) == 0
+    assert theorems.kov_log_delta(0.5, 1.0, 0.0, 3) == 0
+    assert theorems.kov_log_delta(-1.0, 1.0, -9.0, 3) == 0
     # 1 - (1 - delta)^T, not T delta
-    assert composition.kov_log_delta(9.0, 1.0, log(0.1), 9) == pytest.approx(
+    assert theorems.kov_log_delta(9.0, 1.0, log(0.1), 9) == pytest.approx(
         log(-expm1(9 * log1p(-0.1))), rel=1e-12
     )
 
@@ -135,15 +131,13 @@ def test_optimal_is_never_above_the_others(
 ) -> None:
     step = (step_eps, step_log_delta, rounds)
     log_delta = min(step_log_delta + log(rounds) + gap, 0.0)
-    best = float(composition.kov_epsilon(log_delta, *step))
+    best = float(theorems.kov_epsilon(log_delta, *step))
     assert 0 <= best <= rounds * step_eps
-    assert best <= composition.basic_epsilon(log_delta, *step) * (1 + 1e-12)
-    assert best <= composition.advanced_epsilon(log_delta, *step) * (1 + 1e-12)
-    assert composition.kov_log_delta(best, *step) <= log_delta
-    assert composition.kov_log_delta(best, *step) <= composition.basic_log_delta(best, *step)
-    assert composition.kov_log_delta(best, *step) <= (
-        composition.advanced_log_delta(best, *step) + 1e-12
-    )
+    assert best <= theorems.basic_epsilon(log_delta, *step) * (1 + 1e-12)
+    assert best <= theorems.advanced_epsilon(log_delta, *step) * (1 + 1e-12)
+    assert theorems.kov_log_delta(best, *step) <= log_delta
+    assert theorems.kov_log_delta(best, *step) <= theorems.basic_log_delta(best, *step)
+    assert theorems.kov_log_delta(best, *step) <= (theorems.advanced_log_delta(best, *step) + 1e-12)
 
 
 @given(
@@ -153,7 +147,7 @@ def test_optimal_is_never_above_the_others(
     rounds=st.integers(1, 500),
 )
 def test_delta_is_monotone(eps: float, step_eps: float, step_log_delta: float, rounds: int) -> None:
-    delta = composition.kov_log_delta
+    delta = theorems.kov_log_delta
     base = delta(eps, step_eps, step_log_delta, rounds)
     tolerance = 1e-11 * (1 + abs(base))
     assert delta(eps + 0.1, step_eps, step_log_delta, rounds) <= base + tolerance
@@ -163,7 +157,7 @@ def test_delta_is_monotone(eps: float, step_eps: float, step_log_delta: float, r
 
 
 def test_broadcasting_and_errors() -> None:
-    eps = composition.kov_epsilon(np.log([[1e-3], [1e-6]]), [0.01, 0.1, 0.2], log(1e-9), 50)
+    eps = theorems.kov_epsilon(np.log([[1e-3], [1e-6]]), [0.01, 0.1, 0.2], log(1e-9), 50)
     assert eps.shape == (2, 3)
     assert np.all(np.diff(eps, axis=1) > 0) and np.all(eps[1] > eps[0])
     for wrong, name in (
@@ -172,6 +166,6 @@ def test_broadcasting_and_errors() -> None:
         ((0.1, -10.0, 0), "rounds"),
         ((0.1, -10.0, 2.5), "rounds"),
     ):
-        for function in (composition.kov_epsilon, composition.advanced_log_delta):
+        for function in (theorems.kov_epsilon, theorems.advanced_log_delta):
             with pytest.raises(ValueError, match=f"{name} must be"):
                 function(-5.0, *wrong)

@@ -6,8 +6,8 @@ For k = 2 every data set is such a number, so that this is then the exact privac
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.single_bin import log_delta
+from shuffledp.accounting.one_round.single_bin import log_delta
+from shuffledp.arrays import Floats
 
 EXHAUSTIVE_N = 10_000
 _COARSE = 65
@@ -36,7 +36,7 @@ def lower_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike)
 
     Paper A's eq. (10) over every count instead of those of a data set, in both directions. A lower
     bound on the privacy of shuffled k-RR: no guarantee can be smaller. Broadcasts; errors as for
-    `shuffledp.accounting.single_bin.log_delta`.
+    `shuffledp.accounting.one_round.single_bin.log_delta`.
     """
 
     def one(eps: float, eps0: float, n: int, k: int) -> float:

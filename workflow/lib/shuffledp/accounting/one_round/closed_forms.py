@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shuffledp.accounting.binomial import Floats
+from shuffledp.arrays import Floats
 
 # What must hold, element by element; what to say where it does not; the values to name then.
 _Condition = tuple[NDArray[np.bool_], str, Floats]

@@ -1,8 +1,8 @@
 """Poisson sampling of users before a round: what is certified for replacement neighbours.
 
 The published amplification of paper B (Zhu and Wang's theorem) is for adding or removing a user;
-for replacement it is no guarantee (`shuffledp.accounting.renyi.subsampled_rdp`). What always holds
-is the bound against an adversary who even sees who took part.
+for replacement it is no guarantee (`shuffledp.accounting.rounds.renyi.subsampled_rdp`). What
+always holds is the bound against an adversary who even sees who took part.
 """
 
 from dataclasses import replace
@@ -12,10 +12,10 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from shuffledp.accounting import composition
-from shuffledp.accounting.binomial import log_cdf, log_sf
 from shuffledp.accounting.bound import Bound, Setting
-from shuffledp.accounting.privacy_loss import LossDistribution
+from shuffledp.accounting.laws.binomial import log_cdf, log_sf
+from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.errors import InputError
 
 _STEPS = 24

@@ -15,7 +15,8 @@ unsafe. Derivation: docs/accounting.md.
 import numpy as np
 from scipy.special import gammaln
 
-from shuffledp.accounting.binomial import Floats, log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.arrays import Floats
 
 # Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
 _WIDTH, _MARGIN = 5.0, 3.0

@@ -9,13 +9,13 @@ what the windows leave out is bounded by its tilted probability and added to the
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
-from shuffledp.accounting.binomial import Floats, log_cdf, log_excess, log_pmf, log_sf
-from shuffledp.accounting.multinomial import LogInterval
-from shuffledp.accounting.poisson_binomial import poisson_binomial
+from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_sf
+from shuffledp.accounting.laws.multinomial import LogInterval
+from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
+from shuffledp.arrays import Floats, Integers
 
 # Half-width of the windows of s in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3
@@ -49,7 +49,7 @@ class Mixture:
     b: float
     c: float
     log_odds: Floats
-    counts: NDArray[np.int64]
+    counts: Integers
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting import hidden_user, worst_count
-from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.multinomial import (
+from shuffledp.accounting.laws.multinomial import (
     ZERO,
     LogInterval,
     MultinomialPair,
@@ -20,6 +18,8 @@ from shuffledp.accounting.multinomial import (
     log_mean_excess,
     tilted_shares,
 )
+from shuffledp.accounting.one_round import hidden_user, worst_count
+from shuffledp.arrays import Floats
 
 # With three cells and up to this many users the one-hidden-user argument narrows the interval; its
 # gain falls like 1/n and its cost grows like n.

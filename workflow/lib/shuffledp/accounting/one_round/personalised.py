@@ -27,12 +27,12 @@ budget falls: anyone who sees the histogram could add a uniform report to it.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from shuffledp.accounting.binomial import Floats
-from shuffledp.accounting.certified import upper_log_delta
-from shuffledp.accounting.mixture import Mixture, log_mixture_excess
+from shuffledp.accounting.laws.mixture import Mixture, log_mixture_excess
+from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class BudgetGroups:
     """
 
     values: Floats
-    counts: NDArray[np.int64]
+    counts: Integers
 
     @classmethod
     def of(cls, budgets: "ArrayLike | BudgetGroups") -> "BudgetGroups":

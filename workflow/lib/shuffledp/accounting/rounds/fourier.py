@@ -17,10 +17,11 @@ from scipy.fft import irfft, rfft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from shuffledp.accounting.binomial import Floats, log_cdf, log_pmf, log_sf
-from shuffledp.accounting.composition import transform_error
-from shuffledp.accounting.multinomial import LogInterval, MultinomialPair, log_mean_excess
-from shuffledp.accounting.privacy_loss import LinearPair, bundles, other_report
+from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
+from shuffledp.accounting.laws.multinomial import LogInterval, MultinomialPair, log_mean_excess
+from shuffledp.accounting.rounds.composition import transform_error
+from shuffledp.accounting.rounds.privacy_loss import LinearPair, bundles, other_report
+from shuffledp.arrays import Floats
 
 # Paper C, appendix C.
 HALF_WIDTH = 20.0

@@ -18,14 +18,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from shuffledp.accounting.binomial import (
-    Floats,
-    log_cdf,
-    log_excess,
-    log_pmf,
-    log_pmf_run,
-    log_sf,
-)
+from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
+from shuffledp.arrays import Floats
 
 # Half-width of every window in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3

@@ -5,10 +5,10 @@ function underflows; deep privacy tails need neither to happen.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
-Floats = NDArray[np.float64]
+from shuffledp.arrays import Floats
 
 # Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2, exact to 1e-17 from n = 16 on.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.accounting.binomial import Floats, log_cdf, log_pmf, log_sf
+from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
+from shuffledp.arrays import Floats
 
 # Half-width of every window, in standard deviations and in counts: leaves out about 1e-20.
 _WIDTH = 9.3

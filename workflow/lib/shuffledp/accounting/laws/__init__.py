@@ -1,0 +1,1 @@
+"""Laws of counts: binomial, Poisson-binomial, and mean excesses over multinomial sums."""
