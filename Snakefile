@@ -16,12 +16,12 @@ include: "workflow/rules/privacy.smk"
 include: "workflow/rules/release.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/papers.smk"
+include: "workflow/rules/draw.smk"
 include: "workflow/rules/reproduction.smk"
 
 
 rule all:
     default_target: True
     input:
-        privacy_tables(),
-        utility_tables(),
-        all_figures(),
+        everything,
+    localrule: True

@@ -1,20 +1,17 @@
 rule lay_checkins:
     input:
         counts=resource("cell_counts/{region}.csv"),
-        library=library("shuffledp.geography.embedded"),
+        library=library("lay_checkins"),
     output:
-        "resources/automatic/{source}/{region}.txt.gz",
+        result("laid/{region}.txt.gz"),
     log:
-        "results/logs/lay_checkins.{source}.{region}.log",
+        log_of("lay_checkins.{region}"),
     benchmark:
-        "results/benchmarks/lay_checkins.{source}.{region}.tsv"
-    wildcard_constraints:
-        source=sources_of_kind("embedded"),
+        benchmark_of("lay_checkins.{region}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(10),
+        **cost(1000, 10),
     params:
         seed=config["seed"],
     script:
@@ -25,11 +22,11 @@ rule fetch_checkins:
     output:
         "resources/automatic/{source}/{name}",
     log:
-        "results/logs/fetch_checkins.{source}.{name}.log",
+        log_of("fetch_checkins.{source}.{name}"),
     benchmark:
-        "results/benchmarks/fetch_checkins.{source}.{name}.tsv"
+        benchmark_of("fetch_checkins.{source}.{name}")
     wildcard_constraints:
-        source=sources_of_kind("download"),
+        source=downloads(),
         name="[^/]+",
     # Nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
     localrule: True
@@ -48,21 +45,20 @@ rule crop_checkins:
         source=source_file,
         parts=source_parts,
         outline=outline_file,
-        library=library("shuffledp.geography.checkins"),
+        library=library("crop_checkins"),
     output:
-        "results/checkins/{region}.parquet",
+        result("checkins/{region}.parquet"),
     log:
-        "results/logs/crop_checkins.{region}.log",
+        log_of("crop_checkins.{region}"),
     benchmark:
-        "results/benchmarks/crop_checkins.{region}.tsv"
+        benchmark_of("crop_checkins.{region}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(1500),
-        runtime=escalating(30),
+        **cost(1500, 30),
     params:
         region=region_place,
-        layout=source_layout,
+        layout=lambda wildcards: source_spec(wildcards).get("layout", "snap"),
         checksum=lambda wildcards: source_spec(wildcards).get("checksum"),
         max_malformed_share=config["max_malformed_share"],
     script:
@@ -71,19 +67,18 @@ rule crop_checkins:
 
 rule sample_users:
     input:
-        checkins="results/checkins/{region}.parquet",
-        library=library("shuffledp.geography.users"),
+        checkins=result("checkins/{region}.parquet"),
+        library=library("sample_users"),
     output:
-        "results/users/{region}.parquet",
+        result("users/{region}.parquet"),
     log:
-        "results/logs/sample_users.{region}.log",
+        log_of("sample_users.{region}"),
     benchmark:
-        "results/benchmarks/sample_users.{region}.tsv"
+        benchmark_of("sample_users.{region}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(1500),
-        runtime=escalating(10),
+        **cost(1500, 10),
     params:
         seed=config["seed"],
     script:

@@ -5,8 +5,9 @@ from pathlib import Path
 import yaml
 from snakemake.utils import validate
 
-CALIBRATIONS = ["matched", "as-published"]
-LIBRARY = Path(workflow.basedir, "workflow", "lib")
+ROOT = Path(workflow.basedir)
+LIBRARY = ROOT / "workflow" / "lib"
+SCRIPTS = ROOT / "workflow" / "scripts"
 
 # A clone works without being installed; jobs inherit the path through the environment.
 sys.path.insert(0, str(LIBRARY))
@@ -16,41 +17,74 @@ os.environ.update(
     )
 )
 
-from shuffledp.configuration import check_configuration
+from shuffledp.configuration import (
+    check_configuration,
+    check_names,
+    effective_regions,
+    leave_out,
+)
 from shuffledp.errors import InputError
 from shuffledp.files import parts
-from shuffledp.modules import module_files
+from shuffledp.modules import module_files, script_modules
 from shuffledp.schema import check_schema
 
-SCHEMA = Path(workflow.basedir, "workflow", "schemas", "config.schema.yaml")
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 
 try:
+    leave_out(config)
     check_schema(config, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
     validate(config, str(SCHEMA))  # sets the defaults
-    counts = Path(workflow.basedir, "resources", "cell_counts").glob("*.csv")
+    counts = (ROOT / "resources" / "cell_counts").glob("*.csv")
     check_configuration(config, {path.stem for path in counts})
+    REGIONS = effective_regions(config)
+    if workflow.is_main_process:
+        check_names(REGIONS)
 except InputError as error:
     raise WorkflowError(f"config: {error}") from None
 
 
 wildcard_constraints:
-    region="|".join(config["regions"]),
-    grid="|".join(
-        {grid for spec in config["regions"].values() for grid in spec["grids"]}
-    ),
+    region="|".join(REGIONS),
+    grid="|".join({grid for spec in REGIONS.values() for grid in spec["grids"]}),
     source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
-    calibration="|".join(CALIBRATIONS),
+    calibration="[a-z-]+",
 
 
-def library(*names):
-    """Files of the named library modules and of all that they import, as rule inputs."""
-    return [os.path.relpath(path) for path in module_files(names)]
+# --- Files ------------------------------------------------------------------------------
+
+
+def result(path):
+    """A file of this configuration's run: runs stand beside each other."""
+    return os.path.join("results", config["run"], path)
+
+
+def log_of(job):
+    return result(f"logs/{job}.log")
+
+
+def benchmark_of(job):
+    return result(f"benchmarks/{job}.tsv")
+
+
+def library(script, *modules):
+    """Files of the library that a script imports, and of the modules it is told to import."""
+    names = script_modules(SCRIPTS / f"{script}.py")
+    return [os.path.relpath(path) for path in module_files([*names, *modules])]
 
 
 def resource(name):
     """A file that ships with the workflow."""
-    return os.path.relpath(Path(workflow.basedir, "resources", name))
+    return os.path.relpath(ROOT / "resources" / name)
+
+
+def cost(mem_mb, runtime):
+    """What a job asks for, doubled with every attempt: one that ran out of it gets more."""
+
+    def escalating(amount):
+        return lambda wildcards, attempt: amount * 2 ** (attempt - 1)
+
+    return {"mem_mb": escalating(mem_mb), "runtime": escalating(runtime)}
 
 
 def budget(eps0):
@@ -58,34 +92,41 @@ def budget(eps0):
     return repr(float(eps0)).removesuffix(".0")
 
 
-def escalating(amount):
-    """A resource that doubles with every attempt: a job that ran out of it gets more."""
-    return lambda wildcards, attempt: amount * 2 ** (attempt - 1)
-
-
-def grids():
-    return [
-        (region, grid)
-        for region, spec in config["regions"].items()
-        for grid in spec["grids"]
+def per_eps0(pattern):
+    """Input function: the pattern's files for every eps0 of the region's sweep."""
+    return lambda wildcards: [
+        result(
+            pattern.format(
+                region=wildcards.region, grid=wildcards.grid, eps0=budget(eps0)
+            )
+        )
+        for eps0 in REGIONS[wildcards.region]["eps0"]
     ]
 
 
-def region_spec(wildcards):
-    return config["regions"][wildcards.region]
+# --- Regions and their sources ----------------------------------------------------------
 
 
-UNIT = {"checkin": "one check-in", "user": "one user"}[config["unit"]]
+def of_region(key):
+    """Params function: a region's own value of a key, or else the common one."""
+    return lambda wildcards: REGIONS[wildcards.region].get(key)
+
+
+def unit_words(region):
+    return {"checkin": "one check-in", "user": "one user"}[REGIONS[region]["unit"]]
+
+
+def plain_title(region):
+    return REGIONS[region].get("title", region)
 
 
 def region_title(wildcards):
     """A region's name in figures, with the unit that delta protects."""
-    title = region_spec(wildcards).get("title", wildcards.region)
-    return f"{title} (unit: {UNIT})"
+    return f"{plain_title(wildcards.region)} (unit: {unit_words(wildcards.region)})"
 
 
 def source_name(wildcards):
-    return region_spec(wildcards).get("source", config["source"])
+    return REGIONS[wildcards.region]["source"]
 
 
 def source_spec(wildcards):
@@ -99,7 +140,7 @@ def source_file(wildcards):
     """
     name, spec = source_name(wildcards), source_spec(wildcards)
     if spec["kind"] == "embedded":
-        return f"resources/automatic/{name}/{wildcards.region}.txt.gz"
+        return result(f"laid/{wildcards.region}.txt.gz")
     if spec["kind"] == "download":
         return f"resources/automatic/{name}/{Path(spec['url']).name}"
     return spec["path"]
@@ -113,96 +154,49 @@ def source_parts(wildcards):
     return list(map(str, parts(path))) if path.is_dir() else []
 
 
-def source_layout(wildcards):
-    return source_spec(wildcards).get("layout", "snap")
-
-
-def sources_of_kind(kind):
-    """Names of the sources of a kind, as a regular expression for a wildcard."""
-    names = [name for name, spec in config["sources"].items() if spec["kind"] == kind]
+def downloads():
+    """Names of the sources that are downloaded, as a regular expression for a wildcard."""
+    sources = config["sources"].items()
+    names = [name for name, spec in sources if spec["kind"] == "download"]
     return "|".join(names) or "(?!)"
 
 
 def region_place(wildcards):
-    spec = region_spec(wildcards)
+    spec = REGIONS[wildcards.region]
     return {key: spec[key] for key in ("box", "outline") if key in spec}
 
 
 def unit_checkins(wildcards):
     """A region's check-ins as they are counted: all of them, or one per user."""
-    stage = {"checkin": "checkins", "user": "users"}[config["unit"]]
-    return f"results/{stage}/{wildcards.region}.parquet"
+    stage = {"checkin": "checkins", "user": "users"}[REGIONS[wildcards.region]["unit"]]
+    return result(f"{stage}/{wildcards.region}.parquet")
 
 
 def outline_file(wildcards):
-    return region_spec(wildcards).get("outline", [])
+    return REGIONS[wildcards.region].get("outline", [])
 
 
-def per_eps0(pattern):
-    """Input function: the pattern's files for every eps0 of the sweep."""
-    return lambda wildcards: [
-        pattern.format(region=wildcards.region, grid=wildcards.grid, eps0=budget(eps0))
-        for eps0 in config["eps0"]
-    ]
+# --- What there is to make --------------------------------------------------------------
 
 
-def privacy_tables():
-    return [f"results/privacy/{region}.{grid}.parquet" for region, grid in grids()]
+def first_grid(region):
+    """The grid that figures are drawn for by default."""
+    return next(iter(REGIONS[region]["grids"]))
 
 
-def utility_tables():
-    return [
-        f"results/utility/{region}.{grid}.{table}"
-        for region, grid in grids()
-        for table in ("parquet", "individual.parquet")
-    ]
-
-
-def first_grids():
-    """Each region with its first grid: the one that figures are drawn for by default."""
-    return [
-        (region, next(iter(spec["grids"])))
-        for region, spec in config["regions"].items()
-    ]
-
-
-def fixed_sizes(wildcards):
-    """The sample sizes that the configuration gives as numbers, or all if it gives none."""
-    return [n for n in region_spec(wildcards)["n"] if n != "all"]
-
-
-def dots_title(wildcards):
-    """Embedded sources have no real positions, and the figure must say so."""
-    title = region_title(wildcards)
-    if source_spec(wildcards)["kind"] == "embedded":
-        title = f"{title[:-1]}; real counts, positions within cells drawn at random)"
-    return title
-
-
-def drawing(stem, caption, category):
-    """The three files of a figure as named outputs, the PNG with its caption in the report."""
-    files = {kind: f"results/figures/{stem}.{kind}" for kind in ("png", "pdf", "svg")}
-    caption = Path(workflow.basedir, "workflow", "report", f"{caption}.rst")
-    files["png"] = report(files["png"], caption=str(caption), category=category)
-    return files
-
-
-def all_figures():
-    stems = ["comparison"]
-    for region, grid in first_grids():
+def tables_of(region):
+    """Every table of a region, those of early stages too: a killed run may have lost any."""
+    stages = ["checkins"] + ["users"] * (REGIONS[region]["unit"] == "user")
+    names = [f"{stage}/{region}.parquet" for stage in stages]
+    for grid in REGIONS[region]["grids"]:
         place = f"{region}.{grid}"
-        stems += [
-            f"{kind}.{place}" for kind in ("checkins", "privacy", "distances-over-eps")
+        names += [
+            f"{s}/{place}.parquet" for s in ("grids", "samples", "privacy", "utility")
         ]
-        stems += [f"distances.{place}.{calibration}" for calibration in CALIBRATIONS]
-        for eps0 in map(budget, config["eps0"]):
-            stems.append(f"individual.{place}.eps0-{eps0}")
-            stems += [
-                f"estimates.{place}.eps0-{eps0}.{calibration}"
-                for calibration in CALIBRATIONS
+        names.append(f"utility/{place}.individual.parquet")
+        for eps0 in map(budget, REGIONS[region]["eps0"]):
+            names += [
+                f"{s}/{place}.eps0-{eps0}.parquet" for s in ("privacy", "releases")
             ]
-    return [
-        f"results/figures/{stem}.{kind}"
-        for stem in stems
-        for kind in ("png", "pdf", "svg")
-    ]
+            names.append(f"utility/{place}.individual.eps0-{eps0}.csv")
+    return list(map(result, names))

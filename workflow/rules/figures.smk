@@ -1,175 +1,128 @@
-rule draw_checkins:
-    input:
-        checkins=unit_checkins,
-        cells="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.figures.maps"),
-    output:
-        **drawing("checkins.{region}.{grid}", "checkins_map", "Data"),
-    log:
-        "results/logs/draw_checkins.{region}.{grid}.log",
-    benchmark:
-        "results/benchmarks/draw_checkins.{region}.{grid}.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(5),
-    params:
-        title=lambda wildcards: dots_title(wildcards),
-    script:
-        "../scripts/draw_checkins.py"
+from types import SimpleNamespace
+
+FORMATS = ["png", "pdf", "svg"]
 
 
-rule draw_privacy:
-    input:
-        privacy="results/privacy/{region}.{grid}.parquet",
-        library=library("shuffledp.figures.privacy"),
-    output:
-        **drawing("privacy.{region}.{grid}", "delta_curves", "Privacy"),
-    log:
-        "results/logs/draw_privacy.{region}.{grid}.log",
-    benchmark:
-        "results/benchmarks/draw_privacy.{region}.{grid}.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(5),
-    params:
-        title=region_title,
-    script:
-        "../scripts/draw_privacy.py"
+def figure_files(stem):
+    return [result(f"figures/{stem}.{kind}") for kind in FORMATS]
 
 
-rule draw_estimates:
-    input:
-        releases="results/releases/{region}.{grid}.eps0-{eps0}.parquet",
-        cells="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.figures.maps", "shuffledp.studies.sampling"),
-    output:
-        **drawing(
-            "estimates.{region}.{grid}.eps0-{eps0}.{calibration}",
-            "estimate_maps",
-            "Estimates",
-        ),
-    log:
-        "results/logs/draw_estimates.{region}.{grid}.eps0-{eps0}.{calibration}.log",
-    benchmark:
-        "results/benchmarks/draw_estimates.{region}.{grid}.eps0-{eps0}.{calibration}.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1500),
-        runtime=escalating(5),
-    params:
-        title=region_title,
-        target_delta=config["target_delta"],
-        seed=config["seed"],
-    script:
-        "../scripts/draw_estimates.py"
+def drawing(stem, caption, category):
+    """The three files of a figure as named outputs, the PNG with its caption in the report."""
+    files = dict(zip(FORMATS, figure_files(stem), strict=True))
+    caption = ROOT / "workflow" / "report" / f"{caption}.rst"
+    files["png"] = report(files["png"], caption=str(caption), category=category)
+    return files
 
 
-rule draw_distances:
-    input:
-        utility="results/utility/{region}.{grid}.parquet",
-        library=library("shuffledp.figures.distances"),
-    output:
-        **drawing("distances.{region}.{grid}.{calibration}", "distances", "Distances"),
-    log:
-        "results/logs/draw_distances.{region}.{grid}.{calibration}.log",
-    benchmark:
-        "results/benchmarks/draw_distances.{region}.{grid}.{calibration}.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(5),
-    params:
-        title=region_title,
-        sizes=fixed_sizes,
-        target_delta=config["target_delta"],
-    script:
-        "../scripts/draw_distances.py"
+def dots_title(wildcards):
+    """Embedded sources have no real positions, and the figure must say so."""
+    title = region_title(wildcards)
+    if source_spec(wildcards)["kind"] == "embedded":
+        title = f"{title[:-1]}; real counts, positions within cells drawn at random)"
+    return title
 
 
-rule draw_distances_over_eps:
-    input:
-        utility="results/utility/{region}.{grid}.parquet",
-        library=library("shuffledp.figures.distances"),
-    output:
-        **drawing(
-            "distances-over-eps.{region}.{grid}", "distance_over_eps", "Distances"
-        ),
-    log:
-        "results/logs/draw_distances_over_eps.{region}.{grid}.log",
-    benchmark:
-        "results/benchmarks/draw_distances_over_eps.{region}.{grid}.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(5),
-    params:
-        title=region_title,
-    script:
-        "../scripts/draw_distances_over_eps.py"
+def fixed_sizes(wildcards):
+    """The sample sizes that the configuration gives as numbers."""
+    return [n for n in REGIONS[wildcards.region]["n"] if n != "all"]
 
 
-rule draw_individual:
-    input:
-        individual="results/utility/{region}.{grid}.individual.parquet",
-        library=library("shuffledp.figures.individual"),
-    output:
-        **drawing(
-            "individual.{region}.{grid}.eps0-{eps0}",
-            "individual_table",
-            "Individual utility",
-        ),
-        csv="results/utility/{region}.{grid}.individual.eps0-{eps0}.csv",
-    log:
-        "results/logs/draw_individual.{region}.{grid}.eps0-{eps0}.log",
-    benchmark:
-        "results/benchmarks/draw_individual.{region}.{grid}.eps0-{eps0}.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(5),
-    params:
-        title=region_title,
-        every=lambda wildcards: region_spec(wildcards).get("individual_every"),
-        target_delta=config["target_delta"],
-        unit=UNIT,
-    script:
-        "../scripts/draw_individual.py"
+def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
+    """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION.
+
+    Its arguments are files of the run, by name, and others. `stem` follows the figure's name in
+    that of its files; caption, category and words (of a figure that brings its caption) are for
+    the report.
+    """
+    inputs = {
+        name: source if callable(source) else result(source)
+        for name, source in inputs.items()
+    }
+
+    def evaluated(wildcards):
+        return {
+            name: value(wildcards) if callable(value) else value
+            for name, value in arguments.items()
+        }
+
+    return SimpleNamespace(
+        by=by,
+        inputs=inputs,
+        arguments=evaluated,
+        stem=stem,
+        caption=caption,
+        category=category,
+        words=words,
+    )
 
 
-rule draw_comparison:
-    input:
-        utility=[
-            f"results/utility/{region}.{grid}.parquet"
-            for region, grid in first_grids()
-        ],
-        library=library("shuffledp.figures.comparison"),
-    output:
-        **drawing("comparison", "matched_comparison", "The main result"),
-        csv="results/utility/comparison.csv",
-    log:
-        "results/logs/draw_comparison.log",
-    benchmark:
-        "results/benchmarks/draw_comparison.tsv"
-    conda:
-        "../../environment.yml"
-    resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(5),
-    params:
-        # A function, so that braces in a title are not taken for wildcards.
-        titles=lambda wildcards: [
-            config["regions"][region].get("title", region)
-            for region, _ in first_grids()
-        ],
-        target_delta=config["target_delta"],
-        unit=UNIT,
-    script:
-        "../scripts/draw_comparison.py"
+PLACE = ".{region}.{grid}"
+OF_EPS0 = f"{PLACE}.eps0-{{eps0}}"
+CALIBRATED = {
+    "calibration": lambda wildcards: wildcards.calibration,
+    "target_delta": config["target_delta"],
+}
+
+# By the name that their files begin with.
+FIGURES = {
+    "checkins": figure(
+        by="maps.draw_checkins",
+        inputs={"checkins": unit_checkins, "cells": f"grids/{PLACE[1:]}.parquet"},
+        arguments={"title": dots_title},
+        stem=PLACE,
+        caption="checkins_map",
+        category="Data",
+    ),
+    "privacy": figure(
+        by="privacy.draw_privacy",
+        inputs={"privacy": f"privacy/{PLACE[1:]}.parquet"},
+        arguments={"title": region_title},
+        stem=PLACE,
+        caption="delta_curves",
+        category="Privacy",
+    ),
+    "estimates": figure(
+        by="maps.draw_estimates",
+        inputs={
+            "releases": f"releases/{OF_EPS0[1:]}.parquet",
+            "samples": f"samples/{PLACE[1:]}.parquet",
+            "cells": f"grids/{PLACE[1:]}.parquet",
+        },
+        arguments={"title": region_title, **CALIBRATED},
+        stem=f"{OF_EPS0}.{{calibration}}",
+        caption="estimate_maps",
+        category="Estimates",
+    ),
+    "distances": figure(
+        by="distances.draw_distances",
+        inputs={"utility": f"utility/{PLACE[1:]}.parquet"},
+        arguments={"title": region_title, "sizes": fixed_sizes, **CALIBRATED},
+        stem=f"{PLACE}.{{calibration}}",
+        caption="distances",
+        category="Distances",
+    ),
+    "distances-over-eps": figure(
+        by="distances.draw_distances_over_eps",
+        inputs={"utility": f"utility/{PLACE[1:]}.parquet"},
+        arguments={"title": region_title},
+        stem=PLACE,
+        caption="distance_over_eps",
+        category="Distances",
+    ),
+    "individual": figure(
+        by="individual.draw_individual",
+        inputs={"summary": f"utility/{PLACE[1:]}.individual.eps0-{{eps0}}.csv"},
+        arguments={"title": region_title},
+        stem=OF_EPS0,
+        caption="individual_table",
+        category="Individual utility",
+    ),
+    "comparison": figure(
+        by="comparison.draw_comparison",
+        inputs={"summary": "utility/comparison.csv"},
+        arguments={"target_delta": config["target_delta"]},
+        caption="matched_comparison",
+        category="The main result",
+    ),
+}

@@ -2,20 +2,41 @@ rule grid_checkins:
     input:
         checkins=unit_checkins,
         outline=outline_file,
-        library=library("shuffledp.geography.grid"),
+        library=library("grid_checkins"),
     output:
-        "results/grids/{region}.{grid}.parquet",
+        result("grids/{region}.{grid}.parquet"),
     log:
-        "results/logs/grid_checkins.{region}.{grid}.log",
+        log_of("grid_checkins.{region}.{grid}"),
     benchmark:
-        "results/benchmarks/grid_checkins.{region}.{grid}.tsv"
+        benchmark_of("grid_checkins.{region}.{grid}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(10),
+        **cost(1000, 10),
     params:
         region=region_place,
-        grid=lambda wildcards: region_spec(wildcards)["grids"][wildcards.grid],
+        grid=lambda wildcards: REGIONS[wildcards.region]["grids"][wildcards.grid],
     script:
         "../scripts/grid_checkins.py"
+
+
+rule draw_samples:
+    input:
+        counts=result("grids/{region}.{grid}.parquet"),
+        library=library("draw_samples"),
+    output:
+        result("samples/{region}.{grid}.parquet"),
+    log:
+        log_of("draw_samples.{region}.{grid}"),
+    benchmark:
+        benchmark_of("draw_samples.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 10),
+    params:
+        sizes=of_region("n"),
+        seed=config["seed"],
+        unit=of_region("unit"),
+    script:
+        "../scripts/draw_samples.py"

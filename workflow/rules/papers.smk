@@ -1,7 +1,5 @@
-from importlib import import_module
-
-# The figures that each module of shuffledp.studies.reproduction draws.
-PAPER_FIGURES = {
+# The figures that each module of shuffledp.studies.reproduction computes as curves.
+PAPER_CURVES = {
     "paper_b": [f"figure-{number}" for number in range(2, 6)],
     "paper_c": [f"figure-{number}" for number in range(1, 11)],
     "paper_d": ["figure-4"],
@@ -9,6 +7,7 @@ PAPER_FIGURES = {
 }
 
 CITIES = ["san_francisco", "paris"]
+RECOMPUTED = "The papers' figures, recomputed"
 
 
 def paper_a_figures():
@@ -32,23 +31,61 @@ def paper_a_figures():
 def figure_map():
     """Stems of the files for every recomputed figure, by paper and figure."""
     found = paper_a_figures()
-    for study, figures in PAPER_FIGURES.items():
+    for study, figures in PAPER_CURVES.items():
         paper = study.removeprefix("paper_").replace("_", " ")
         name = paper.upper() if len(paper) == 1 else paper
-        for figure in figures:
-            found[f"{name}, {figure.replace('-', ' ')}"] = [f"{study}.{figure}"]
+        for one in figures:
+            found[f"{name}, {one.replace('-', ' ')}"] = [f"{study}.{one}"]
     return found
 
 
 def reproduced_figures():
     return [
-        f"results/figures/{stem}.{kind}"
+        path
         for stems in figure_map().values()
         for stem in stems
-        for kind in ("png", "pdf", "svg")
+        for path in figure_files(stem)
     ]
 
 
-def figure_caption(wildcards):
-    study = import_module(f"shuffledp.studies.reproduction.{wildcards.study}")
-    return study.FIGURES[wildcards.figure].caption
+def curve_caption(study):
+    """Params function: what the study says of a figure, for the report."""
+
+    def caption(wildcards):
+        from importlib import import_module
+
+        found = import_module(f"shuffledp.studies.reproduction.{study}")
+        return found.FIGURES[wildcards.figure].caption
+
+    return caption
+
+
+for study in PAPER_CURVES:
+    FIGURES[study] = figure(
+        by=(
+            "literature.draw_all_bounds"
+            if study == "literature"
+            else "curves.draw_curves"
+        ),
+        inputs={"curves": f"reproduction/curves/{study}.{{figure}}.parquet"},
+        arguments={},
+        stem=".{figure}",
+        caption="paper_curves",
+        category=RECOMPUTED,
+        words=curve_caption(study),
+    )
+
+FIGURES["paper_a.figure-1"] = figure(
+    by="paper_a.draw_surface",
+    inputs={"surface": "reproduction/paper_a.figure-1.parquet"},
+    arguments={},
+    caption="paper_a_surface",
+    category=RECOMPUTED,
+)
+FIGURES["paper_a.figure-2"] = figure(
+    by="paper_a.draw_synthetic_distances",
+    inputs={"distances": "reproduction/paper_a.figure-2.parquet"},
+    arguments={},
+    caption="paper_a_distances",
+    category=RECOMPUTED,
+)

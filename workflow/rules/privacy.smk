@@ -1,35 +1,32 @@
 rule account_privacy:
     input:
-        counts="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.studies.privacy", "shuffledp.tables"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        library=library("account_privacy"),
     output:
-        "results/privacy/{region}.{grid}.eps0-{eps0}.parquet",
+        result("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
-        "results/logs/account_privacy.{region}.{grid}.eps0-{eps0}.log",
+        log_of("account_privacy.{region}.{grid}.eps0-{eps0}"),
     benchmark:
-        "results/benchmarks/account_privacy.{region}.{grid}.eps0-{eps0}.tsv"
+        benchmark_of("account_privacy.{region}.{grid}.eps0-{eps0}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(1000),
-        runtime=escalating(60),
+        **cost(1000, 60),
     params:
-        sizes=lambda wildcards: region_spec(wildcards)["n"],
-        eps=config["eps"],
-        seed=config["seed"],
-        unit=config["unit"],
+        eps=of_region("eps"),
+        bounds=of_region("bounds"),
     script:
         "../scripts/account_privacy.py"
 
 
 rule collect_privacy:
     input:
-        tables=per_eps0("results/privacy/{region}.{grid}.eps0-{eps0}.parquet"),
-        library=library("shuffledp.tables"),
+        tables=per_eps0("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
+        library=library("collect_privacy"),
     output:
-        "results/privacy/{region}.{grid}.parquet",
+        result("privacy/{region}.{grid}.parquet"),
     log:
-        "results/logs/collect_privacy.{region}.{grid}.log",
+        log_of("collect_privacy.{region}.{grid}"),
     localrule: True
     conda:
         "../../environment.yml"

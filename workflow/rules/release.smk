@@ -1,48 +1,91 @@
 rule release_histograms:
     input:
-        counts="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.studies.releases", "shuffledp.tables"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        library=library("release_histograms"),
     output:
-        "results/releases/{region}.{grid}.eps0-{eps0}.parquet",
+        result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
-        "results/logs/release_histograms.{region}.{grid}.eps0-{eps0}.log",
+        log_of("release_histograms.{region}.{grid}.eps0-{eps0}"),
     benchmark:
-        "results/benchmarks/release_histograms.{region}.{grid}.eps0-{eps0}.tsv"
+        benchmark_of("release_histograms.{region}.{grid}.eps0-{eps0}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(2000),
-        runtime=escalating(60),
+        **cost(2000, 60),
     params:
-        sizes=lambda wildcards: region_spec(wildcards)["n"],
-        eps=config["eps"],
+        eps=of_region("eps"),
         target_delta=config["target_delta"],
-        repetitions=config["repetitions"],
+        repetitions=of_region("repetitions"),
+        mechanisms=of_region("mechanisms"),
         seed=config["seed"],
-        unit=config["unit"],
     script:
         "../scripts/release_histograms.py"
 
 
 rule measure_utility:
     input:
-        releases=per_eps0("results/releases/{region}.{grid}.eps0-{eps0}.parquet"),
-        counts="results/grids/{region}.{grid}.parquet",
-        library=library("shuffledp.studies.utility", "shuffledp.tables"),
+        releases=per_eps0("releases/{region}.{grid}.eps0-{eps0}.parquet"),
+        samples=result("samples/{region}.{grid}.parquet"),
+        library=library("measure_utility"),
     output:
-        community="results/utility/{region}.{grid}.parquet",
-        individual="results/utility/{region}.{grid}.individual.parquet",
+        community=result("utility/{region}.{grid}.parquet"),
+        individual=result("utility/{region}.{grid}.individual.parquet"),
     log:
-        "results/logs/measure_utility.{region}.{grid}.log",
+        log_of("measure_utility.{region}.{grid}"),
     benchmark:
-        "results/benchmarks/measure_utility.{region}.{grid}.tsv"
+        benchmark_of("measure_utility.{region}.{grid}")
     conda:
         "../../environment.yml"
     resources:
-        mem_mb=escalating(2000),
-        runtime=escalating(60),
-    params:
-        seed=config["seed"],
-        unit=config["unit"],
+        **cost(2000, 60),
     script:
         "../scripts/measure_utility.py"
+
+
+rule summarise_individual:
+    input:
+        individual=result("utility/{region}.{grid}.individual.parquet"),
+        library=library("summarise_individual"),
+    output:
+        result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
+    log:
+        log_of("summarise_individual.{region}.{grid}.eps0-{eps0}"),
+    benchmark:
+        benchmark_of("summarise_individual.{region}.{grid}.eps0-{eps0}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 5),
+    params:
+        every=of_region("individual_every"),
+        target_delta=config["target_delta"],
+        unit=lambda wildcards: unit_words(wildcards.region),
+    script:
+        "../scripts/summarise_individual.py"
+
+
+rule compare_mechanisms:
+    input:
+        utility=[
+            result(f"utility/{region}.{first_grid(region)}.parquet")
+            for region in REGIONS
+        ],
+        library=library("compare_mechanisms"),
+    output:
+        result("utility/comparison.csv"),
+    log:
+        log_of("compare_mechanisms"),
+    benchmark:
+        benchmark_of("compare_mechanisms")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 5),
+    params:
+        # A function, so that braces in a title are not taken for wildcards.
+        titles=lambda wildcards: list(map(plain_title, REGIONS)),
+        units=list(map(unit_words, REGIONS)),
+        references=[spec["mechanisms"][0] for spec in REGIONS.values()],
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/compare_mechanisms.py"

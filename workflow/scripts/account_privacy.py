@@ -2,18 +2,16 @@ from pathlib import Path
 
 from shuffledp.jobs import job
 from shuffledp.studies.privacy import privacy_table
-from shuffledp.tables import PRIVACY, read_counts, run_metadata, write_table
+from shuffledp.studies.samples import read_samples
+from shuffledp.tables import PRIVACY, run_metadata, write_table
 
 with job(snakemake.log[0]):
-    grid = Path(snakemake.input.counts)
+    source = Path(snakemake.input.samples)
     table = privacy_table(
-        read_counts(grid),
-        snakemake.params.sizes,
+        read_samples(source),
         float(snakemake.wildcards.eps0),
         snakemake.params.eps,
-        seed=snakemake.params.seed,
-        region=snakemake.wildcards.region,
-        grid=snakemake.wildcards.grid,
+        snakemake.params.bounds,
     )
-    metadata = run_metadata(grid, snakemake.params.items(), snakemake.wildcards.items())
+    metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
     write_table(table, PRIVACY, Path(snakemake.output[0]), metadata)

@@ -7,5 +7,4 @@ from shuffledp.tables import CURVES, write_table
 with job(snakemake.log[0]):
     study = import_module(f"shuffledp.studies.reproduction.{snakemake.wildcards.study}")
     spec = study.FIGURES[snakemake.wildcards.figure]
-    metadata = {"title": spec.title, "caption": spec.caption}
-    write_table(spec.compute(), CURVES, Path(snakemake.output[0]), metadata)
+    write_table(spec.compute(), CURVES, Path(snakemake.output[0]), spec.metadata())

@@ -11,12 +11,13 @@ from typing import Any, NoReturn
 import numpy as np
 from tqdm import tqdm
 
-from shuffledp import central, estimation
 from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.protocol import Budget, expected_distance
+from shuffledp.mechanisms.registry import MECHANISMS
 
 Row = dict[str, Any]
 CERTIFIED = "certified"
@@ -172,21 +173,28 @@ def _plan_rows(arguments: argparse.Namespace) -> Iterable[Row]:
     log_delta = None if arguments.delta is None else _log(arguments.delta)
     plan = complete(Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta))
     n, k, eps0, eps, log_delta = vars(plan).values()
-    deviations = estimation.inversion_deviation(np.full(k, 1.0 / k), n, eps0)
     row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps}
     if arguments.delta is None:
         row |= {"delta": _exp_up(log_delta), "log10_delta": _log10(log_delta)}
     else:  # as it was written, without a rounding
         row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
-    row["cell_sd"] = float(deviations.max())
-    row["tv_distance"] = float(estimation.expected_distance(deviations))
-    gaussian = None
-    if 0.0 < eps < eps0 and log_delta < 0.0:
-        gaussian = central.gaussian_sigma(eps, log_delta) / n
-    row["gaussian_cell_sd"] = gaussian
-    row["gaussian_tv_distance"] = (
-        None if gaussian is None else float(estimation.expected_distance(np.full(k, gaussian)))
-    )
+    possible = 0.0 < eps < eps0 and log_delta < 0.0
+    calibrations = {
+        # What follows from eps0 is predicted at the plan's own; what is matched, at equal privacy.
+        mechanism: mechanism.calibrations(
+            Setting(n, k, eps0), [Budget(eps, log_delta, "")] if possible else []
+        )
+        for mechanism in MECHANISMS.values()
+    }
+    for mechanism, found in calibrations.items():
+        kept = [c for c in found if c.name in ("none", "matched")]
+        variance = mechanism.variance(np.full(k, 1.0 / k), n, kept[0].parameters) if kept else None
+        row[f"{mechanism.name}_cell_sd"] = (
+            None if variance is None else float(np.sqrt(variance.max()))
+        )
+        row[f"{mechanism.name}_tv_distance"] = (
+            None if variance is None else float(expected_distance(variance))
+        )
     return [row]
 
 
@@ -313,7 +321,7 @@ def _parser() -> argparse.ArgumentParser:
     about = (
         "find the one of n, k, eps0, eps, delta that is left out (the smallest n, k, eps or delta, "
         "the largest eps0 that is certified), and predict the error of "
-        "shuffle+INV and of a Gaussian at the same privacy (uniform histogram, no projection)"
+        "every mechanism at the same privacy (uniform histogram, unbiased estimates)"
     )
     sub = command("plan", _plan_rows, about)
     for name in ("n", "k"):

@@ -24,8 +24,32 @@ _COUNTS: Final = {"seed", "repetitions", "n", "individual_every"}
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&?@-]*")
 
 
+# What a region may have of its own; the common value is beside `regions`.
+_OF_REGIONS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
+
+
 class ConfigurationError(InputError):
     """A configuration value that cannot be used; the message names its key."""
+
+
+def leave_out(config: dict[str, Any]) -> None:
+    """Drop the regions that an overlay leaves out, ``paris: null``, from a configuration."""
+    if isinstance(config.get("regions"), Mapping):
+        config["regions"] = {
+            name: spec for name, spec in config["regions"].items() if spec is not None
+        }
+
+
+def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every region with its own values and, where it has none, the common ones.
+
+    Parameters
+    ----------
+    config
+        A configuration that the schema has accepted, with its defaults.
+    """
+    common = {key: config[key] for key in _OF_REGIONS}
+    return {name: common | dict(spec) for name, spec in config["regions"].items()}
 
 
 def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
@@ -34,7 +58,7 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
     Parameters
     ----------
     config
-        The whole configuration.
+        The whole configuration, with its defaults.
     embedded
         Regions whose counts are shipped.
 
@@ -47,23 +71,55 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         users protected where the source does not tell them apart.
     """
     _check_values(config, "")
-    _check_budgets(config)
     for name, spec in config["sources"].items():
         _check_source(name, spec)
     _check_source_name(config, "source", config["source"])
-    for name, spec in config["regions"].items():
-        if "source" in spec:
+    regions = effective_regions(config)
+    for name, spec in regions.items():
+        if "source" in config["regions"][name]:
             _check_source_name(config, f"regions.{name}.source", spec["source"])
         _check_region(name, spec)
-        kind = config["sources"][spec.get("source", config["source"])]["kind"]
-        if kind == "embedded" and name not in embedded:
+        _check_budgets(name, spec)
+        source = config["sources"][spec["source"]]
+        if source["kind"] == "embedded" and name not in embedded:
             raise ConfigurationError(
                 f"regions.{name}: counts are embedded only for {', '.join(sorted(embedded))}; "
                 "give the region a source of kind download or file"
             )
-        if config.get("unit") == "user":
-            _check_users(name, config["sources"][spec.get("source", config["source"])])
-    _check_titles(config["regions"])
+        if spec["unit"] == "user":
+            _check_users(name, source)
+    _check_titles(regions)
+
+
+def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that the mechanisms and bounds of every region exist.
+
+    Parameters
+    ----------
+    regions
+        As `effective_regions` returns them.
+
+    Raises
+    ------
+    ConfigurationError
+        If one does not, or a region has no mechanism that is matched to the privacy of k-RR.
+    """
+    # Slow to import, and of no use to the many processes that only read a checked configuration.
+    from shuffledp.accounting.registry import get_bound
+    from shuffledp.mechanisms.registry import get_mechanisms
+
+    for name, spec in regions.items():
+        try:
+            for bound in spec["bounds"]:
+                get_bound(bound)
+            chosen = get_mechanisms(spec["mechanisms"])
+        except InputError as error:
+            raise ConfigurationError(f"regions.{name}: {error}") from None
+        if not any(mechanism.matched for mechanism in chosen):
+            raise ConfigurationError(
+                f"regions.{name}: mechanisms must name one that is calibrated to a privacy, such "
+                f"as gaussian, to compare with (got {', '.join(spec['mechanisms'])})"
+            )
 
 
 def _check_values(node: Any, key: str) -> None:
@@ -90,13 +146,13 @@ def _check_values(node: Any, key: str) -> None:
                 )
 
 
-def _check_budgets(config: Mapping[str, Any]) -> None:
-    smallest = min(config["eps0"])
-    for eps in config["eps"]:
+def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:
+    smallest = min(spec["eps0"])
+    for eps in spec["eps"]:
         if eps >= smallest:
             raise ConfigurationError(
-                f"eps: {eps:g} must be below every eps0 (smallest: {smallest:g}): "
-                "at eps >= eps0 delta is 0 and no Gaussian exists"
+                f"eps of region {region}: {eps:g} must be below every eps0 (smallest: "
+                f"{smallest:g}): at eps >= eps0 delta is 0 and no Gaussian exists"
             )
 
 

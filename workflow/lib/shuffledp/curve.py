@@ -1,7 +1,7 @@
 """What a recomputed figure of a paper is: a tidy table of curves, and how to read it."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
@@ -13,9 +13,9 @@ KINDS: tuple[Kind, ...] = ("exact", "upper", "lower", "approximate", "as printed
 COLUMNS = ("panel", "curve", "kind", "x", "y")
 
 
-@dataclass(frozen=True)
-class FigureSpec:
-    """One figure: how to compute its curves and what its axes say.
+@dataclass(frozen=True, kw_only=True)
+class FigureText:
+    """What a figure of curves says, and its scales.
 
     Attributes
     ----------
@@ -23,8 +23,6 @@ class FigureSpec:
         One line above the panels, with paper and figure.
     x_label, y_label
         Axis labels, with units where there are any.
-    compute
-        Returns the curves, columns `COLUMNS`; rows of a curve in drawing order.
     caption
         What is to be seen, every parameter, and which of them the paper does not state.
     x_scale, y_scale
@@ -34,10 +32,26 @@ class FigureSpec:
     title: str
     x_label: str
     y_label: str
-    compute: Callable[[], pd.DataFrame]
     caption: str
-    x_scale: Literal["log", "linear"] = "log"
-    y_scale: Literal["log", "linear"] = "log"
+    x_scale: str = "log"
+    y_scale: str = "log"
+
+    def metadata(self) -> dict[str, str]:
+        """The same as a dictionary, for the file of the curves."""
+        return {field.name: getattr(self, field.name) for field in fields(FigureText)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureSpec(FigureText):
+    """One figure: what it says, and how to compute its curves.
+
+    Attributes
+    ----------
+    compute
+        Returns the curves, columns `COLUMNS`; rows of a curve in drawing order.
+    """
+
+    compute: Callable[[], pd.DataFrame]
 
 
 def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.DataFrame:

@@ -47,27 +47,29 @@ def iterative_bayesian_update(
     eps0
         Local budget of each report.
     tolerance
-        Stop when no row moved by more than this in total variation.
+        A row is done once it moves by no more than this in total variation.
     max_iterations
         Upper limit on the number of updates.
 
     Returns
     -------
-    Shape ``(..., k)``: non-negative rows that sum to 1.
+    Shape ``(..., k)``: non-negative rows that sum to 1. Each depends on its own row alone.
     """
     reports = np.asarray(reports, dtype=np.float64)
     p, q = probabilities(eps0, reports.shape[-1])
-    shares = reports / reports.sum(axis=-1, keepdims=True)
+    shares = (reports / reports.sum(axis=-1, keepdims=True)).reshape(-1, reports.shape[-1])
     estimate = np.full_like(shares, 1.0 / shares.shape[-1])
+    moving = np.arange(len(shares))
     for _ in range(max_iterations):
-        ratio = shares / (q + (p - q) * estimate)
-        updated = estimate * (q * ratio.sum(axis=-1, keepdims=True) + (p - q) * ratio)
+        current = estimate[moving]
+        ratio = shares[moving] / (q + (p - q) * current)
+        updated = current * (q * ratio.sum(axis=-1, keepdims=True) + (p - q) * ratio)
         updated /= updated.sum(axis=-1, keepdims=True)
-        moved = total_variation(updated, estimate).max(initial=0.0)
-        estimate = updated
-        if moved <= tolerance:
+        estimate[moving] = updated
+        moving = moving[total_variation(updated, current) > tolerance]
+        if not moving.size:
             break
-    return np.asarray(estimate)
+    return np.asarray(estimate.reshape(reports.shape))
 
 
 def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
@@ -78,37 +80,3 @@ def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
     """
     difference = np.asarray(estimate, np.float64) - np.asarray(truth, np.float64)
     return np.asarray(0.5 * np.abs(difference).sum(axis=-1))
-
-
-def inversion_deviation(shares: ArrayLike, n: int, eps0: float) -> Floats:
-    """Standard deviation of each cell of shuffle+INV, before any data are collected.
-
-    The report count of cell j is a sum of independent Bernoulli variables, so its variance is
-    ``n (pi_j p (1 - p) + (1 - pi_j) q (1 - q))``; inversion divides by ``n (p - q)``.
-
-    Parameters
-    ----------
-    shares
-        True distribution, shape ``(..., k)``.
-    n
-        Number of users.
-    eps0
-        Local budget.
-
-    Returns
-    -------
-    Standard deviations of the estimated shares, shape ``(..., k)``.
-    """
-    shares = np.asarray(shares, dtype=np.float64)
-    p, q = probabilities(eps0, shares.shape[-1])
-    variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
-    return np.asarray(np.sqrt(variance / n) / (p - q))
-
-
-def expected_distance(deviations: ArrayLike) -> Floats:
-    """Expected total variation distance of unbiased, nearly normal estimates without projection.
-
-    Half the sum of the mean absolute errors ``sqrt(2 / pi)`` times the standard deviations of the
-    cells along the last axis.
-    """
-    return np.asarray(np.sqrt(0.5 / np.pi) * np.asarray(deviations, np.float64).sum(axis=-1))

@@ -24,6 +24,17 @@ def _imports(path: Path) -> set[str]:
     return {name for name in found if name.split(".")[0] == "shuffledp"}
 
 
+def script_modules(script: Path) -> list[str]:
+    """Modules of this package that a script imports, as dotted names, sorted.
+
+    Parameters
+    ----------
+    script
+        A Python file outside the package.
+    """
+    return sorted(name for name in _imports(script) if _file(name) is not None)
+
+
 def module_files(names: Iterable[str]) -> list[Path]:
     """Source files of the named modules and of every module of this package they import.
 

@@ -29,6 +29,7 @@ PRIVACY = pa.schema(
         ("log10_delta", _FLOAT),
     ]
 )
+SAMPLES = pa.schema([("n", _COUNT), ("cell", _COUNT), ("count", _COUNT)])
 RELEASES = pa.schema(
     [
         ("n", _COUNT),
@@ -37,6 +38,7 @@ RELEASES = pa.schema(
         ("log10_delta", _FLOAT),
         ("calibration", _NAME),
         ("mechanism", _NAME),
+        ("estimator", _NAME),
         ("repetition", _COUNT),
         ("cell", _COUNT),
         ("estimate", _FLOAT),
@@ -51,6 +53,7 @@ UTILITY = pa.schema(
         ("log10_delta", _FLOAT),
         ("calibration", _NAME),
         ("mechanism", _NAME),
+        ("estimator", _NAME),
         ("repetition", _COUNT),
         ("tv_distance", _FLOAT),
     ]
@@ -63,6 +66,7 @@ INDIVIDUAL = pa.schema(
         ("log10_delta", _FLOAT),
         ("calibration", _NAME),
         ("mechanism", _NAME),
+        ("estimator", _NAME),
         ("repetition", _COUNT),
         ("cell", _COUNT),
         ("error", _FLOAT),
@@ -108,6 +112,12 @@ def write_parts(
                 writer.write_table(pending.slice(0, GROUP_ROWS).combine_chunks(), GROUP_ROWS)
                 pending = pending.slice(GROUP_ROWS)
         writer.write_table(pending.combine_chunks(), GROUP_ROWS)
+
+
+def write_csv(table: pd.DataFrame, destination: Path) -> None:
+    """Write a small table for people, whole or not at all."""
+    with replacing(destination) as temporary:
+        table.to_csv(temporary, index=False)
 
 
 @contextmanager

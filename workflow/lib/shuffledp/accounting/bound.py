@@ -12,7 +12,7 @@ from shuffledp.errors import InputError
 
 LARGEST_N = 10_000_000_000
 LARGEST_K = 1_000_000
-Kind = Literal["upper", "lower", "exact", "approximate"]
+Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,7 @@ class Bound:
     epsilon_function: LogDelta | None = None
     domain: Callable[[Setting, float], str | None] = _always
     composes: bool = False
+    uses_count: bool = False
 
     def why_not(self, setting: Setting, log_delta: float = -np.inf) -> str | None:
         """Reason why the bound says nothing here, or None if it does."""

@@ -188,15 +188,17 @@ _BOUNDS = (
         "A, eqs. (6) and (10), corrected",
         "the count of one bin alone; at the worst count unless --count is given",
         log_delta_function=_single_bin,
+        uses_count=True,
     ),
     Bound(
         "single-bin-as-printed",
-        "approximate",
+        "as printed",
         False,
         "A, Theorem IV.1, as printed",
         "misprinted privacy loss: far too small; only to reproduce A's tables",
         log_delta_function=_as_printed,
         domain=_needs_count,
+        uses_count=True,
     ),
     Bound(
         "fourier",

@@ -1,6 +1,7 @@
 """Recomputed figures of the papers: any tidy table of curves as a row or grid of panels."""
 
 from itertools import cycle
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -8,8 +9,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shuffledp.curve import FigureSpec
+from shuffledp.curve import FigureText
 from shuffledp.figures.style import local_style, new_figure
+from shuffledp.tables import read_metadata, read_tables
 
 # Okabe and Ito without yellow, which is too light for lines; black is kept for exact curves.
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
@@ -24,8 +26,13 @@ _LINES: Final = {
 _PANEL_HEIGHT, _COLUMNS, _MARKED = 2.6, 3, 6
 
 
+def draw_curves(curves: Path) -> Figure:
+    """Draw `curve_panels` from the file of the curves, which holds the figure's text as well."""
+    return curve_panels(read_tables([curves]), FigureText(**read_metadata(curves)))
+
+
 @local_style()
-def curve_panels(table: pd.DataFrame, spec: FigureSpec) -> Figure:
+def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw every panel of a figure, with one legend for all.
 
     Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones neither,
@@ -35,7 +42,7 @@ def curve_panels(table: pd.DataFrame, spec: FigureSpec) -> Figure:
     ----------
     table
         Columns ``shuffledp.curve.COLUMNS``.
-    spec
+    text
         Says what the axes show.
     """
     panels = list(table["panel"].unique())
@@ -49,9 +56,9 @@ def curve_panels(table: pd.DataFrame, spec: FigureSpec) -> Figure:
     for one, panel in zip(axes, panels, strict=False):
         _draw_panel(one, table[table["panel"] == panel], looks)
         one.set_title(panel, loc="left")
-        one.set(xscale=spec.x_scale, yscale=spec.y_scale, xlabel=spec.x_label)
+        one.set(xscale=text.x_scale, yscale=text.y_scale, xlabel=text.x_label)
     for one in axes[::columns]:
-        one.set_ylabel(spec.y_label)
+        one.set_ylabel(text.y_label)
     for one in axes[len(panels) :]:
         one.remove()
     found = {
@@ -66,7 +73,7 @@ def curve_panels(table: pd.DataFrame, spec: FigureSpec) -> Figure:
         ncols=2,
         handlelength=3.5,
     )
-    figure.suptitle(spec.title)
+    figure.suptitle(text.title)
     return figure
 
 

@@ -1,6 +1,7 @@
 """Every bound on one release in one panel: numbered curves and a list in the order of eps."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 import matplotlib.patheffects as effects
@@ -11,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from shuffledp.curve import FigureSpec
+from shuffledp.curve import FigureText
 from shuffledp.figures.style import local_style, new_figure, power
+from shuffledp.tables import read_metadata, read_tables
 
 LOWEST: Final = -30.0  # decimal logarithm of the smallest delta shown
 _REFERENCE: Final = -6.0  # of the delta at which the curves are ranked
@@ -30,8 +32,13 @@ _LOOKS: Final[Mapping[str, tuple[str, _Dashes, str]]] = {
 _HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
 
 
+def draw_all_bounds(curves: Path) -> Figure:
+    """Draw `all_bounds` from the file of the curves, which holds the figure's text as well."""
+    return all_bounds(read_tables([curves]), FigureText(**read_metadata(curves)))
+
+
 @local_style()
-def all_bounds(table: pd.DataFrame, spec: FigureSpec) -> Figure:
+def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw log delta against eps for every bound of a table.
 
     Curves have the number that their bound has in the list, which is ordered by eps at
@@ -41,7 +48,7 @@ def all_bounds(table: pd.DataFrame, spec: FigureSpec) -> Figure:
     ----------
     table
         Columns ``shuffledp.curve.COLUMNS``, y the decimal logarithm of delta.
-    spec
+    text
         Says what the axes show.
     """
     by_name = {str(name): rows.sort_values("y") for name, rows in table.groupby("curve")}
@@ -51,14 +58,14 @@ def all_bounds(table: pd.DataFrame, spec: FigureSpec) -> Figure:
     axes, side = figure.subplots(1, 2, width_ratios=(1.9, 1.0))
     for rank, name in enumerate(ranked, 1):
         _draw_bound(axes, shown[name], rank)
-    axes.set(xscale="log", xlabel=spec.x_label, ylabel=spec.y_label, ylim=(LOWEST, -2.0))
+    axes.set(xscale="log", xlabel=text.x_label, ylabel=text.y_label, ylim=(LOWEST, -2.0))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${power(10.0**value)}$"))
     axes.grid(visible=True, axis="both")
     below = {name: float(rows["y"].max()) for name, rows in by_name.items() if name not in shown}
     _list_bounds(side, [(name, shown[name]) for name in ranked], below)
     axes.legend(handles=_key(table), loc="lower left")
-    figure.suptitle(spec.title)
+    figure.suptitle(text.title)
     return figure
 
 

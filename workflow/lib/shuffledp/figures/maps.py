@@ -1,7 +1,8 @@
 """Maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import geopandas as gpd
@@ -13,17 +14,28 @@ from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
-from matplotlib.path import Path
+from matplotlib.path import Path as Outline
 from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from shuffledp.arrays import Floats, Integers
-from shuffledp.figures.selection import calibrated, calibration_words
-from shuffledp.figures.style import FULL_WIDTH, MECHANISMS, local_style, new_figure
+from shuffledp.errors import InputError
+from shuffledp.figures.style import (
+    FULL_WIDTH,
+    calibration_words,
+    local_style,
+    new_figure,
+    of_series,
+    series_of,
+)
+from shuffledp.mechanisms.registry import get_estimator
+from shuffledp.selection import calibrated
+from shuffledp.tables import read_tables
 
 _KM_PER_DEGREE = 111.32  # along the equator
 _COLOURS = "cividis"
 _WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}")
+_ACROSS = 3  # panels in a row
 _RASTERISE_FROM = 20_000  # polygons: beyond, vector files become unwieldy
 
 
@@ -124,7 +136,7 @@ def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCol
         # limits are known, and a patch would have them looked for in every cell.
         axes.add_artist(
             PathPatch(
-                Path.make_compound_path_from_polys(corners[mask]),
+                Outline.make_compound_path_from_polys(corners[mask]),
                 facecolor=fill.face,
                 edgecolor=fill.edge,
                 hatch=fill.hatch,
@@ -151,6 +163,34 @@ def _height(corners: Floats, panels: int, extra: float) -> float:
     latitude = np.radians(corners[..., 1].mean())
     proportion = height / (width * np.cos(latitude))
     return float(np.clip((FULL_WIDTH - 0.7) / panels * proportion, 0.8, 8.0)) + extra
+
+
+def draw_checkins(checkins: Path, cells: Path, *, title: str) -> Figure:
+    """Draw `checkins_map` from the files of the check-ins and of the grid."""
+    points = read_tables([checkins], columns=["latitude", "longitude"])
+    return checkins_map(points, gpd.read_parquet(cells), title)
+
+
+def draw_estimates(
+    releases: Path,
+    samples: Path,
+    cells: Path,
+    *,
+    title: str,
+    calibration: str,
+    target_delta: float,
+) -> Figure:
+    """Draw `estimate_maps` of the first repetition from the files of releases, samples and grid."""
+    table = read_tables([releases], repetition=0)
+    n = int(table["n"].max())
+    original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
+    rows = calibrated(table[table["n"] == n], calibration, target_delta)
+    return estimate_maps(
+        gpd.read_parquet(cells),
+        release_panels(original, rows),
+        n,
+        release_title(title, rows, calibration, target_delta),
+    )
 
 
 @local_style()
@@ -204,27 +244,16 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
     return figure
 
 
-def release_panels(
-    original: Integers,
-    releases: pd.DataFrame,
-    *,
-    eps0: float,
-    calibration: str,
-    target_delta: float,
-    mechanisms: Sequence[str] = ("gaussian projected", "shuffle+INV"),
-) -> dict[str, Floats]:
+def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     """Select the panels of `estimate_maps`: the original and one release of each mechanism.
 
     Parameters
     ----------
     original
-        Histogram that was released, shape ``(k,)``; it must be that of the largest n.
-    releases
-        Columns of `shuffledp.tables.RELEASES`. Taken is repetition 0 at the largest n.
-    eps0, calibration, target_delta
-        Which release (see `shuffledp.figures.selection.calibrated`).
-    mechanisms
-        The default compares like with like: both projected onto the simplex.
+        Histogram that was released, shape ``(k,)``.
+    rows
+        Columns of `shuffledp.tables.RELEASES`: one repetition, at one n, eps0 and calibration. Of
+        each mechanism the ``projected`` estimate is taken, so that like stands beside like.
 
     Returns
     -------
@@ -232,49 +261,40 @@ def release_panels(
 
     Raises
     ------
-    ValueError
-        If the original does not sum to the largest n, or a mechanism has no such release.
+    InputError
+        If the original does not sum to n, or a mechanism has not one estimate for each cell.
     """
-    n = int(releases["n"].max())
+    (n,) = rows["n"].unique()
     if original.sum() != n:
-        raise ValueError(f"original must hold the {n} check-ins released (got {original.sum()})")
-    rows = releases[(releases["n"] == n) & (releases["eps0"] == eps0)]
-    rows = calibrated(rows[rows["repetition"] == 0], calibration, target_delta)
+        raise InputError(f"original must hold the {n} check-ins released (got {original.sum()})")
     panels = {"Original": original / n}
-    for mechanism in mechanisms:
-        cells = rows[rows["mechanism"] == mechanism].sort_values("cell")
+    projected = rows[rows["estimator"] == "projected"]
+    for series in series_of(projected):
+        cells = of_series(projected, series).sort_values("cell")
+        label = get_estimator(*series).label
         if not np.array_equal(cells["cell"], np.arange(original.size)):
-            raise ValueError(
+            raise InputError(
                 f"releases must hold one estimate for each of {original.size} cells of "
-                f"{mechanism!r} at n={n}, eps0={eps0:g} (got {len(cells)})"
+                f"{label!r} at n={n} (got {len(cells)})"
             )
-        panels[MECHANISMS[mechanism].label] = cells["estimate"].to_numpy()
+        panels[label] = cells["estimate"].to_numpy()
     return panels
 
 
 def _check_shapes(estimates: Mapping[str, Floats], k: int) -> None:
     wrong = {name: np.shape(e) for name, e in estimates.items() if np.shape(e) != (k,)}
     if wrong:
-        raise ValueError(f"estimates must have one share for each of {k} cells (got {wrong})")
+        raise InputError(f"estimates must have one share for each of {k} cells (got {wrong})")
 
 
 def release_title(
-    region_title: str,
-    releases: pd.DataFrame,
-    *,
-    eps0: float,
-    calibration: str,
-    target_delta: float,
+    region_title: str, rows: pd.DataFrame, calibration: str, target_delta: float
 ) -> str:
     """Title for the panels of `release_panels`: region, size, budgets and calibration."""
-    n = int(releases["n"].max())
-    rows = calibrated(
-        releases[(releases["n"] == n) & (releases["eps0"] == eps0)], calibration, target_delta
-    )
-    eps = rows["eps"].max()
-    return (
-        rf"{region_title}: n = {n:,} users, $\epsilon_0={eps0:g}$, $\epsilon={eps:.3g}$"
-        f"\n{calibration_words(calibration, target_delta)}"
+    n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
+    words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
+    return rf"{region_title}: n = {n:,} users, $\epsilon_0={eps0:g}$, $\epsilon={eps:.3g}$" + (
+        f"\n{words}"
     )
 
 
@@ -298,7 +318,7 @@ def estimate_maps(
 
     Raises
     ------
-    ValueError
+    InputError
         If an estimate does not have one share per cell.
     """
     _check_shapes(estimates, len(cells))
@@ -306,18 +326,23 @@ def estimate_maps(
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
     lines = title.count("\n") + 1
-    figure = new_figure(_height(corners, len(values), 1.8 + 0.15 * lines))
-    panels = np.atleast_1d(figure.subplots(1, len(values)))
-    for axes, name, value in zip(panels, estimates, values, strict=True):
+    columns = min(len(values), _ACROSS)
+    rows = -(-len(values) // columns)
+    row = _height(corners, columns, 0.3)
+    figure = new_figure(rows * row + 1.5 + 0.15 * lines)
+    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
+    for unused in panels[len(values) :]:
+        unused.remove()
+    for axes, name, value in zip(panels, estimates, values, strict=False):
         heat = _heat(axes, corners, value, norm)
-        _frame(axes, corners, ordinate=axes is panels[0])
+        _frame(axes, corners, ordinate=axes in panels[::columns])
         distance = 0.5 * np.abs(value - values[0]).sum() / n
         note = "" if axes is panels[0] else f"\ntotal variation distance {distance:.3g}"
         axes.set_title(name + note, loc="left")
     _scale_bar(panels[0])
     figure.colorbar(
         heat,
-        ax=list(panels),
+        ax=list(panels[: len(values)]),
         location="bottom",
         format=_WHOLE,
         label="check-ins per cell (estimated share × n)",

@@ -1,5 +1,6 @@
 """Paper A's figures 1 and 2, recomputed, each beside what is right."""
 
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -11,21 +12,35 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
-    MECHANISMS,
+    Series,
+    face,
     legend_marks,
     local_style,
     new_figure,
+    of_series,
     plain_log_axis,
     power,
+    series_look,
+    series_of,
 )
+from shuffledp.tables import read_tables
 
 _SURFACES: Final = (
     ("single-bin-as-printed", r"$\delta$ by Theorem IV.1 as printed (one bin)"),
     ("upper", r"$\delta$ certified for the whole histogram"),
 )
 _STEP: Final = 20.0  # powers of ten between ticks
-_SHOWN: Final = ("gaussian", "gaussian projected", "shuffle", "shuffle+INV raw", "shuffle+INV")
 _BAND: Final = (0.05, 0.95)
+
+
+def draw_surface(surface: Path, *, count: int) -> Figure:
+    """Draw `delta_surfaces` from the file of the values."""
+    return delta_surfaces(read_tables([surface]), count)
+
+
+def draw_synthetic_distances(distances: Path) -> Figure:
+    """Draw `synthetic_distances` from the file of the distances."""
+    return synthetic_distances(read_tables([distances]))
 
 
 @local_style()
@@ -87,8 +102,8 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
     eps0 = utility["eps0"].iloc[0]
     for axes, calibration in zip(panels, ("as-published", "matched"), strict=True):
         rows = utility[utility["calibration"].isin(["none", calibration])]
-        for mechanism in _SHOWN:
-            _draw_band(axes, rows[rows["mechanism"] == mechanism], mechanism)
+        for series in series_of(rows):
+            _draw_band(axes, of_series(rows, series), series)
         axes.set(xscale="log", yscale="log", xlabel="number of users n")
         axes.grid(visible=True, axis="both")
     plain_log_axis(panels[0].yaxis)
@@ -101,15 +116,15 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
         rf"equal privacy: $\delta={delta}$, $\epsilon$ = {high:.2g} falling to {low:.2g}",
         loc="left",
     )
-    figure.legend(handles=legend_marks(_SHOWN), loc="outside lower center", ncols=3)
+    figure.legend(handles=legend_marks(series_of(utility)), loc="outside lower center", ncols=3)
     figure.suptitle(
         "Paper A, figure 2: 15 cells, normal data of variance 2 rounded to whole numbers (assumed)"
     )
     return figure
 
 
-def _draw_band(axes: Axes, rows: pd.DataFrame, mechanism: str) -> None:
-    look = MECHANISMS[mechanism]
+def _draw_band(axes: Axes, rows: pd.DataFrame, series: Series) -> None:
+    look = series_look(*series)
     shares = np.array([_BAND[0], 0.5, _BAND[1]])
     levels = rows.groupby("n")["tv_distance"].quantile(shares).unstack()
     sizes = levels.index.to_numpy()
@@ -122,5 +137,5 @@ def _draw_band(axes: Axes, rows: pd.DataFrame, mechanism: str) -> None:
         color=look.colour,
         linestyle="-" if look.filled else "--",
         marker=look.marker,
-        markerfacecolor=look.face,
+        markerfacecolor=face(look),
     )

@@ -1,6 +1,11 @@
-"""Delta against eps: the certified pair beside the single-bin quantities of paper A."""
+"""Delta against eps by every configured bound."""
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -8,22 +13,41 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.errors import InputError
 from shuffledp.figures.style import local_style, new_figure, plain_log_axis
+from shuffledp.tables import read_tables
 
-# Legend entry, colour, marker, line style and width; drawn in this order.
-_BOUNDS: Final[dict[str, tuple[str, str, str, str, float]]] = {
-    "upper": ("upper: certified, the only DP guarantee shown", "#000000", "o", "-", 1.8),
-    "lower": ("lower: what one explicit data set leaks", "#56B4E9", "x", "--", 1.0),
-    "single-bin": ("single-bin: one count alone, no guarantee", "#0072B2", "s", "-.", 1.0),
-    "single-bin-as-printed": (
-        "single-bin as printed: misprint, no guarantee",
-        "#D55E00",
-        "^",
-        ":",
-        1.0,
-    ),
-}
+_Line = Literal["-", "--", "-.", ":"]
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How bounds of a kind are drawn: colours (Okabe and Ito) in turn, and one line."""
+
+    words: str
+    colours: tuple[str, ...]
+    line: _Line
+    width: float
+
+
+_KINDS: Final[Mapping[str, _Look]] = MappingProxyType(
+    {
+        "upper": _Look("certified, a DP guarantee", ("#000000", "#009E73"), "-", 1.8),
+        "exact": _Look("exact, a DP guarantee", ("#332288",), "-", 1.2),
+        "lower": _Look("lower bound, no guarantee", ("#56B4E9", "#0072B2", "#88CCEE"), "--", 1.0),
+        "approximate": _Look("approximate, no guarantee", ("#E69F00", "#CC79A7"), "-.", 1.0),
+        "as printed": _Look("misprint, no guarantee", ("#D55E00",), ":", 1.0),
+    }
+)
+_MARKERS: Final = ("o", "x", "s", "^", "D", "v", "P")
 _LEAST = 0.1  # of log10 1/delta: larger deltas, above 10^-0.1 = 0.79, lie on the upper edge
+
+
+def draw_privacy(privacy: Path, *, title: str) -> Figure:
+    """Draw `delta_curves` at the largest n from the file of the deltas."""
+    table = read_tables([privacy])
+    return delta_curves(table, title, int(table["n"].max()))
 
 
 @local_style()
@@ -31,7 +55,7 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     """Delta against eps for one number of users, a panel per eps0, both axes logarithmic.
 
     The vertical axis is the logarithm of log10(1/delta), downwards, so that 10^-1 and
-    10^-100,000 both fit. Below the certified curve it is shaded: a smaller delta there claims
+    10^-100,000 both fit. Below the largest lower bound it is shaded: a delta there claims
     more privacy than there is.
 
     Parameters
@@ -46,18 +70,19 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
 
     Raises
     ------
-    ValueError
+    InputError
         If the table has no delta above 0 for n.
     """
     rows = privacy[(privacy["n"] == n) & np.isfinite(privacy["log10_delta"])]
     rows = rows.assign(log10_delta=rows["log10_delta"].clip(upper=-_LEAST))
     if rows.empty:
-        raise ValueError(f"n must be one of the table's, {sorted(set(privacy['n']))} (got {n})")
+        raise InputError(f"n must be one of the table's, {sorted(set(privacy['n']))} (got {n})")
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(4.1)
     panels = np.atleast_1d(figure.subplots(1, len(budgets), sharex=True, sharey=True))
+    styles = _styles(rows["bound"].unique())
     for axes, eps0 in zip(panels, budgets, strict=True):
-        _draw_bounds(axes, rows[rows["eps0"] == eps0])
+        _draw_bounds(axes, rows[rows["eps0"] == eps0], styles)
         axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
         axes.set_xlabel(r"central budget $\epsilon$")
     panels[0].set(xscale="log", yscale="log")
@@ -75,30 +100,39 @@ def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
     return figure
 
 
-def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
-    for bound, (label, colour, marker, line, width) in _BOUNDS.items():
-        curve = rows[rows["bound"] == bound].sort_values("eps")
-        axes.plot(
-            curve["eps"],
-            -curve["log10_delta"],
-            color=colour,
-            marker=marker,
-            linestyle=line,
-            linewidth=width,
-            markersize=6 if bound == "lower" else 4,
-            label=label,
-            clip_on=False,
-        )
+def _styles(bounds: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Line properties by the name of the bound."""
+    colours = {kind: cycle(look.colours) for kind, look in _KINDS.items()}
+    styles = {}
+    for name, marker in zip(bounds, cycle(_MARKERS), strict=False):
+        kind = BOUNDS[name].kind
+        look = _KINDS[kind]
+        styles[name] = {
+            "color": next(colours[kind]),
+            "marker": marker,
+            "markersize": 6 if marker == "x" else 4,
+            "linestyle": look.line,
+            "linewidth": look.width,
+            "label": f"{name}: {look.words}",
+        }
+    return styles
+
+
+def _draw_bounds(axes: Axes, rows: pd.DataFrame, styles: Mapping[str, dict[str, Any]]) -> None:
+    for name, style in styles.items():
+        curve = rows[rows["bound"] == name].sort_values("eps")
+        axes.plot(curve["eps"], -curve["log10_delta"], clip_on=False, **style)
     axes.grid(visible=True, axis="y")
 
 
 def _shade(axes: Axes, rows: pd.DataFrame) -> None:
-    """Mark the deltas that the certified curve excludes."""
-    upper = rows[rows["bound"] == "upper"].sort_values("eps")
+    """Mark the deltas below what some data set attains."""
+    attained = rows[[BOUNDS[name].kind == "lower" for name in rows["bound"]]]
+    if attained.empty:
+        return
+    largest = attained.groupby("eps")["log10_delta"].max()
     bottom = axes.get_ylim()[0]
-    axes.fill_between(
-        upper["eps"], -upper["log10_delta"], bottom, color="0.93", linewidth=0.0, zorder=0
-    )
+    axes.fill_between(largest.index, -largest, bottom, color="0.93", linewidth=0.0, zorder=0)
     axes.text(
         0.03,
         0.03,

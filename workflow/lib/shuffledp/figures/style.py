@@ -1,13 +1,12 @@
-"""What all figures share: one look per mechanism, local rcParams, files of reproducible bytes."""
+"""What all figures share: one look per series, local rcParams, files of reproducible bytes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final
 
 import matplotlib as mpl
+import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
@@ -15,10 +14,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from shuffledp.files import replacing
+from shuffledp.mechanisms.protocol import Look
+from shuffledp.mechanisms.registry import get_estimator, own_calibrations
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
 EXTENSIONS: Final = ("png", "pdf", "svg")
+
+Series = tuple[str, str]  # names of a mechanism and of one of its estimators
 
 _RC: Final[dict[Any, Any]] = {
     "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
@@ -53,41 +56,43 @@ _RC: Final[dict[Any, Any]] = {
 }
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a mechanism is drawn everywhere.
-
-    The colour (Okabe and Ito) and the shape of the marker tell the mechanism, white filling that
-    the estimate was projected onto the simplex: no two look alike in grey.
-    """
-
-    label: str
-    colour: str
-    marker: str
-    filled: bool = True
-
-    @property
-    def face(self) -> str:
-        """Colour inside markers."""
-        return self.colour if self.filled else "white"
-
-    @property
-    def tint(self) -> tuple[float, ...]:
-        """Colour inside boxes, light enough for the marker at the median to stand out."""
-        share = 0.45 if self.filled else 0.0
-        return tuple(1.0 - share * (1.0 - part) for part in to_rgb(self.colour))
+def series_look(mechanism: str, estimator: str) -> Look:
+    """How a series is drawn everywhere."""
+    return get_estimator(mechanism, estimator).look
 
 
-_GAUSSIAN, _SHUFFLE, _INVERTED = "#0072B2", "#777777", "#D55E00"
-MECHANISMS: Final[Mapping[str, Look]] = MappingProxyType(
-    {
-        "gaussian": Look("Gaussian, raw", _GAUSSIAN, "o"),
-        "gaussian projected": Look("Gaussian, projected", _GAUSSIAN, "o", filled=False),
-        "shuffle": Look("shuffle, not inverted", _SHUFFLE, "^"),
-        "shuffle+INV raw": Look("shuffle+INV, raw", _INVERTED, "s"),
-        "shuffle+INV": Look("shuffle+INV, projected", _INVERTED, "s", filled=False),
-    }
-)
+def face(look: Look) -> str:
+    """Colour inside markers."""
+    return look.colour if look.filled else "white"
+
+
+def tint(look: Look) -> tuple[float, ...]:
+    """Colour inside boxes, light enough for the marker at the median to stand out."""
+    share = 0.45 if look.filled else 0.0
+    return tuple(1.0 - share * (1.0 - part) for part in to_rgb(look.colour))
+
+
+def series_of(table: pd.DataFrame) -> list[Series]:
+    """Mechanism and estimator of every series of a table, those alike beside one another."""
+    pairs = table[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
+    order = {"raw": 0, None: 2}
+    return sorted(pairs, key=lambda pair: order.get(get_estimator(*pair).like, 1))
+
+
+def of_series(table: pd.DataFrame, series: Series) -> pd.DataFrame:
+    """Take the rows of one series."""
+    mechanism, estimator = series
+    return table[(table["mechanism"] == mechanism) & (table["estimator"] == estimator)]
+
+
+def calibration_words(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
+    """Say in a title what the mechanisms were calibrated to."""
+    if calibration == "matched":
+        return (
+            r"Equal privacy: all have the ($\epsilon$, $\delta$) certified for the shuffle "
+            rf"model at $\delta={power(target_delta)}$"
+        )
+    return own_calibrations(mechanisms)[calibration]
 
 
 @contextmanager
@@ -110,20 +115,20 @@ def power(value: float, digits: int = 1) -> str:
     return ten if mantissa == "1" else rf"{mantissa}\times{ten}"
 
 
-def legend_marks(mechanisms: Sequence[str]) -> list[Line2D]:
-    """Legend entries of mechanisms: the marker alone."""
+def legend_marks(series: Sequence[Series]) -> list[Line2D]:
+    """Legend entries of series: the marker alone."""
     return [
         Line2D(
             [],
             [],
             linestyle="none",
-            marker=look.marker,
-            color=look.colour,
-            markerfacecolor=look.face,
+            marker=one.look.marker,
+            color=one.look.colour,
+            markerfacecolor=face(one.look),
             markersize=5,
-            label=look.label,
+            label=one.label,
         )
-        for look in (MECHANISMS[mechanism] for mechanism in mechanisms)
+        for one in (get_estimator(*each) for each in series)
     ]
 
 
@@ -141,17 +146,16 @@ def plain_log_axis(axis: Axis) -> None:
 
 
 @local_style()
-def save(figure: Figure, stem: Path, title: str) -> tuple[Path, ...]:
+def save(figure: Figure, stem: Path) -> tuple[Path, ...]:
     """Write a figure as PNG (200 dpi), PDF and SVG; equal figures give equal bytes.
 
     Parameters
     ----------
     figure
-        What to write.
+        What to write. Its title goes into the metadata of each file, with no date and no software
+        version.
     stem
         Path without extension; a dot in its name is kept.
-    title
-        Goes into the metadata of each file, with no date and no software version.
 
     Returns
     -------
@@ -165,6 +169,6 @@ def save(figure: Figure, stem: Path, title: str) -> tuple[Path, ...]:
     written = tuple(stem.with_name(f"{stem.name}.{extension}") for extension in EXTENSIONS)
     for extension, destination in zip(EXTENSIONS, written, strict=True):
         with replacing(destination) as temporary:
-            metadata: dict[str, Any] = {"Title": title, **unnamed[extension]}
+            metadata: dict[str, Any] = {"Title": figure.get_suptitle(), **unnamed[extension]}
             figure.savefig(temporary, format=extension, dpi=200, metadata=metadata)
     return written

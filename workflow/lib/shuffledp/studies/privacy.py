@@ -1,21 +1,22 @@
-"""Community-level worst-case delta (paper A, eq. 10) beside the certified pair."""
+"""Delta of every configured bound on the samples of a histogram (paper A, eq. 10, and others)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.accounting.bound import Bound, Setting
+from shuffledp.accounting.registry import get_bound
 from shuffledp.arrays import Integers
-from shuffledp.studies.sampling import sample_counts, sample_sizes
 
 # Each takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
 MOST_COUNTS: Final = 500
 
 
-def _worst(counts: Integers) -> Integers:
+def other_counts(counts: Integers) -> Integers:
     """Distinct numbers of other users in the occupied cells (the target itself not counted)."""
     distinct = np.unique(counts[counts > 0]) - 1
     if distinct.size <= MOST_COUNTS:
@@ -23,61 +24,57 @@ def _worst(counts: Integers) -> Integers:
     return distinct[np.linspace(0, distinct.size - 1, MOST_COUNTS).astype(np.int64)]
 
 
-def _rows(
-    counts: Integers, k: int, eps0: float, eps: Sequence[float]
-) -> Iterator[tuple[float, str, float]]:
-    n = int(counts.sum())
-    others = _worst(counts)
+def _log_deltas(
+    bound: Bound, eps: Sequence[float], setting: Setting, counts: Integers
+) -> Iterator[float]:
+    """One for each eps; of a bound that looks at one cell's count, the largest over the counts."""
+    settings = [setting]
+    if bound.uses_count:
+        settings = [replace(setting, count=int(count)) for count in counts]
     for e in eps:
-        yield e, "single-bin", single_bin.log_delta(e, eps0, n, k, others).max()
-        printed = single_bin.log_delta_as_printed(e, eps0, n, k, others).max()
-        yield e, "single-bin-as-printed", printed
-        yield e, "lower", float(certified.lower_log_delta(e, eps0, n, k))
-        yield e, "upper", float(certified.upper_log_delta(e, eps0, n, k))
+        yield max(float(bound.log_delta(e, each)) for each in settings)
 
 
 def privacy_table(
-    counts: Integers,
-    sizes: Sequence[int | str],
-    eps0: float,
-    eps: Sequence[float],
-    *,
-    seed: int,
-    region: str,
-    grid: str,
+    samples: Mapping[int, Integers], eps0: float, eps: Sequence[float], bounds: Sequence[str]
 ) -> pd.DataFrame:
     """Privacy of shuffled k-RR on samples of a histogram.
 
-    Only ``upper`` is a guarantee: (eps, delta)-DP for replacement of one check-in, for every data
-    set. ``single-bin`` and ``single-bin-as-printed`` are maximised over the occupied cells of the
-    sample (both directions for the former); where they hold more than 500 different counts, over
-    500 of these from the smallest to the largest, which may lose a power of ten. ``lower`` and
-    ``upper`` depend on no data.
+    A bound is a guarantee, (eps, delta)-DP for replacement of one check-in for every data set, if
+    its kind says so. Bounds that look at one cell's count are maximised over the occupied cells of
+    the sample; where they hold more than 500 different counts, over 500 of these from the smallest
+    to the largest, which may lose a power of ten. Other bounds depend on no data.
 
     Parameters
     ----------
-    counts
-        Check-ins per cell, shape ``(k,)``.
-    sizes
-        Numbers of users, or ``all``.
+    samples
+        Users per cell by sample size, shape ``(k,)`` each.
     eps0, eps
         Local budget; central budgets to evaluate delta at.
-    seed, region, grid
-        Name the samples drawn.
+    bounds
+        Names in the registry. Where one says nothing about a setting it has no rows.
 
     Returns
     -------
-    Columns ``n, k, eps0, eps, bound, delta, log10_delta``.
+    Columns of `shuffledp.tables.PRIVACY`.
+
+    Raises
+    ------
+    InputError
+        If there is no such bound.
     """
-    k = counts.size
     rows = []
-    for n in tqdm(
-        sample_sizes(sizes, int(counts.sum()), f"region {region}, grid {grid}"),
-        desc="n",
-        disable=None,
-    ):
-        sample = sample_counts(counts, n, seed, region, grid)
-        rows += [(n, k, eps0, *row) for row in _rows(sample, k, eps0, eps)]
+    for n, counts in tqdm(samples.items(), desc="n", disable=None):
+        setting = Setting(n, counts.size, eps0)
+        others = other_counts(counts)
+        for bound in map(get_bound, bounds):
+            probe = replace(setting, count=int(others[0])) if bound.uses_count else setting
+            if bound.why_not(probe) is None:
+                values = _log_deltas(bound, eps, setting, others)
+                rows += [
+                    (n, counts.size, eps0, e, bound.name, value)
+                    for e, value in zip(eps, values, strict=True)
+                ]
     table = pd.DataFrame(rows, columns=["n", "k", "eps0", "eps", "bound", "log_delta"])
     table["delta"] = np.exp(table["log_delta"])
     table["log10_delta"] = table["log_delta"] / np.log(10.0)

@@ -1,21 +1,17 @@
 """Paper A's figures 1 and 2; figures 3 to 7 are the pipeline's own."""
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from shuffledp import estimation
+from shuffledp.accounting.bound import Setting
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.arrays import Floats
+from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.streams import stream
-from shuffledp.studies.releases import (
-    Release,
-    gaussian_releases,
-    matched_pairs,
-    shuffle_releases,
-)
+from shuffledp.studies.releases import matched_budgets, releases
 from shuffledp.studies.reproduction.delta_tables import CELLS, OWN_SHARE
 from shuffledp.studies.reproduction.random_tables import MATCHED_DELTA
 from shuffledp.studies.reproduction.synthetic import BINNING, synthetic_counts
@@ -28,6 +24,7 @@ BUDGETS: Final = np.round(np.arange(0.1, 3.01, 0.1), 1)
 DISTANCE_EPS0: Final = 4.0
 SIZES: Final = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 _REPETITIONS: Final = 200
+_COMPARED: Final = ("gaussian", "krr")
 
 
 def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
@@ -74,28 +71,33 @@ def distance_table(seed: int, repetitions: int = _REPETITIONS) -> pd.DataFrame:
 
 
 def _distances(n: int, seed: int, repetitions: int) -> pd.DataFrame:
-    rng = stream(seed, "paper A, figure 2", n)
-    counts = synthetic_counts(n, BINNING, rng)
-    pairs = matched_pairs(n, counts.size, DISTANCE_EPS0, [], [MATCHED_DELTA])
-
-    def releases() -> Iterator[Release]:
-        yield from shuffle_releases(counts, DISTANCE_EPS0, repetitions, rng)
-        yield from gaussian_releases(counts, DISTANCE_EPS0, pairs, repetitions, rng)
-
+    labels = ("paper A, figure 2", n)
+    counts = synthetic_counts(n, BINNING, stream(seed, *labels))
+    setting = Setting(n, counts.size, DISTANCE_EPS0)
+    budgets = matched_budgets(setting, [], [MATCHED_DELTA])
     parts = [
         pd.DataFrame(
             {
                 "n": n,
                 "eps0": DISTANCE_EPS0,
-                "eps": release.eps,
-                "delta": np.exp(release.log_delta),
-                "log10_delta": release.log_delta / np.log(10.0),
-                "calibration": release.calibration,
+                "eps": release.calibration.eps,
+                "delta": np.exp(release.calibration.log_delta),
+                "log10_delta": release.calibration.log_delta / np.log(10.0),
+                "calibration": release.calibration.name,
                 "mechanism": release.mechanism,
+                "estimator": release.estimator,
                 "repetition": np.arange(repetitions),
                 "tv_distance": estimation.total_variation(release.estimates, counts / n),
             }
         )
-        for release in releases()
+        for mechanism in map(MECHANISMS.__getitem__, _COMPARED)
+        for release in releases(
+            mechanism,
+            counts,
+            mechanism.calibrations(setting, budgets),
+            repetitions,
+            seed=seed,
+            labels=labels,
+        )
     ]
     return pd.concat(parts, ignore_index=True)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 from scipy.optimize import root_scalar
 
-from shuffledp import central
 from shuffledp.accounting.calibrate import epsilon
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
@@ -20,6 +19,7 @@ from shuffledp.accounting.one_round.personalised import (
     sample_budgets,
     smallest_budget_log_delta,
 )
+from shuffledp.accounting.rounds import tradeoff
 from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.streams import stream
 
@@ -56,7 +56,7 @@ def mu_gdp_epsilon(groups: BudgetGroups, log_delta: float) -> float:
     """Eps of paper D's mu-GDP value (Fact 2) at a log delta: an approximation, NOT a bound."""
     mu = mu_gdp(groups)
     return epsilon(
-        lambda eps: central.gaussian_log_delta(eps, 1.0 / mu, 1.0),
+        lambda eps: float(tradeoff.gdp_to_log_delta(eps, mu)),
         log_delta,
         _LARGEST_MU_EPS,
         round_up=True,

@@ -1,7 +1,7 @@
 """Paper A's random numbers: Tables V and VI and the distances in its text.
 
 The paper's setting is eps = eps0 = 4, where delta is 0 and no Gaussian exists. Its Gaussian is
-what diffprivlib returns for every tiny delta (`shuffledp.studies.releases`), and so it is here.
+what diffprivlib returns for every tiny delta (`shuffledp.mechanisms.gaussian`), and so it is here.
 
 A printed number counts as reproduced if it lies inside the central 99 % of the repetitions and,
 in the tables, if the percentiles of its column look uniform (Kolmogorov-Smirnov, p >= 0.01):
@@ -17,10 +17,12 @@ from typing import Final
 import numpy as np
 from scipy.stats import kstest
 
-from shuffledp import central, estimation, krr
+from shuffledp import estimation, krr
+from shuffledp.accounting.bound import Setting
 from shuffledp.arrays import Floats, Integers
+from shuffledp.mechanisms.gaussian import gaussian_sigma, published_sigma
 from shuffledp.streams import stream
-from shuffledp.studies.releases import PUBLISHED_DELTA, PUBLISHED_SENSITIVITY, matched_pairs
+from shuffledp.studies.releases import matched_budgets
 from shuffledp.studies.reproduction.answer import Answer
 from shuffledp.studies.reproduction.published import Published
 from shuffledp.studies.reproduction.synthetic import BINNING, BINNINGS, synthetic_counts
@@ -58,7 +60,7 @@ def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int
     n = int(counts.sum())
     reports = krr.randomise(counts, _EPS0, rng, repetitions)
     estimates = estimation.project_simplex(krr.invert(reports, _EPS0))
-    sigma = central.diffprivlib_sigma(_EPS0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
+    sigma = published_sigma(_EPS0)
     noise = rng.normal(0.0, sigma, reports.shape)
     errors = {"gaussian": np.abs(noise) / n, "shuffle+INV": np.abs(estimates - counts / n)}
     eps, matched = _matched(n, counts.size)
@@ -68,8 +70,8 @@ def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int
 @lru_cache
 def _matched(n: int, k: int) -> tuple[float, float]:
     """Eps of the shuffle model at the matched delta, and the Gaussian's standard deviation."""
-    ((eps, log_delta),) = matched_pairs(n, k, _EPS0, [], [MATCHED_DELTA])
-    return eps, central.gaussian_sigma(eps, log_delta)
+    (budget,) = matched_budgets(Setting(n, k, _EPS0), [], [MATCHED_DELTA])
+    return budget.eps, gaussian_sigma(budget.eps, budget.log_delta)
 
 
 def percentile(sample: Floats, value: float) -> float:

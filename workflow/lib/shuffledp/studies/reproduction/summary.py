@@ -100,6 +100,6 @@ def _unsafe(rows: Iterable[Row]) -> list[str]:
 
 def _figures(figures: Mapping[str, Sequence[str]]) -> list[str]:
     return _table(
-        ["figure", "files in results/figures (png, pdf, svg)"],
+        ["figure", "files in ../figures (png, pdf, svg)"],
         [[name, ", ".join(f"`{file}`" for file in files)] for name, files in figures.items()],
     )

@@ -1,0 +1,208 @@
+"""Gaussian noise on the true histogram, added by a curator and calibrated exactly.
+
+Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from shuffledp.accounting.bound import Setting
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
+from shuffledp.estimation import project_simplex
+from shuffledp.mechanisms.protocol import Budget, Calibration, Estimator, Look, Mechanism
+
+HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
+# Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
+PUBLISHED_DELTA = 1e-20
+PUBLISHED_SENSITIVITY = 1.0
+# Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).
+DIFFPRIVLIB_DELTA = 1e-12
+_AGREEMENT = 1e-6
+_PUBLISHED = "as-published"
+_COLOUR = "#0072B2"
+
+
+def gaussian_sigma(
+    eps: float, log_delta: float, sensitivity: float = HISTOGRAM_SENSITIVITY
+) -> float:
+    """Smallest standard deviation that gives (eps, delta)-DP, for any delta down to 1e-10000.
+
+    Parameters
+    ----------
+    eps
+        Positive.
+    log_delta
+        Natural log of delta, negative and finite: no Gaussian is (eps, 0)-DP.
+    sensitivity
+        L2 sensitivity; by default that of a histogram under replacement of one record.
+
+    Returns
+    -------
+    Standard deviation, rounded up (relative 1e-10).
+
+    Raises
+    ------
+    InputError
+        If eps is not positive or delta is not in (0, 1).
+
+    Source: Balle and Wang, "Improving the Gaussian mechanism" (2018), Algorithm 1.
+    """
+    if not eps > 0.0:
+        raise InputError(f"eps must be positive for a Gaussian (got eps={eps})")
+    if not (-np.inf < log_delta < 0.0):
+        raise InputError(
+            f"delta must lie strictly between 0 and 1 for a Gaussian (got log delta={log_delta}); "
+            "pure DP needs another mechanism"
+        )
+    # The classical sigma is sufficient up to eps = 1 and the right order of magnitude beyond.
+    guess = sensitivity / eps * np.sqrt(2.0 * (1.0 - log_delta)) + sensitivity
+
+    def gap(log_sigma: float) -> float:
+        value = float(gdp_to_log_delta(eps, sensitivity / np.exp(log_sigma)))
+        return max(value, -1e300) - log_delta
+
+    low, high = np.log(guess) - 2.0, np.log(guess) + 2.0
+    while gap(low) < 0.0:
+        low -= 2.0
+    while gap(high) > 0.0:
+        high += 2.0
+    return float(np.exp(brentq(gap, low, high, xtol=1e-13)) * (1.0 + 1e-10))
+
+
+@dataclass(frozen=True)
+class DiffprivlibRequest:
+    """What diffprivlib's ``GaussianAnalytic`` is asked for, right or wrong."""
+
+    eps: float
+    delta: float
+    sensitivity: float
+
+    def mechanism(self, seed: int):  # type: ignore[no-untyped-def]
+        """Return diffprivlib's mechanism with a random state of its own."""
+        # Importing diffprivlib imports all of scikit-learn: only when it is needed.
+        from diffprivlib.mechanisms import GaussianAnalytic
+
+        return GaussianAnalytic(
+            epsilon=self.eps,
+            delta=self.delta,
+            sensitivity=self.sensitivity,
+            random_state=np.random.RandomState(seed),
+        )
+
+
+def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
+    """Standard deviation that diffprivlib's ``GaussianAnalytic`` uses.
+
+    Not a guarantee below delta of about 1e-16, where it stops growing: paper A's Gaussian at
+    eps = eps0 is explained by just that.
+    """
+    return float(DiffprivlibRequest(eps, delta, sensitivity).mechanism(0)._scale)
+
+
+def published_sigma(eps0: float) -> float:
+    """Standard deviation of paper A's Gaussian at eps = eps0, which no (eps, delta) explains."""
+    return diffprivlib_sigma(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
+
+
+@dataclass(frozen=True)
+class GaussianParameters:
+    """Standard deviation of the noise in counts, and who draws it: diffprivlib, or NumPy (None)."""
+
+    sigma: float
+    diffprivlib: DiffprivlibRequest | None = None
+
+
+def _raw(noisy: Floats, n: int, parameters: GaussianParameters) -> Floats:
+    del parameters
+    return np.asarray(noisy / n)
+
+
+def _projected(noisy: Floats, n: int, parameters: GaussianParameters) -> Floats:
+    return project_simplex(_raw(noisy, n, parameters))
+
+
+class CentralGaussian(Mechanism[GaussianParameters]):
+    """A curator adds normal noise to the true counts; see `Mechanism`."""
+
+    name = "gaussian"
+    label = "Gaussian"
+    trust = "curator, with every record"
+    estimators = (
+        Estimator("raw", "Gaussian, raw", Look(_COLOUR, "o"), _raw, "raw"),
+        Estimator(
+            "projected",
+            "Gaussian, projected",
+            Look(_COLOUR, "o", filled=False),
+            _projected,
+            "projected",
+        ),
+    )
+    own_calibrations = MappingProxyType(
+        {
+            _PUBLISHED: "NOT equal privacy, calibration as published: $\\epsilon=\\epsilon_0$, "
+            "where the shuffle model's $\\delta$ is 0;\n"
+            r"Gaussian $\sigma$ as diffprivlib returns it for $\delta=10^{-20}$, sensitivity 1"
+        }
+    )
+
+    def log_delta(self, eps: float, n: int, k: int, parameters: GaussianParameters) -> float:
+        """Natural log of the exact delta of the noise (paper D, Fact 2)."""
+        del n, k
+        return float(gdp_to_log_delta(eps, HISTOGRAM_SENSITIVITY / parameters.sigma))
+
+    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> GaussianParameters:
+        """Smallest sufficient noise; diffprivlib draws it where it agrees to 1e-6."""
+        del n, k
+        sigma = gaussian_sigma(eps, log_delta)
+        if log_delta < np.log(DIFFPRIVLIB_DELTA):
+            return GaussianParameters(sigma)
+        request = DiffprivlibRequest(eps, float(np.exp(log_delta)), HISTOGRAM_SENSITIVITY)
+        theirs = diffprivlib_sigma(request.eps, request.delta, request.sensitivity)
+        agrees = abs(theirs / sigma - 1.0) < _AGREEMENT
+        return GaussianParameters(sigma, request if agrees else None)
+
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: GaussianParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Histograms with noise, in counts."""
+        counts = np.asarray(counts, dtype=np.float64)
+        shape = (repetitions, counts.size)
+        if parameters.diffprivlib is None:
+            return np.asarray(counts + rng.normal(0.0, parameters.sigma, size=shape))
+        source = parameters.diffprivlib.mechanism(int(rng.integers(2**32)))
+        noisy = [
+            source.randomise(float(value)) for _ in range(repetitions) for value in counts.tolist()
+        ]
+        return np.array(noisy, dtype=np.float64).reshape(shape)
+
+    def variance(self, shares: ArrayLike, n: int, parameters: GaussianParameters) -> Floats:
+        """Variance of each share, the same for all."""
+        return np.full(np.shape(shares), (parameters.sigma / n) ** 2)
+
+    def calibrations(
+        self, setting: Setting, budgets: Sequence[Budget]
+    ) -> list[Calibration[GaussianParameters]]:
+        """One for each budget, and paper A's: eps = eps0, diffprivlib at delta = 1e-20.
+
+        Paper A's is not the shuffle model's privacy: delta is 0 there and no Gaussian exists.
+        """
+        request = DiffprivlibRequest(setting.eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
+        published = Calibration(
+            _PUBLISHED,
+            setting.eps0,
+            float(np.log(PUBLISHED_DELTA)),
+            "",
+            GaussianParameters(published_sigma(setting.eps0), request),
+        )
+        return [*super().calibrations(setting, budgets), published]

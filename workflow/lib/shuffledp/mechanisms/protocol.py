@@ -1,0 +1,208 @@
+"""What a mechanism answers. Figures, tables, planner and command ask it; nobody asks for its name.
+
+To add a mechanism, write its module and name it in `shuffledp.mechanisms.registry`
+(docs/extending.md).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.bound import Setting
+from shuffledp.arrays import Floats
+
+P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn everywhere.
+
+    The colour (of Okabe and Ito's) and the shape of the marker tell the mechanism, white filling
+    that the estimate is a distribution: no two look alike in grey.
+    """
+
+    colour: str
+    marker: str
+    filled: bool = True
+
+
+@dataclass(frozen=True)
+class Estimator(Generic[P]):
+    """A way to estimate the distribution of a mechanism's users from what the analyst sees.
+
+    Attributes
+    ----------
+    name
+        In tables. ``raw`` is unbiased, ``projected`` is that on the simplex; the same names for
+        every mechanism.
+    label, look
+        In figures.
+    estimate
+        Function of the observations, shape ``(repetitions, k)``, of n and of the parameters, to
+        shares of the same shape. A row of the result depends on that row alone.
+    like
+        Estimator of another mechanism that it is fairly compared with; None for no comparison.
+    """
+
+    name: str
+    label: str
+    look: Look
+    estimate: Callable[[Floats, int, P], Floats]
+    like: str | None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A point on the certified privacy curve of the setting that mechanisms are compared at.
+
+    Attributes
+    ----------
+    eps, log_delta
+        Central budget and the natural logarithm of delta.
+    asked
+        What was asked for, ``eps=0.5`` or ``delta=1e-06``: it names the random stream, since
+        computed digits may differ from machine to machine.
+    """
+
+    eps: float
+    log_delta: float
+    asked: str
+
+
+@dataclass(frozen=True)
+class Calibration(Generic[P]):
+    """Parameters to release with, and the privacy they were chosen for.
+
+    Attributes
+    ----------
+    name
+        ``none``: they follow from eps0; ``matched``: from a `Budget`; or a mechanism's own.
+    eps, log_delta
+        Of the budget; NaN where the parameters follow from eps0.
+    asked
+        As in `Budget`; empty for ``none``.
+    parameters
+        Of the mechanism.
+    """
+
+    name: str
+    eps: float
+    log_delta: float
+    asked: str
+    parameters: P
+
+
+class Mechanism(ABC, Generic[P]):
+    """A way to release a histogram of n users over k cells.
+
+    Attributes
+    ----------
+    name, label
+        In tables and configuration, and in figures.
+    trust
+        Who must be trusted with what, in a few words.
+    estimators
+        The first is unbiased.
+    matched
+        Whether its parameters are calibrated to the budgets of a comparison; else they follow from
+        the setting's eps0.
+    own_calibrations
+        Names of calibrations that are not at equal privacy, and what figures say of each.
+    """
+
+    name: str
+    label: str
+    trust: str
+    estimators: tuple[Estimator[P], ...]
+    matched: bool = True
+    own_calibrations: Mapping[str, str] = MappingProxyType({})
+
+    @abstractmethod
+    def log_delta(self, eps: float, n: int, k: int, parameters: P) -> float:
+        """Natural log of a delta that holds for every data set, rounded up (replacement)."""
+
+    @abstractmethod
+    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> P:
+        """Parameters with the least error that keep (eps, delta).
+
+        Raises
+        ------
+        InputError
+            If there are none.
+        """
+
+    @abstractmethod
+    def observe(
+        self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
+    ) -> Floats:
+        """What the analyst sees, simulated from the exact law without a loop over users.
+
+        Parameters
+        ----------
+        counts
+            True histogram, shape ``(k,)``, non-negative integers.
+        parameters
+            Of the mechanism.
+        rng
+            Source of randomness.
+        repetitions
+            Independent releases. The first ones are the same however many follow.
+
+        Returns
+        -------
+        Observations of shape ``(repetitions, k)``.
+        """
+
+    @abstractmethod
+    def variance(self, shares: ArrayLike, n: int, parameters: P) -> Floats:
+        """Variance of the unbiased estimate of each share; shape of ``shares``, ``(..., k)``."""
+
+    def calibrations(self, setting: Setting, budgets: Sequence[Budget]) -> list[Calibration[P]]:
+        """What to release when mechanisms are compared at a setting's certified privacy.
+
+        Parameters
+        ----------
+        setting
+            n, k and the local budget eps0 of those who randomise.
+        budgets
+            Points on its certified curve.
+
+        Returns
+        -------
+        By default one calibration for each budget, ``matched``.
+        """
+        return [
+            Calibration(
+                name="matched",
+                eps=budget.eps,
+                log_delta=budget.log_delta,
+                asked=budget.asked,
+                parameters=self.calibrate(budget.eps, budget.log_delta, setting.n, setting.k),
+            )
+            for budget in budgets
+        ]
+
+    def estimator(self, name: str) -> Estimator[P]:
+        """Look up an estimator by its name.
+
+        Raises
+        ------
+        KeyError
+            If there is none.
+        """
+        return next(each for each in self.estimators if each.name == name)
+
+
+def expected_distance(variances: ArrayLike) -> Floats:
+    """Expected total variation distance of unbiased, nearly normal estimates of these variances.
+
+    Half the sum over the last axis of the mean absolute errors, ``sqrt(2 / pi)`` deviations each.
+    """
+    deviations = np.sqrt(np.asarray(variances, np.float64))
+    return np.asarray(np.sqrt(0.5 / np.pi) * deviations.sum(axis=-1))

@@ -1,0 +1,53 @@
+"""Rows of the tables at one calibration."""
+
+import numpy as np
+import pandas as pd
+
+from shuffledp.errors import InputError
+
+_TOLERANCE = 1e-9  # of log10 delta: the target went through a natural logarithm
+
+
+def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
+    """Take the rows calibrated to the target delta; the others come from a sweep of eps.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    offset = np.abs(table["log10_delta"] - np.log10(target_delta))
+    rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _TOLERANCE)]
+    if rows.empty:
+        raise InputError(
+            f"target_delta must be one the table was made for (got {target_delta:g}): no matched "
+            "release has that delta"
+        )
+    return rows
+
+
+def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
+    """Take the releases whose noise follows from eps0, and the others' of one calibration.
+
+    Parameters
+    ----------
+    table
+        Utility, individual or release table.
+    calibration
+        ``matched`` (at the target delta), or one of a mechanism's own.
+    target_delta
+        Unused for a mechanism's own.
+
+    Raises
+    ------
+    InputError
+        If the table has no release of that calibration.
+    """
+    if calibration == "matched":
+        others = at_target(table, target_delta)
+    else:
+        others = table[table["calibration"] == calibration]
+        if others.empty:
+            known = ", ".join(sorted(set(table["calibration"]) - {"none"}))
+            raise InputError(f"calibration must be one of {known} (got {calibration!r})")
+    return pd.concat([table[table["calibration"] == "none"], others], ignore_index=True)

@@ -1,0 +1,101 @@
+"""Which users take part: a sample of check-ins without replacement (paper A, section V-D).
+
+The samples are a stage of their own: privacy, releases and utility all read the same ones.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from shuffledp.arrays import Integers
+from shuffledp.errors import InputError
+from shuffledp.streams import stream
+from shuffledp.tables import read_tables
+
+_MOST: Final = 10**9  # NumPy draws from fewer only
+
+
+def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
+    """Resolve the configured sizes, ``all`` being every check-in, in increasing order.
+
+    Raises
+    ------
+    InputError
+        If a size exceeds the number of check-ins there are.
+    """
+    resolved = {total if size == "all" else int(size) for size in sizes}
+    if max(resolved) > total:
+        raise InputError(
+            f"{place}: n: {max(resolved)} asked for, but only {total} take part; "
+            f"lower n in the config, or write 'all'"
+        )
+    return sorted(resolved)
+
+
+def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -> Integers:
+    """Histogram of ``n`` check-ins drawn without replacement.
+
+    Raises
+    ------
+    InputError
+        If fewer than all are wanted of 1,000,000,000 check-ins or more.
+    """
+    total = int(counts.sum())
+    if n == total:
+        return counts
+    if total >= _MOST:
+        raise InputError(
+            f"region {region}, grid {grid}: n: {n} of {total:,} check-ins cannot be drawn; of "
+            f"{_MOST:,} or more there is only 'all'"
+        )
+    rng = stream(seed, "sample", region, grid, n)
+    return np.asarray(rng.multivariate_hypergeometric(counts, n, method="marginals"))
+
+
+def sample_table(
+    counts: Integers, sizes: Sequence[int | str], *, seed: int, region: str, grid: str
+) -> pd.DataFrame:
+    """Histograms of the users who take part, for every sample size.
+
+    Parameters
+    ----------
+    counts
+        Check-ins per cell, shape ``(k,)``.
+    sizes
+        Numbers of users, or ``all``.
+    seed, region, grid
+        Name the samples drawn: each depends on these and on its size alone.
+
+    Returns
+    -------
+    Columns of `shuffledp.tables.SAMPLES`, sizes increasing.
+
+    Raises
+    ------
+    InputError
+        As `sample_sizes` and `sample_counts`.
+    """
+    total = int(counts.sum())
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "n": n,
+                    "cell": np.arange(counts.size),
+                    "count": sample_counts(counts, n, seed, region, grid),
+                }
+            )
+            for n in sample_sizes(sizes, total, f"region {region}, grid {grid}")
+        ],
+        ignore_index=True,
+    )
+
+
+def read_samples(source: Path) -> Mapping[int, Integers]:
+    """Histograms by sample size, sizes increasing, shape ``(k,)`` each."""
+    table = read_tables([source])
+    sizes: list[int] = sorted(table["n"].unique().tolist())
+    return {n: table[table["n"] == n].sort_values("cell")["count"].to_numpy() for n in sizes}

@@ -1,0 +1,16 @@
+from pathlib import Path
+
+from shuffledp.jobs import job
+from shuffledp.studies.comparison import comparison_summary
+from shuffledp.tables import read_tables, write_csv
+
+with job(snakemake.log[0]):
+    titles = snakemake.params.titles
+    tables = [read_tables([Path(path)]) for path in snakemake.input.utility]
+    summary = comparison_summary(
+        dict(zip(titles, tables, strict=True)),
+        dict(zip(titles, snakemake.params.units, strict=True)),
+        snakemake.params.target_delta,
+        dict(zip(titles, snakemake.params.references, strict=True)),
+    )
+    write_csv(summary, Path(snakemake.output[0]))
