@@ -14,6 +14,7 @@ from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
 
+_FORMATS: Final = ("geo", "pandas", "ARROW:schema")  # metadata keys about the file itself
 GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed together
 
 _FLOAT, _COUNT, _NAME = pa.float64(), pa.int64(), pa.string()
@@ -183,10 +184,10 @@ def read_metadata(source: Path) -> dict[str, str]:
 
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """A run's parameters as JSON, with the checksum of the source its input came from."""
+    """A job's parameters as JSON, beside those that its input was made with."""
     given = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
-    with reading(source):
-        return {"source_sha256": read_metadata(source)["source_sha256"]} | given
+    inherited = read_metadata(source)
+    return {key: value for key, value in inherited.items() if key not in _FORMATS} | given
 
 
 def read_counts(grid: Path) -> Integers:
