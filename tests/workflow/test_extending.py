@@ -1,0 +1,116 @@
+"""docs/extending.md followed: a mechanism and a bound of two files each are in every table."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+LIBRARY = "workflow/lib/shuffledp"
+
+MECHANISM = '''
+"""k-RR once more, under another name."""
+
+from dataclasses import replace
+
+from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.protocol import Look
+
+
+class Twin(KRandomisedResponse):
+    """As k-RR."""
+
+    name = "twin"
+    label = "twin"
+    estimators = tuple(
+        replace(each, label=f"twin of {each.label}", look=Look("#CC79A7", "v", each.look.filled))
+        for each in KRandomisedResponse.estimators
+    )
+'''
+
+
+def edit(clone, name, old, new):
+    path = clone.path / LIBRARY / name
+    text = path.read_text()
+    assert text.count(old) == 1, (name, old)
+    path.write_text(text.replace(old, new))
+
+
+def add_mechanism(clone):
+    (clone.path / LIBRARY / "mechanisms" / "twin.py").write_text(MECHANISM)
+    registry = "mechanisms/registry.py"
+    edit(clone, registry, "KRandomisedResponse())", "KRandomisedResponse(), Twin())")
+    line = "from shuffledp.mechanisms.krr import KRandomisedResponse\n"
+    edit(clone, registry, line, f"{line}from shuffledp.mechanisms.twin import Twin\n")
+
+
+def add_bound(clone):
+    (clone.path / LIBRARY / "accounting" / "one_round" / "doubled.py").write_text(
+        '"""Twice the delta of the clones bound."""\n\n'
+        "import numpy as np\n\n"
+        "from shuffledp.accounting.one_round import clones\n\n\n"
+        "def log_delta(eps, setting):\n"
+        '    """Log of a delta that holds, and is loose."""\n'
+        "    return min(float(clones.clones_log_delta(eps, setting)) + np.log(2.0), 0.0)\n"
+    )
+    registry = "accounting/registry.py"
+    edit(
+        clone,
+        registry,
+        "\n_BOUNDS = (\n",
+        "\nfrom shuffledp.accounting.one_round import doubled\n\n_BOUNDS = (\n"
+        '    Bound("doubled", "upper", "a test", "twice clones",\n'
+        "          log_delta_function=doubled.log_delta),\n",
+    )
+
+
+def command(clone, *arguments):
+    """What the command prints as JSON, by the library of the clone."""
+    done = subprocess.run(
+        [sys.executable, "-m", "shuffledp", *arguments, "--format", "json"],
+        env={**os.environ, "PYTHONPATH": str(clone.path / "workflow" / "lib")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def svg(clone, stem):
+    return (clone.path / "results" / "figures" / f"{stem}.svg").read_text()
+
+
+def test_a_new_mechanism_and_a_new_bound_are_everywhere(clone):
+    add_mechanism(clone)
+    add_bound(clone)
+    clone.config["mechanisms"] = ["gaussian", "krr", "twin"]
+    clone.config["bounds"] = ["upper", "lower", "doubled"]
+    clone.run()
+
+    for table in ["releases/town.shape.eps0-1", "utility/town.shape",
+                  "utility/town.shape.individual"]:  # fmt: skip
+        rows = pd.read_parquet(clone.path / "results" / f"{table}.parquet")
+        assert set(rows["mechanism"]) == {"gaussian", "krr", "twin"}, table
+    for table in ["utility/comparison", "utility/town.shape.individual.eps0-2"]:
+        rows = pd.read_csv(clone.path / "results" / f"{table}.csv")
+        assert set(rows["mechanism"]) == {"gaussian", "krr", "twin"}, table
+    privacy = pd.read_parquet(clone.path / "results" / "privacy" / "town.shape.parquet")
+    assert set(privacy["bound"]) == {"upper", "lower", "doubled"}
+    for stem in ["comparison", "distances.town.shape.matched", "distances.town.shape.as-published",
+                 "distances-over-eps.town.shape", "individual.town.shape.eps0-1",
+                 "estimates.town.shape.eps0-2.matched"]:  # fmt: skip
+        assert "twin of shuffle+INV" in svg(clone, stem), stem
+    assert "doubled: " in svg(clone, "privacy.town.shape")
+
+    plan = ["plan", "--n", "10000", "--k", "16", "--eps0", "2", "--delta", "1e-6"]
+    (row,) = command(clone, *plan)
+    assert row["twin_cell_sd"] == row["krr_cell_sd"] > row["gaussian_cell_sd"] > 0
+    assert "doubled" in {row["bound"] for row in command(clone, "list")}
+    setting = ["--n", "10000", "--k", "16", "--eps0", "1"]
+    listed = command(clone, "bounds", *setting, "--delta", "1e-6")
+    assert "doubled" in {row["bound"] for row in listed}
