@@ -56,7 +56,12 @@ def everything(wildcards):
     return made
 
 
+# A target for each region, by its name.
 for region in REGIONS:
+    if region in {rule.name for rule in workflow.rules} | {"all", "reproduce"}:
+        raise WorkflowError(
+            f"config: regions.{region}: a step of the workflow has that name; take another"
+        )
 
     rule:
         name:

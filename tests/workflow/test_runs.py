@@ -1,0 +1,86 @@
+"""Runs beside each other, regions with values of their own, regions left out, a region's target."""
+
+import pandas as pd
+import pytest
+
+pytestmark = pytest.mark.workflow
+
+
+def nothing_to_do(result):
+    return "Nothing to be done" in result.stdout + result.stderr
+
+
+def test_two_runs_do_not_disturb_each_other(clone):
+    targets = ["utility/town.shape.parquet", "privacy/town.shape.parquet"]
+    plain = [f"results/{name}" for name in targets]
+    other = [f"results/other/{name}" for name in targets]
+    clone.run(*plain)
+    before = clone.outputs("checkins", "grids", "samples", "privacy", "releases", "utility")
+    first = dict(clone.config)
+    second = {**first, "run": "other", "eps": [0.25], "repetitions": 2}
+    clone.config = second
+    clone.run(*other)
+    assert set(pd.read_parquet(clone.path / other[1])["eps"]) == {0.25}
+    for config, names in [(first, plain), (second, other)]:
+        clone.config = config
+        assert nothing_to_do(clone.run(*names))
+    after = clone.outputs("checkins", "grids", "samples", "privacy", "releases", "utility")
+    assert after == before
+
+
+def test_regions_have_values_of_their_own_and_a_target_and_can_be_left_out(clone):
+    town = clone.config["regions"]["town"]
+    own = {"eps0": [1.5], "eps": [0.3], "repetitions": 2, "unit": "user",
+           "mechanisms": ["krr", "gaussian"], "bounds": ["upper"], "n": [50]}  # fmt: skip
+    clone.config["regions"] = {"town": town, "village": {**town, **own}, "ruin": {**town}}
+    (clone.path / "over.yaml").write_text("regions:\n  ruin: null\n")
+    overlay = ["--configfile", "config/config.yaml", "over.yaml", "--"]
+    planned = clone.run("--dry-run", *overlay).stdout
+    assert "village" in planned
+    assert "ruin" not in planned
+
+    clone.run(*overlay, "village")
+    results = clone.path / "results"
+    assert not (results / "checkins" / "town.parquet").exists(), "only what was asked for"
+    utility = pd.read_parquet(results / "utility" / "village.shape.parquet")
+    assert set(utility["eps0"]) == {1.5}
+    assert set(utility["repetition"]) == {0, 1}
+    matched = utility[utility["calibration"] == "matched"]
+    assert 0.3 in set(matched["eps"])
+    privacy = pd.read_parquet(results / "privacy" / "village.shape.parquet")
+    assert set(privacy["bound"]) == {"upper"}
+    assert set(privacy["n"]) == {50}
+    users = pd.read_parquet(results / "users" / "village.parquet")
+    assert users["user"].is_unique
+    assert pd.read_parquet(results / "grids" / "village.shape.parquet")["count"].sum() == len(users)
+    figure = results / "figures" / "distances.village.shape.matched.svg"
+    assert "unit: one user" in figure.read_text()
+    assert nothing_to_do(clone.run(*overlay, "village"))
+
+
+def test_users_are_asked_for_only_where_they_are_protected(clone):
+    columns = {"latitude": 2, "longitude": 3}
+    clone.config["sources"]["nobody"] = {
+        "kind": "file",
+        "path": "check-ins.txt",
+        "layout": {"format": "csv", "separator": "\t", "header": False, "columns": columns},
+    }
+    town = clone.config["regions"]["town"]
+    clone.config["regions"] = {
+        "town": {**town, "source": "nobody"},
+        "village": {**town, "unit": "user"},
+    }
+    clone.run("--dry-run")
+    clone.config["regions"]["town"]["unit"] = "user"
+    refused = clone.run("--dry-run", check=False)
+    assert refused.returncode != 0
+    assert "regions.town" in refused.stdout + refused.stderr
+
+
+def test_a_region_is_not_called_like_a_step(clone):
+    clone.config["regions"]["grid_checkins"] = clone.config["regions"]["town"]
+    refused = clone.run("--dry-run", check=False)
+    assert refused.returncode != 0
+    text = refused.stdout + refused.stderr
+    assert "regions.grid_checkins: a step of the workflow has that name" in text
+    assert "Traceback" not in text
