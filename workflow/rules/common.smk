@@ -6,7 +6,7 @@ import yaml
 from snakemake.utils import validate
 
 CALIBRATIONS = ["matched", "as-published"]
-LIBRARY = Path(workflow.basedir, "workflow", "lib")
+LIBRARY = ROOT / "workflow" / "lib"
 
 # A clone works without being installed; jobs inherit the path through the environment.
 sys.path.insert(0, str(LIBRARY))
@@ -22,12 +22,12 @@ from shuffledp.files import parts
 from shuffledp.modules import module_files
 from shuffledp.schema import check_schema
 
-SCHEMA = Path(workflow.basedir, "workflow", "schemas", "config.schema.yaml")
+SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 
 try:
     check_schema(config, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
     validate(config, str(SCHEMA))  # sets the defaults
-    counts = Path(workflow.basedir, "resources", "cell_counts").glob("*.csv")
+    counts = (ROOT / "resources" / "cell_counts").glob("*.csv")
     check_configuration(config, {path.stem for path in counts})
 except InputError as error:
     raise WorkflowError(f"config: {error}") from None
@@ -45,12 +45,12 @@ wildcard_constraints:
 
 def library(*names):
     """Files of the named library modules and of all that they import, as rule inputs."""
-    return [os.path.relpath(path) for path in module_files(names)]
+    return [local(os.path.relpath(path)) for path in module_files(names)]
 
 
 def resource(name):
     """A file that ships with the workflow."""
-    return os.path.relpath(Path(workflow.basedir, "resources", name))
+    return local(os.path.relpath(ROOT / "resources" / name))
 
 
 def budget(eps0):
@@ -182,8 +182,8 @@ def dots_title(wildcards):
 def drawing(stem, caption, category):
     """The three files of a figure as named outputs, the PNG with its caption in the report."""
     files = {kind: f"results/figures/{stem}.{kind}" for kind in ("png", "pdf", "svg")}
-    caption = Path(workflow.basedir, "workflow", "report", f"{caption}.rst")
-    files["png"] = report(files["png"], caption=str(caption), category=category)
+    caption = f"../report/{caption}.rst"  # from the folder of the rules, as for scripts
+    files["png"] = report(files["png"], caption=caption, category=category)
     return files
 
 
