@@ -16,11 +16,18 @@ os.environ.update(
     )
 )
 
+import shuffledp
 from shuffledp.configuration import check_configuration
 from shuffledp.errors import InputError
 from shuffledp.files import parts
 from shuffledp.modules import module_files
 from shuffledp.schema import check_schema
+
+if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
+    raise WorkflowError(
+        f"two versions of shuffledp in one workflow: {shuffledp.__file__} is loaded already, "
+        f"{LIBRARY} would be ignored; use one version, or run them one by one"
+    )
 
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 
