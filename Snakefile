@@ -9,6 +9,7 @@ configfile: "config/config.yaml"
 report: "workflow/report/workflow.rst"
 
 
+include: "workflow/rules/root.smk"
 include: "workflow/rules/common.smk"
 include: "workflow/rules/checkins.smk"
 include: "workflow/rules/grid.smk"

@@ -5,7 +5,6 @@ from pathlib import Path
 import yaml
 from snakemake.utils import validate
 
-ROOT = Path(workflow.basedir)
 LIBRARY = ROOT / "workflow" / "lib"
 SCRIPTS = ROOT / "workflow" / "scripts"
 
@@ -17,6 +16,7 @@ os.environ.update(
     )
 )
 
+import shuffledp
 from shuffledp.configuration import (
     check_configuration,
     check_names,
@@ -27,6 +27,12 @@ from shuffledp.errors import InputError
 from shuffledp.files import parts
 from shuffledp.modules import module_files, script_modules
 from shuffledp.schema import check_schema
+
+if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
+    raise WorkflowError(
+        f"two versions of shuffledp in one workflow: {shuffledp.__file__} is loaded already, "
+        f"{LIBRARY} would be ignored; use one version, or run them one by one"
+    )
 
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 
@@ -70,12 +76,13 @@ def benchmark_of(job):
 def library(script, *modules):
     """Files of the library that a script imports, and of the modules it is told to import."""
     names = script_modules(SCRIPTS / f"{script}.py")
-    return [os.path.relpath(path) for path in module_files([*names, *modules])]
+    files = module_files([*names, *modules])
+    return [local(os.path.relpath(path)) for path in files]
 
 
 def resource(name):
     """A file that ships with the workflow."""
-    return os.path.relpath(ROOT / "resources" / name)
+    return local(os.path.relpath(ROOT / "resources" / name))
 
 
 def cost(mem_mb, runtime):

@@ -10,8 +10,8 @@ def figure_files(stem):
 def drawing(stem, caption, category):
     """The three files of a figure as named outputs, the PNG with its caption in the report."""
     files = dict(zip(FORMATS, figure_files(stem), strict=True))
-    caption = ROOT / "workflow" / "report" / f"{caption}.rst"
-    files["png"] = report(files["png"], caption=str(caption), category=category)
+    caption = f"../report/{caption}.rst"  # from the folder of the rules, as for scripts
+    files["png"] = report(files["png"], caption=caption, category=category)
     return files
 
 

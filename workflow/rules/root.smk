@@ -1,0 +1,36 @@
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from zipfile import ZipFile
+
+from snakemake.sourcecache import HostingProviderFile, LocalSourceFile
+
+
+def workflow_root(rules):
+    """The folder of this workflow's own files, given where Snakemake reads its rules from.
+
+    In a clone it is the clone. From a git host, Snakemake reads single files only, but the library
+    and the cell counts are folders: the commit is copied to a folder named by it, so that another
+    commit is another input of every job.
+    """
+    if isinstance(rules, LocalSourceFile):
+        return Path(rules).parents[1]
+    if not isinstance(rules, HostingProviderFile):
+        raise WorkflowError(
+            "snakefile of the module must be the path of a clone's Snakefile, github(...) or "
+            f"gitlab(...) (got {rules})"
+        )
+    repository = rules.hosted_repo.repo
+    commit = repository.commit(rules.ref).hexsha
+    root = Path(".snakemake", "shuffledp", commit).absolute()
+    if not root.exists():
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=root.parent) as draft, TemporaryFile() as archive:
+            repository.archive(archive, commit, format="zip")
+            with ZipFile(archive) as files:
+                files.extractall(Path(draft, "root"))
+            Path(draft, "root").rename(root)
+    return root
+
+
+# Not `workflow.basedir`: in a module that is the folder of the Snakefile that uses it.
+ROOT = workflow_root(workflow.current_basedir)
