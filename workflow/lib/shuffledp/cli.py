@@ -12,10 +12,11 @@ import numpy as np
 from tqdm import tqdm
 
 from shuffledp import central, estimation
-from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
+from shuffledp.accounting.bound import Bound, NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 
 Row = dict[str, Any]
@@ -53,9 +54,9 @@ def _log10(log_delta: float | None) -> float | None:
 
 def _sides(name: str, arguments: argparse.Namespace) -> tuple[Bound | None, Bound | None]:
     """The bounds that give the lower and the upper end for a name."""
-    if arguments.count is not None and not name.startswith("single-bin"):
-        raise InputError(f"--count has no meaning for {name}: it belongs to the single-bin bounds")
     lower, upper = _ends(name)
+    if arguments.count is not None and not any(end and end.uses_count for end in (lower, upper)):
+        raise InputError(f"--count has no meaning for {name}: it belongs to the single-bin bounds")
     if arguments.sampling_rate != 1.0:
         if upper is None:
             raise InputError(
@@ -69,7 +70,7 @@ def _ends(name: str) -> tuple[Bound | None, Bound | None]:
     if name == CERTIFIED:
         return BOUNDS["lower"], BOUNDS["upper"]
     bound = get_bound(name)
-    if bound.kind == "approximate":
+    if not (bound.guarantee or bound.kind == "lower"):
         raise InputError(
             f"{name} is neither an upper nor a lower bound; 'shuffledp bounds' shows its eps"
         )

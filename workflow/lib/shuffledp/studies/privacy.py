@@ -8,6 +8,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Integers
 from shuffledp.studies.sampling import sample_counts, sample_sizes
 
@@ -26,14 +27,14 @@ def _worst(counts: Integers) -> Integers:
 def _rows(
     counts: Integers, k: int, eps0: float, eps: Sequence[float]
 ) -> Iterator[tuple[float, str, float]]:
-    n = int(counts.sum())
+    setting = Setting(int(counts.sum()), k, eps0)
     others = _worst(counts)
     for e in eps:
-        yield e, "single-bin", single_bin.log_delta(e, eps0, n, k, others).max()
-        printed = single_bin.log_delta_as_printed(e, eps0, n, k, others).max()
+        yield e, "single-bin", single_bin.log_delta(e, setting, others).max()
+        printed = single_bin.log_delta_as_printed(e, setting, others).max()
         yield e, "single-bin-as-printed", printed
-        yield e, "lower", float(certified.lower_log_delta(e, eps0, n, k))
-        yield e, "upper", float(certified.upper_log_delta(e, eps0, n, k))
+        yield e, "lower", float(certified.lower_log_delta(e, setting))
+        yield e, "upper", float(certified.upper_log_delta(e, setting))
 
 
 def privacy_table(

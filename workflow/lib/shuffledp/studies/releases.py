@@ -11,6 +11,7 @@ from tqdm import tqdm
 from shuffledp import central, estimation, krr
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.streams import stream
 from shuffledp.studies.sampling import sample_counts, sample_sizes
@@ -45,15 +46,14 @@ def matched_pairs(
     One for each eps given, with its delta, and one for each target delta, with its eps. Pairs
     with eps = eps0 are left out: delta is 0 there and no Gaussian exists.
     """
+    setting = Setting(n, k, eps0)
 
     def upper(e: float) -> float:
-        return float(certified.upper_log_delta(e, eps0, n, k))
+        return float(certified.upper_log_delta(e, setting))
 
     pairs = [(e, upper(e)) for e in eps]
     for delta in target_deltas:
-        pairs.append(
-            (calibrate.epsilon(upper, float(np.log(delta)), eps0, round_up=True), np.log(delta))
-        )
+        pairs.append((calibrate.epsilon(upper, float(np.log(delta)), eps0, "upper"), np.log(delta)))
     usable = [(e, d) for e, d in pairs if 0.0 < e < eps0 and d < 0.0]
     if len(usable) < len(pairs):
         _log.warning(
