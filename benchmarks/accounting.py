@@ -47,12 +47,13 @@ def import_time(repeats: int) -> None:
 
 
 def speed(repeats: int) -> None:
-    from shuffledp.accounting.bound import Setting
     from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
     from shuffledp.accounting.registry import BOUNDS
+    from shuffledp.accounting.setting import Setting
 
     def pair(eps: float, n: int) -> Callable[[], object]:
-        return lambda: (upper_log_delta(eps, 4, n, 408), lower_log_delta(eps, 4, n, 408))
+        setting = Setting(n, 408, 4.0)
+        return lambda: (upper_log_delta(eps, setting), lower_log_delta(eps, setting))
 
     show("certified delta, n=1e6, k=408, eps0=4", median_seconds(pair(0.02, 10**6), repeats), 0.05)
     million, billion = Setting(10**6, 408, 4.0), Setting(10**9, 408, 4.0)
@@ -63,12 +64,13 @@ def speed(repeats: int) -> None:
         )
         show(f"certified epsilon, n={setting.n:.0e}, k=408, eps0=4", seconds, limit)
     curve = np.linspace(0.01, 0.2, 100)
-    seconds = median_seconds(lambda: upper_log_delta(curve, 4, 10**5, 408), repeats)
+    seconds = median_seconds(lambda: upper_log_delta(curve, Setting(10**5, 408, 4.0)), repeats)
     show("100-point curve of delta, n=1e5", seconds, 1.0)
 
 
 def growth(repeats: int) -> None:
     from shuffledp.accounting.one_round.certified import upper_log_delta
+    from shuffledp.accounting.setting import Setting
 
     for k, eps0 in [(408, 4.0), (3, 1.0)]:
         previous = None
@@ -76,15 +78,15 @@ def growth(repeats: int) -> None:
             n = 10**exponent
             q = 1.0 / (np.exp(eps0) + k - 1)
             eps = min(5.0 * np.expm1(eps0) * np.sqrt(2.0 * q / n), 0.9 * eps0)  # delta near 1e-7
-            seconds = median_seconds(partial(upper_log_delta, eps, eps0, n, k), repeats)
+            seconds = median_seconds(partial(upper_log_delta, eps, Setting(n, k, eps0)), repeats)
             factor = "" if previous is None else f"  x{seconds / previous:.2f}"
             print(f"  k={k:<4} eps0={eps0:g}  n=1e{exponent}  {seconds * 1e3:9.2f} ms{factor}")
             previous = seconds
 
 
 def widths() -> None:
-    from shuffledp.accounting.bound import Setting
     from shuffledp.accounting.registry import BOUNDS
+    from shuffledp.accounting.setting import Setting
 
     for n, limit in [(10**3, 1e-3), (10**4, 1e-4), (10**6, None), (10**9, 1e-4)]:
         worst, where = 0.0, (0, 0.0)
@@ -137,8 +139,10 @@ def comparisons(repeats: int) -> None:
     from shuffledp.accounting.one_round import clones
     from shuffledp.accounting.one_round.certified import upper_log_delta
     from shuffledp.accounting.one_round.single_bin import log_delta
+    from shuffledp.accounting.setting import Setting
 
     n, k, eps0, eps = 150, 16, 1.0, 0.15
+    setting = Setting(n, k, eps0)
 
     def theirs() -> float:
         lower, upper = enumerated(n, k, eps0)
@@ -149,29 +153,30 @@ def comparisons(repeats: int) -> None:
         )
 
     seconds = median_seconds(theirs, 1)
-    ours = median_seconds(lambda: upper_log_delta(eps, eps0, n, k), repeats)
-    exact = float(np.exp(upper_log_delta(eps, eps0, n, k)))
+    ours = median_seconds(lambda: upper_log_delta(eps, setting), repeats)
+    exact = float(np.exp(upper_log_delta(eps, setting)))
     show(f"certified upper delta, n={n}, k=16, eps0=1, eps={eps}", ours)
     show(f"dp_accounting, every outcome of the same pair, n={n}", seconds)
     print(f"  {'ratio (theirs grows like n^3)':<58}{seconds / ours:12.1f} x")
     print(f"  {'its delta over ours':<58}{theirs() / exact:12.6f}")
 
     n, eps = 10**4, 0.0186
-    exact = float(np.exp(upper_log_delta(eps, eps0, n, k)))
+    setting = Setting(n, k, eps0)
+    exact = float(np.exp(upper_log_delta(eps, setting)))
     m = 2000
     direct = median_seconds(lambda: single_bin_direct(n, k, m, eps0, eps), repeats)
-    tilted = median_seconds(lambda: log_delta(eps, eps0, n, k, m, "forward"), repeats)
+    tilted = median_seconds(lambda: log_delta(eps, setting, m, "forward"), repeats)
     show("single-bin, direct evaluation of A's eq. (6)", direct)
     show("single-bin, ours", tilted)
     print(f"  {'ratio':<58}{direct / tilted:12.1f} x")
     for e in (0.0186, 0.3):
         theirs_log10 = np.log10(max(single_bin_direct(n, k, m, eps0, e), 5e-324))
-        ours_log10 = float(log_delta(e, eps0, n, k, m, "forward")) / np.log(10)
+        ours_log10 = float(log_delta(e, setting, m, "forward")) / np.log(10)
         label = f"log10 delta at eps={e}, theirs and ours"
         print(f"  {label:<58}{theirs_log10:12.3f}{ours_log10:12.3f}")
-    numeric = median_seconds(lambda: clones.clones_log_delta(eps, eps0, n), repeats)
+    numeric = median_seconds(lambda: clones.clones_log_delta(eps, setting), repeats)
     show("numeric clones bound (same kernel)", numeric)
-    loose = float(np.exp(clones.clones_log_delta(eps, eps0, n)))
+    loose = float(np.exp(clones.clones_log_delta(eps, setting)))
     print(f"  {'its delta over the certified upper':<58}{loose / exact:12.4g} x")
 
 

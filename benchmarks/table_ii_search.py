@@ -9,6 +9,7 @@ gives those at eps >= 0.1 to all digits, cut; nothing gives the first along with
 import numpy as np
 from scipy.special import gammaln, logsumexp
 from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
+from shuffledp.accounting.setting import Setting
 
 N = 1000
 EPS = (0.01, 0.1, 0.2, 0.3, 0.4)
@@ -46,7 +47,7 @@ def main():
     counts = np.arange(0, N, 8)
     for eps0 in (0.49, 0.5):
         for k in (*range(2, 13), 20, 50, 100, 1000):
-            logs = [log_delta_as_printed(eps, eps0, N, k, counts) for eps in EPS]
+            logs = [log_delta_as_printed(eps, Setting(N, k, eps0), counts) for eps in EPS]
             misses = np.array(logs) / np.log(10) - PRINTED[:, np.newaxis]
             best = int(np.abs(misses).max(axis=0).argmin())
             print(f"eps0={eps0} k={k} n_x0={counts[best]}", misses[:, best].round(3))

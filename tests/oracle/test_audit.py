@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.setting import Setting
 from shuffledp.krr import probabilities, randomise
 
 TRIALS = 600_000
@@ -31,10 +32,10 @@ def test_likelihood_ratio_attack(n, k, eps0, eps, crowd):
         shares.append(_excess(releases, channel[crowd], channel[0], channel[1], eps).mean())
     advantage = shares[0] - np.exp(eps) * shares[1]
     error = np.sqrt((shares[0] + np.exp(2 * eps) * shares[1]) / TRIALS)
-    upper = float(np.exp(certified.upper_log_delta(eps, eps0, n, k)))
+    upper = float(np.exp(certified.upper_log_delta(eps, Setting(n, k, eps0))))
     assert advantage <= upper + 5 * error
     if crowd > 1:
         # This is the data set of the lower bound: the attack reaches it.
-        lower = float(np.exp(certified.lower_log_delta(eps, eps0, n, k)))
+        lower = float(np.exp(certified.lower_log_delta(eps, Setting(n, k, eps0))))
         assert advantage >= lower - 5 * error
         assert lower > 10 * error, "the audit has the power to see the difference"

@@ -7,15 +7,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shuffledp.accounting import pairs
 from shuffledp.accounting.laws.multinomial import log_mean_excess
 from shuffledp.accounting.one_round import certified, single_bin, worst_count
+from shuffledp.accounting.pairs import hockey_stick
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
 from oracle import exact, high_precision
 
 PAIRS = {
-    "third": certified.third_cell_pair,
-    "same": certified.same_cell_pair,
-    "other": certified.other_cell_pair,
+    "third": pairs.third_cell,
+    "same": pairs.same_cell,
+    "other": pairs.other_cell,
 }
 RATIOS = [
     (Fraction(3, 2), Fraction(5, 4)),
@@ -35,31 +39,31 @@ def relative_error(log_value, rational):
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 def test_worst_data_set_lies_in_the_certified_interval(n, k, E, e):
     worst, _ = exact.worst_delta(n, k, E, e)
-    eps, eps0 = log(e), log(E)
-    assert float(certified.upper_log_delta(eps, eps0, n, k)) >= log(worst) - 1e-12
-    assert float(certified.lower_log_delta(eps, eps0, n, k)) <= log(worst) + 1e-12
+    eps, setting = log(e), Setting(n, k, log(E))
+    assert float(certified.upper_log_delta(eps, setting)) >= log(worst) - 1e-12
+    assert float(certified.lower_log_delta(eps, setting)) <= log(worst) + 1e-12
     if k == 2:
         # Every data set is a count and all are tried: exact up to the rounding.
-        assert float(certified.lower_log_delta(eps, eps0, n, k)) >= log(worst) - 2e-9
-        assert 0 <= float(worst_count.two_rr_log_delta(eps, eps0, n)) - log(worst) < 2e-9
+        assert float(certified.lower_log_delta(eps, setting)) >= log(worst) - 2e-9
+        assert 0 <= float(worst_count.two_rr_log_delta(eps, setting)) - log(worst) < 2e-9
 
 
 @pytest.mark.parametrize(("n", "k"), [(2, 2), (6, 2), (9, 3), (12, 5), (25, 4), (30, 50)])
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 def test_upper_and_lower_are_exact_for_small_n(n, k, E, e):
-    eps, eps0 = log(e), log(E)
+    eps, setting = log(e), Setting(n, k, log(E))
     upper = exact.upper_delta(n, k, E, e)
-    weak = certified.weak_adversary_log_delta(eps, eps0, n, k).high
+    weak = hockey_stick(pairs.weak_adversary(setting), eps).high
     assert relative_error(weak, upper) < 1e-9
     assert weak >= log(upper) - 1e-13
-    assert certified.upper_log_delta(eps, eps0, n, k) <= weak
+    assert certified.upper_log_delta(eps, setting) <= weak
     for name, make in PAIRS.items():
         if name == "third" and k < 3:
             continue
         value = exact.lower_delta(n, k, E, e, name) if n < 10 else None
         if value is None:
             value = exact.mean_positive_part(n, exact.lower_atoms(k, E, e, name))
-        got = log_mean_excess(make(eps, eps0, n, k))
+        got = hockey_stick(make(setting), eps)
         if value == 0:
             assert got.high == -np.inf
         else:
@@ -82,7 +86,7 @@ DEEP = [
 @pytest.mark.parametrize(("n", "k", "eps0", "eps"), DEEP)
 def test_upper_has_nine_digits_however_small_delta_is(n, k, eps0, eps):
     reference = high_precision.upper_log_delta(n, k, eps0, eps)
-    got = certified.weak_adversary_log_delta(eps, eps0, n, k).high
+    got = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     size = abs(float(reference))
     assert float(reference) <= got
     assert got - float(reference) < 1e-9 * (1.0 if size < 690 else size)
@@ -92,7 +96,7 @@ def test_upper_has_nine_digits_however_small_delta_is(n, k, eps0, eps):
 @pytest.mark.parametrize("name", PAIRS)
 def test_lower_has_nine_digits_and_is_rounded_down(n, k, eps0, eps, name):
     reference = float(high_precision.lower_log_delta(n, k, eps0, eps, name))
-    got = log_mean_excess(PAIRS[name](eps, eps0, n, k)).low
+    got = hockey_stick(PAIRS[name](Setting(n, k, eps0)), eps).low
     assert got <= reference
     assert reference - got < 1e-9 * (1.0 if abs(reference) < 690 else abs(reference))
 
@@ -117,10 +121,10 @@ def test_nothing_cancels_as_eps_nears_eps0(n, k, eps0, distance, name):
         return
     if name == "upper":
         reference = float(high_precision.upper_log_delta(n, k, eps0, eps))
-        got = log_mean_excess(certified.upper_pair(eps, eps0, n, k))
+        got = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps)
     else:
         reference = float(high_precision.lower_log_delta(n, k, eps0, eps, name))
-        got = log_mean_excess(PAIRS[name](eps, eps0, n, k))
+        got = hockey_stick(PAIRS[name](Setting(n, k, eps0)), eps)
     assert got.low <= reference <= got.high
     assert got.high - got.low < 1e-9 * max(1.0, abs(reference) / 690)
 
@@ -135,7 +139,7 @@ def test_nothing_cancels_as_eps_nears_eps0(n, k, eps0, distance, name):
 def test_upper_agrees_on_random_settings(n, k, eps0, distance):
     eps = (1.0 - distance) * eps0
     reference = float(high_precision.upper_log_delta(n, k, eps0, eps))
-    got = certified.weak_adversary_log_delta(eps, eps0, n, k).high
+    got = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     assert reference <= got
     assert got - reference < 1e-9 * max(1.0, abs(reference) / 690)
 
@@ -143,10 +147,10 @@ def test_upper_agrees_on_random_settings(n, k, eps0, distance):
 def test_bracketing_of_large_n_encloses_the_exact_sum(monkeypatch):
     from shuffledp.accounting.laws import multinomial
 
-    pair = certified.upper_pair(0.004, 1.0, 10**7, 3)
-    bracketed = log_mean_excess(pair)
+    total = pairs.weak_adversary(Setting(10**7, 3, 1.0)).weighted_sum(0.004)
+    bracketed = log_mean_excess(total)
     monkeypatch.setattr(multinomial, "_EXACT_N", 10**8)
-    direct = log_mean_excess(pair)
+    direct = log_mean_excess(total)
     assert bracketed.low <= direct.low
     assert direct.high <= bracketed.high
     # 1e-4 relative in eps; the slope of log delta in log eps is about 2 |log delta| here.
@@ -157,9 +161,10 @@ def test_bracketing_of_large_n_encloses_the_exact_sum(monkeypatch):
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_single_bin_equals_direct_summation_in_rationals(n, k, E, e, direction):
+    setting = Setting(n, k, log(E))
     for m in {0, 1, n // 2, 4 * n // 5, n - 1}:
         expected = exact.single_bin(n, k, m, E, e, direction)
-        got = float(single_bin.log_delta(log(e), log(E), n, k, m, direction))
+        got = float(single_bin.log_delta(log(e), setting, m, direction))
         if expected == 0:
             # e >= (1 - q) / (1 - p) exactly, or nearly: rounding may leave a trace.
             assert got < -30 or got == -np.inf
@@ -174,7 +179,7 @@ def test_single_bin_equals_direct_summation_in_rationals(n, k, E, e, direction):
 @pytest.mark.parametrize("direction", ["forward", "backward"])
 def test_single_bin_in_deep_tails(n, k, m, eps0, eps, direction):
     reference = float(high_precision.single_bin_log_delta(n, k, m, eps0, eps, direction))
-    got = float(single_bin.log_delta(eps, eps0, n, k, m, direction))
+    got = float(single_bin.log_delta(eps, Setting(n, k, eps0), m, direction))
     assert got == pytest.approx(reference, abs=1e-9, rel=1e-9)
 
 
@@ -183,25 +188,22 @@ def test_single_bin_in_deep_tails(n, k, m, eps0, eps, direction):
 def test_as_printed_equals_the_printed_formula_in_rationals(n, E, e):
     for m in (0, n // 2, 4 * n // 5, n - 1):
         expected = exact.single_bin_as_printed(n, 10, m, E, e)
-        got = float(single_bin.log_delta_as_printed(log(e), log(E), n, 10, m))
+        got = float(single_bin.log_delta_as_printed(log(e), Setting(n, 10, log(E)), m))
         assert (got == -np.inf) if expected == 0 else relative_error(got, expected) < 1e-9
 
 
 def test_as_printed_in_deep_tails():
     reference = float(high_precision.single_bin_as_printed_log_delta(2000, 408, 37, 4.0, 0.5))
-    assert float(single_bin.log_delta_as_printed(0.5, 4.0, 2000, 408, 37)) == pytest.approx(
-        reference, rel=1e-9
-    )
+    got = float(single_bin.log_delta_as_printed(0.5, Setting(2000, 408, 4.0), 37))
+    assert got == pytest.approx(reference, rel=1e-9)
 
 
 @pytest.mark.parametrize(("k", "eps"), [(100, 0.05), (1000, 0.5), (1000, 3.0)])
 def test_as_printed_has_one_rate_at_every_size(k, eps):
     # log delta / n tends to a limit: a law too long for direct sums must agree with shorter ones.
     def rates(n):
-        return (
-            single_bin.log_delta_as_printed(eps, 4.0, n, k, np.array([1, 10, 100, 500]) * n // 1000)
-            / n
-        )
+        counts = np.array([1, 10, 100, 500]) * n // 1000
+        return single_bin.log_delta_as_printed(eps, Setting(n, k, 4.0), counts) / n
 
     assert rates(10**7) == pytest.approx(rates(10**5), rel=2e-3)
 
@@ -220,7 +222,7 @@ NOT_TO_THE_LAST_DIGIT = {(2, 0.1): 2.48373e-15, (3, 0.1): 8.76592e-11}
 @pytest.mark.parametrize("eps0", TABLE_IV_A)
 @pytest.mark.parametrize("eps", [0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
 def test_as_printed_gives_table_iv_a(eps0, eps):
-    value = float(np.exp(single_bin.log_delta_as_printed(eps, eps0, 100, 10, 80)))
+    value = float(np.exp(single_bin.log_delta_as_printed(eps, Setting(100, 10, eps0), 80)))
     printed = TABLE_IV_A[eps0].get(eps)
     if printed is None:
         assert value == 0.0
@@ -232,8 +234,8 @@ def test_as_printed_gives_table_iv_a(eps0, eps):
 
 
 def test_the_printed_loss_errs_in_the_unsafe_direction():
-    printed = single_bin.log_delta_as_printed(0.1, 1.0, 100, 10, 80)
-    right = single_bin.log_delta(0.1, 1.0, 100, 10, 80)
+    printed = single_bin.log_delta_as_printed(0.1, Setting(100, 10, 1.0), 80)
+    right = single_bin.log_delta(0.1, Setting(100, 10, 1.0), 80)
     assert (right - printed) / np.log(10) > 15  # orders of magnitude
 
 
@@ -245,39 +247,42 @@ def test_the_printed_loss_errs_in_the_unsafe_direction():
 )
 @settings(max_examples=80, deadline=None)
 def test_the_bounds_are_ordered_and_monotone(n, k, eps0, share):
-    eps = share * eps0
-    lower = float(certified.lower_log_delta(eps, eps0, n, k))
-    upper = float(certified.upper_log_delta(eps, eps0, n, k))
+    eps, setting = share * eps0, Setting(n, k, eps0)
+    lower = float(certified.lower_log_delta(eps, setting))
+    upper = float(certified.upper_log_delta(eps, setting))
     assert lower <= upper <= 0.0
     slack = 2e-9 * max(1.0, abs(upper))
-    assert float(certified.upper_log_delta(eps * 1.1, eps0, n, k)) <= upper + slack
-    assert float(certified.upper_log_delta(eps, eps0 * 1.1, n, k)) >= upper - slack
-    assert float(certified.upper_log_delta(eps, eps0, n + 1, k)) <= upper + slack
+    assert float(certified.upper_log_delta(eps * 1.1, setting)) <= upper + slack
+    assert float(certified.upper_log_delta(eps, Setting(n, k, eps0 * 1.1))) >= upper - slack
+    assert float(certified.upper_log_delta(eps, Setting(n + 1, k, eps0))) <= upper + slack
     if k > 2:
-        crowd = single_bin.log_delta(eps, eps0, n, k, [0, n - 1])
+        crowd = single_bin.log_delta(eps, setting, [0, n - 1])
         assert crowd.max() <= upper + slack
 
 
 def test_zero_at_and_above_eps0_and_arrays_broadcast():
-    got = certified.upper_log_delta([[0.5], [4.0], [5.0]], 4.0, [100, 1000], 10)
-    assert got.shape == (3, 2)
-    assert (got[1:] == -np.inf).all()
-    assert certified.lower_log_delta(4.0, 4.0, 100, 10) == -np.inf
-    assert (single_bin.log_delta(4.0, 4.0, 100, 10, [3, 4]) == -np.inf).all()
+    setting = Setting(100, 10, 4.0)
+    for function in (certified.upper_log_delta, certified.lower_log_delta):
+        got = function([[0.5, 0.6], [4.0, 5.0]], setting)
+        assert got.shape == (2, 2)
+        assert np.isfinite(got[0]).all()
+        assert (got[1] == -np.inf).all()
+        assert got[0, 1] == function(0.6, setting)
+    assert (single_bin.log_delta(4.0, setting, [3, 4]) == -np.inf).all()
+    assert single_bin.log_delta([[0.1], [0.2], [0.3]], setting, [3, 4]).shape == (3, 2)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"k": 1}, {"n": 0}, {"eps0": 0.0}, {"eps0": np.inf}, {"eps": -0.1}, {"eps": np.nan}]
-)
-def test_parameters_out_of_range_are_refused(bad):
-    good = {"eps": 0.5, "eps0": 1.0, "n": 100, "k": 10}
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        certified.upper_log_delta(**(good | bad))
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        certified.lower_log_delta(**(good | bad))
+@pytest.mark.parametrize("function", [certified.upper_log_delta, certified.lower_log_delta])
+def test_parameters_out_of_range_are_refused(function):
+    for eps in (-0.1, np.nan, [0.1, -0.1]):
+        with pytest.raises(InputError, match="eps must be at least 0"):
+            function(eps, Setting(100, 10, 1.0))
+    # The delta of one round would be far too small for two.
+    with pytest.raises(InputError, match="rounds=2"):
+        function(0.1, Setting(100, 10, 1.0, rounds=2))
 
 
 @pytest.mark.parametrize("count", [-1, 100])
 def test_counts_out_of_range_are_refused(count):
-    with pytest.raises(ValueError, match="count"):
-        single_bin.log_delta(0.5, 1.0, 100, 10, count)
+    with pytest.raises(InputError, match="count"):
+        single_bin.log_delta(0.5, Setting(100, 10, 1.0), count)

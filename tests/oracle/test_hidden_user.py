@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shuffledp.accounting import pairs
 from shuffledp.accounting.laws.multinomial import tilted_shares
 from shuffledp.accounting.one_round import certified, hidden_user
+from shuffledp.accounting.pairs import hockey_stick
+from shuffledp.accounting.setting import Setting
 
 from oracle import exact
 
@@ -29,8 +32,13 @@ def one_hidden_delta(hidden, n, E, e):
     return exact.hockey_stick(laws[0], laws[1], e)
 
 
-def shares(eps, eps0, n):
-    return tilted_shares(certified.upper_pair(eps, eps0, n, 3))
+def log_loss(eps, setting, *, forward):
+    shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
+    return hidden_user.log_loss(eps, setting, shares, forward=forward)
+
+
+def weak_log_delta(eps, setting):
+    return hockey_stick(pairs.weak_adversary(setting), eps).high
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 6])
@@ -38,8 +46,7 @@ def shares(eps, eps0, n):
 @pytest.mark.parametrize("hidden", [0, 1])
 def test_loss_is_the_difference_of_the_two_views(n, E, e, hidden):
     difference = exact.upper_delta(n, 3, E, e) - one_hidden_delta(hidden, n, E, e)
-    eps, eps0 = log(e), log(E)
-    loss = hidden_user.log_loss(eps, eps0, n, shares(eps, eps0, n), forward=hidden == 0)
+    loss = log_loss(log(e), Setting(n, 3, log(E)), forward=hidden == 0)
     if difference == 0:
         assert loss == -np.inf
     else:
@@ -94,8 +101,9 @@ def exact_log_binomial(x, n, p):
 def test_bound_is_never_below_the_hidden_view_nor_far_above(n, eps0, share, hidden):
     eps = share * eps0
     truth = direct_delta(hidden, n, eps, eps0)
-    weak = certified.weak_adversary_log_delta(eps, eps0, n, 3).high
-    loss = hidden_user.log_loss(eps, eps0, n, shares(eps, eps0, n), forward=hidden == 0)
+    setting = Setting(n, 3, eps0)
+    weak = weak_log_delta(eps, setting)
+    loss = log_loss(eps, setting, forward=hidden == 0)
     claimed = exp(weak) * -expm1(loss - weak)
     # 1e-13: what the direct sum of ordinary floats may be off.
     assert claimed >= truth * (1 - 1e-12) - 1e-15
@@ -106,12 +114,13 @@ def test_bound_is_never_below_the_hidden_view_nor_far_above(n, eps0, share, hidd
 @pytest.mark.parametrize("eps0", [0.3, 1.15, 2.0])
 def test_upper_stays_above_lower_and_below_the_weak_adversary(eps0):
     for n, eps in product((10, 200, 2000), (0.0, 0.05 * eps0, 0.5 * eps0, 0.999999 * eps0)):
-        upper = float(certified.upper_log_delta(eps, eps0, n, 3))
-        assert certified.lower_log_delta(eps, eps0, n, 3) <= upper
-        assert upper <= certified.weak_adversary_log_delta(eps, eps0, n, 3).high
+        setting = Setting(n, 3, eps0)
+        upper = float(certified.upper_log_delta(eps, setting))
+        assert certified.lower_log_delta(eps, setting) <= upper
+        assert upper <= weak_log_delta(eps, setting)
 
 
 def test_gain_closes_a_third_of_the_interval_at_a_thousand_users():
-    at = (0.159, 1.15, 1000, 3)
-    weak, lower = certified.weak_adversary_log_delta(*at).high, certified.lower_log_delta(*at)
+    at = (0.159, Setting(1000, 3, 1.15))
+    weak, lower = weak_log_delta(*at), certified.lower_log_delta(*at)
     assert certified.upper_log_delta(*at) - lower < 0.8 * (weak - lower)

@@ -9,6 +9,7 @@ import sys
 import numpy as np
 import pytest
 from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
@@ -30,7 +31,9 @@ def test_delta_in_full_precision(capsys):
     (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.0186")
     assert list(row) == ["n", "k", "eps0", "eps", "rounds", "bound", "delta_lower", "delta_upper",
                          "log10_delta_lower", "log10_delta_upper"]  # fmt: skip
-    assert row["delta_upper"] == float(np.exp(certified.upper_log_delta(0.0186, 1.0, 10_000, 16)))
+    assert row["delta_upper"] == float(
+        np.exp(certified.upper_log_delta(0.0186, Setting(10_000, 16, 1.0)))
+    )
     assert row["delta_lower"] < row["delta_upper"] < 1.0001 * row["delta_lower"] + 1e-9
 
 
@@ -106,7 +109,7 @@ def test_csv_and_table(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must lie in"),
+        (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
         (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "there is no bound"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k = 2 only"),

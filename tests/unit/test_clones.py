@@ -13,6 +13,8 @@ from oracle import exact
 from shuffledp.accounting.one_round import clones
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.one_round.closed_forms import clones_closed_form_epsilon
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
 RATIOS = [
     (Fraction(3, 2), Fraction(5, 4)),
@@ -32,7 +34,7 @@ def close(log_value, rational):
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 def test_clones_are_the_enumerated_divergence_rounded_up(n, E, e):
     truth = exact.clones_delta(n, E, e)
-    got = float(clones.clones_log_delta(log(e), log(E), n))
+    got = float(clones.clones_log_delta(log(e), Setting(n, 2, log(E))))
     assert got >= log(truth)
     assert close(got, truth)
 
@@ -42,7 +44,7 @@ def test_clones_are_the_enumerated_divergence_rounded_up(n, E, e):
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 def test_variation_ratio_is_the_enumerated_divergence_rounded_down(n, k, E, e):
     truth = exact.variation_ratio_delta(n, k, E, e)
-    got = float(clones.variation_ratio_log_delta(log(e), log(E), n, k))
+    got = float(clones.variation_ratio_log_delta(log(e), Setting(n, k, log(E))))
     assert got <= log(truth)
     assert close(got, truth)
 
@@ -51,10 +53,11 @@ def test_variation_ratio_is_no_guarantee():
     # A data set of k=4, n=7, E=4, e=3/2 leaks more (exhaustive search in exact rationals).
     E, e = Fraction(4), Fraction(3, 2)
     worst, _ = exact.worst_delta(7, 4, E, e)
-    value = np.exp(clones.variation_ratio_log_delta(log(e), log(E), 7, 4))
+    setting = Setting(7, 4, log(E))
+    value = np.exp(clones.variation_ratio_log_delta(log(e), setting))
     assert value == pytest.approx(0.112102, abs=5e-7)
     assert float(worst) == pytest.approx(0.112106, abs=5e-7)
-    assert upper_log_delta(log(e), log(E), 7, 4) > log(worst)
+    assert upper_log_delta(log(e), setting) > log(worst)
 
 
 # --- Every randomiser ---------------------------------------------------------------------------
@@ -126,7 +129,7 @@ def test_two_rr_bounds_every_randomiser_and_every_data_set(randomiser, n, share)
     assert weak_view_delta(rows[0], rows[1], min(n, 3), e, floor) <= exact.upper_delta(
         min(n, 3), 2, E, e
     )
-    assert close(clones.generic_log_delta(log(e), log(E), n), bound)
+    assert close(clones.generic_log_delta(log(e), Setting(n, 9, log(E))), bound)
 
 
 @given(
@@ -164,52 +167,45 @@ def test_generic_bound_is_attained_by_two_rr():
     # The weak view of 2-RR itself: no smaller bound can hold against that adversary.
     E, e = Fraction(5), Fraction(2)
     truth = exact.weak_view_delta([0, 1], 2, E, e)
-    assert close(clones.generic_log_delta(log(e), log(E), 3), truth)
+    assert close(clones.generic_log_delta(log(e), Setting(3, 9, log(E))), truth)
     # And a data set of 3-RR really leaks almost as much: within 1 % in eps.
-    eps0, n, eps = 6.0, 100_000, 0.35
-    assert clones.generic_log_delta(1.01 * eps, eps0, n) < lower_log_delta(eps, eps0, n, 3)
+    setting, eps = Setting(100_000, 3, 6.0), 0.35
+    assert clones.generic_log_delta(1.01 * eps, setting) < lower_log_delta(eps, setting)
 
 
 @given(st.floats(0.01, 8), st.floats(0, 0.99), st.integers(1, 20_000))
 @settings(max_examples=40, deadline=None)
 def test_generic_is_never_above_clones_and_never_below_krr(eps0, share, n):
     eps = share * eps0
-    generic = clones.generic_log_delta(eps, eps0, n)
+    generic = clones.generic_log_delta(eps, Setting(n, 2, eps0))
     slack = 1e-9 * max(1.0, -float(generic))  # both are rounded
-    assert generic <= clones.clones_log_delta(eps, eps0, n) + slack
+    assert generic <= clones.clones_log_delta(eps, Setting(n, 2, eps0)) + slack
     for k in (3, 20):
-        assert upper_log_delta(eps, eps0, n, k) <= generic + slack
+        assert upper_log_delta(eps, Setting(n, k, eps0)) <= generic + slack
 
 
 def test_closed_form_is_above_the_numeric_clones():
-    n, eps0 = np.array([1_000, 10_000, 100_000]), np.array([0.5, 1.0, 4.0])
     log_delta = np.log(1e-6)
-    eps = clones_closed_form_epsilon(log_delta, eps0, n)
-    assert np.all(np.isfinite(eps))
-    assert np.all(clones.clones_log_delta(eps, eps0, n) < log_delta)
+    for n, eps0 in ((1_000, 0.5), (10_000, 1.0), (100_000, 4.0)):
+        setting = Setting(n, 2, eps0)
+        eps = clones_closed_form_epsilon(log_delta, setting)
+        assert np.isfinite(eps)
+        assert clones.clones_log_delta(eps, setting) < log_delta
 
 
 def test_no_leak_beyond_eps0_and_broadcasting():
-    eps = np.array([[0.1], [1.0], [2.0]])
-    values = clones.clones_log_delta(eps, 1.0, [10, 100])
-    assert values.shape == (3, 2)
-    assert np.all(values[1:] == -np.inf)
+    eps, setting = np.array([[0.1, 0.2], [1.0, 2.0]]), Setting(10, 3, 1.0)
+    values = clones.clones_log_delta(eps, setting)
+    assert values.shape == (2, 2)
+    assert np.all(values[1] == -np.inf)
     assert np.all(np.isfinite(values[0]))
-    assert clones.variation_ratio_log_delta(1.0, 1.0, 10, 3) == -np.inf
+    assert clones.variation_ratio_log_delta(1.0, setting) == -np.inf
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((0.1, 0.0, 10, 3), "eps0=0.0"),
-        ((0.1, 1.0, 0, 3), "n=0"),
-        ((-0.1, 1.0, 10, 3), "eps=-0.1"),
-        ((0.1, 1.0, 10, 2), "k=2"),
-    ],
-)
-def test_errors_name_the_argument(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        clones.variation_ratio_log_delta(*arguments)
-    if message != "k=2":
-        with pytest.raises(ValueError, match=message):
-            clones.clones_log_delta(*arguments[:3])
+def test_errors_name_the_argument():
+    with pytest.raises(InputError, match=r"eps=-0\.1"):
+        clones.variation_ratio_log_delta(-0.1, Setting(10, 3, 1.0))
+    with pytest.raises(InputError, match=r"eps=-0\.1"):
+        clones.clones_log_delta(-0.1, Setting(10, 3, 1.0))
+    with pytest.raises(InputError, match="k=2"):
+        clones.variation_ratio_log_delta(0.1, Setting(10, 2, 1.0))

@@ -10,13 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.laws.binomial import Floats, log_pmf
 from shuffledp.accounting.one_round import closed_forms as cf
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
-BLANKET: tuple[tuple[str, Callable[..., Floats], Callable[..., Floats]], ...] = (
-    ("hoeffding", cf.blanket_hoeffding_log_delta, cf.blanket_hoeffding_epsilon),
-    ("bennett", cf.blanket_bennett_log_delta, cf.blanket_bennett_epsilon),
-)
+INEQUALITIES: tuple[cf.Inequality, ...] = ("hoeffding", "bennett")
+
+
+def blanket(
+    inequality: cf.Inequality, eps: float, eps0: float, n: int, k: int | None = None
+) -> float:
+    """Blanket bound of k-RR, or of any randomiser if there is no k."""
+    setting = Setting(n, k or 2, eps0)
+    return float(cf.blanket_log_delta(eps, setting, inequality, any_randomiser=k is None))
 
 
 def blanket_delta(n: int, k: int, E: float, e: float) -> float:
@@ -66,7 +74,7 @@ def krr(k: int, E: float) -> Floats:
 
 def test_erlingsson_by_hand() -> None:
     # 12 * 0.4 * sqrt(log(1e6) / 10^6) = 4.8 * 0.003716922... ; log(1e6) = 13.815510557964274
-    assert cf.erlingsson_epsilon(log(1e-6), 0.4, 10**6) == pytest.approx(
+    assert cf.erlingsson_epsilon(log(1e-6), Setting(10**6, 2, 0.4)) == pytest.approx(
         4.8 * sqrt(13.815510557964274e-6), rel=1e-14
     )
 
@@ -74,74 +82,93 @@ def test_erlingsson_by_hand() -> None:
 def test_clones_by_hand() -> None:
     # E = 3: (E-1)/(E+1) = 1/2; n = 4800 makes 8 sqrt(3 L / n) = 8 sqrt(L) / 40 and 8E/n = 1/200
     L = log(4e4)
-    assert cf.clones_closed_form_epsilon(log(1e-4), log(3.0), 4800) == pytest.approx(
+    assert cf.clones_closed_form_epsilon(log(1e-4), Setting(4800, 2, log(3.0))) == pytest.approx(
         log(1.0 + 0.5 * (0.2 * sqrt(L) + 0.005)), rel=1e-13
     )
 
 
 def test_balle_krr_by_hand() -> None:
     # E = 2, k = 3: c = (n-1)/4 = 5000; eps = sqrt(14 log(2e6) / 5000)
-    assert cf.balle_krr_epsilon(log(1e-6), log(2.0), 20001, 3) == pytest.approx(
+    assert cf.balle_krr_epsilon(log(1e-6), Setting(20001, 3, log(2.0))) == pytest.approx(
         sqrt(14 * log(2e6) / 5000), rel=1e-13
     )
     # delta = 1 leaves log 2: sqrt(14 log 2 / 5000) = 0.0440 > 27/5000, and c = 40 gives 27/40
-    assert cf.balle_krr_epsilon(0.0, log(2.0), 161, 3) == pytest.approx(27 / 40, rel=1e-13)
+    assert cf.balle_krr_epsilon(0.0, Setting(161, 3, log(2.0))) == pytest.approx(27 / 40, rel=1e-13)
 
 
 @pytest.mark.parametrize(
-    ("domain", "bound", "arguments", "word"),
+    ("domain", "bound", "log_delta", "setting", "word"),
     [
-        (cf.erlingsson_domain, cf.erlingsson_epsilon, (log(1e-6), 0.4, 999), "n must"),
-        (cf.erlingsson_domain, cf.erlingsson_epsilon, (log(1e-6), 0.5, 10**6), "1/2"),
-        (cf.erlingsson_domain, cf.erlingsson_epsilon, (log(0.01), 0.4, 10**6), "1/100"),
-        (cf.clones_closed_form_domain, cf.clones_closed_form_epsilon, (-20.0, 6.0, 10**4), "users"),
-        (cf.clones_closed_form_domain, cf.clones_closed_form_epsilon, (0.1, 1.0, 10**4), "at most"),
-        (cf.balle_krr_domain, cf.balle_krr_epsilon, (-20.0, 1.0, 1000, 10), "eps <= 1"),
-        (cf.balle_krr_domain, cf.balle_krr_epsilon, (-20.0, 1.0, 10**6, 1), "k must"),
-        (cf.balle_krr_domain, cf.balle_krr_epsilon, (-20.0, -1.0, 10**6, 2), "eps0 must"),
+        (cf.erlingsson_domain, cf.erlingsson_epsilon, log(1e-6), Setting(999, 2, 0.4), "n must"),
+        (cf.erlingsson_domain, cf.erlingsson_epsilon, log(1e-6), Setting(10**6, 2, 0.5), "1/2"),
+        (cf.erlingsson_domain, cf.erlingsson_epsilon, log(0.01), Setting(10**6, 2, 0.4), "1/100"),
+        (
+            cf.clones_closed_form_domain,
+            cf.clones_closed_form_epsilon,
+            -20.0,
+            Setting(10**4, 2, 6.0),
+            "users",
+        ),
+        (cf.balle_krr_domain, cf.balle_krr_epsilon, -20.0, Setting(1000, 10, 1.0), "eps <= 1"),
+        (cf.balle_krr_domain, cf.balle_krr_epsilon, -20.0, Setting(10**6, 2, 100.0), "eps0 must"),
+        (cf.balle_krr_domain, cf.balle_krr_epsilon, -20.0, Setting(10**6, 2, 1.0, 3), "one round"),
     ],
 )
 def test_outside_its_domain_a_bound_says_why_and_is_vacuous(
     domain: Callable[..., str | None],
     bound: Callable[..., Floats],
-    arguments: tuple[float, ...],
+    log_delta: float,
+    setting: Setting,
     word: str,
 ) -> None:
-    reason = domain(*arguments)
+    reason = domain(setting, log_delta)
     assert reason is not None and word in reason
-    assert bound(*arguments) == inf
+    assert bound(log_delta, setting) == inf
+
+
+def test_no_delta_is_above_one() -> None:
+    with pytest.raises(InputError, match="delta must lie"):
+        cf.clones_closed_form_epsilon(0.1, Setting(10**4, 2, 1.0))
+
+
+def test_a_delta_that_is_not_known_yet_is_no_reason() -> None:
+    assert "1/100" in (cf.erlingsson_domain(Setting(10**6, 2, 0.4), -1.0) or "")
+    assert cf.erlingsson_domain(Setting(10**6, 2, 0.4)) is None
+    assert cf.clones_closed_form_domain(Setting(10**4, 2, 6.0)) is None
+    assert cf.balle_krr_domain(Setting(1000, 10, 1.0)) is None
+    assert "1/2" in (cf.erlingsson_domain(Setting(10**6, 2, 0.6)) or "")
 
 
 def test_blanket_domain() -> None:
-    assert cf.blanket_domain(1.0, 100) is None
-    assert "k must be at least 2 (got k=1" in (cf.blanket_domain(1.0, 100, 1) or "")
-    for _, log_delta, epsilon in BLANKET:
-        assert log_delta(0.1, 1.0, 1, 4) == 0.0
-        assert epsilon(-5.0, 0.0, 100, 4) == inf
+    assert cf.any_domain(Setting(100, 2, 1.0)) is None
+    assert "n must be at least 2" in (cf.any_domain(Setting(1, 2, 1.0)) or "")
+    for inequality in INEQUALITIES:
+        assert blanket(inequality, 0.1, 1.0, 1, 4) == 0.0
 
 
 def test_domains_accept_what_the_bounds_cover() -> None:
-    assert cf.erlingsson_domain(log(1e-6), 0.4, 1000) is None
-    assert cf.clones_closed_form_domain(log(1e-6), 1.0, 10**4) is None
-    assert cf.balle_krr_domain(log(1e-6), 1.0, 10**5, 10) is None
+    assert cf.erlingsson_domain(Setting(1000, 2, 0.4), log(1e-6)) is None
+    assert cf.clones_closed_form_domain(Setting(10**4, 2, 1.0), log(1e-6)) is None
+    assert cf.balle_krr_domain(Setting(10**5, 10, 1.0), log(1e-6)) is None
 
 
 def grid() -> Iterator[tuple[int, int, float, float]]:
     yield from product((2, 5, 12), (2, 3, 10, 100), (0.1, 1.0, 3.0, 6.0), (0.02, 0.3, 0.7, 0.99))
 
 
-@pytest.mark.parametrize(("name", "log_delta", "epsilon"), BLANKET)
+@pytest.mark.parametrize("inequality", INEQUALITIES)
 def test_blanket_bounds_are_above_the_exact_value(
-    name: str, log_delta: Callable[..., Floats], epsilon: Callable[..., Floats]
+    inequality: cf.Inequality,
 ) -> None:
     informative = 0
     for n, k, eps0, share in grid():
         eps = share * eps0
         exact = log(blanket_delta(n, k, exp(eps0), exp(eps)))
-        own, general = float(log_delta(eps, eps0, n, k)), float(log_delta(eps, eps0, n))
+        own = blanket(inequality, eps, eps0, n, k)
+        general = blanket(inequality, eps, eps0, n)
         assert exact <= own + 1e-12
         assert exact <= general + 1e-12
-        assert exact <= float(log_delta(eps, eps0, n, 2)) + 1e-12
+        assert exact <= blanket(inequality, eps, eps0, n, 2) + 1e-12
         informative += own < 0
     assert informative > 60  # most of the grid must not hide behind the cap at delta = 1
 
@@ -150,9 +177,8 @@ def test_blanket_bounds_are_above_brute_force_over_all_data_sets() -> None:
     for n, k, E in product((2, 4), (2, 3), (1.5, 4.0, 30.0)):
         for e in (1.05, 0.5 * (1 + E), 0.95 * E):
             exact = log(worst_delta(krr(k, E), n, e))
-            for _, log_delta, _ in BLANKET:
-                for cells in (k, 2, None):
-                    assert exact <= float(log_delta(log(e), log(E), n, cells)) + 1e-12
+            for inequality, cells in product(INEQUALITIES, (k, 2, None)):
+                assert exact <= blanket(inequality, log(e), log(E), n, cells) + 1e-12
 
 
 def local_randomisers(E: float, rng: np.random.Generator) -> Iterator[Floats]:
@@ -175,11 +201,9 @@ def test_two_cells_dominate_every_local_randomiser() -> None:
                 assert worst_delta(channel, n, e) <= blanket_delta(n, 2, E, e) + 1e-12
 
 
-@pytest.mark.parametrize(("name", "log_delta", "epsilon"), BLANKET)
+@pytest.mark.parametrize("inequality", INEQUALITIES)
 @pytest.mark.parametrize("n", [10**4, 10**6, 10**9])
-def test_blanket_closed_sum_over_m_equals_the_sum(
-    name: str, log_delta: Callable[..., Floats], epsilon: Callable[..., Floats], n: int
-) -> None:
+def test_blanket_closed_sum_over_m_equals_the_sum(inequality: cf.Inequality, n: int) -> None:
     """The geometric sum over the number of blanket reports, term by term, for k = 4, eps0 = 1."""
     E, k = exp(1.0), 4
     gamma = k / (E + k - 1)
@@ -187,7 +211,7 @@ def test_blanket_closed_sum_over_m_equals_the_sum(
     a, e = np.expm1(eps), exp(eps)
     width, top = gamma * (E - 1) * (1 + e), gamma * (E - e)
     moment = gamma * (2 - gamma) * a**2 + (1 - gamma) ** 2 * k * (1 + e * e)
-    if name == "hoeffding":
+    if inequality == "hoeffding":
         front, rate = width**2 / (4 * a), 2 * (a / width) ** 2
     else:
         u = a * top / moment
@@ -197,26 +221,7 @@ def test_blanket_closed_sum_over_m_equals_the_sum(
     m = np.arange(max(1.0, np.floor(gamma * n - half)), min(n, gamma * n + half))
     summed = log(front / (gamma * n)) + logsumexp(log_pmf(m, n, gamma) - m * rate)
     # (1+u) log(1+u) - u above cancels to 1e-16/u, times n: the tolerance of this check.
-    assert log_delta(eps, 1.0, n, k) == pytest.approx(summed, abs=1e-5, rel=1e-6)
-
-
-@given(
-    eps0=st.floats(0.01, 8.0),
-    log_n=st.floats(1.0, 20.0),
-    k=st.one_of(st.none(), st.integers(2, 500)),
-    log_delta=st.floats(-900.0, -1.0),
-)
-def test_blanket_epsilon_inverts_log_delta(
-    eps0: float, log_n: float, k: int | None, log_delta: float
-) -> None:
-    n = np.floor(exp(log_n)) + 1
-    for _, bound, epsilon in BLANKET:
-        eps = float(epsilon(log_delta, eps0, n, k))
-        assert 0 < eps <= eps0
-        assert bound(eps, eps0, n, k) <= log_delta
-        if eps < eps0:
-            # Just below, the bound no longer suffices: eps is a crossing, not merely valid.
-            assert bound(eps * (1 - 1e-9), eps0, n, k) >= log_delta - 1e-6 * abs(log_delta)
+    assert blanket(inequality, eps, 1.0, n, k) == pytest.approx(summed, abs=1e-5, rel=1e-6)
 
 
 @given(
@@ -226,48 +231,53 @@ def test_blanket_epsilon_inverts_log_delta(
     log_delta=st.floats(-900.0, -1.0),
 )
 def test_inverse_closed_forms_agree(eps0: float, log_n: float, k: int, log_delta: float) -> None:
-    n = np.floor(exp(log_n))
+    setting = Setting(int(exp(log_n)), k, eps0)
     pairs = (
-        (cf.erlingsson_epsilon, cf.erlingsson_log_delta, ()),
-        (cf.clones_closed_form_epsilon, cf.clones_closed_form_log_delta, ()),
-        (cf.balle_krr_epsilon, cf.balle_krr_log_delta, (k,)),
+        (cf.erlingsson_epsilon, cf.erlingsson_log_delta),
+        (cf.clones_closed_form_epsilon, cf.clones_closed_form_log_delta),
+        (cf.balle_krr_epsilon, cf.balle_krr_log_delta),
     )
-    for epsilon, bound, more in pairs:
-        eps = float(epsilon(log_delta, eps0, n, *more))
+    for epsilon, bound in pairs:
+        eps = float(epsilon(log_delta, setting))
         if eps < eps0:
-            assert bound(eps * (1 + 1e-12), eps0, n, *more) <= log_delta * (1 - 1e-9)
-            assert bound(eps * 0.99, eps0, n, *more) > log_delta
+            assert bound(eps * (1 + 1e-12), setting) <= log_delta * (1 - 1e-9)
+            assert bound(eps * 0.99, setting) > log_delta
 
 
 def test_never_weaker_than_local_privacy() -> None:
     # n = 2000, eps0 = 0.49: Erlingsson's formula exceeds eps0 from log(1/delta) = 14 on.
-    assert cf.erlingsson_epsilon(-100.0, 0.49, 2000) == 0.49
-    assert cf.erlingsson_log_delta(0.49, 0.49, 2000) == -inf
-    for bound in (cf.blanket_hoeffding_log_delta, cf.blanket_bennett_log_delta):
-        assert bound(1.0, 1.0, 1000, 4) == -inf
-        assert bound(0.0, 1.0, 1000, 4) == 0.0
-    assert cf.clones_closed_form_log_delta(1.0, 1.0, 1000) == -inf
+    assert cf.erlingsson_epsilon(-100.0, Setting(2000, 2, 0.49)) == 0.49
+    assert cf.erlingsson_log_delta(0.49, Setting(2000, 2, 0.49)) == -inf
+    for inequality in INEQUALITIES:
+        assert blanket(inequality, 1.0, 1.0, 1000, 4) == -inf
+        assert blanket(inequality, 0.0, 1.0, 1000, 4) == 0.0
+    assert cf.clones_closed_form_log_delta(1.0, Setting(1000, 2, 1.0)) == -inf
     # delta below 2 exp(-n/(16E)) is not covered by the clones theorem.
-    assert cf.clones_closed_form_log_delta(0.999, 1.0, 1000) == pytest.approx(
+    assert cf.clones_closed_form_log_delta(0.999, Setting(1000, 2, 1.0)) == pytest.approx(
         log(2) - 1000 / (16 * exp(1.0)), rel=1e-12
     )
 
 
-def test_arrays_broadcast_and_mix_valid_with_invalid() -> None:
-    eps = cf.erlingsson_epsilon(np.array([[-10.0], [-20.0]]), np.array([0.1, 0.6]), 10**6)
+def test_arrays_keep_their_shape_and_mix_valid_with_invalid() -> None:
+    eps = cf.erlingsson_epsilon([[-10.0, -1.0], [-20.0, -2.0]], Setting(10**6, 2, 0.1))
     assert eps.shape == (2, 2)
     assert np.all(np.isfinite(eps[:, 0])) and np.all(eps[:, 1] == inf)
-    deltas = cf.blanket_bennett_log_delta(np.linspace(0.001, 0.9, 50), 1.0, 10**6, 4)
+    setting = Setting(10**6, 4, 1.0)
+    deltas = cf.blanket_log_delta(np.linspace(0.001, 0.9, 50), setting, "bennett")
     assert deltas.shape == (50,) and np.all(np.diff(deltas) < 0)
 
 
-def test_very_small_deltas_are_reached() -> None:
+@pytest.mark.parametrize("inequality", INEQUALITIES)
+@pytest.mark.parametrize("k", [None, 4])
+def test_very_small_deltas_are_reached(inequality: cf.Inequality, k: int | None) -> None:
     log_delta = -400 * log(10)
-    for k in (None, 4):
-        for _, bound, epsilon in BLANKET:
-            eps = epsilon(log_delta, 1.0, 10**9, k)
-            assert 0 < eps < 0.1
-            assert bound(eps, 1.0, 10**9, k) == pytest.approx(log_delta, rel=1e-9)
+
+    def bound(eps: float) -> float:
+        return blanket(inequality, eps, 1.0, 10**9, k)
+
+    eps = calibrate.epsilon(bound, log_delta, 1.0, "upper")
+    assert 0 < eps < 0.1
+    assert bound(eps) == pytest.approx(log_delta, rel=1e-9)
 
 
 # Paper A, Table II: n, the eps0 that reproduces that half, column, and printed deltas for
@@ -287,7 +297,7 @@ EXCEPTIONS = {(100, "2.2E-3"), (1000, "0.853")}
 
 @pytest.mark.parametrize(("n", "eps0", "column", "printed"), TABLE_II)
 def test_paper_a_table_ii(n: int, eps0: float, column: Callable[..., Floats], printed: str) -> None:
-    values = np.exp(column(np.array([0.01, 0.1, 0.2, 0.3, 0.4]), eps0, n))
+    values = np.exp(column(np.array([0.01, 0.1, 0.2, 0.3, 0.4]), Setting(n, 2, eps0)))
     for value, figure in zip(values, printed.split(), strict=True):
         unit = float(Decimal(1).scaleb(int(Decimal(figure).as_tuple().exponent)))
         # Printed digits are sometimes rounded and sometimes cut.

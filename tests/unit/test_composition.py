@@ -13,11 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from shuffledp.accounting import calibrate
-from shuffledp.accounting.laws.multinomial import log_mean_excess
+from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import composition, privacy_loss
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
 # By ratio P/Q: the probabilities under P and Q. None: an infinite ratio.
 Ratios = Mapping[Fraction | None, tuple[Fraction, Fraction]]
@@ -41,7 +43,7 @@ def convolved(first: Ratios, second: Ratios) -> Ratios:
     return dict(law)
 
 
-def hockey_stick(law: Ratios, e: Fraction) -> Fraction:
+def exact_delta(law: Ratios, e: Fraction) -> Fraction:
     return sum((max(p - e * q, exact.ZERO) for p, q in law.values()), exact.ZERO)
 
 
@@ -84,8 +86,8 @@ def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
     for rounds, law in enumerate(powers(dominating_pair(n, k, E), 4), start=1):
         for share in SHARES:
             e = 1 + (E**rounds - 1) * share
-            truth = log(hockey_stick(law, e))
-            upper = composition.composed_log_delta(log(e), log(E), n, k, rounds, "upper")
+            truth = log(exact_delta(law, e))
+            upper = composition.composed_log_delta(log(e), Setting(n, k, log(E), rounds), "upper")
             assert truth - 1e-12 <= upper <= truth + 3e-3
 
 
@@ -97,9 +99,9 @@ def test_lower_stays_below_an_exact_data_set(n: int, k: int, E: Fraction) -> Non
     for rounds in (2, 3):
         for share in SHARES[:-1]:
             e = 1 + (E**rounds - 1) * share
-            truth = log(max(hockey_stick(law[rounds - 1], e) for law in laws))
-            lower = composition.composed_log_delta(log(e), log(E), n, k, rounds, "lower")
-            single = certified.lower_log_delta(log(e), log(E), n, k) if k > 2 else -inf
+            truth = log(max(exact_delta(law[rounds - 1], e) for law in laws))
+            lower = composition.composed_log_delta(log(e), Setting(n, k, log(E), rounds), "lower")
+            single = certified.lower_log_delta(log(e), Setting(n, k, log(E))) if k > 2 else -inf
             assert max(truth - 0.02, single) <= lower <= max(truth, single) + 1e-12
 
 
@@ -111,28 +113,30 @@ def test_lower_stays_below_an_exact_data_set(n: int, k: int, E: Fraction) -> Non
 def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: float) -> None:
     """Within a relative 1e-4 of eps; what that is in log delta the single round itself says."""
 
-    def weak(eps: float) -> float:
-        return certified.weak_adversary_log_delta(eps, eps0, n, k).high
+    setting = Setting(n, k, eps0)
 
-    eps = calibrate.epsilon(weak, log_delta, eps0, round_up=True)
-    (loss,) = composition.single_round(eps0, n, k, "upper", None)
+    def weak(eps: float) -> float:
+        return hockey_stick(pairs.weak_adversary(setting), eps).high
+
+    eps = calibrate.epsilon(weak, log_delta, eps0, "upper")
+    (loss,) = composition.single_round(Setting(n, k, eps0), "upper", None)
     found = composition.log_hockey_stick(loss, eps, 1).high
     assert weak(eps) - 1e-8 <= found <= weak(eps * (1 - 1e-4))
-    (loss,) = composition.single_round(eps0, n, k, "lower", None)
+    (loss,) = composition.single_round(Setting(n, k, eps0), "lower", None)
     found = composition.log_hockey_stick(loss, eps, 1).low
-    assert found <= log_mean_excess(certified.third_cell_pair(eps, eps0, n, k)).high
+    assert found <= hockey_stick(pairs.third_cell(setting), eps).high
     # With 30 users an outcome or two decide; the gaps between them cost more.
     wider = eps * (1 + (2e-4 if n > 100 else 3e-2))
-    assert found >= log_mean_excess(certified.third_cell_pair(wider, eps0, n, k)).low
+    assert found >= hockey_stick(pairs.third_cell(setting), wider).low
 
 
 def test_one_round_is_below_and_above_the_certified_interval() -> None:
     eps, eps0 = np.linspace(0.0, 0.9, 7), 1.0
     for n, k in ((50, 2), (50, 3), (500, 8)):
-        upper = composition.composed_log_delta(eps, eps0, n, k, 1, "upper")
-        lower = composition.composed_log_delta(eps, eps0, n, k, 1, "lower")
-        assert np.all(upper >= certified.upper_log_delta(eps, eps0, n, k) - 1e-8)
-        assert np.all(lower >= certified.lower_log_delta(eps, eps0, n, k))
+        upper = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
+        lower = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
+        assert np.all(upper >= certified.upper_log_delta(eps, Setting(n, k, eps0)) - 1e-8)
+        assert np.all(lower >= certified.lower_log_delta(eps, Setting(n, k, eps0)))
         assert np.all(lower <= upper)
 
 
@@ -147,7 +151,9 @@ def test_lower_is_below_upper(parameters: tuple[int, int, float, int], share: fl
     n, k, eps0, rounds = parameters
     reach = min(rounds * eps0, 12.0 * eps0 * (rounds / n) ** 0.5)
     lower, upper = (
-        float(composition.composed_log_delta(share * reach, eps0, n, k, rounds, side, step))
+        float(
+            composition.composed_log_delta(share * reach, Setting(n, k, eps0, rounds), side, step)
+        )
         for side, step in (("lower", eps0 / 500), ("upper", eps0 / 500))
     )
     assert lower <= upper <= 0.0
@@ -161,8 +167,9 @@ def test_delta_falls_with_eps_and_grows_with_rounds(
 ) -> None:
     n, k, eps0, rounds = parameters
     eps = np.linspace(0.0, 0.9, 6) * eps0
-    counts = np.array([[rounds], [rounds + 1], [3 * rounds]])
-    upper = composition.composed_log_delta(eps, eps0, n, k, counts, "upper", eps0 / 500)
+    counts = (rounds, rounds + 1, 3 * rounds)
+    settings = [Setting(n, k, eps0, count) for count in counts]
+    upper = [composition.composed_log_delta(eps, one, "upper", eps0 / 500) for one in settings]
     assert np.all(np.diff(upper, axis=1) <= 1e-9)
     assert np.all(np.diff(upper, axis=0) >= -1e-3)
 
@@ -171,9 +178,11 @@ def test_delta_falls_with_eps_and_grows_with_rounds(
 def test_better_than_basic_composition(rounds: int) -> None:
     """Basic composition: rounds times the eps that one round has at delta / rounds."""
     n, k, eps0, log_delta = 10_000, 16, 1.0, log(1e-6)
-    step_eps = composition.composed_epsilon(log_delta - log(rounds), eps0, n, k, 1, "upper")
-    upper = composition.composed_epsilon(log_delta, eps0, n, k, rounds, "upper")
-    lower = composition.composed_epsilon(log_delta, eps0, n, k, rounds, "lower")
+    step_eps = composition.composed_epsilon(
+        log_delta - log(rounds), Setting(n, k, eps0, 1), "upper"
+    )
+    upper = composition.composed_epsilon(log_delta, Setting(n, k, eps0, rounds), "upper")
+    lower = composition.composed_epsilon(log_delta, Setting(n, k, eps0, rounds), "lower")
     assert upper < rounds * step_eps
     # The curves are within some 3e-5 of each other here; sub-additivity in sqrt(rounds) besides.
     assert lower <= upper <= lower * (1 + 1e-4)
@@ -184,7 +193,10 @@ def test_finer_grids_stay_on_their_side() -> None:
     n, k, eps0, rounds, eps = 10_000, 16, 1.0, 10, 0.06433
     steps = [4e-4, 1e-4, 2e-5]
     upper, lower = (
-        [float(composition.composed_log_delta(eps, eps0, n, k, rounds, side, h)) for h in steps]
+        [
+            float(composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), side, h))
+            for h in steps
+        ]
         for side in ("upper", "lower")
     )
     # Pooling falls into gaps or not by chance of the grid's position; spreading never does.
@@ -196,7 +208,7 @@ def test_tilting_agrees_with_dp_accounting() -> None:
     """The library's own composition of the same grid, at deltas above its floating-point noise."""
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    (loss,) = composition.single_round(1.0, 10_000, 16, "upper", 1e-4)
+    (loss,) = composition.single_round(Setting(10_000, 16, 1.0), "upper", 1e-4)
     table = {loss.start + i: float(p) for i, p in enumerate(loss.mass) if p > 0}
     library = PrivacyLossDistribution.create_from_rounded_probability(
         table, loss.infinite, loss.step, pessimistic_estimate=True
@@ -239,11 +251,13 @@ def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
     """At 1e-20 and below what the windows leave out counts as infinite loss."""
     n, k, eps0, rounds = 10_000, 16, 1.0, 10
     for eps in (0.15, 0.2, 1.0, 9.0):
-        upper = composition.composed_log_delta(eps, eps0, n, k, rounds, "upper")
-        lower = composition.composed_log_delta(eps, eps0, n, k, rounds, "lower")
+        upper = composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper")
+        lower = composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "lower")
         assert lower <= upper
         assert upper > -55
-    assert composition.composed_log_delta(rounds * eps0, eps0, n, k, rounds, "upper") == -inf
+    assert (
+        composition.composed_log_delta(rounds * eps0, Setting(n, k, eps0, rounds), "upper") == -inf
+    )
 
 
 @pytest.mark.parametrize("k", [2, 3, 7])
@@ -255,12 +269,12 @@ def test_pure_local_privacy_of_a_single_user(k: int) -> None:
     delta = sum(
         a * b * max(-np.expm1(eps - x - y), 0.0) for a, x in kinds for b, y in kinds if a * b > 0
     )
-    upper = float(composition.composed_log_delta(eps, log(E), 1, k, rounds, "upper"))
+    upper = float(composition.composed_log_delta(eps, Setting(1, k, log(E), rounds), "upper"))
     assert log(delta) - 1e-12 <= upper <= log(delta) + 1e-3
 
 
 def test_epsilon_inverts_log_delta() -> None:
-    args = (1.0, 10_000, 16, 10)
+    args = (Setting(10_000, 16, 1.0, 10),)
     for side, sign in (("upper", 1), ("lower", -1)):
         eps = composition.composed_epsilon(log(1e-6), *args, side)
         there = composition.composed_log_delta(eps, *args, side)
@@ -286,33 +300,32 @@ def test_pools_are_certified_and_on_the_grid() -> None:
 
 
 def test_arrays_broadcast() -> None:
-    value = composition.composed_log_delta([[0.01], [0.03]], 1.0, 10_000, 16, [1, 2, 3], "upper")
-    assert value.shape == (2, 3)
-    assert value[1, 2] == composition.composed_log_delta(0.03, 1.0, 10_000, 16, 3, "upper")
+    setting = Setting(10_000, 16, 1.0, 3)
+    value = composition.composed_log_delta([[0.01, 0.02], [0.03, 4.0]], setting, "upper")
+    assert value.shape == (2, 2)
+    assert value[1, 0] == composition.composed_log_delta(0.03, setting, "upper")
+    assert value[1, 1] == -inf
 
 
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"eps": -0.1}, "eps must be at least 0"),
-        ({"eps0": 0.0}, "eps0 must be positive and finite"),
-        ({"n": 0}, "n must be at least 1 user"),
-        ({"k": 1}, "k must be at least 2 cells"),
-        ({"rounds": 0}, "rounds must be an integer of at least 1"),
-        ({"rounds": 1.5}, "rounds must be an integer of at least 1"),
         ({"side": "both"}, 'side must be "upper" or "lower"'),
         ({"discretisation": -1.0}, "discretisation must be positive"),
     ],
 )
 def test_wrong_parameters_are_named(changed: dict[str, object], message: str) -> None:
-    right = {"eps": 0.1, "eps0": 1.0, "n": 10, "k": 3, "rounds": 2, "side": "upper"}
-    with pytest.raises(ValueError, match=message):
-        composition.composed_log_delta(**(right | changed))
+    setting = Setting(10, 3, 1.0, rounds=2)
+    right = {"eps": 0.1, "side": "upper", "discretisation": None}
+    eps, side, step = (right | changed).values()
+    with pytest.raises(InputError, match=message):
+        composition.composed_log_delta(eps, setting, side, step)
 
 
 def test_a_third_cell_needs_three_cells() -> None:
-    with pytest.raises(ValueError, match=r"k must be at least 3 for a third cell \(got k=2\)"):
-        privacy_loss.third_cell_pair(1.0, 10, 2)
+    with pytest.raises(InputError, match=r"k must be at least 3 for a third cell \(got k=2\)"):
+        pairs.third_cell(Setting(10, 2, 1.0))
 
 
 def test_import_does_not_load_dp_accounting() -> None:
@@ -332,6 +345,6 @@ def test_two_cells_direct_sum() -> None:
         before, there = np.append(0.0, f), np.append(f, 0.0)
         P, Q = p * before + (1 - p) * there, (1 - p) * before + p * there
         deltas.append(np.maximum(P - exp(eps) * Q, 0.0).sum())
-    losses = composition.single_round(eps0, n, 2, "lower", 1e-5)
+    losses = composition.single_round(Setting(n, 2, eps0), "lower", 1e-5)
     found = max(composition.log_hockey_stick(loss, eps, 1).low for loss in losses)
     assert log(max(deltas)) + log1p(-1e-3) <= found <= log(max(deltas)) + 1e-12

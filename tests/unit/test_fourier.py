@@ -7,10 +7,16 @@ import numpy as np
 import pytest
 from oracle import exact
 from scipy.stats import binom
+from shuffledp.accounting import pairs
 from shuffledp.accounting.one_round import certified
-from shuffledp.accounting.rounds import composition, fourier
-from shuffledp.accounting.rounds.fourier import LossAtoms, fourier_bounds, fourier_log_delta
-from shuffledp.accounting.rounds.privacy_loss import rounded_down, rounded_up, weak_pair
+from shuffledp.accounting.one_round.strong_adversary import strong_adversary_log_delta
+from shuffledp.accounting.pairs import hockey_stick
+from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds.fourier import LossAtoms, fourier_bounds
+from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down, rounded_up
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.studies.reproduction.paper_c.printed import printed_pair_loss
 
 GRID = {"half_width": 20.0, "n_grid": 400_000}
 
@@ -37,7 +43,7 @@ def test_encloses_composed_randomised_response(rounds: int) -> None:
     a = 0.3
     for eps in (0.0, 0.1, 0.5, 1.5):
         truth = binomial_delta(a, rounds, eps)
-        found = fourier_log_delta(eps, coin(a), rounds, **GRID)
+        found = fourier_bounds(coin(a), rounds, **GRID).log_delta(eps)
         if truth == 0.0:
             assert found.low == -inf
             # Nothing but the rounding of the transform: Algorithm 1 cannot tell it from 0.
@@ -70,12 +76,14 @@ def test_wrap_around_is_accounted_for() -> None:
 def test_losses_beyond_the_grid_and_infinite_ones() -> None:
     """By hand: loss 5 beyond a grid up to 2 is infinite to the right, its end to the left."""
     atoms = LossAtoms(np.array([5.0, 0.5, -5.0]), np.array([0.1, 0.6, 0.2]), 0.1, 0.0)
-    found = fourier_log_delta(0.25, atoms, 1, 2.0, 4000)
+    found = fourier_bounds(atoms, 1, 2.0, 4000).log_delta(0.25)
     half = 0.6 * -expm1(0.25 - 0.5)
     assert exp(found.high) == pytest.approx(0.1 + 0.1 + half, rel=1e-3)
     assert exp(found.low) == pytest.approx(0.1 + 0.1 * -expm1(0.25 - 2.0) + half, rel=1e-3)
     assert exp(found.low) <= 0.1 + 0.1 * -expm1(0.25 - 5.0) + half <= exp(found.high)
-    twice = fourier_log_delta(30.0, LossAtoms(np.zeros(1), np.full(1, 0.9), 0.1, 0.0), 2, 2.0, 400)
+    twice = fourier_bounds(
+        LossAtoms(np.zeros(1), np.full(1, 0.9), 0.1, 0.0), 2, 2.0, 400
+    ).log_delta(30.0)
     assert twice.low <= log(1 - 0.81) <= twice.high <= twice.low + 1e-9
 
 
@@ -86,25 +94,31 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     With 1e5 points on [-5, 5) its width in log delta is some 10 to 1000 times that of the other.
     """
     eps0 = 1.0
-    eps = float(composition.composed_epsilon(log(1e-6), eps0, n, k, rounds, "upper"))
-    pair = weak_pair(eps0, n, k)
-    found = fourier_log_delta(eps, pair, rounds, 5.0, 100_000)
-    high = float(composition.composed_log_delta(eps, eps0, n, k, rounds, "upper"))
-    loss = rounded_down(pair, pair.default_step / 16)
+    eps = float(composition.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
+    pair = pairs.weak_adversary(Setting(n, k, eps0))
+    found = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
+    high = float(composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
+    loss = rounded_down(pair, default_step(pair) / 16)
     low = composition.log_hockey_stick(loss, eps, rounds).low
     assert low <= high < low + 2e-3
     assert found.low <= high
     assert low <= found.high
     assert found.low < low < high < found.high
     shift = 2.0 * rounds * 1e-4
-    assert found.high <= composition.composed_log_delta(eps - shift, eps0, n, k, rounds, "upper")
-    assert found.low >= composition.composed_log_delta(eps + shift, eps0, n, k, rounds, "lower")
+    assert found.high <= composition.composed_log_delta(
+        eps - shift, Setting(n, k, eps0, rounds), "upper"
+    )
+    assert found.low >= composition.composed_log_delta(
+        eps + shift, Setting(n, k, eps0, rounds), "lower"
+    )
 
 
 def test_one_round_of_the_weak_pair_encloses_the_certified_upper() -> None:
     for eps in (0.0, 0.02, 0.1):
-        found = fourier_log_delta(eps, weak_pair(1.0, 1000, 4), 1, 5.0, 200_000)
-        truth = float(certified.upper_log_delta(eps, 1.0, 1000, 4))
+        found = fourier_bounds(
+            pairs.weak_adversary(Setting(1000, 4, 1.0)), 1, 5.0, 200_000
+        ).log_delta(eps)
+        truth = float(certified.upper_log_delta(eps, Setting(1000, 4, 1.0)))
         assert found.low <= truth + 1e-8
         assert truth - 1e-8 <= found.high
 
@@ -116,11 +130,16 @@ def test_strong_pair_and_adversary_exactly(n: int, k: int, e: Fraction) -> None:
     E = Fraction(3)
     gamma = k / (E + k - 1)
     pair = exact.strong_adversary(n, k, E, e)
-    found = fourier_log_delta(log(e), fourier.strong_pair(log(E), n, k), 1, **GRID)
+    found = fourier_bounds(pairs.strong_adversary(Setting(n, k, log(E))), 1, **GRID).log_delta(
+        log(e)
+    )
     assert found.low <= log(pair) <= found.high <= found.low + 5e-3
-    definition8 = fourier.strong_adversary_log_delta(log(e), log(E), n, k)
+    setting = Setting(n, k, log(E))
+    definition8 = strong_adversary_log_delta(log(e), setting)
     truth = log(pair * (1 - gamma))
-    assert definition8.low <= truth <= definition8.high <= definition8.low + 1e-8
+    assert truth <= definition8 <= truth + 1e-8
+    exactly = hockey_stick(pairs.strong_adversary(setting), log(e))
+    assert exactly.low <= log(pair) <= exactly.high
     if n <= 4:
         assert exact.strong_view_delta([1] * (n - 1), k, E, e) == pair * (1 - gamma)
 
@@ -128,18 +147,18 @@ def test_strong_pair_and_adversary_exactly(n: int, k: int, e: Fraction) -> None:
 def test_strong_adversary_is_stronger_than_the_weak_one() -> None:
     """Only at eps = 0 are they equal."""
     for eps in (1e-3, 0.1, 0.3, 0.9):
-        strong = fourier.strong_adversary_log_delta(eps, 1.0, 1000, 4).high
-        assert strong > certified.upper_log_delta(eps, 1.0, 1000, 4)
+        strong = strong_adversary_log_delta(eps, Setting(1000, 4, 1.0))
+        assert strong > certified.upper_log_delta(eps, Setting(1000, 4, 1.0))
 
 
 @pytest.mark.parametrize("e", [Fraction(1), Fraction(5, 4), Fraction(2)])
 def test_clones_pair_exactly(e: Fraction) -> None:
     E, n = Fraction(3), 12
     truth = log(exact.clones_delta(n, E, e))
-    pair = fourier.clones_pair(log(E), n)
-    found = fourier_log_delta(log(e), pair, 1, **GRID)
+    pair = pairs.clones(Setting(n, 2, log(E)))
+    found = fourier_bounds(pair, 1, **GRID).log_delta(log(e))
     assert found.low <= truth <= found.high <= found.low + 5e-3
-    up, down = rounded_up(pair, pair.default_step), rounded_down(pair, pair.default_step / 16)
+    up, down = rounded_up(pair, default_step(pair)), rounded_down(pair, default_step(pair) / 16)
     assert composition.log_hockey_stick(up, log(e), 1).high >= truth - 1e-10
     assert composition.log_hockey_stick(down, log(e), 1).low <= truth + 1e-10
 
@@ -154,9 +173,9 @@ def test_printed_strong_pair_is_two_binomials(direction: str) -> None:
     if direction == "backward":
         P, Q = Q, P
     truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
-    found = fourier_log_delta(
-        eps, fourier.printed_pair_loss(eps0, n, k, "strong", direction), 1, **GRID
-    )
+    found = fourier_bounds(
+        printed_pair_loss(Setting(n, k, eps0), "strong", direction), 1, **GRID
+    ).log_delta(eps)
     assert found.low <= log(truth) <= found.high <= found.low + 5e-3
 
 
@@ -173,9 +192,9 @@ def test_printed_weak_pair_is_a_joint_law_with_b(direction: str) -> None:
     if direction == "backward":
         P, Q = Q, P
     truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
-    found = fourier_log_delta(
-        eps, fourier.printed_pair_loss(eps0, n, k, "weak", direction), 1, **GRID
-    )
+    found = fourier_bounds(
+        printed_pair_loss(Setting(n, k, eps0), "weak", direction), 1, **GRID
+    ).log_delta(eps)
     assert found.low <= log(truth) <= found.high <= found.low + 5e-3
 
 
@@ -184,11 +203,15 @@ def test_printed_weak_pair_is_a_joint_law_with_b(direction: str) -> None:
 def test_printed_pairs_are_not_a_guarantee(adversary: str, rounds: int) -> None:
     """Figure 1's parameters (n = 1000, gamma = .25, k = 4): delta is too small by a wide margin."""
     n, k, eps0 = 1000, 4, log(13.0)
-    right = fourier.strong_pair(eps0, n, k) if adversary == "strong" else weak_pair(eps0, n, k)
+    right = (
+        pairs.strong_adversary(Setting(n, k, eps0))
+        if adversary == "strong"
+        else pairs.weak_adversary(Setting(n, k, eps0))
+    )
     for direction in ("forward", "backward"):
-        printed = fourier.printed_pair_loss(eps0, n, k, adversary, direction)
-        wrong = fourier_log_delta(0.6, printed, rounds, **GRID)
-        assert wrong.high < fourier_log_delta(0.6, right, rounds, **GRID).low - 0.4
+        printed = printed_pair_loss(Setting(n, k, eps0), adversary, direction)
+        wrong = fourier_bounds(printed, rounds, **GRID).log_delta(0.6)
+        assert wrong.high < fourier_bounds(right, rounds, **GRID).log_delta(0.6).low - 0.4
 
 
 def test_wrong_parameters_are_named() -> None:
@@ -198,11 +221,7 @@ def test_wrong_parameters_are_named() -> None:
         ((atoms, 1, 1.0, 11), "n_grid must be even"),
         ((atoms, 1, -1.0, 10), "half_width must be positive"),
     ):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(InputError, match=message):
             fourier_bounds(*arguments)
-    with pytest.raises(ValueError, match="eps must be at least 0"):
-        fourier_log_delta(-1.0, atoms, 1, 1.0, 10)
-    with pytest.raises(ValueError, match='adversary must be "strong" or "weak"'):
-        fourier.printed_pair_loss(1.0, 10, 3, "other")
-    with pytest.raises(ValueError, match="k must be at least 2"):
-        fourier.strong_pair(1.0, 10, 1)
+    with pytest.raises(InputError, match="eps must be at least 0"):
+        fourier_bounds(atoms, 1, 1.0, 10).log_delta(-1.0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from shuffledp.accounting.one_round import single_bin
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.studies.privacy import MOST_COUNTS, privacy_table
 from shuffledp.studies.sampling import sample_counts
@@ -19,7 +20,7 @@ def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
         ("single-bin", single_bin.log_delta),
         ("single-bin-as-printed", single_bin.log_delta_as_printed),
     ]:
-        every = bound(eps, 4.0, n, k, counts[1:] - 1).max() / np.log(10.0)
+        every = bound(eps, Setting(n, k, 4.0), counts[1:] - 1).max() / np.log(10.0)
         # Whole reports pass a threshold one at a time: neighbours differ by a power of ten or so.
         assert every - 1.5 <= table[name] <= every * (1.0 - 1e-12)
     assert table["single-bin"] <= table["upper"]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact, high_precision
+from shuffledp.accounting import pairs
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
-from shuffledp.accounting.one_round.certified import lower_log_delta, weak_adversary_log_delta
+from shuffledp.accounting.one_round.certified import lower_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
@@ -22,7 +23,10 @@ from shuffledp.accounting.one_round.personalised import (
     sample_budgets,
     smallest_budget_log_delta,
 )
+from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
 
 def view_law(records, ratios, k, revealed):
@@ -117,7 +121,7 @@ EQUAL = [
 
 @pytest.mark.parametrize(("n", "k", "eps0", "eps"), EQUAL)
 def test_equal_budgets_are_the_weak_adversary(n, k, eps0, eps):
-    reference = weak_adversary_log_delta(eps, eps0, n, k).high
+    reference = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     groups = BudgetGroups(np.array([eps0]), np.array([n]))
     got = float(personalised_log_delta(eps, groups, k))
     size = max(1.0, -reference / 690)
@@ -277,8 +281,8 @@ def test_mu_of_paper_d_is_no_bound():
     assert mu == pytest.approx(np.sqrt(2.0 * (1.0 + np.exp(4.0)) / 999.0), rel=1e-14)
     # At mu-GDP delta = 1e-6 is reached at 1.449; a data set of 2-RR needs 1.691.
     assert gdp_to_log_delta(1.449377, mu) == pytest.approx(np.log(1e-6), abs=1e-5)
-    assert lower_log_delta(1.6910, 4.0, 1000, 2) >= np.log(1e-6)
-    assert lower_log_delta(1.4494, 4.0, 1000, 2) > gdp_to_log_delta(1.4494, mu) + 1.0
+    assert lower_log_delta(1.6910, Setting(1000, 2, 4.0)) >= np.log(1e-6)
+    assert lower_log_delta(1.4494, Setting(1000, 2, 4.0)) > gdp_to_log_delta(1.4494, mu) + 1.0
     assert mu_gdp([1.0]) == np.inf
 
 
@@ -348,14 +352,14 @@ def test_law_of_the_sum_is_exact_and_accounts_for_what_it_drops(groups):
     ],
 )
 def test_errors_name_the_argument(arguments, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(InputError, match=message):
         personalised_log_delta(0.1, *arguments)
 
 
 def test_more_errors():
-    with pytest.raises(ValueError, match="eps=-1"):
+    with pytest.raises(InputError, match="eps=-1"):
         personalised_log_delta(-1.0, [1.0, 2.0], 3)
-    with pytest.raises(ValueError, match="Gauss 7"):
+    with pytest.raises(InputError, match="Gauss 7"):
         sample_budgets("Gauss 7", 3, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="n=0"):
+    with pytest.raises(InputError, match="n=0"):
         sample_budgets("Gauss 1", 0, np.random.default_rng(0))

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.bound import NotApplicableError, Setting
+from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 
 SETTINGS = [
@@ -178,7 +179,21 @@ def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
 def test_names_and_parameters_out_of_range():
     with pytest.raises(InputError, match="clones"):
         get_bound("klones")
-    for bad in [{"n": 0}, {"k": 1}, {"eps0": 0.0}, {"rounds": 0}, {"count": 100}, {"count": -1}]:
+    for bad in [
+        {"n": 0},
+        {"k": 1},
+        {"eps0": 0.0},
+        {"rounds": 0},
+        {"count": 100},
+        {"count": -1},
+        {"n": 1.5},
+        {"k": 10**7},
+        {"n": 10**11},
+        {"eps0": np.inf},
+        {"eps0": np.nan},
+        {"eps0": 400.0},
+        {"rounds": 1.5},
+    ]:
         with pytest.raises(InputError, match=next(iter(bad))):
             Setting(**({"n": 100, "k": 3, "eps0": 1.0} | bad))
     with pytest.raises(InputError, match="eps"):

@@ -14,6 +14,8 @@ from shuffledp.accounting.laws.binomial import Floats
 from shuffledp.accounting.one_round.closed_forms import clones_closed_form_epsilon
 from shuffledp.accounting.rounds import renyi
 from shuffledp.accounting.rounds.theorems import kov_epsilon
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
 ORDERS = np.array([2.0, 3.0, 4.0, 7.0, 20.0, 100.0, 1000.0, 8000.0])
 
@@ -74,13 +76,13 @@ def lower_expansion(order: int, eps0: float, n: int) -> float:
 
 def test_special_pair_by_hand() -> None:
     # One user, E = 2: Bern(1/3) against Bern(2/3); order 2 gives log(4/3 + 1/6) = log(3/2).
-    assert renyi.special_pair_renyi(2, log(2.0), 2) > 0
+    assert renyi.special_pair_renyi(2, Setting(2, 2, log(2.0))) > 0
     assert exact_pair(2.0, log(2.0), 1) == pytest.approx((log(1.5), log(1.5)), rel=1e-14)
     # Two users, E = 2, all-equal (4, 4, 1)/9 against (2, 5, 2)/9.
     forward = log((4 / 4 + 25 / 4 + 4 / 1) / 9)
     backward = log((16 / 2 + 16 / 5 + 1 / 2) / 9)
-    assert renyi.shuffled_rdp_lower(2, log(2.0), 2) == pytest.approx(forward, rel=1e-13)
-    assert renyi.special_pair_renyi(2, log(2.0), 2) == pytest.approx(
+    assert renyi.shuffled_rdp_lower(2, Setting(2, 2, log(2.0))) == pytest.approx(forward, rel=1e-13)
+    assert renyi.special_pair_renyi(2, Setting(2, 2, log(2.0))) == pytest.approx(
         max(forward, backward), rel=1e-13
     )
 
@@ -90,13 +92,15 @@ def test_special_pair_by_hand() -> None:
 def test_special_pair_equals_the_sum(n: int, eps0: float) -> None:
     for order in (1.1, 2.0, 3.0, 5.5, 20.0, 300.0, 5000.0):
         exact = exact_pair(order, eps0, n)
-        assert renyi.special_pair_renyi(order, eps0, n) == pytest.approx(max(exact), rel=1e-10)
+        assert renyi.special_pair_renyi(order, Setting(n, 2, eps0)) == pytest.approx(
+            max(exact), rel=1e-10
+        )
 
 
 @pytest.mark.parametrize(("n", "eps0"), [(5, 0.3), (40, 1.0), (40, 4.0), (300, 0.05)])
 def test_lower_bound_equals_its_expansion(n: int, eps0: float) -> None:
     for order in (2, 3, 4, 11, 40):
-        assert renyi.shuffled_rdp_lower(order, eps0, n) == pytest.approx(
+        assert renyi.shuffled_rdp_lower(order, Setting(n, 2, eps0)) == pytest.approx(
             lower_expansion(order, eps0, n), rel=1e-10
         )
 
@@ -106,16 +110,18 @@ def test_windows_lose_nothing(eps0: float, monkeypatch: pytest.MonkeyPatch) -> N
     """Windows on a coarse lattice against the sum over every count, the tilt mild to extreme."""
     n = 150_000
     orders = np.array([1.1, 2.0, 20.0, 300.0, 5000.0, 1e5])
-    windowed = renyi.special_pair_renyi(orders, eps0, n)
+    windowed = renyi.special_pair_renyi(orders, Setting(n, 2, eps0))
     monkeypatch.setattr(renyi, "_FULL_SUPPORT", n)
-    assert windowed == pytest.approx(renyi.special_pair_renyi(orders, eps0, n), rel=1e-10)
+    assert windowed == pytest.approx(
+        renyi.special_pair_renyi(orders, Setting(n, 2, eps0)), rel=1e-10
+    )
 
 
 def test_special_pair_is_quadratic_for_many_users() -> None:
     # Y is nearly normal, of variance (E-1)^2/(nE): RDP = order/2 times it, to order 1/sqrt(n).
     for n in (10**7, 10**9):
         variance = np.expm1(2.0) ** 2 / (n * exp(2.0))
-        assert renyi.special_pair_renyi([1.5, 2.0, 30.0], 2.0, n) == pytest.approx(
+        assert renyi.special_pair_renyi([1.5, 2.0, 30.0], Setting(n, 2, 2.0)) == pytest.approx(
             np.array([1.5, 2.0, 30.0]) / 2 * variance, rel=60 * 2 / np.sqrt(n) + 1e-6
         )
 
@@ -126,14 +132,16 @@ def test_special_pair_is_quadratic_for_many_users() -> None:
 @pytest.mark.parametrize(("n", "eps0"), [(10, 0.1), (500, 0.5), (10**4, 1.5), (10**6, 3.0)])
 def test_first_upper_bound_equals_its_formula(n: int, eps0: float) -> None:
     for order in (2, 3, 8, 61):
-        assert renyi.shuffled_rdp_upper(order, eps0, n) == pytest.approx(
+        assert renyi.shuffled_rdp_upper(order, Setting(n, 2, eps0)) == pytest.approx(
             min(first_upper(order, eps0, n), eps0), rel=1e-11
         )
 
 
 def test_second_upper_bound_by_hand() -> None:
     # E = 2, n = 8003: m = 2001, tail exp(3 log 2 - 500) negligible: (9/2001) / 2
-    assert renyi.shuffled_rdp_upper_simple(3, log(2.0), 8003) == pytest.approx(9 / 4002, rel=1e-13)
+    assert renyi.shuffled_rdp_upper_simple(3, Setting(8003, 2, log(2.0))) == pytest.approx(
+        9 / 4002, rel=1e-13
+    )
 
 
 @given(
@@ -144,7 +152,7 @@ def test_second_upper_bound_by_hand() -> None:
 def test_lower_below_exact_below_upper(order: int, eps0: float, log_n: float) -> None:
     n = int(exp(log_n))
     lower, exact, first, second = (
-        float(bound(order, eps0, n))
+        float(bound(order, Setting(n, 2, eps0)))
         for bound in (
             renyi.shuffled_rdp_lower,
             renyi.special_pair_renyi,
@@ -162,13 +170,15 @@ def test_first_upper_bound_is_mostly_but_not_always_the_better() -> None:
     """Paper B's Remark 4 claims it for "all parameter ranges of interest"."""
     for n, eps0 in product((10**3, 10**5, 10**7), (0.1, 0.5, 1.0, 3.0)):
         orders = np.array([2.0, 3.0, 8.0, 16.0])
-        first = renyi.shuffled_rdp_upper(orders, eps0, n)
-        assert np.all(first <= renyi.shuffled_rdp_upper_simple(orders, eps0, n))
+        first = renyi.shuffled_rdp_upper(orders, Setting(n, 2, eps0))
+        assert np.all(first <= renyi.shuffled_rdp_upper_simple(orders, Setting(n, 2, eps0)))
     # ... and it fails where order^2 (E-1)^2 / m is about 1, for n = 10^6 as for n = 10.
-    assert first_upper(20, 0.1, 10) > 1.02 * float(renyi.shuffled_rdp_upper_simple(20, 0.1, 10))
-    assert renyi.shuffled_rdp_upper(8000, 0.1, 10**6) > 1.1 * renyi.shuffled_rdp_upper_simple(
-        8000, 0.1, 10**6
+    assert first_upper(20, 0.1, 10) > 1.02 * float(
+        renyi.shuffled_rdp_upper_simple(20, Setting(10, 2, 0.1))
     )
+    assert renyi.shuffled_rdp_upper(
+        8000, Setting(10**6, 2, 0.1)
+    ) > 1.1 * renyi.shuffled_rdp_upper_simple(8000, Setting(10**6, 2, 0.1))
 
 
 @pytest.mark.parametrize(
@@ -182,32 +192,34 @@ def test_first_upper_bound_is_mostly_but_not_always_the_better() -> None:
 )
 def test_extremes_are_finite(bound: Callable[..., Floats]) -> None:
     for eps0, n in product((1e-3, 1.0, 8.0), (2, 10**4, 10**9)):
-        rdp = bound(ORDERS, eps0, n)
+        rdp = bound(ORDERS, Setting(n, 2, eps0))
         assert rdp.shape == ORDERS.shape
         assert np.all((rdp > 0) & (rdp <= eps0))
-    with pytest.raises(ValueError, match="order must be"):
-        bound(1, 1.0, 100)
+    with pytest.raises(InputError, match="order must be"):
+        bound(1, Setting(100, 2, 1.0))
 
 
 def test_exact_rdp_increases_with_the_order_and_falls_with_n() -> None:
     orders = np.concatenate([[1.0001, 1.5], ORDERS])
     for eps0 in (1e-3, 1.0, 8.0):
-        table = np.array([renyi.special_pair_renyi(orders, eps0, n) for n in (2, 10**4, 10**9)])
+        table = np.array(
+            [renyi.special_pair_renyi(orders, Setting(n, 2, eps0)) for n in (2, 10**4, 10**9)]
+        )
         assert np.all(np.diff(table, axis=1) > 0)
         assert np.all(np.diff(table, axis=0) < 0)
 
 
 def test_outside_the_domain() -> None:
-    assert renyi.shuffled_rdp_domain(1.0, 1000) is None
-    assert "eps0=0" in (renyi.shuffled_rdp_domain(0, 1000) or "")
-    assert "n=1" in (renyi.shuffled_rdp_domain(1.0, 1) or "")
-    for eps0, n in ((0.0, 1000), (-1.0, 1000), (float("nan"), 1000), (1.0, 1)):
-        assert np.all(renyi.shuffled_rdp_upper([2, 3], eps0, n) == inf)
-        assert np.all(renyi.shuffled_rdp_upper_simple([2, 3], eps0, n) == inf)
-        assert np.all(renyi.shuffled_rdp_lower([2, 3], eps0, n) == 0)
-        assert np.all(renyi.special_pair_renyi([2, 3], eps0, n) == 0)
+    assert renyi.shuffled_rdp_domain(Setting(1000, 2, 1.0)) is None
+    assert "eps0=100" in (renyi.shuffled_rdp_domain(Setting(1000, 2, 100.0)) or "")
+    assert "n=1" in (renyi.shuffled_rdp_domain(Setting(1, 2, 1.0)) or "")
+    for eps0, n in ((100.0, 1000), (1.0, 1)):
+        assert np.all(renyi.shuffled_rdp_upper([2, 3], Setting(n, 2, eps0)) == inf)
+        assert np.all(renyi.shuffled_rdp_upper_simple([2, 3], Setting(n, 2, eps0)) == inf)
+        assert np.all(renyi.shuffled_rdp_lower([2, 3], Setting(n, 2, eps0)) == 0)
+        assert np.all(renyi.special_pair_renyi([2, 3], Setting(n, 2, eps0)) == 0)
     with pytest.raises(ValueError, match=r"integer of at least 2 \(got order=2.5"):
-        renyi.shuffled_rdp_upper(2.5, 1.0, 1000)
+        renyi.shuffled_rdp_upper(2.5, Setting(1000, 2, 1.0))
 
 
 def test_number_of_identical_users_is_not_rounded_up() -> None:
@@ -252,7 +264,9 @@ def test_conversions_are_inverse_and_monotone(log_delta: float, scale: float) ->
 def test_conversion_shapes_and_errors() -> None:
     orders = renyi.default_orders()
     log_delta = np.log([[1e-3, 1e-6, 1e-9]])
-    eps = renyi.rdp_to_dp(orders, renyi.shuffled_rdp_upper(orders, 1.0, 10**6), log_delta)
+    eps = renyi.rdp_to_dp(
+        orders, renyi.shuffled_rdp_upper(orders, Setting(10**6, 2, 1.0)), log_delta
+    )
     assert eps.shape == (1, 3) and np.all(np.diff(eps) > 0)
     assert renyi.rdp_to_dp(orders, np.full(orders.shape, inf), -10.0) == inf
     assert renyi.rdp_to_log_delta(orders, np.full(orders.shape, inf), 1.0) == 0
@@ -301,7 +315,7 @@ def test_subsampling_is_monotone(rate: float, eps0: float, log_n: float) -> None
     orders = np.array([2.0, 3.0, 10.0, 64.0])
 
     def unsampled(j: Floats) -> Floats:
-        return renyi.shuffled_rdp_upper(j, eps0, int(exp(log_n)))
+        return renyi.shuffled_rdp_upper(j, Setting(int(exp(log_n)), 2, eps0))
 
     low, high = (renyi.subsampled_rdp(orders, r, unsampled) for r in (rate / 2, rate))
     assert np.all(low <= high * (1 + 1e-9) + 1e-300)
@@ -346,11 +360,11 @@ def test_paper_b_figure_4a() -> None:
 
     n, eps0, rounds, log_delta = 10**6, 0.5, 10**5, log(1e-8)
     orders = renyi.default_orders()
-    rdp = renyi.composed_rdp(renyi.shuffled_rdp_upper(orders, eps0, n), rounds)
+    rdp = renyi.composed_rdp(renyi.shuffled_rdp_upper(orders, Setting(n, 2, eps0)), rounds)
     own = renyi.rdp_to_dp(orders, rdp, log_delta)
     assert own == pytest.approx(1.640, abs=5e-4)
     step_log_delta = log_delta - log(2.0 * rounds)
-    step_eps = clones_closed_form_epsilon(step_log_delta, eps0, n)
+    step_eps = clones_closed_form_epsilon(step_log_delta, Setting(n, 2, eps0))
     assert 21 < kov_epsilon(log_delta, step_eps, step_log_delta, rounds) / own < 22
 
 
@@ -363,7 +377,9 @@ def test_paper_b_figure_5a() -> None:
 
     rate, eps0, rounds, log_delta = 1e-3, 3.0, 10**4, log(1e-8)
     orders = np.arange(2.0, 257.0)
-    rdp = renyi.subsampled_rdp(orders, rate, lambda j: renyi.shuffled_rdp_upper(j, eps0, 1000))
+    rdp = renyi.subsampled_rdp(
+        orders, rate, lambda j: renyi.shuffled_rdp_upper(j, Setting(1000, 2, eps0))
+    )
     own = renyi.rdp_to_dp(orders, renyi.composed_rdp(rdp, rounds), log_delta)
     assert own == pytest.approx(1.016, abs=1e-3)
     step_eps = np.log1p(rate * np.expm1(eps0))

@@ -14,6 +14,7 @@ import yaml
 from flint import arb, ctx
 from scipy.stats import norm
 from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
+from shuffledp.accounting.setting import Setting
 from shuffledp.configuration import check_configuration
 from shuffledp.errors import InputError
 from shuffledp.figures.paper_a import delta_surfaces, synthetic_distances
@@ -258,7 +259,7 @@ def test_table_ii_needs_the_sum_begun_at_one(values):
     [(50, 10, 2, 0.1, "1.91E-08"), (50, 10, 2, 1, "2.40E-15"), (100, 15, 2, 0.1, "1.66E-18")],
 )
 def test_no_count_gives_a_missed_cell(n, k, eps0, eps, printed):
-    logs = log_delta_as_printed(eps, eps0, n, k, np.arange(n))
+    logs = log_delta_as_printed(eps, Setting(n, k, eps0), np.arange(n))
     assert not any(agreement(from_log(float(log)), printed) for log in logs)
 
 

@@ -11,17 +11,19 @@ from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import composition
 from shuffledp.accounting.rounds.renyi import shuffled_rdp_upper, subsampled_rdp
 from shuffledp.accounting.rounds.theorems import advanced_epsilon, kov_epsilon
+from shuffledp.accounting.setting import Setting
 from shuffledp.curve import curve, curves
 from shuffledp.figures.literature import all_bounds
-from shuffledp.studies.reproduction import literature, paper_b, paper_b_composition
+from shuffledp.studies.reproduction import literature
+from shuffledp.studies.reproduction.paper_b import one_round, orders, rounds, sampling
 
 ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
-HEADLINE = (0.5, 1_000_000, np.array([1e5]))
+HEADLINE = (Setting(1_000_000, 2, 0.5), np.array([1e5]))
 
 
 @pytest.fixture(scope="module")
 def divergences() -> pd.DataFrame:
-    table = paper_b.rdp_against_order()
+    table = orders.rdp_against_order()
     return table.pivot_table(index=["panel", "x"], columns="curve", values="y", sort=False)
 
 
@@ -58,7 +60,7 @@ def special_pair_delta(eps: float, eps0: float, n: int) -> float:
 
 @pytest.mark.parametrize("eps0", [0.5, 3.0])
 def test_special_pair_epsilon_meets_delta(eps0: float) -> None:
-    eps = paper_b.special_pair_epsilon(np.log(1e-6), eps0, 10_000)
+    eps = one_round.special_pair_epsilon(np.log(1e-6), Setting(10_000, 2, eps0))
     assert special_pair_delta(eps, eps0, 10_000) == pytest.approx(1e-6, rel=1e-6)
 
 
@@ -73,56 +75,50 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def test_headline_of_composition() -> None:
-    eps0, n, rounds = HEADLINE
-    eps = float(
-        paper_b_composition.composed_renyi(shuffled_rdp_upper(ORDERS, eps0, n), ORDERS, rounds)[0]
-    )
+    setting, counts = HEADLINE
+    n, eps0 = setting.n, setting.eps0
+    eps = float(rounds.composed_renyi(shuffled_rdp_upper(ORDERS, setting), ORDERS, counts)[0])
     assert eps == pytest.approx(1.640, abs=5e-4)
-    numeric, closed = (
-        paper_b_composition.numeric_clones_epsilon,
-        paper_b_composition.closed_clones_epsilon,
-    )
+    numeric, closed = rounds.numeric_clones_epsilon, rounds.closed_clones_epsilon
     factors = [
-        float(paper_b_composition.composed_dp(one_round, compose, eps0, n, rounds)[0]) / eps
-        for one_round, compose in [
+        float(rounds.composed_dp(one_step, compose, setting, counts)[0]) / eps
+        for one_step, compose in [
             (numeric, kov_epsilon),
             (numeric, advanced_epsilon),
             (closed, kov_epsilon),
         ]
     ]
     assert factors == pytest.approx([4.47, 5.48, 21.3], rel=2e-3)
-    upper = float(paper_b_composition.certified_composition(eps0, n, rounds, "upper")[0])
-    lower = float(paper_b_composition.certified_composition(eps0, n, rounds, "lower")[0])
+    upper = float(rounds.certified_composition(setting, counts, "upper")[0])
+    lower = float(rounds.certified_composition(setting, counts, "lower")[0])
     assert lower < upper
     assert upper == pytest.approx(0.905, abs=5e-4)
     assert eps / upper == pytest.approx(1.8, abs=0.05)
     assert factors[0] * eps / upper == pytest.approx(8.1, abs=0.05)
     # So many rounds are nearly Gaussian: the variance of the ratio of the special pair adds up.
-    mu = np.expm1(eps0) * np.sqrt(rounds[0] / (n * np.exp(eps0)))
+    mu = np.expm1(eps0) * np.sqrt(counts[0] / (n * np.exp(eps0)))
     assert lower == pytest.approx(gaussian_epsilon(mu, 1e-8), rel=5e-3)
     # So does that of the weak adversary's pair.
-    weak = np.expm1(eps0) * np.sqrt(2.0 * rounds[0] / (n * (np.exp(eps0) + 1.0)))
+    weak = np.expm1(eps0) * np.sqrt(2.0 * counts[0] / (n * (np.exp(eps0) + 1.0)))
     assert upper == pytest.approx(gaussian_epsilon(weak, 1e-8), rel=5e-3)
 
 
 def test_headline_of_sampling() -> None:
-    rounds = np.array([1e4])
-    eps = float(paper_b_composition.sampled_renyi(3.0, 1_000_000, 1e-3, rounds)[0])
+    counts, everybody = np.array([1e4]), Setting(1_000_000, 2, 3.0)
+    eps = float(sampling.sampled_renyi(everybody, 1e-3, counts)[0])
+    setting = sampling.sampled(everybody, 1e-3)
     assert eps == pytest.approx(1.016, abs=2e-3)
-    numeric, closed = (
-        paper_b_composition.numeric_clones_epsilon,
-        paper_b_composition.closed_clones_epsilon,
-    )
+    numeric, closed = rounds.numeric_clones_epsilon, rounds.closed_clones_epsilon
     factors = [
-        float(paper_b_composition.composed_dp(one_round, compose, 3.0, 1000, rounds, 1e-3)[0]) / eps
-        for one_round, compose in [
+        float(rounds.composed_dp(one_step, compose, setting, counts, 1e-3)[0]) / eps
+        for one_step, compose in [
             (closed, kov_epsilon),
             (numeric, kov_epsilon),
             (numeric, advanced_epsilon),
         ]
     ]
     assert factors == pytest.approx([12.0, 3.49, 4.22], rel=5e-3)
-    assert closed(np.log(1e-8), 3.0, 1000) == 3.0
+    assert closed(np.log(1e-8), setting) == 3.0
 
 
 def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
@@ -136,19 +132,21 @@ def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
 
 
 def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
-    eps0, n, rate, rounds = 1.0, 2000, 0.3, 8
-    eps = paper_b_composition.seen_sampling_epsilon(eps0, n, rate, rounds)
+    eps0, n, rate, count = 1.0, 2000, 0.3, 8
+    eps = sampling.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)
     fewest = 1 + int(binom.ppf(1e-20, n - 1, rate))
     assert binom.cdf(fewest - 2, n - 1, rate) <= 1e-20
-    j = np.arange(1, rounds + 1)
-    log_delta = composition.composed_log_delta(eps, eps0, fewest, 2, j, "upper")
-    mean = float(binom.pmf(j, rounds, rate) @ np.exp(log_delta))
+    j = np.arange(1, count + 1)
+    settings = [Setting(fewest, 2, eps0, int(one)) for one in j]
+    log_delta = [composition.composed_log_delta(eps, one, "upper") for one in settings]
+    mean = float(binom.pmf(j, count, rate) @ np.exp(log_delta))
     assert mean == pytest.approx(1e-8, rel=1e-3)
 
 
 def test_everybody_sampled_is_no_sampling() -> None:
-    everybody = paper_b_composition.seen_sampling_epsilon(1.0, 500, 1.0, 4)
-    plain = composition.composed_epsilon(np.log(1e-8), 1.0, 500, 2, 4, "upper")
+    setting = Setting(500, 2, 1.0, 4)
+    everybody = sampling.seen_sampling_epsilon(setting, 1.0)
+    plain = composition.composed_epsilon(np.log(1e-8), setting, "upper")
     assert everybody == pytest.approx(float(plain), rel=1e-6)
 
 
@@ -184,7 +182,7 @@ def test_certified_band_is_a_hairline_and_no_bound_crosses_it(
 
 def test_single_bin_is_drawn_at_its_worst_count() -> None:
     s, eps = literature.SETTING, 1e-3
-    worst = float(worst_count.lower_log_delta(eps, s.eps0, s.n, s.k))
+    worst = float(worst_count.lower_log_delta(eps, s))
     assert BOUNDS["single-bin"].log_delta(eps, s) == pytest.approx(worst, rel=1e-6)
 
 

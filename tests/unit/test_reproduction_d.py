@@ -9,6 +9,7 @@ from shuffledp.accounting.one_round.personalised import (
     BudgetGroups,
     personalised_log_delta,
 )
+from shuffledp.accounting.setting import Setting
 from shuffledp.studies.reproduction import paper_d
 
 LOG_DELTA = -np.log(1000.0)
@@ -64,7 +65,9 @@ def test_equal_budgets_are_the_ordinary_bound():
     groups = BudgetGroups(np.array([1.0]), np.array([1_000]))
     found = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
     exact = found[paper_d.PERSONALISED]
-    assert float(upper_log_delta(exact, 1.0, 1_000, 2)) == pytest.approx(LOG_DELTA, abs=3e-4)
+    assert float(upper_log_delta(exact, Setting(1_000, 2, 1.0))) == pytest.approx(
+        LOG_DELTA, abs=3e-4
+    )
     assert found[paper_d.LARGEST] == pytest.approx(exact, rel=3e-5)
     assert found[paper_d.SMALLEST] == pytest.approx(exact, rel=3e-5)
 

@@ -9,13 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
+from scipy.special import ndtr, ndtri
 from shuffledp.accounting.one_round.certified import upper_log_delta
-from shuffledp.accounting.rounds.tradeoff import (
-    effective_mu,
-    gaussian_tradeoff,
-    gdp_to_log_delta,
-    tradeoff,
-)
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta, tradeoff
+from shuffledp.accounting.setting import Setting
 
 
 def reference_log_delta(eps, mu):
@@ -49,24 +46,14 @@ def test_gaussian_delta_at_its_ends():
         gdp_to_log_delta(-1.0, 1.0)
 
 
-def test_gaussian_tradeoff_meets_its_own_delta_curve():
+def test_tradeoff_of_a_gaussian_curve_is_the_gaussians():
     # Every supporting line of the trade-off curve is one (eps, delta) of the curve.
     mu, eps = 1.3, np.linspace(0.0, 9.0, 2001)
     alpha = np.linspace(0.0, 1.0, 101)
     implied = tradeoff(alpha, eps, gdp_to_log_delta(eps, mu))
-    true = gaussian_tradeoff(alpha, mu)
+    true = ndtr(-ndtri(alpha) - mu)
     assert np.all(implied <= true + 1e-15)
     assert implied[1:-1] == pytest.approx(true[1:-1], abs=1e-5)  # eps in steps of 0.0045
-
-
-def test_gaussian_tradeoff_known_values():
-    assert gaussian_tradeoff([0.0, 0.25, 1.0], 0.0) == pytest.approx([1.0, 0.75, 0.0], abs=1e-15)
-    # Phi(-1) at alpha = 1/2, mu = 1
-    assert gaussian_tradeoff(0.5, 1.0) == pytest.approx(0.15865525393145707, rel=1e-14)
-    with pytest.raises(ValueError, match="alpha"):
-        gaussian_tradeoff(1.5, 1.0)
-    with pytest.raises(ValueError, match="mu=-1"):
-        gaussian_tradeoff(0.5, -1.0)
 
 
 def neyman_pearson(P, Q):
@@ -85,7 +72,7 @@ def neyman_pearson(P, Q):
 )
 def test_certified_curve_lies_below_every_test_of_a_data_set(n, k, E):
     eps = np.linspace(0.0, log(E), 200)
-    log_delta = upper_log_delta(eps, log(E), n, k)
+    log_delta = upper_log_delta(eps, Setting(n, k, log(E)))
     for others in ([0] * (n - 1), [1] * (n - 1), [k - 1] * (n - 1)):
         P = exact.histogram_law([0, *others], k, E)
         Q = exact.histogram_law([1, *others], k, E)
@@ -101,7 +88,7 @@ def test_curve_of_the_weak_view_is_its_neyman_pearson_curve():
     corners = neyman_pearson(*views)
     losses = {views[0][x] / views[1][x] for x in views[0]}
     eps = np.array([*sorted(log(r) for r in losses if r >= 1), 0.0])
-    log_delta = upper_log_delta(eps, log(E), 2, 2)
+    log_delta = upper_log_delta(eps, Setting(2, 2, log(E)))
     alpha = np.array([float(a) for a, _ in corners])
     beta = np.array([float(b) for _, b in corners])
     assert tradeoff(alpha, eps, log_delta) == pytest.approx(beta, abs=1e-8)
@@ -133,25 +120,3 @@ def test_tradeoff_rejects_bad_points():
     ]:
         with pytest.raises(ValueError, match=message):
             tradeoff(*arguments)
-
-
-@given(st.floats(1e-4, 10), st.floats(0, 20))
-@settings(deadline=None)
-def test_effective_mu_returns_the_mu_of_a_gaussian(mu, depth):
-    eps = np.array([0.0, 0.5, 1.0]) * depth * mu
-    log_delta = gdp_to_log_delta(eps, mu)
-    known = log_delta < -1e-3  # nearer to delta = 1 mu is not determined to nine digits
-    if known.any():
-        got = effective_mu(eps[known], log_delta[known])
-        assert got == pytest.approx(mu, rel=1e-8)
-        assert np.all(gdp_to_log_delta(eps[known], got) >= log_delta[known] - 1e-12)
-
-
-def test_effective_mu_dominates_a_shuffled_report():
-    eps = np.linspace(0.0, 0.3, 16)
-    log_delta = upper_log_delta(eps, 2.0, 2_000, 5)
-    mu = effective_mu(eps, log_delta)
-    assert np.all(gdp_to_log_delta(eps, mu) >= log_delta)
-    assert np.any(gdp_to_log_delta(eps, mu * (1 - 1e-6)) < log_delta)
-    assert effective_mu([1.0, 2.0], -np.inf) == 0.0
-    assert effective_mu(1.0, 0.0) == np.inf

@@ -11,10 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 from tqdm import tqdm
 
-from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
+from shuffledp.accounting.bound import Bound, NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.protocol import Budget, expected_distance
 from shuffledp.mechanisms.registry import MECHANISMS

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.optimize import brentq
 
+from shuffledp.accounting.conventions import Side
+
 _XTOL = 1e-12
 LARGEST_EPS0 = 20.0
 
@@ -22,9 +24,7 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     return float(np.exp(brentq(at, np.log(low), np.log(high), xtol=_XTOL)))
 
 
-def epsilon(
-    log_delta: Callable[[float], float], target: float, eps0: float, *, round_up: bool
-) -> float:
+def epsilon(log_delta: Callable[[float], float], target: float, eps0: float, side: Side) -> float:
     """Smallest eps whose delta is at most ``exp(target)``.
 
     Parameters
@@ -35,8 +35,8 @@ def epsilon(
         Natural log of the target delta.
     eps0
         Local budget: eps never exceeds it.
-    round_up
-        True for an upper bound on eps, False for a lower one.
+    side
+        Whether the answer is an upper bound on eps or a lower one.
 
     Returns
     -------
@@ -55,14 +55,16 @@ def epsilon(
     while excess(low) <= 0.0:
         low *= 1e-2
         if low < eps0 * 1e-15:
-            return low * 1e2 if round_up else 0.0
+            return low * 1e2 if side == "upper" else 0.0
     high = min(4.0 * low, largest)
     while excess(high) > 0.0:
         if high == largest:
-            return eps0 if round_up else largest
+            return eps0 if side == "upper" else largest
         low, high = high, min(4.0 * high, largest)
     root = _root(excess, low, high)
-    return min(root * (1.0 + 4.0 * _XTOL), eps0) if round_up else root * (1.0 - 4.0 * _XTOL)
+    if side == "lower":
+        return root * (1.0 - 4.0 * _XTOL)
+    return min(root * (1.0 + 4.0 * _XTOL), eps0)
 
 
 def eps0(

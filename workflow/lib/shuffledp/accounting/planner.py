@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.bound import LARGEST_K, LARGEST_N, Setting
 from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
 from shuffledp.errors import InputError
 
 
@@ -69,9 +70,9 @@ def complete(plan: Plan) -> Plan:
     # Checks what is given; any value does for what is not.
     Setting(plan.n or 1, plan.k or 2, 1.0 if plan.eps0 is None else plan.eps0)
 
-    def at(**changed: float) -> float:
+    def at(**changed: Any) -> float:
         v = {**values, **changed}
-        return float(upper_log_delta(v["eps"], v["eps0"], v["n"], v["k"]))
+        return float(upper_log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"])))
 
     target = plan.log_delta if plan.log_delta is not None else np.nan
     if name == "n":
@@ -82,7 +83,7 @@ def complete(plan: Plan) -> Plan:
         return replace(plan, log_delta=at())
     if name == "eps":
         assert plan.eps0 is not None
-        found = calibrate.epsilon(lambda e: at(eps=e), target, plan.eps0, round_up=True)
+        found = calibrate.epsilon(lambda e: at(eps=e), target, plan.eps0, "upper")
         return replace(plan, eps=found)
     assert plan.eps is not None
     return replace(plan, eps0=calibrate.eps0(lambda e0: at(eps0=e0), target, plan.eps))

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
-from shuffledp.accounting.bound import Setting
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.estimation import project_simplex

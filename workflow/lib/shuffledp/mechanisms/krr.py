@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp import krr
-from shuffledp.accounting.bound import Setting
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.estimation import iterative_bayesian_update, project_simplex
 from shuffledp.mechanisms.protocol import Budget, Calibration, Estimator, Look, Mechanism

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.bound import Setting
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass

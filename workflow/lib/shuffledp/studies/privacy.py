@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from shuffledp.accounting.bound import Bound, Setting
+from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.registry import get_bound
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Integers
 
 # Each takes up to 0.1 s at n = 1e9, and a large histogram has thousands.

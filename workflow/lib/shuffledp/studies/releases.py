@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from shuffledp.accounting.bound import Setting
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.registry import get_mechanisms

@@ -27,29 +27,39 @@ _CHUNK = 1_000_000
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """``sum_m Pr[m-1] (share / m) E[(a n1 - b n2 - c (m - n1 - n2))_+ | m]``.
-
-    m-1 of the other users are uniform over k cells, and so is a further report; (n1, n2) are the
-    counts of two cells among these m.
+class RandomTrials:
+    """One trial more than there are successes among independent others (Poisson-binomial).
 
     Attributes
     ----------
-    k
-        Number of cells, at least 2.
-    share, a, b, c
-        Weights, positive but for ``c``, which may be 0.
     log_odds, counts
-        Log odds (inf: certainty) of being uniform, and how many users have them.
+        Log odds (inf: certainty) of success, and how many of the others have them.
     """
 
-    k: int
-    share: float
+    log_odds: Floats
+    counts: Integers
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """``sum_m Pr[m] (1 / m) E[(a n1 - b n2 - c (m - n1 - n2))_+ | m]`` over a random m.
+
+    Attributes
+    ----------
+    trials
+        Law of m.
+    p, p3
+        Probability of each of the two cells that are compared, and of all the others.
+    a, b, c
+        Weights, positive but for ``c``, which may be 0.
+    """
+
+    trials: RandomTrials
+    p: float
+    p3: float
     a: float
     b: float
     c: float
-    log_odds: Floats
-    counts: Integers
 
 
 @dataclass(frozen=True)
@@ -72,26 +82,27 @@ def _log_mean_exp(p: Floats, x: Floats) -> float:
 
 
 def _tilt(mixture: Mixture) -> _Tilt:
-    k = mixture.k
-    weights = np.array([mixture.a, -mixture.b, -mixture.c])[: min(k, 3)]
-    p = np.array([1.0, 1.0, k - 2.0])[: weights.size] / k
+    third = mixture.p3 > 0.0
+    weights = np.array([mixture.a, -mixture.b, -mixture.c])[: 3 if third else 2]
+    p = np.array([mixture.p, mixture.p, mixture.p3])[: weights.size]
+    log_odds, counts = mixture.trials.log_odds, mixture.trials.counts
 
     def tilted(lam: float) -> tuple[float, Floats, Floats]:
         total = _log_mean_exp(p, lam * weights)
-        return total, p * np.exp(lam * weights - total), expit(mixture.log_odds + total)
+        return total, p * np.exp(lam * weights - total), expit(log_odds + total)
 
     def slope(log_lam: float) -> float:
         lam = np.exp(log_lam)
         _, law, rates = tilted(lam)
-        return float((1.0 + mixture.counts @ rates) * (law @ weights) - 1.0 / lam)
+        return float((1.0 + counts @ rates) * (law @ weights) - 1.0 / lam)
 
-    low = -np.log(mixture.a * (1.0 + mixture.counts.sum())) - 1.0
+    low = -np.log(mixture.a * (1.0 + counts.sum())) - 1.0
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
     lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
     total, law, rates = tilted(lam)
-    rates_before = expit(mixture.log_odds)
+    rates_before = expit(log_odds)
     with np.errstate(divide="ignore"):
         others = np.where(
             total < 1.0,
@@ -100,11 +111,11 @@ def _tilt(mixture: Mixture) -> _Tilt:
         )
     return _Tilt(
         lam=lam,
-        log_total=float(total + mixture.counts @ others),
+        log_total=float(total + counts @ others),
         log_pair=_log_mean_exp(np.array([0.5, 0.5]), lam * weights[:2]),
         rates=rates,
-        rho=float(min(law[0] + law[1], 1.0)) if k > 2 else 1.0,
-        rest=float(law[2]) if k > 2 else 0.0,
+        rho=float(min(law[0] + law[1], 1.0)) if third else 1.0,
+        rest=float(law[2]) if third else 0.0,
     )
 
 
@@ -174,7 +185,7 @@ def log_mixture_excess(mixture: Mixture) -> LogInterval:
     there are values of ``n1 + n2`` times thresholds: 10 s at n = 1e6, k = 3.
     """
     tilt = _tilt(mixture)
-    window = poisson_binomial(tilt.rates, mixture.counts)
+    window = poisson_binomial(tilt.rates, mixture.trials.counts)
     m = window.start + 1.0 + np.arange(window.mass.size, dtype=np.float64)
     width = 2.0 * (_WIDTH * np.sqrt(m[-1] * tilt.rho * (1.0 - tilt.rho)) + _MARGIN)
     rows = max(1, int(_CHUNK / width))
@@ -185,7 +196,7 @@ def log_mixture_excess(mixture: Mixture) -> LogInterval:
         low = float(logsumexp(np.log(window.mass) + log_rows - np.log(m)))
         # A_+ <= exp(lam A) / (e lam), and 1/m <= 1.
         left_out = np.log(window.missing + window.mass @ (outside / m)) - 1.0 - np.log(tilt.lam)
-    common = np.log(mixture.share) + tilt.log_total
+    common = tilt.log_total
     high = float(np.logaddexp(low, left_out))
     slack = _ROUNDING * (1.0 + 1e-3 * abs(common + low))
     return LogInterval(float(common + low - slack), float(common + high + slack))

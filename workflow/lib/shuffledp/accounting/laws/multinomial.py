@@ -1,9 +1,6 @@
-"""The one computation behind every certified bound: the mean excess of a multinomial sum.
+"""The law of a weighted sum of multinomial counts: its mean excess over 0, enclosed.
 
-All pairs of interest here (weak and strong adversary, explicit data sets, clones) have
-likelihoods that are linear in the counts of a multinomial, so their hockey-stick divergence is
-
-    delta = (1/n) E[(a n1 - b n2 - c n3 - d n4)_+],   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
+    (1/n) E[(a n1 - b n2 - c n3 - d n4)_+],   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
 The sum runs over s = n1 + n2 and n2, with n3 in closed form; where n3 cannot turn the sign the
 sum over n2 is closed as well, so that a value costs of the order of sqrt(n (p1 + p2)) terms. The
@@ -34,8 +31,8 @@ _CHUNK = 200_000
 
 
 @dataclass(frozen=True)
-class MultinomialPair:
-    """``delta = E[(a n1 - b n2 - c n3 - d n4)_+] / n`` over a multinomial of ``n`` trials.
+class WeightedSum:
+    """``A = a n1 - b n2 - c n3 - d n4`` over a multinomial of ``n`` trials.
 
     Every probability is given, though they add up to 1, and every count has its weight, though
     one could be taken out: what is small must not come from a difference of what is large.
@@ -58,7 +55,7 @@ class MultinomialPair:
     a: float
     b: float
     c: float
-    d: float = 0.0
+    d: float
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,10 @@ class LogInterval:
 ZERO = LogInterval(-np.inf, -np.inf)
 
 
-def _tilt(pair: MultinomialPair) -> tuple[float, Floats, float]:
+def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
     """Log of Chernoff's bound on ``E[A_+]/n``, the tilted probabilities, and lambda."""
-    weights = np.array([pair.a, -pair.b, -pair.c, -pair.d])
-    probabilities = np.array([pair.p1, pair.p2, pair.p3, pair.p4])
+    weights = np.array([weighted.a, -weighted.b, -weighted.c, -weighted.d])
+    probabilities = np.array([weighted.p1, weighted.p2, weighted.p3, weighted.p4])
     keep = probabilities > 0
     log_p = np.log(np.where(keep, probabilities, 1.0))
 
@@ -86,28 +83,28 @@ def _tilt(pair: MultinomialPair) -> tuple[float, Floats, float]:
 
     def slope(log_lam: float) -> float:
         lam = np.exp(log_lam)
-        return float(pair.n * (tilted(lam)[1] @ weights) - 1.0 / lam)
+        return float(weighted.n * (tilted(lam)[1] @ weights) - 1.0 / lam)
 
     # At exp(low) < 1/(a n) the slope is negative; it turns positive as the law narrows to n1.
-    low = -np.log(pair.a * pair.n) - 1.0
+    low = -np.log(weighted.a * weighted.n) - 1.0
     high = low + 3.0
     while slope(high) < 0.0 and high < low + 700.0:
         high += 3.0
     lam = float(np.exp(brentq(slope, low, high, xtol=1e-6)))
     total, law = tilted(lam)
-    return float(pair.n * total - 1.0 - np.log(lam) - np.log(pair.n)), law, lam
+    return float(weighted.n * total - 1.0 - np.log(lam) - np.log(weighted.n)), law, lam
 
 
-def log_chernoff_bound(pair: MultinomialPair) -> float:
+def log_chernoff_bound(weighted: WeightedSum) -> float:
     """Upper bound on `log_mean_excess` in no time, too large by a few units at most."""
-    if pair.a <= 0.0:
+    if weighted.a <= 0.0:
         return -np.inf
-    return _tilt(pair)[0]
+    return _tilt(weighted)[0]
 
 
-def tilted_shares(pair: MultinomialPair) -> Floats:
-    """Shares of the four counts where ``E[A_+]`` accumulates, shape (4,); needs ``pair.a > 0``."""
-    return _tilt(pair)[1]
+def tilted_shares(weighted: WeightedSum) -> Floats:
+    """Shares of the four counts where ``E[A_+]`` accumulates, shape (4,); needs ``a > 0``."""
+    return _tilt(weighted)[1]
 
 
 def _window(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
@@ -116,7 +113,7 @@ def _window(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
 
 
 def _conditional_excess(
-    pair: MultinomialPair, s: Floats, trials: Floats, shift: Floats, tilted_pi: float
+    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, tilted_pi: float
 ) -> tuple[Floats, Floats, Floats]:
     """Log of ``E[A_+ | s]``, ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``, by element of s.
 
@@ -127,12 +124,12 @@ def _conditional_excess(
     Returns the value (never above the truth), the largest tilted probability left out, and the
     largest relative amount neglected where n3 was taken to be unable to turn the sign.
     """
-    both, alpha, slope = pair.p1 + pair.p2, pair.a + pair.b, pair.c - pair.d
-    rho1, rho2 = pair.p1 / both, pair.p2 / both
-    other = pair.p3 + pair.p4
-    pi, co_pi = (pair.p3 / other, pair.p4 / other) if other > 0 else (0.0, 1.0)
+    both, alpha, slope = weighted.p1 + weighted.p2, weighted.a + weighted.b, weighted.c - weighted.d
+    rho1, rho2 = weighted.p1 / both, weighted.p2 / both
+    other = weighted.p3 + weighted.p4
+    pi, co_pi = (weighted.p3 / other, weighted.p4 / other) if other > 0 else (0.0, 1.0)
     mean3 = trials * pi
-    base = pair.a * s - pair.d * trials - shift
+    base = weighted.a * s - weighted.d * trials - shift
 
     def below(n3: Floats) -> Floats:
         return (base - slope * n3) / alpha
@@ -159,7 +156,9 @@ def _conditional_excess(
     n2 = first[:, None] + steps
     row, column = np.nonzero(n2 < last[:, None])
     n2 = n2[row, column]
-    z3 = (pair.a * (s[row] - n2) - pair.b * n2 - pair.d * trials[row] - shift[row]) / slope
+    z3 = (
+        weighted.a * (s[row] - n2) - weighted.b * n2 - weighted.d * trials[row] - shift[row]
+    ) / slope
     last3 = np.ceil(z3) - 1.0
     terms = np.full((s.size, steps.size), -np.inf)
     terms[row, column] = (
@@ -172,7 +171,7 @@ def _conditional_excess(
 
 
 def _bracket(
-    pair: MultinomialPair, s: Floats, log_mass: Floats, width: int, tilted_pi: float
+    weighted: WeightedSum, s: Floats, log_mass: Floats, width: int, tilted_pi: float
 ) -> tuple[float, float, float, float]:
     """Contribution of the given values of s, in buckets of ``width``: low, high, what is left out.
 
@@ -185,18 +184,18 @@ def _bracket(
     bottom = s[starts]
     top = np.append(s[starts[1:] - 1], s[-1])
     spread = top - bottom
-    drift = (pair.p1 * pair.a - pair.p2 * pair.b) / (pair.p1 + pair.p2)
-    other = pair.p3 + pair.p4
-    drift3 = -(pair.c * pair.p3 + pair.d * pair.p4) / other if other > 0 else 0.0
-    trials = pair.n - top
+    drift = (weighted.p1 * weighted.a - weighted.p2 * weighted.b) / (weighted.p1 + weighted.p2)
+    other = weighted.p3 + weighted.p4
+    drift3 = -(weighted.c * weighted.p3 + weighted.d * weighted.p4) / other if other > 0 else 0.0
+    trials = weighted.n - top
     high, left_out, neglected = _conditional_excess(
-        pair, top, trials, spread * min(drift, 0.0), tilted_pi
+        weighted, top, trials, spread * min(drift, 0.0), tilted_pi
     )
     if width == 1:
         low = high
     else:
         low, _, _ = _conditional_excess(
-            pair, bottom, trials, -spread * min(drift, drift3), tilted_pi
+            weighted, bottom, trials, -spread * min(drift, drift3), tilted_pi
         )
     return (
         float(logsumexp(mass + low)),
@@ -206,44 +205,46 @@ def _bracket(
     )
 
 
-def log_mean_excess(pair: MultinomialPair) -> LogInterval:
+def log_mean_excess(weighted: WeightedSum) -> LogInterval:
     """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
     Relative width about 1e-9 for ``n`` up to a million; above, values of s are bracketed
     together, which widens the interval by some 1e-6 relative in epsilon. Costs of the order of
     ``sqrt(n (p1 + p2))`` special functions.
     """
-    if pair.a <= 0.0:
+    if weighted.a <= 0.0:
         return ZERO
-    chernoff, law, lam = _tilt(pair)
+    chernoff, law, lam = _tilt(weighted)
     share, rest = min(float(law[0] + law[1]), 1.0), float(law[2] + law[3])
     tilted_pi = float(law[2]) / rest if rest > 0 else 0.0
-    low, high = _window(np.array(pair.n * share), np.array(pair.n * share * rest))
-    first, last = max(float(low), 0.0), min(float(high), float(pair.n))
+    low, high = _window(np.array(weighted.n * share), np.array(weighted.n * share * rest))
+    first, last = max(float(low), 0.0), min(float(high), float(weighted.n))
     outside = np.logaddexp(
-        log_cdf(first - 1.0, pair.n, share, rest), log_sf(last + 1.0, pair.n, share, rest)
+        log_cdf(first - 1.0, weighted.n, share, rest), log_sf(last + 1.0, weighted.n, share, rest)
     )
-    width = 1 if pair.n <= _EXACT_N else max(1, int(_BUCKET * first))
+    width = 1 if weighted.n <= _EXACT_N else max(1, int(_BUCKET * first))
     s = np.arange(first, last + 1.0)
-    log_mass = log_pmf_run(int(first), s.size, pair.n, pair.p1 + pair.p2, pair.p3 + pair.p4)
+    log_mass = log_pmf_run(
+        int(first), s.size, weighted.n, weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
+    )
     # Rows of the two-dimensional sum are limited so that memory stays small.
-    rows = width * max(1, _CHUNK // _columns(pair))
+    rows = width * max(1, _CHUNK // _columns(weighted))
     parts = [
-        _bracket(pair, s[i : i + rows], log_mass[i : i + rows], width, tilted_pi)
+        _bracket(weighted, s[i : i + rows], log_mass[i : i + rows], width, tilted_pi)
         for i in range(0, s.size, rows)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
-    missing = np.logaddexp(outside, max(left_out)) + chernoff + np.log(pair.n)
-    missing += _inflation(pair, share, rest, lam, width - 1)
+    missing = np.logaddexp(outside, max(left_out)) + chernoff + np.log(weighted.n)
+    missing += _inflation(weighted, share, rest, lam, width - 1)
     upper = np.logaddexp(logsumexp(highs) + np.log1p(np.exp(max(neglected))), missing)
-    lower, upper = logsumexp(lows) - np.log(pair.n), upper - np.log(pair.n)
+    lower, upper = logsumexp(lows) - np.log(weighted.n), upper - np.log(weighted.n)
     if upper == -np.inf:
         return ZERO
     slack = _ROUNDING * (1.0 + 1e-3 * abs(upper))
     return LogInterval(float(lower - slack), float(upper + slack))
 
 
-def _inflation(pair: MultinomialPair, share: float, rest: float, lam: float, spread: int) -> float:
+def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:
     """Log of how much a bucket's tilted moment can exceed that of its members.
 
     The bucket has up to ``spread`` terms of n1 and n2, without their drift, in place of terms of
@@ -251,16 +252,16 @@ def _inflation(pair: MultinomialPair, share: float, rest: float, lam: float, spr
     """
     if spread == 0 or rest == 0.0:
         return 0.0
-    both, other = pair.p1 + pair.p2, pair.p3 + pair.p4
-    drift = (pair.p1 * pair.a - pair.p2 * pair.b) / both
+    both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
+    drift = (weighted.p1 * weighted.a - weighted.p2 * weighted.b) / both
     ratio = np.log(share / both) - np.log(rest / other)
     return float(spread * max(ratio - lam * min(drift, 0.0), 0.0))
 
 
-def _columns(pair: MultinomialPair) -> int:
+def _columns(weighted: WeightedSum) -> int:
     """About how many n2 per s need the law of n3."""
-    if pair.p3 == 0.0:
+    if weighted.p3 == 0.0:
         return 1
-    pi = pair.p3 / (pair.p3 + pair.p4)
-    half = _WIDTH * np.sqrt(pair.n * pi * (1.0 - pi)) + _MARGIN
-    return int(4.0 * half * (pair.c - pair.d) / (pair.a + pair.b)) + 8
+    pi = weighted.p3 / (weighted.p3 + weighted.p4)
+    half = _WIDTH * np.sqrt(weighted.n * pi * (1.0 - pi)) + _MARGIN
+    return int(4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)) + 8

@@ -37,79 +37,17 @@ decoys, never a smaller delta. It is kept because its proof also covers randomis
 adaptively from one slot to the next, which the argument above does not.
 """
 
-import numpy as np
-from numpy.typing import ArrayLike
+from dataclasses import replace
 
-from shuffledp.accounting.laws.multinomial import (
-    ZERO,
-    LogInterval,
-    MultinomialPair,
-    log_mean_excess,
-)
+from shuffledp.accounting import pairs
+from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.one_round.certified import upper_log_delta
-from shuffledp.arrays import Floats
+from shuffledp.accounting.pairs import hockey_stick
+from shuffledp.accounting.setting import Setting
 
 
-def clones_pair(eps: float, eps0: float, n: int) -> MultinomialPair:
-    """Pair of the clones bound: each other user is a decoy with probability 1/E.
-
-    ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)``
-    against ``Q = (A+1-D, C-A+D)``; paper C's eq. (6.1) drops one coordinate of the target. With
-    B the multinomial of n trials, cells 1/(2E), 1/(2E) and the rest,
-    ``P(n1, n2) = B(n1, n2) 2E (E n1 + n2) / (n (E+1))``.
-    """
-    scale = 2.0 / (1.0 + np.exp(-eps0))
-    half = 0.5 * np.exp(-eps0)
-    return MultinomialPair(
-        n=n,
-        p1=half,
-        p2=half,
-        p3=0.0,
-        p4=-np.expm1(-eps0),
-        a=scale * np.exp(eps) * np.expm1(eps0 - eps),
-        b=scale * np.expm1(eps0 + eps),
-        c=0.0,
-    )
-
-
-def variation_ratio_pair(eps: float, eps0: float, n: int, k: int) -> MultinomialPair:
-    """Pair of the variation-ratio value with k-RR's parameters (k >= 3).
-
-    ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``; the target adds (1, 0), (0, 1) or (0, 0) with
-    probabilities p, q and 1-p-q under P, and q, p and 1-p-q under Q.
-    """
-    q = 1.0 / (np.expm1(eps0) + k)
-    c = np.expm1(eps)
-    # (1-p-q)/(1-2q) e-1 is the weight of a trial in neither cell; taken out of every trial.
-    base = c * (k - 2.0) / (np.expm1(eps0) + k - 2.0)
-    return MultinomialPair(
-        n=n,
-        p1=q,
-        p2=q,
-        p3=0.0,
-        p4=1.0 - 2.0 * q,
-        a=np.exp(eps) * np.expm1(eps0 - eps),
-        b=np.expm1(eps0 + eps),
-        c=base,
-        d=base,
-    )
-
-
-def _check(eps: float, eps0: float, n: int) -> None:
-    if n < 1:
-        raise ValueError(f"n must be at least 1 user (got n={n})")
-    if not (eps0 > 0.0 and np.isfinite(eps0)):
-        raise ValueError(f"eps0 must be positive and finite (got eps0={eps0})")
-    if not eps >= 0.0:
-        raise ValueError(f"eps must be at least 0 (got eps={eps})")
-
-
-def _clones(eps: float, eps0: float, n: int) -> LogInterval:
-    _check(eps, eps0, n)
-    return ZERO if eps >= eps0 else log_mean_excess(clones_pair(eps, eps0, n))
-
-
-def clones_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
+@of_one_round
+def clones_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of the clones delta: a guarantee for every shuffled eps0-LDP randomiser.
 
     Exact hockey-stick divergence of the clones pair, rounded up; replacement of one record, one
@@ -118,29 +56,28 @@ def clones_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    eps, eps0, n
-        Broadcast together. ``eps >= 0``, ``eps0 > 0``, ``n >= 1``.
+    eps
+        At least 0, any shape.
+    setting
+        One round of it; the number of cells plays no part.
 
     Returns
     -------
-    Logarithms; -inf where ``eps >= eps0``. Accuracy as for `upper_log_delta`.
+    Logarithms shaped like ``eps``; -inf where ``eps >= eps0``. Accuracy as for `upper_log_delta`.
 
     Raises
     ------
-    ValueError
-        If a parameter is outside its range.
+    InputError
+        If an eps is negative or no number.
 
     Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), the reduction behind
     Theorem 3.1; paper C, eq. (6.1), corrected.
     """
-
-    def one(eps: float, eps0: float, n: int) -> float:
-        return min(_clones(eps, eps0, n).high, 0.0)
-
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n))
+    return min(hockey_stick(pairs.clones(setting), eps).high, 0.0)
 
 
-def generic_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
+@of_one_round
+def generic_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of a delta for every shuffled eps0-LDP randomiser, the same for all users.
 
     The weak adversary's delta of 2-RR (`upper_log_delta` with k = 2), which is the largest of any
@@ -150,12 +87,11 @@ def generic_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
 
     Parameters, return value and errors as for `clones_log_delta`.
     """
-    return upper_log_delta(eps, eps0, n, 2)
+    return float(upper_log_delta(eps, replace(setting, k=2)))
 
 
-def variation_ratio_log_delta(
-    eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike
-) -> Floats:
+@of_one_round
+def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of the variation-ratio delta with k-RR's parameters: NOT a guarantee.
 
     It is the divergence of two cells of the histogram of the data set in which all other users
@@ -165,27 +101,18 @@ def variation_ratio_log_delta(
 
     Parameters
     ----------
-    eps, eps0, n
-        As for `clones_log_delta`.
-    k
-        Number of cells, at least 3 (a third cell is needed).
+    eps
+        At least 0, any shape.
+    setting
+        One round of it, at least 3 cells.
 
     Returns
     -------
-    Logarithms; -inf where delta is 0.
+    Logarithms shaped like ``eps``; -inf where delta is 0.
 
     Raises
     ------
-    ValueError
-        If a parameter is outside its range.
+    InputError
+        If an eps is negative or no number, or ``k < 3``.
     """
-
-    def one(eps: float, eps0: float, n: int, k: int) -> float:
-        _check(eps, eps0, n)
-        if k < 3:
-            raise ValueError(f"k must be at least 3 cells (got k={k}): a third cell is needed")
-        if eps >= eps0:
-            return -np.inf
-        return log_mean_excess(variation_ratio_pair(eps, eps0, n, k)).low
-
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k))
+    return hockey_stick(pairs.variation_ratio(setting), eps).low

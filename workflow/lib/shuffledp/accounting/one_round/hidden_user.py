@@ -15,7 +15,9 @@ unsafe. Derivation: docs/accounting.md.
 import numpy as np
 from scipy.special import gammaln
 
+from shuffledp import krr
 from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 
 # Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
@@ -30,13 +32,13 @@ def _window(trials: int, share: float) -> Floats:
     return np.arange(max(first, 0.0), min(last, float(trials)) + 1.0)
 
 
-def log_loss(eps: float, eps0: float, n: int, tilted: Floats, *, forward: bool) -> float:
+def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> float:
     """Log of a lower bound on what hiding one user takes from the weak adversary's delta, k = 3.
 
     Parameters
     ----------
-    eps, eps0, n
-        ``0 <= eps < eps0`` and ``n >= 2``.
+    eps, setting
+        ``0 <= eps < eps0``, ``k = 3`` and ``n >= 2``.
     tilted
         Shares of the reports x0, x1, third cell and "told the truth" where delta accumulates,
         shape (4,): the windows are centred there.
@@ -47,8 +49,9 @@ def log_loss(eps: float, eps0: float, n: int, tilted: Floats, *, forward: bool) 
     -------
     Natural logarithm; -inf if no term was found.
     """
+    n, eps0 = setting.n, setting.eps0
     e, E_less, e_less = np.exp(eps), np.expm1(eps0), np.expm1(eps)
-    q = 1.0 / (E_less + 3.0)
+    _, q = krr.probabilities(eps0, 3)
     total = _window(n, 1.0 - float(tilted[3]))
     own = _window(n, float(tilted[0 if forward else 1]))
     total, own = total[total >= 2.0], own[own >= 1.0]

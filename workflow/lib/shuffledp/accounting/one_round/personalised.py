@@ -30,9 +30,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from shuffledp.accounting.laws.mixture import Mixture, log_mixture_excess
+from shuffledp.accounting import pairs
+from shuffledp.accounting.conventions import over_eps
+from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.arrays import Floats, Integers
+from shuffledp.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -56,24 +60,30 @@ class BudgetGroups:
 
         Raises
         ------
-        ValueError
-            If there is no user, a budget is negative or not finite, or a count is not positive.
+        InputError
+            If there is no user, a budget is negative or above 350, or a count is not positive.
         """
         if isinstance(budgets, cls):
             groups = cls(np.asarray(budgets.values, np.float64), np.asarray(budgets.counts))
         else:
             groups = cls(*np.unique(np.asarray(budgets, np.float64), return_counts=True))
-        wrong = groups.values[~((groups.values >= 0.0) & np.isfinite(groups.values))]
+        wrong = groups.values[~((groups.values >= 0.0) & (groups.values <= LARGEST_EPS0))]
         if wrong.size:
-            raise ValueError(f"budgets must be at least 0 and finite (got {wrong[0]})")
+            raise InputError(
+                f"budgets must be at least 0 and at most {LARGEST_EPS0:g} (got {wrong[0]})"
+            )
         if groups.values.size == 0 or groups.values.shape != groups.counts.shape:
-            raise ValueError(
+            raise InputError(
                 f"budgets must name at least one user, and a count per group (got "
                 f"{groups.values.size} values, {groups.counts.size} counts)"
             )
         if groups.counts.min() < 1:
-            raise ValueError(f"counts must be at least 1 (got {groups.counts.min()})")
+            raise InputError(f"counts must be at least 1 (got {groups.counts.min()})")
         return groups
+
+    def setting(self, eps0: float, k: int) -> Setting:
+        """As many users, all with one budget."""
+        return Setting(int(self.counts.sum()), k, float(eps0))
 
     def without(self, group: int) -> "BudgetGroups":
         """Return the others of one user of the given group."""
@@ -82,24 +92,13 @@ class BudgetGroups:
         return BudgetGroups(self.values[counts > 0], counts[counts > 0])
 
 
+@over_eps
 def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroups, k: int) -> float:
-    if not eps >= 0.0:
-        raise ValueError(f"eps must be at least 0 (got eps={eps})")
     if eps >= target:
         return -np.inf
-    # E - e, e E - 1 and e - 1 over e E: large budgets must not overflow, nor tiny ones underflow.
-    a = -np.expm1(eps - target) * np.exp(-eps)
-    b = -np.expm1(-eps - target)
-    mixture = Mixture(
-        k=k,
-        share=k / (1.0 + (k - 1.0) * np.exp(-target)) * np.exp(eps) * (a + b),
-        a=a / (a + b),
-        b=b / (a + b),
-        c=-np.expm1(-eps) * np.exp(-target) / (a + b),
-        log_odds=log_odds,
-        counts=others.counts,
-    )
-    return min(log_mixture_excess(mixture).high, 0.0)
+    setting = Setting(1 + int(others.counts.sum()), k, target)
+    pair = pairs.personalised(setting, RandomTrials(log_odds, others.counts))
+    return min(pairs.hockey_stick(pair, eps).high, 0.0)
 
 
 def _log_expm1(x: Floats) -> Floats:
@@ -116,7 +115,7 @@ def _split(
     if target is None:
         target = int(np.argmax(given))
     if not 0 <= target < given.size:
-        raise ValueError(
+        raise InputError(
             f"target must be the index of a user or group, 0..{given.size - 1} (got {target})"
         )
     budget = float(given[target])
@@ -154,18 +153,12 @@ def personalised_log_delta(
 
     Raises
     ------
-    ValueError
+    InputError
         If eps, a budget, a count, k or target is outside its range.
     """
-    if k < 2:
-        raise ValueError(f"k must be at least 2 cells (got k={k})")
     budget, _, others = _split(budgets, target)
     log_odds = np.log(k) - _log_expm1(others.values)
-    return np.asarray(
-        np.vectorize(lambda x: _divergence(x, budget, log_odds, others, k), otypes=[np.float64])(
-            eps
-        )
-    )
+    return _divergence(eps, budget, log_odds, others, k)
 
 
 def personalised_clones_log_delta(
@@ -189,11 +182,7 @@ def personalised_clones_log_delta(
     if target is None:
         others = groups.without(int(np.argmin(groups.values)))
     log_odds = -_log_expm1(others.values)
-    return np.asarray(
-        np.vectorize(lambda x: _divergence(x, budget, log_odds, others, 2), otypes=[np.float64])(
-            eps
-        )
-    )
+    return _divergence(eps, budget, log_odds, others, 2)
 
 
 def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int) -> Floats:
@@ -202,7 +191,7 @@ def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups"
     Never below `personalised_log_delta`. Parameters and errors as there.
     """
     groups = BudgetGroups.of(budgets)
-    return upper_log_delta(eps, groups.values.max(), groups.counts.sum(), k)
+    return upper_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
 def smallest_budget_log_delta(
@@ -214,7 +203,7 @@ def smallest_budget_log_delta(
     as there; the smallest budget must be positive.
     """
     groups = BudgetGroups.of(budgets)
-    return upper_log_delta(eps, groups.values.min(), groups.counts.sum(), k)
+    return upper_log_delta(eps, groups.setting(groups.values.min(), k))
 
 
 def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
@@ -261,13 +250,13 @@ def sample_budgets(name: str, n: int, rng: np.random.Generator) -> Floats:
 
     Raises
     ------
-    ValueError
+    InputError
         If the name is not one of `BUDGET_LAWS`, or n is not positive.
     """
     if name not in BUDGET_LAWS:
-        raise ValueError(f"name must be one of {sorted(BUDGET_LAWS)} (got {name!r})")
+        raise InputError(f"name must be one of {sorted(BUDGET_LAWS)} (got {name!r})")
     if n < 1:
-        raise ValueError(f"n must be at least 1 user (got n={n})")
+        raise InputError(f"n must be at least 1 user (got n={n})")
     law = BUDGET_LAWS[name]
     draw = rng.uniform if law.kind == "uniform" else rng.normal
     return np.clip(draw(law.first, law.second, size=n), law.low, law.high)

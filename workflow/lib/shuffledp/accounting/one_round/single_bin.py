@@ -7,6 +7,7 @@ All sums follow the law of the others' count tilted so that its mode lies at the
 privacy loss; there every quantity is of order one, however small delta is.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,7 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import fft
 
+from shuffledp import krr
+from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 
 Direction = Literal["forward", "backward", "both"]
@@ -52,13 +56,11 @@ class _Chance:
         return _Chance(self.q, self.p)
 
 
-def _channel(eps0: float, k: int) -> tuple[_Chance, _Chance]:
+def _channel(setting: Setting) -> tuple[_Chance, _Chance]:
     """Chances that a holder of x0, and of another cell, reports x0."""
-    q = 1.0 / (np.expm1(eps0) + k)
-    return (
-        _Chance(float(np.exp(eps0) * q), (k - 1) * q),
-        _Chance(q, float((np.expm1(eps0) + k - 1) * q)),
-    )
+    p, q = krr.probabilities(setting.eps0, setting.k)
+    k = setting.k
+    return _Chance(p, (k - 1) * q), _Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
 
 
 def _binomial(n: int, chance: _Chance) -> _Window:
@@ -114,20 +116,21 @@ def _log_tail(
     return float(np.log(gain) + log_moment + theta * (1.0 - s[mode + 1]) + np.log(terms.sum()))
 
 
-def _check(n: int, k: int, eps0: float, counts: np.ndarray) -> None:
-    if k < 2:
-        raise ValueError(f"k must be at least 2 (got k={k})")
-    if not eps0 > 0.0:
-        raise ValueError(f"eps0 must be positive (got eps0={eps0})")
-    if counts.size and (counts.min() < 0 or counts.max() > n - 1):
-        raise ValueError(
-            f"count must lie in 0..n-1 = 0..{n - 1}, the other users holding the cell "
-            f"(got {counts.min()}..{counts.max()})"
-        )
+def _at_each(
+    function: Callable[[float, int], float], eps: ArrayLike, setting: Setting, counts: ArrayLike
+) -> Floats:
+    """``function(eps, count)``, eps and counts checked and broadcast; -inf from eps0 on."""
+    setting.require_one_round()
+    values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
+    results = [
+        -np.inf if e >= setting.eps0 else function(float(e), int(count))
+        for e, count in zip(values.ravel(), counts.ravel(), strict=True)
+    ]
+    return np.array(results, np.float64).reshape(values.shape)
 
 
 def log_delta(
-    eps: float, eps0: float, n: int, k: int, count: ArrayLike, direction: Direction = "both"
+    eps: ArrayLike, setting: Setting, counts: ArrayLike, direction: Direction = "both"
 ) -> Floats:
     """Log hockey-stick divergence of the count of bin x0 (paper A, eqs. 6 and 10, corrected).
 
@@ -135,67 +138,56 @@ def log_delta(
     ----------
     eps
         Privacy parameter, at least 0.
-    eps0, n, k
-        Local budget, number of users, number of cells.
-    count
-        How many of the other ``n - 1`` users hold x0; any shape.
+    setting
+        One round of it; its own count is not looked at.
+    counts
+        How many of the other ``n - 1`` users hold x0; broadcast with eps, any shape.
     direction
         ``forward`` compares a user holding x0 with one holding another cell, ``backward`` the
         reverse (which paper A forgets), ``both`` takes the larger.
 
     Returns
     -------
-    Natural logarithms, shaped like ``count``; -inf where delta is 0.
+    Natural logarithms of the broadcast shape; -inf where delta is 0.
 
     Raises
     ------
-    ValueError
-        If ``k < 2``, ``eps0 <= 0``, ``eps < 0`` or a count is outside ``0..n-1``.
+    InputError
+        If an eps is negative or a count is outside ``0..n-1``.
     """
-    counts = np.asarray(count, dtype=np.int64)
-    _check(n, k, eps0, counts)
-    if eps < 0.0:
-        raise ValueError(f"eps must be at least 0 (got eps={eps})")
-    high, low = _channel(eps0, k)
-    result = np.full(counts.shape, -np.inf)
-    if eps >= eps0:
-        return result
-    forward = low.p * np.exp(eps) * np.expm1(eps0 - eps)
-    # For k = 2 the two directions have one gain, in the form without cancellation.
-    backward = forward if k == 2 else low.p * (np.expm1(eps0) - (k - 1) * np.expm1(eps))
-    for index, same in np.ndenumerate(counts):
-        m, rest = int(same), n - 1 - int(same)
-        value = -np.inf
+    k, others = setting.k, setting.n - 1
+    high, low = _channel(setting)
+
+    def value(eps: float, count: int) -> float:
+        forward = low.p * np.exp(eps) * np.expm1(setting.eps0 - eps)
+        # For k = 2 the two directions have one gain, in the form without cancellation.
+        backward = low.p * (np.expm1(setting.eps0) - (k - 1) * np.expm1(eps))
+        backward = forward if k == 2 else backward
+        found, rest = -np.inf, others - count
         if direction != "backward":
-            value = _log_tail(eps, forward, high, low, m, rest)
+            found = _log_tail(eps, forward, high, low, count, rest)
         if direction != "forward":
             # Counting the reports that are not x0 exchanges the roles of the two laws.
-            value = max(value, _log_tail(eps, backward, low.complement, high.complement, rest, m))
-        result[index] = value
-    return result
+            mirrored = _log_tail(eps, backward, low.complement, high.complement, rest, count)
+            found = max(found, mirrored)
+        return found
+
+    return _at_each(value, eps, setting, counts)
 
 
-def log_delta_as_printed(eps: float, eps0: float, n: int, k: int, count: ArrayLike) -> Floats:
+def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) -> Floats:
     """Paper A's Theorem IV.1 exactly as printed, to reproduce its tables; never a guarantee.
 
     The printed privacy loss averages the square of ``(s - r) / (n - count)`` where the right one
     averages it once, so that delta comes out too small, by many orders of magnitude at small eps.
     Parameters, return value and errors as in `log_delta`.
     """
-    counts = np.asarray(count, dtype=np.int64)
-    _check(n, k, eps0, counts)
-    if eps < 0.0:
-        raise ValueError(f"eps must be at least 0 (got eps={eps})")
-    result = np.full(counts.shape, -np.inf)
-    if eps >= eps0:
-        return result
-    for index, m in np.ndenumerate(counts):
-        result[index] = _log_as_printed(eps, eps0, n, k, int(m))
-    return result
+    return _at_each(lambda e, count: _log_as_printed(e, setting, count), eps, setting, counts)
 
 
-def _log_as_printed(eps: float, eps0: float, n: int, k: int, m: int) -> float:
-    high, low = _channel(eps0, k)
+def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
+    n, k, eps0 = setting.n, setting.k, setting.eps0
+    high, low = _channel(setting)
     kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
     # The loss passes eps about where the mean square of (s - r) / (n - m) reaches this.
     share = np.sqrt((np.exp(eps) - kappa2) / (np.exp(eps0) - kappa2))

@@ -4,10 +4,11 @@ For k = 2 every data set is such a number, so that this is then the exact privac
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 
+from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.one_round.single_bin import log_delta
-from shuffledp.arrays import Floats
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 
 EXHAUSTIVE_N = 10_000
 _COARSE = 65
@@ -19,10 +20,10 @@ def _slack(log_delta: float) -> float:
     return _ROUNDING * (1.0 + 0.01 * abs(log_delta)) if np.isfinite(log_delta) else 0.0
 
 
-def _searched(eps: float, eps0: float, n: int, k: int) -> float:
-    counts = np.unique(np.linspace(0, n - 1, _COARSE).astype(np.int64))
+def _searched(eps: float, setting: Setting) -> float:
+    counts = np.unique(np.linspace(0, setting.n - 1, _COARSE).astype(np.int64))
     while True:
-        values = log_delta(eps, eps0, n, k, counts)
+        values = log_delta(eps, setting, counts)
         best = int(np.argmax(values))
         low, high = counts[max(best - 1, 0)], counts[min(best + 1, counts.size - 1)]
         if high - low <= 2 or values[best] == -np.inf:
@@ -31,38 +32,43 @@ def _searched(eps: float, eps0: float, n: int, k: int) -> float:
         counts = np.unique(np.append(finer, counts[best]))
 
 
-def lower_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike, k: ArrayLike) -> Floats:
+@of_one_round
+def lower_log_delta(eps: float, setting: Setting) -> float:
     """Log divergence of one bin's count at the worst count that a search finds, rounded down.
 
     Paper A's eq. (10) over every count instead of those of a data set, in both directions. A lower
-    bound on the privacy of shuffled k-RR: no guarantee can be smaller. Broadcasts; errors as for
+    bound on the privacy of shuffled k-RR: no guarantee can be smaller. ``setting.count`` is not
+    looked at; eps has any shape. Errors as for
     `shuffledp.accounting.one_round.single_bin.log_delta`.
     """
-
-    def one(eps: float, eps0: float, n: int, k: int) -> float:
-        found = _searched(eps, eps0, n, k)
-        return found - _slack(found)
-
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k))
+    found = _searched(eps, setting)
+    return found - _slack(found)
 
 
-def two_rr_log_delta(eps: ArrayLike, eps0: ArrayLike, n: ArrayLike) -> Floats:
+def two_rr_domain(setting: Setting) -> str | None:
+    """Why `two_rr_log_delta` does not apply; None where it does."""
+    if setting.k != 2:
+        return f"it covers k = 2 only (got k={setting.k})"
+    if setting.n > EXHAUSTIVE_N:
+        return f"it tries every data set, up to n = {EXHAUSTIVE_N:,} (got n={setting.n:,})"
+    return None
+
+
+@of_one_round
+def two_rr_log_delta(eps: float, setting: Setting) -> float:
     """Log of the exact delta of shuffled 2-RR: the largest over all data sets, rounded up.
 
     A guarantee for the replacement of one report. All n counts are tried (a few seconds at the
     largest n); the reversed pair at a count is the forward one at its mirror image, so that one
-    direction is enough. Broadcasts.
+    direction is enough. eps has any shape.
 
     Raises
     ------
-    ValueError
-        If n exceeds 10,000, or a parameter is out of range.
+    InputError
+        If n exceeds 10,000, k is not 2, or an eps is out of range.
     """
-
-    def one(eps: float, eps0: float, n: int) -> float:
-        if n > EXHAUSTIVE_N:
-            raise ValueError(f"n must be at most {EXHAUSTIVE_N:,} to try all data sets (got {n:,})")
-        worst = float(log_delta(eps, eps0, n, 2, np.arange(n), "forward").max())
-        return min(worst + _slack(worst), 0.0)
-
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n))
+    reason = two_rr_domain(setting)
+    if reason:
+        raise InputError(f"the exact delta of 2-RR does not apply: {reason}")
+    worst = float(log_delta(eps, setting, np.arange(setting.n), "forward").max())
+    return min(worst + _slack(worst), 0.0)

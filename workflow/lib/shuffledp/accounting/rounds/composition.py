@@ -7,30 +7,30 @@ result is tilted back: the rounding of the Fourier transform, some 1e-13 of the 
 counts relative to Chernoff's bound on delta instead of relative to 1.
 """
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.fft import next_fast_len
 from scipy.optimize import brentq
 from scipy.special import logsumexp
 
-from shuffledp.accounting import calibrate
+from shuffledp.accounting import calibrate, pairs
+from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import (
     LossDistribution,
+    default_step,
     pooled_down,
     rounded_down,
     rounded_up,
-    third_cell_pair,
-    weak_pair,
 )
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
-
-Side = Literal["upper", "lower"]
+from shuffledp.errors import InputError
 
 # Probability, under the tilted law, that dp_accounting may cut off or wrap around.
 _TAIL = 1e-17
@@ -127,85 +127,52 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     )
 
 
-def _two_cell_loss(eps0: float, n: int, step: float, *, same: bool) -> LossDistribution:
-    """Loss for k = 2 when all others hold the target's cell (same) or the other one."""
-    p = 1.0 / (1.0 + np.exp(-eps0))
-    others = p if same else 1.0 - p
-    half = 9.3 * np.sqrt(n * p * (1.0 - p)) + 20.0
-    count = np.arange(max(np.floor(n * others - half), 0.0), min(n * others + half, n) + 1.0)
-    # The law of n reports like the others' dominates both; likelihoods relative to it are linear.
-    ratio = count / (n * others)
-    rest = (n - count) / (n * (1.0 - others))
-    base = np.exp(log_pmf(count, n, others))
-    first, second = p * ratio + (1.0 - p) * rest, (1.0 - p) * ratio + p * rest
+def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
+    """Loss of a pair of two cells, rounded down: one count says everything."""
+    p1, p2, _, _ = pair.probabilities
+    half = 9.3 * np.sqrt(n * p1 * p2) + 20.0
+    count = np.arange(max(np.floor(n * p1 - half), 0.0), min(n * p1 + half, n) + 1.0)
+    counts = np.stack([count, n - count]) / n
+    first, second = (np.exp(ratios[:2]) @ counts for ratios in (pair.log_first, pair.log_second))
+    base = np.exp(log_pmf(count, n, p1, p2))
     return pooled_down(np.log(first / second), base * first, 0.0, step)
 
 
 @lru_cache(maxsize=16)
 def single_round(
-    eps0: float, n: int, k: int, side: Side, discretisation: float | None
+    setting: Setting, side: Side, discretisation: float | None = None
 ) -> tuple[LossDistribution, ...]:
     """Loss distributions of one round: the dominating one, or those of explicit data sets.
 
     Parameters
     ----------
-    eps0, n, k, side, discretisation
+    setting
+        Users, cells and budget; its rounds are not looked at.
+    side, discretisation
         As for `composed_log_delta`.
     """
-    pair = weak_pair(eps0, n, k)
+    weak = pairs.weak_adversary(setting)
     if side == "upper":
-        return (rounded_up(pair, discretisation or pair.default_step),)
-    step = discretisation or pair.default_step / _FINER
-    if k == 2:
-        return tuple(_two_cell_loss(eps0, n, step, same=same) for same in (False, True))
-    return (rounded_down(third_cell_pair(eps0, n, k), step),)
+        return (rounded_up(weak, discretisation or default_step(weak)),)
+    step = discretisation or default_step(weak) / _FINER
+    if setting.k == 2:
+        alike = (pairs.other_cell(setting), pairs.same_cell(setting))
+        return tuple(_two_cell_loss(pair, setting.n, step) for pair in alike)
+    return (rounded_down(pairs.third_cell(setting), step),)
 
 
-def _check(eps: float, rounds: float, side: str, discretisation: float | None) -> None:
-    if not eps >= 0.0:
-        raise ValueError(f"eps must be at least 0 (got eps={eps})")
+def _check(side: Side, discretisation: float | None) -> None:
     if side not in ("upper", "lower"):
-        raise ValueError(f'side must be "upper" or "lower" (got {side!r})')
-    if not (rounds >= 1 and rounds == int(rounds)):
-        raise ValueError(f"rounds must be an integer of at least 1 (got {rounds!r})")
+        raise InputError(f'side must be "upper" or "lower" (got {side!r})')
     if discretisation is not None and not (discretisation > 0.0 and np.isfinite(discretisation)):
-        raise ValueError(f"discretisation must be positive and finite (got {discretisation!r})")
+        raise InputError(f"discretisation must be positive and finite (got {discretisation!r})")
 
 
-def _log_delta(
-    eps: float,
-    eps0: float,
-    n: int,
-    k: int,
-    rounds: int,
-    side: Side,
-    discretisation: float | None,
-) -> float:
-    parts = single_round(eps0, n, k, side, discretisation)
-    if eps >= rounds * eps0:
-        return -np.inf
-    shift = 2.0 * rounds * _ROUNDING
-    if side == "upper":
-        high = log_hockey_stick(parts[0], max(eps - shift, 0.0), rounds).high
-        return min(high + rounds * _ROUNDING, 0.0)
-    low = max(log_hockey_stick(part, eps + shift, rounds).low for part in parts)
-    low -= rounds * _ROUNDING
-    # Whoever sees all rounds sees one of them. For k = 2 this searches all data sets, in seconds.
-    if rounds == 1 or k > 2:
-        low = max(low, float(certified.lower_log_delta(eps, eps0, n, k)))
-    return low
-
-
+@over_eps
 def composed_log_delta(
-    eps: ArrayLike,
-    eps0: ArrayLike,
-    n: ArrayLike,
-    k: ArrayLike,
-    rounds: ArrayLike,
-    side: Side,
-    discretisation: float | None = None,
-) -> Floats:
-    """Natural log of delta after ``rounds`` releases by the same n users, eps0 each time.
+    eps: float, setting: Setting, side: Side, discretisation: float | None = None
+) -> float:
+    """Natural log of delta after ``setting.rounds`` releases by the same users, eps0 each time.
 
     ``"upper"`` holds for every data set, and for rounds chosen in view of earlier ones;
     ``"lower"`` is reached by some data set (all others in a third cell; for k = 2, all others in
@@ -215,9 +182,10 @@ def composed_log_delta(
 
     Parameters
     ----------
-    eps, eps0, n, k, rounds
-        Broadcast together. Total ``eps >= 0``, ``eps0 > 0``, ``n >= 1``, ``k >= 2``,
-        ``rounds >= 1``.
+    eps
+        Total over the rounds, at least 0, any shape.
+    setting
+        What is released.
     side
         ``"upper"`` (pessimistic) or ``"lower"`` (optimistic).
     discretisation
@@ -226,46 +194,46 @@ def composed_log_delta(
 
     Returns
     -------
-    Logarithms; -inf where ``eps >= rounds * eps0``.
+    Logarithms shaped like ``eps``; -inf where ``eps >= rounds * eps0``.
 
     Raises
     ------
-    ValueError
+    InputError
         If a parameter is outside its range.
 
     Source: docs/accounting.md; paper C, Theorem 7, with the joint law of both counts.
     """
+    _check(side, discretisation)
+    if eps >= setting.budget:
+        return -np.inf
+    rounds, once = setting.rounds, replace(setting, rounds=1)
+    parts = single_round(once, side, discretisation)
+    shift = 2.0 * rounds * _ROUNDING
+    if side == "upper":
+        high = log_hockey_stick(parts[0], max(eps - shift, 0.0), rounds).high
+        return min(high + rounds * _ROUNDING, 0.0)
+    low = max(log_hockey_stick(part, eps + shift, rounds).low for part in parts)
+    low -= rounds * _ROUNDING
+    # Whoever sees all rounds sees one of them. For k = 2 this searches all data sets, in seconds.
+    if rounds == 1 or setting.k > 2:
+        low = max(low, float(certified.lower_log_delta(eps, once)))
+    return low
 
-    def one(eps: float, eps0: float, n: int, k: int, rounds: int) -> float:
-        _check(eps, rounds, side, discretisation)
-        return _log_delta(eps, float(eps0), int(n), int(k), int(rounds), side, discretisation)
 
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(eps, eps0, n, k, rounds))
-
-
+@over_log_delta
 def composed_epsilon(
-    log_delta: ArrayLike,
-    eps0: ArrayLike,
-    n: ArrayLike,
-    k: ArrayLike,
-    rounds: ArrayLike,
-    side: Side,
-    discretisation: float | None = None,
-) -> Floats:
+    log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
+) -> float:
     """Smallest total eps for a given log delta; parameters and errors as `composed_log_delta`.
 
     Returns
     -------
-    Numbers in ``[0, rounds * eps0]``, rounded towards the side that keeps the promise.
+    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded towards the side that
+    keeps the promise.
     """
-
-    def one(log_delta: float, eps0: float, n: int, k: int, rounds: int) -> float:
-        _check(0.0, rounds, side, discretisation)
-        return calibrate.epsilon(
-            lambda eps: float(composed_log_delta(eps, eps0, n, k, rounds, side, discretisation)),
-            float(log_delta),
-            float(rounds * eps0),
-            round_up=side == "upper",
-        )
-
-    return np.asarray(np.vectorize(one, otypes=[np.float64])(log_delta, eps0, n, k, rounds))
+    return calibrate.epsilon(
+        lambda eps: float(composed_log_delta(eps, setting, side, discretisation)),
+        log_delta,
+        setting.budget,
+        side,
+    )

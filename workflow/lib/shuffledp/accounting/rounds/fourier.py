@@ -10,26 +10,25 @@ total mass per round: unlike `composition`, this method says nothing about small
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from scipy.fft import irfft, rfft
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
-from shuffledp.accounting.laws.multinomial import LogInterval, MultinomialPair, log_mean_excess
+from shuffledp.accounting.conventions import Side, eps_values
+from shuffledp.accounting.laws.multinomial import LogInterval
+from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.composition import transform_error
-from shuffledp.accounting.rounds.privacy_loss import LinearPair, bundles, other_report
+from shuffledp.accounting.rounds.privacy_loss import bundles
 from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
 
 # Paper C, appendix C.
 HALF_WIDTH = 20.0
 N_GRID = 10_000_000
 # Relative error of every probability of one round, as in `composition`.
 _ROUNDING = 1e-11
-_WIDTH = 9.3
-_MARGIN = 20.0
 _BLOCK = 1_000_000
 
 
@@ -95,8 +94,7 @@ class FourierBounds:
 
     def log_delta(self, eps: float) -> LogInterval:
         """Enclose the log of delta at a total eps of at least 0; the time is linear in the grid."""
-        if not eps >= 0.0:
-            raise ValueError(f"eps must be at least 0 (got eps={eps})")
+        eps = float(eps_values(eps))
         slack = self.rounds * _ROUNDING
         low, low_error = self.left.delta(eps + 2.0 * slack)
         high, high_error = self.right.delta(max(eps - 2.0 * slack, 0.0))
@@ -109,16 +107,16 @@ class FourierBounds:
 
 
 def _pieces(
-    loss: LinearPair | LossAtoms, *, up: bool
+    loss: Pair | LossAtoms, side: Side
 ) -> tuple[Iterator[tuple[Floats, Floats]], float, float]:
-    """Losses and masses that dominate (up) or are dominated; infinite mass; mass left out."""
+    """Losses and masses that dominate (upper) or are dominated; infinite mass; mass left out."""
     if isinstance(loss, LossAtoms):
         return iter([(loss.losses, loss.masses)]), loss.infinite, loss.left_out
-    parts, left_out = bundles(loss, up=up)
+    parts, left_out = bundles(loss, side)
 
     def both_signs() -> Iterator[tuple[Floats, Floats]]:
         for part in parts:
-            for losses, masses in part.spread() if up else [part.pooled()]:
+            for losses, masses in part.spread() if side == "upper" else [part.pooled()]:
                 yield losses, masses
                 finite = np.isfinite(losses)
                 yield -losses[finite], masses[finite] * np.exp(-losses[finite])
@@ -126,10 +124,14 @@ def _pieces(
     return both_signs(), 0.0, left_out
 
 
-def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, sign: int) -> float:
-    """Chernoff's bound of the probability that ``sign * sum`` is at least the half-width."""
+def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, side: Side) -> float:
+    """Chernoff's bound of the probability that the sum wraps around.
+
+    Sums beyond the top come out at the bottom: the upper end lacks them. Sums beyond the bottom
+    come out at the top: the lower end must not count them.
+    """
     used = mass > 0.0
-    log_mass, losses = np.log(mass[used]), sign * points[used]
+    log_mass, losses = np.log(mass[used]), points[used] * (1 if side == "upper" else -1)
 
     def exponent(log_lam: float) -> float:
         lam = np.exp(log_lam)
@@ -141,41 +143,54 @@ def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, si
     return float(np.exp(min(best.fun, 0.0)))
 
 
-def _composed(
-    loss: LinearPair | LossAtoms, rounds: int, half_width: float, n_grid: int, *, up: bool
-) -> GridComposition:
-    step = 2.0 * half_width / n_grid
-    half = n_grid // 2
-    pieces, infinite, left_out = _pieces(loss, up=up)
+@dataclass(frozen=True)
+class _Grid:
+    """One round on the grid: masses of its points, and mass of an infinite loss."""
+
+    points: Floats
+    mass: Floats
+    infinite: float
+
+
+def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side) -> _Grid:
+    step, half = 2.0 * half_width / n_grid, n_grid // 2
+    pieces, infinite, left_out = _pieces(loss, side)
     mass = np.zeros(n_grid)
     for losses, masses in pieces:
-        index = (np.ceil(losses / step) if up else np.floor(losses / step)) + half
+        index = (np.ceil if side == "upper" else np.floor)(losses / step) + half
         beyond = index >= n_grid
-        # Only an infinite loss is as bad as one beyond the grid; below, the grid's end is.
-        infinite += float(masses[beyond & (up | np.isinf(losses))].sum())
-        if not up:
-            index = np.where(beyond & np.isfinite(losses), n_grid - 1, index)
-        below = index < 0
-        index = np.where(below, 0.0, index) if up else index
+        if side == "upper":
+            # Beyond the grid is as bad as an infinite loss; below it, its end dominates.
+            infinite += float(masses[beyond].sum())
+            index = np.maximum(index, 0.0)
+        else:
+            infinite += float(masses[losses == np.inf].sum())
+            index = np.where(beyond & (losses < np.inf), n_grid - 1, index)
         inside = (index >= 0) & (index < n_grid)
         mass += np.bincount(index[inside].astype(np.int64), masses[inside], minlength=n_grid)
-    infinite += left_out if up else 0.0
-    points = step * np.arange(-half, half, dtype=np.float64)
-    wrap = _wrap_bound(points, mass, rounds, half_width, 1 if up else -1)
+    infinite += left_out if side == "upper" else 0.0
+    return _Grid(step * np.arange(-half, half, dtype=np.float64), mass, infinite)
+
+
+def _composed(
+    loss: Pair | LossAtoms, rounds: int, half_width: float, n_grid: int, side: Side
+) -> GridComposition:
+    grid = _on_grid(loss, half_width, n_grid, side)
     # Algorithm 1's D: the loss 0 comes first.
-    power = rfft(np.fft.ifftshift(mass)) ** rounds
+    power = rfft(np.fft.ifftshift(grid.mass)) ** rounds
     composed = np.fft.fftshift(irfft(power, n_grid))
+    positive = slice(n_grid // 2 + 1, None)
     return GridComposition(
-        losses=points[half + 1 :],
-        mass=composed[half + 1 :],
-        infinite=float(-np.expm1(rounds * np.log1p(-min(infinite, 1.0)))),
-        wrap_error=wrap,
-        transform_error=transform_error(n_grid, rounds, float(np.linalg.norm(mass))),
+        losses=grid.points[positive],
+        mass=composed[positive],
+        infinite=float(-np.expm1(rounds * np.log1p(-min(grid.infinite, 1.0)))),
+        wrap_error=_wrap_bound(grid.points, grid.mass, rounds, half_width, side),
+        transform_error=transform_error(n_grid, rounds, float(np.linalg.norm(grid.mass))),
     )
 
 
 def fourier_bounds(
-    loss: LinearPair | LossAtoms,
+    loss: Pair | LossAtoms,
     rounds: int,
     half_width: float = HALF_WIDTH,
     n_grid: int = N_GRID,
@@ -185,7 +200,7 @@ def fourier_bounds(
     Parameters
     ----------
     loss
-        A pair of `privacy_loss`, or the atoms of any other.
+        A pair whose laws mirror each other, or the atoms of any other.
     rounds
         At least 1 (n_c in the paper).
     half_width, n_grid
@@ -193,148 +208,17 @@ def fourier_bounds(
 
     Raises
     ------
-    ValueError
+    InputError
         If ``rounds`` or the grid is outside its range.
 
     Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds of the errors are our own.
     """
     if not (rounds >= 1 and rounds == int(rounds)):
-        raise ValueError(f"rounds must be an integer of at least 1 (got {rounds!r})")
+        raise InputError(f"rounds must be an integer of at least 1 (got {rounds!r})")
     if n_grid < 2 or n_grid % 2:
-        raise ValueError(f"n_grid must be even and at least 2 (got n_grid={n_grid})")
+        raise InputError(f"n_grid must be even and at least 2 (got n_grid={n_grid})")
     if not (half_width > 0.0 and np.isfinite(half_width)):
-        raise ValueError(f"half_width must be positive and finite (got {half_width})")
-    left, right = (_composed(loss, rounds, half_width, n_grid, up=up) for up in (False, True))
+        raise InputError(f"half_width must be positive and finite (got {half_width})")
+    left = _composed(loss, rounds, half_width, n_grid, "lower")
+    right = _composed(loss, rounds, half_width, n_grid, "upper")
     return FourierBounds(left, right, rounds)
-
-
-def fourier_log_delta(
-    eps: float,
-    loss: LinearPair | LossAtoms,
-    rounds: int,
-    half_width: float = HALF_WIDTH,
-    n_grid: int = N_GRID,
-) -> LogInterval:
-    """Enclose the log of delta by Algorithm 1, at one eps; arguments as for `fourier_bounds`."""
-    return fourier_bounds(loss, rounds, half_width, n_grid).log_delta(eps)
-
-
-# --- The pairs of paper C, corrected ------------------------------------------------------------
-
-
-def strong_pair(eps0: float, n: int, k: int) -> LinearPair:
-    """``(N1 + 1, N2)`` against ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q.
-
-    What paper C's strong adversary (Definition 8) sees when the target tells the truth. He sees
-    this with probability ``1 - gamma`` only, so a hockey-stick divergence of this pair is
-    ``1 / (1 - gamma)`` times his delta: still an upper bound.
-    """
-    q = other_report(eps0, n, k)
-    return LinearPair(n, q, 0.0, 1.0 / q, 1.0 / q, 0.0, 0.0)
-
-
-def clones_pair(eps0: float, n: int) -> LinearPair:
-    """Pair of the clones bound, for any eps0-LDP randomiser (paper C, eq. 6.1, corrected)."""
-    other_report(eps0, n, 2)
-    E = np.exp(eps0)
-    slope = np.tanh(eps0 / 2.0)
-    return LinearPair(n, 0.5 / E, 0.0, 2.0 * E * slope, 2.0 * E, 0.0, 0.0)
-
-
-def strong_adversary_log_delta(eps: float, eps0: float, n: int, k: int) -> LogInterval:
-    """Enclose the log of the delta of paper C's strong adversary (Definition 8), one round.
-
-    Exactly ``(1 - gamma)`` times the divergence of `strong_pair`, since the adversary sees
-    whether the target randomised. Above the weak adversary's delta, and positive also for
-    ``eps >= eps0``.
-    """
-    q = other_report(eps0, n, k)
-    excess = log_mean_excess(
-        MultinomialPair(
-            n=n, p1=q, p2=q, p3=0.0, p4=1.0 - 2.0 * q, a=1.0 / q, b=np.exp(eps) / q, c=0.0
-        )
-    )
-    log_truth = float(np.log(np.expm1(eps0)) + np.log(q))
-    return LogInterval(excess.low + log_truth, min(excess.high + log_truth, 0.0))
-
-
-# --- The pairs of paper C, as printed -------------------------------------------------------------
-
-
-def _window(mean: float, variance: float, largest: float) -> Floats:
-    half = _WIDTH * np.sqrt(variance) + _MARGIN
-    return np.arange(max(np.floor(mean - half), 0.0), min(np.ceil(mean + half), largest) + 1.0)
-
-
-def printed_pair_loss(
-    eps0: float,
-    n: int,
-    k: int,
-    adversary: Literal["strong", "weak"],
-    direction: Literal["forward", "backward"] = "forward",
-) -> LossAtoms:
-    """Loss of paper C's pairs as printed; NOT A GUARANTEE, for reproducing its figures only.
-
-    ``"strong"``: eq. (5.1), ``Bin(n-1, gamma/k) + 1`` against ``Bin(n-1, gamma/k)``. ``"weak"``:
-    Theorem 10, the counts ``N1|B`` against ``N2|B`` together with B. Both forget the other one of
-    the two cells that are compared, and come out too small: the right pairs are `strong_pair` and
-    `privacy_loss.weak_pair`.
-
-    Parameters
-    ----------
-    eps0, n, k
-        As everywhere; ``gamma = k / (exp(eps0) + k - 1)``.
-    adversary
-        Which of the two.
-    direction
-        ``"forward"`` is P against Q as the paper names them, ``"backward"`` Q against P.
-    """
-    if adversary not in ("strong", "weak") or direction not in ("forward", "backward"):
-        raise ValueError(
-            'adversary must be "strong" or "weak" and direction "forward" or "backward" '
-            f"(got {adversary!r}, {direction!r})"
-        )
-    q = other_report(eps0, n, k)
-    if adversary == "strong":
-        first, second, left_out = _printed_strong(q, n)
-    else:
-        first, second, left_out = _printed_weak(q, np.exp(eps0) * q, n, k)
-    if direction == "backward":
-        first, second = second, first
-    endless = np.isneginf(second)
-    used = ~endless & np.isfinite(first)
-    return LossAtoms(
-        losses=first[used] - second[used],
-        masses=np.exp(first[used]),
-        infinite=float(np.exp(first[endless]).sum()),
-        left_out=left_out,
-    )
-
-
-def _printed_strong(q: float, n: int) -> tuple[Floats, Floats, float]:
-    count = _window((n - 1) * q, (n - 1) * q * (1.0 - q), n)
-    first, second = log_pmf(count - 1.0, n - 1, q), log_pmf(count, n - 1, q)
-    left_out = np.exp(log_cdf(count[0] - 1.0, n - 1, q)) + np.exp(log_sf(count[-1], n - 1, q))
-    return first, second, float(left_out)
-
-
-def _printed_weak(q: float, p: float, n: int, k: int) -> tuple[Floats, Floats, float]:
-    gamma = k * q
-    blanket = _window((n - 1) * gamma, (n - 1) * gamma * (1.0 - gamma), n - 1)
-    mean = blanket[-1] / k
-    half = _WIDTH * np.sqrt(mean) + _MARGIN
-    count = np.arange(max(np.floor(blanket[0] / k - half), 0.0), np.ceil(mean + half) + 1.0)
-    b = blanket[:, None]
-    log_b = log_pmf(b, n - 1, gamma)
-    with np.errstate(divide="ignore"):
-        there = log_b + log_pmf(count, b, 1.0 / k)
-        before = log_b + log_pmf(count - 1.0, b, 1.0 / k)
-    first = np.logaddexp(np.log(p) + before, np.log1p(-p) + there)
-    second = np.logaddexp(np.log(q) + before, np.log1p(-q) + there)
-    outside = np.exp(log_cdf(blanket[0] - 1.0, n - 1, gamma)) + np.exp(
-        log_sf(blanket[-1] + 1.0, n - 1, gamma)
-    )
-    beside = np.exp(log_cdf(count[0] - 1.0, blanket, 1.0 / k)) + np.exp(
-        log_sf(count[-1], blanket, 1.0 / k)
-    )
-    return first.ravel(), second.ravel(), float(outside + beside.max())

@@ -1,11 +1,7 @@
 """Privacy loss distributions of the pairs behind shuffled k-RR, on a grid, rounded up or down.
 
-In all of them two cells of probability q are compared over a multinomial B of n trials with counts
-n1, n2 (the two cells), n3 (other blanket reports) and the rest. With s = n1 + n2, u = n1 - n2,
-
-    P = B (D + g u) / (2 n),   Q = B (D - g u) / (2 n),   D = a s + b n3 + c,
-
-so that the loss log(P/Q) depends on u and, weakly, on the single number D, and -u mirrors u.
+Of a pair in its `SymmetricForm` the loss log(P/Q) depends on u and, weakly, on the single number D,
+and -u mirrors u.
 
 Both roundings are second order in the step and certified:
 
@@ -24,7 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
+from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.arrays import Floats
 
 # Half-width of every window, in standard deviations and in counts: leaves out about 1e-20.
@@ -40,87 +38,22 @@ _RESOLUTION = 128
 _CELLS = 4
 
 
-@dataclass(frozen=True)
-class LinearPair:
-    """Two likelihoods linear in the counts of a multinomial, mirror images of each other.
+def default_step(pair: Pair) -> float:
+    """Return a step for which rounding changes epsilon by some 1e-5 of itself.
 
-    Attributes
-    ----------
-    n
-        Number of trials, at least 1.
-    q, p3
-        Probabilities of each of the two compared cells and of the other blanket reports.
-    gain, weight_s, weight_3, constant
-        ``g, a, b, c`` of the module's formula; ``a >= g > 0``, ``b, c >= 0``.
-    """
-
-    n: int
-    q: float
-    p3: float
-    gain: float
-    weight_s: float
-    weight_3: float
-    constant: float
-
-    @property
-    def deviation(self) -> float:
-        """Standard deviation of the loss, roughly."""
-        return float(self.gain * np.sqrt(2.0 * self.q / self.n))
-
-    @property
-    def largest_weight(self) -> float:
-        """Largest value of ``dP/dB``."""
-        return (self.weight_s + self.gain) / 2.0 + self.constant / (2.0 * self.n)
-
-    @property
-    def default_step(self) -> float:
-        """A step for which rounding changes epsilon by some 1e-5 of itself.
-
-        Near its centre the loss sits close to the multiples of ``g / n``: a step that divides
-        this puts them on the grid.
-        """
-        largest = np.log((self.weight_s + self.gain) / max(self.weight_s - self.gain, 1e-3))
-        wanted = min(self.deviation, largest / 8.0) / _RESOLUTION
-        spacing = self.gain / self.n
-        return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)
-
-
-def other_report(eps0: float, n: int, k: int) -> float:
-    """Probability q of each report but the truth.
+    Near its centre the loss sits close to the multiples of ``g / n``: a step that divides
+    this puts them on the grid.
 
     Raises
     ------
     ValueError
-        If ``k < 2``, ``n < 1`` or eps0 is not positive and finite.
+        If the two laws of the pair do not mirror each other.
     """
-    if k < 2:
-        raise ValueError(f"k must be at least 2 cells (got k={k})")
-    if n < 1:
-        raise ValueError(f"n must be at least 1 user (got n={n})")
-    if not (eps0 > 0.0 and np.isfinite(eps0)):
-        raise ValueError(f"eps0 must be positive and finite (got eps0={eps0})")
-    return float(1.0 / (np.expm1(eps0) + k))
-
-
-def weak_pair(eps0: float, n: int, k: int) -> LinearPair:
-    """Pair of the weak adversary: dominates shuffled k-RR on every data set of n users.
-
-    docs/accounting.md; paper C's Theorem 10 with the joint law of both counts.
-    """
-    E = np.exp(eps0)
-    q = other_report(eps0, n, k)
-    return LinearPair(n, q, (k - 2) * q, np.expm1(eps0), E + 1.0, 2.0, 0.0)
-
-
-def third_cell_pair(eps0: float, n: int, k: int) -> LinearPair:
-    """Exact histograms of neighbours among whom all other users hold a third cell (k >= 3)."""
-    if k < 3:
-        raise ValueError(f"k must be at least 3 for a third cell (got k={k})")
-    E = np.exp(eps0)
-    q = other_report(eps0, n, k)
-    return LinearPair(
-        n, q, (k - 3) * q, np.expm1(eps0), E + 1.0 - 2.0 / E, 2.0 - 2.0 / E, 2.0 * n / E
-    )
+    form = symmetric_form(pair)
+    largest = np.log((form.weight_s + form.gain) / max(form.weight_s - form.gain, 1e-3))
+    wanted = min(form.deviation, largest / 8.0) / _RESOLUTION
+    spacing = form.gain / form.n
+    return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)
 
 
 @dataclass(frozen=True)
@@ -225,15 +158,15 @@ def _interval_probabilities(edges: Floats, n: Floats, p: float, middle: int) -> 
     return np.hstack([np.diff(left), -np.diff(right)]).clip(0.0)
 
 
-def _third_counts(pair: LinearPair, s: Floats) -> tuple[Floats, Floats, Floats, float]:
+def _third_counts(form: SymmetricForm, s: Floats) -> tuple[Floats, Floats, Floats, float]:
     """Edges (lower excluded) of the bundles of n3 given s, probability, ``E[n3; .]``; left out."""
-    trials = (pair.n - s)[:, None]
-    pi = min(pair.p3 / (1.0 - 2.0 * pair.q), 1.0)
+    trials = (form.n - s)[:, None]
+    pi = min(form.p3 / (1.0 - 2.0 * form.q), 1.0)
     if pi == 0.0:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return edges, np.ones_like(trials), np.zeros_like(trials), 0.0
     half = _WIDTH * np.sqrt(trials.max() * pi * (1.0 - pi)) + _MARGIN
-    width = max(1.0, np.floor(_RANGE * 2.0 * pair.n / pair.weight_3))
+    width = max(1.0, np.floor(_RANGE * 2.0 * form.n / form.weight_3))
     middle = int(np.ceil(half / width))
     steps = width * np.arange(-middle, middle + 1)
     edges = np.clip(np.floor(trials * pi) + steps, -1.0, trials)
@@ -246,30 +179,30 @@ def _third_counts(pair: LinearPair, s: Floats) -> tuple[Floats, Floats, Floats, 
     return edges, probability, moment, float(outside.max())
 
 
-def _rows(pair: LinearPair, *, up: bool) -> _Rows:
-    share = 2.0 * pair.q
-    first, last = _window(pair.n * share, pair.n * share * (1.0 - share), pair.n)
+def _rows(form: SymmetricForm, side: Side) -> _Rows:
+    share = 2.0 * form.q
+    first, last = _window(form.n * share, form.n * share * (1.0 - share), form.n)
     s = np.arange(first, last + 1.0)
     width = max(1, int(_BUNDLE * first))
     starts = np.arange(0, s.size, width)
-    coins = np.append(s[starts[1:] - 1], s[-1]) if up else s[starts]
-    edges, probability, moment, outside3 = _third_counts(pair, s)
-    base = (pair.weight_s * s + pair.constant)[:, None]
-    mass = np.exp(log_pmf(s, pair.n, share))[:, None]
-    outside = np.exp(log_cdf(first - 1.0, pair.n, share)) + np.exp(
-        log_sf(last + 1.0, pair.n, share)
+    coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
+    edges, probability, moment, outside3 = _third_counts(form, s)
+    base = (form.weight_s * s + form.constant)[:, None]
+    mass = np.exp(log_pmf(s, form.n, share))[:, None]
+    outside = np.exp(log_cdf(first - 1.0, form.n, share)) + np.exp(
+        log_sf(last + 1.0, form.n, share)
     )
     return _Rows(
         coins=coins,
         total=np.add.reduceat(mass * probability, starts),
-        moment=np.add.reduceat(mass * (base * probability + pair.weight_3 * moment), starts),
-        low=np.minimum.reduceat(base + pair.weight_3 * (edges[:, :-1] + 1.0), starts),
-        high=np.maximum.reduceat(base + pair.weight_3 * edges[:, 1:], starts),
+        moment=np.add.reduceat(mass * (base * probability + form.weight_3 * moment), starts),
+        low=np.minimum.reduceat(base + form.weight_3 * (edges[:, :-1] + 1.0), starts),
+        high=np.maximum.reduceat(base + form.weight_3 * edges[:, 1:], starts),
         left_out=float(outside) + outside3,
     )
 
 
-def _bundles(pair: LinearPair, rows: _Rows) -> Iterator[Bundles]:
+def _bundles(form: SymmetricForm, rows: _Rows) -> Iterator[Bundles]:
     largest = int(min(_WIDTH * np.sqrt(rows.coins[-1]) + 2.0 * _MARGIN, rows.coins[-1]))
     counts = np.arange(largest // 2 + 1, dtype=np.float64)
     at_once = max(1, _CHUNK // (counts.size * rows.total.shape[1]))
@@ -279,8 +212,8 @@ def _bundles(pair: LinearPair, rows: _Rows) -> Iterator[Bundles]:
         u = 2.0 * counts + coins % 2.0
         pmf = np.exp(log_pmf((coins + u) / 2.0, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
         total, moment = rows.total[part, None, :], rows.moment[part, None, :]
-        gu = pair.gain * u[:, :, None]
-        mass = pmf[:, :, None] * (moment + gu * total) / (2.0 * pair.n)
+        gu = form.gain * u[:, :, None]
+        mass = pmf[:, :, None] * (moment + gu * total) / (2.0 * form.n)
         low, high = rows.low[part, None, :], rows.high[part, None, :]
         mean = np.clip(moment / np.where(total > 0.0, total, 1.0), low, high)
         keep = mass > 0.0
@@ -288,13 +221,14 @@ def _bundles(pair: LinearPair, rows: _Rows) -> Iterator[Bundles]:
         yield Bundles(gu, low, mean, high, mass[keep])
 
 
-def bundles(pair: LinearPair, *, up: bool) -> tuple[Iterator[Bundles], float]:
-    """Outcomes of the pair, to be spread (up) or pooled; bound of P's mass that is left out."""
-    rows = _rows(pair, up=up)
+def bundles(pair: Pair, side: Side) -> tuple[Iterator[Bundles], float]:
+    """Outcomes of the pair, to be spread (upper) or pooled; bound of P's mass that is left out."""
+    form = symmetric_form(pair)
+    rows = _rows(form, side)
     largest = np.floor(np.minimum(_WIDTH * np.sqrt(rows.coins) + 2.0 * _MARGIN - 2.0, rows.coins))
     n1 = np.floor((rows.coins + largest) / 2.0) + 1.0
     outside = rows.left_out + 2.0 * float(np.exp(log_sf(n1, rows.coins, 0.5)).max())
-    return _bundles(pair, rows), pair.largest_weight * outside
+    return _bundles(form, rows), form.largest_weight * outside
 
 
 # --- Rounding -----------------------------------------------------------------------------------
@@ -315,9 +249,9 @@ def _split(total: Floats, loss: Floats, mass: Floats, step: float) -> Floats:
     return added(added(total, index, mass - part), index + 1.0, part)
 
 
-def rounded_up(pair: LinearPair, step: float) -> LossDistribution:
+def rounded_up(pair: Pair, step: float) -> LossDistribution:
     """Loss distribution on a grid that dominates the pair's, for any number of rounds."""
-    parts, left_out = bundles(pair, up=True)
+    parts, left_out = bundles(pair, "upper")
     half, infinite = np.zeros(1), left_out
     for part in parts:
         for loss, mass in part.spread():
@@ -329,11 +263,11 @@ def rounded_up(pair: LinearPair, step: float) -> LossDistribution:
     return LossDistribution(step, 1 - half.size, mass, infinite)
 
 
-def rounded_down(pair: LinearPair, step: float) -> LossDistribution:
+def rounded_down(pair: Pair, step: float) -> LossDistribution:
     """Loss distribution on a grid that the pair's dominates, for any number of rounds."""
     cell = step / _CELLS
     first, second, infinite = np.zeros(1), np.zeros(1), 0.0
-    for part in bundles(pair, up=False)[0]:
+    for part in bundles(pair, "lower")[0]:
         loss, mass = part.pooled()
         endless = np.isinf(loss)
         infinite += float(mass[endless].sum())

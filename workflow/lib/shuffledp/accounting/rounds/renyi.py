@@ -18,7 +18,9 @@ from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
 
 _FULL_SUPPORT = 20_000  # up to this n the special pair is summed term by term
 _POINTS = 4096  # lattice points per window beyond it
@@ -27,26 +29,26 @@ _EXACT_ORDERS = 128
 _LARGEST_ORDER = 16_384
 
 
-def shuffled_rdp_domain(eps0: float, n: float) -> str | None:
+def shuffled_rdp_domain(setting: Setting) -> str | None:
     """Why paper B's bounds do not apply to these parameters; None where they do."""
-    if not 0 < eps0 < 100:
-        return f"eps0 must be above 0 and below 100 (got eps0={eps0})"
-    if not n >= 2:
-        return f"n must be at least 2 (got n={n})"
+    if setting.eps0 >= 100:
+        return f"eps0 must be below 100 (got eps0={setting.eps0})"
+    if setting.n < 2:
+        return f"n must be at least 2 (got n={setting.n})"
     return None
 
 
 def _real_orders(order: ArrayLike) -> Floats:
     orders = np.asarray(order, np.float64)
     if not np.all(orders > 1):
-        raise ValueError(f"order must be above 1 (got order={order!r})")
+        raise InputError(f"order must be above 1 (got order={order!r})")
     return orders
 
 
 def _integer_orders(order: ArrayLike) -> Floats:
     orders = np.asarray(order, np.float64)
     if not np.all((orders >= 2) & (orders == np.floor(orders))):
-        raise ValueError(f"order must be an integer of at least 2 (got order={order!r})")
+        raise InputError(f"order must be an integer of at least 2 (got order={order!r})")
     return orders
 
 
@@ -67,7 +69,7 @@ def _identical_users(eps0: float, n: float) -> float:
 # --- Paper B's bounds ---------------------------------------------------------------------------
 
 
-def shuffled_rdp_upper(order: ArrayLike, eps0: float, n: float) -> Floats:
+def shuffled_rdp_upper(order: ArrayLike, setting: Setting) -> Floats:
     """Paper B's first upper bound (Theorem 3.1) on the RDP of any shuffled eps0-LDP randomiser.
 
     With ``m = floor((n-1)/(2E)) + 1``, ``log(1 + S) / (l - 1)`` where S is
@@ -78,8 +80,8 @@ def shuffled_rdp_upper(order: ArrayLike, eps0: float, n: float) -> Floats:
     ----------
     order
         Integer orders l of at least 2, any shape.
-    eps0, n
-        Local budget and number of users.
+    setting
+        One round of it; the number of cells plays no part.
 
     Returns
     -------
@@ -87,12 +89,13 @@ def shuffled_rdp_upper(order: ArrayLike, eps0: float, n: float) -> Floats:
 
     Raises
     ------
-    ValueError
+    InputError
         If an order is not an integer of at least 2.
     """
     orders = _integer_orders(order)
-    if shuffled_rdp_domain(eps0, n):
+    if shuffled_rdp_domain(setting):
         return np.full(orders.shape, np.inf)
+    n, eps0 = setting.n, setting.eps0
     m = _identical_users(eps0, n)
     log_variance = 2.0 * np.log(np.expm1(eps0)) - eps0 - np.log(m)
     log_proxy = 2.0 * np.log(np.sinh(eps0)) + np.log(2.0 / m)  # (E^2-1)^2 / (2 E^2 m)
@@ -108,7 +111,7 @@ def shuffled_rdp_upper(order: ArrayLike, eps0: float, n: float) -> Floats:
     return _each(orders, value)
 
 
-def shuffled_rdp_upper_simple(order: ArrayLike, eps0: float, n: float) -> Floats:
+def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
     """Paper B's second upper bound (Theorem 3.3), for any real order above 1.
 
     ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
@@ -116,18 +119,19 @@ def shuffled_rdp_upper_simple(order: ArrayLike, eps0: float, n: float) -> Floats
 
     Raises
     ------
-    ValueError
+    InputError
         If an order is not above 1.
     """
     orders = _real_orders(order)
-    if shuffled_rdp_domain(eps0, n):
+    if shuffled_rdp_domain(setting):
         return np.full(orders.shape, np.inf)
+    n, eps0 = setting.n, setting.eps0
     quadratic = orders**2 * np.expm1(eps0) ** 2 / _identical_users(eps0, n)
     log_tail = eps0 * orders - (n - 1.0) / (8.0 * np.exp(eps0))
     return np.asarray(np.minimum(np.logaddexp(quadratic, log_tail) / (orders - 1.0), eps0))
 
 
-def shuffled_rdp_lower(order: ArrayLike, eps0: float, n: float) -> Floats:
+def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
     """Paper B's lower bound (Theorem 3.4) on the RDP of shuffled 2-RR; not a guarantee.
 
     The paper writes ``log(1 + C(l,2) (E-1)^2/(n E) + sum_{i=3..l} C(l,i) ((E^2-1)/(n E))^i
@@ -137,16 +141,18 @@ def shuffled_rdp_lower(order: ArrayLike, eps0: float, n: float) -> Floats:
 
     Raises
     ------
-    ValueError
+    InputError
         If an order is not an integer of at least 2.
     """
     orders = _integer_orders(order)
-    if shuffled_rdp_domain(eps0, n):
+    if shuffled_rdp_domain(setting):
         return np.zeros(orders.shape)
-    return _each(orders, lambda order: _ratio_moment(order, eps0, n) / (order - 1.0))
+    return _each(
+        orders, lambda order: _ratio_moment(order, setting.eps0, setting.n) / (order - 1.0)
+    )
 
 
-def special_pair_renyi(order: ArrayLike, eps0: float, n: float) -> Floats:
+def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     """Exact RDP of paper B's special pair: 2-RR, all users equal against one user flipped.
 
     The larger of the two directions, computed from the law of the one count to about 10 digits
@@ -156,21 +162,21 @@ def special_pair_renyi(order: ArrayLike, eps0: float, n: float) -> Floats:
     ----------
     order
         Real orders above 1, any shape.
-    eps0, n
-        Local budget, above 0, and number of users, an integer of at least 1.
+    setting
+        One round of it; the number of cells plays no part.
 
     Raises
     ------
-    ValueError
+    InputError
         If an order is not above 1.
     """
     orders = _real_orders(order)
-    if shuffled_rdp_domain(eps0, n):
+    if shuffled_rdp_domain(setting):
         return np.zeros(orders.shape)
 
     def value(order: float) -> float:
-        forward, backward = (_ratio_moment(power, eps0, n) for power in (order, 1.0 - order))
-        return max(forward, backward) / (order - 1.0)
+        moments = (_ratio_moment(x, setting.eps0, setting.n) for x in (order, 1.0 - order))
+        return max(moments) / (order - 1.0)
 
     return _each(orders, value)
 
@@ -312,7 +318,7 @@ def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats
 
     Raises
     ------
-    ValueError
+    InputError
         If an order is not above 1.
     """
     orders = _real_orders(orders)
@@ -355,12 +361,12 @@ def subsampled_rdp(
 
     Raises
     ------
-    ValueError
+    InputError
         If an order is not an integer of at least 2, or the rate not in [0, 1].
     """
     orders = _integer_orders(order)
     if not 0 <= rate <= 1:
-        raise ValueError(f"rate must be between 0 and 1 (got rate={rate})")
+        raise InputError(f"rate must be between 0 and 1 (got rate={rate})")
     j = np.arange(2.0, orders.max(initial=2.0) + 1.0)
     rdp = np.asarray(rdp_function(j), np.float64)
     if rate == 0:

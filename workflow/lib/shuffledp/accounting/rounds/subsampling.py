@@ -5,6 +5,7 @@ for replacement it is no guarantee (`shuffledp.accounting.rounds.renyi.subsample
 always holds is the bound against an adversary who even sees who took part.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,10 +13,12 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from shuffledp.accounting.bound import Bound, Setting
+from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.laws.binomial import log_cdf, log_sf
+from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds import composition
-from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 
 _STEPS = 24
@@ -46,7 +49,7 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     Raises
     ------
     InputError
-        If the rate is out of range, or with several rounds for a bound other than ``upper``.
+        If the rate is out of range, or with several rounds for a bound without a dominating pair.
     """
     if not 0.0 < rate <= 1.0:
         raise InputError(f"sampling rate must lie in (0, 1] (got {rate})")
@@ -55,9 +58,13 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     if not bound.guarantee:
         raise InputError(f"{bound.name} is no guarantee: with sampling only those are certified")
     if setting.rounds > 1:
-        if bound.name != "upper":
+        if bound.dominating_pair is None:
             raise InputError(f"{bound.name} takes a sampling rate for one round only")
-        return _composed_log_delta(eps, setting, rate)
+        return _composed_log_delta(bound.dominating_pair, eps, setting, rate)
+    return _one_round_log_delta(bound, eps, setting, rate)
+
+
+def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
     others = setting.n - 1
     deviation = np.sqrt(others * rate * (1.0 - rate)) + 1.0
     edges = others * rate + deviation * np.linspace(-_DEVIATIONS, 4.0, _STEPS)
@@ -67,34 +74,39 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
         below = 0.0 if stop is None else float(log_cdf(stop - 1, others, rate))
         # Pr[start <= participants < stop] by the smaller of its two one-sided bounds.
         mass = min(below, float(log_sf(start, others, rate)))
-        smaller = Setting(int(start) + 1, setting.k, setting.eps0)
+        smaller = replace(setting, n=int(start) + 1, count=None)
         # Where the bound says nothing about so few participants, delta is at most 1.
-        silent = bound.why_not(smaller, np.nan) is not None
+        silent = bound.why_not(smaller) is not None
         terms.append(mass + (0.0 if silent else min(bound.log_delta(eps, smaller), 0.0)))
     return float(min(np.log(rate) + logsumexp(terms), 0.0))
 
 
 @lru_cache(maxsize=4)
-def _sampled_round(eps0: float, n: int, k: int, rate: float) -> LossDistribution:
+def _sampled_round(
+    pair: Callable[[Setting], Pair], setting: Setting, rate: float
+) -> LossDistribution:
     """Loss of one sampled round against an adversary who sees who took part.
 
     With probability ``1 - rate`` the target is not in it, and the loss is zero. Otherwise
     ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of them see is a
     post-processing of what the fewest see.
     """
-    others = int(binom.ppf(_FEWER, n - 1, rate))
-    while others > 0 and log_cdf(others - 1, n - 1, rate) > np.log(_FEWER):
+    others = int(binom.ppf(_FEWER, setting.n - 1, rate))
+    while others > 0 and log_cdf(others - 1, setting.n - 1, rate) > np.log(_FEWER):
         others -= 1
-    (loss,) = composition.single_round(eps0, 1 + others, k, "upper", None)
+    fewest = pair(replace(setting, n=1 + others, count=None))
+    loss = rounded_up(fewest, default_step(fewest))
     mass = rate * loss.mass
     mass[-loss.start] += 1.0 - rate
     return replace(loss, mass=mass, infinite=rate * (loss.infinite + _FEWER))
 
 
-def _composed_log_delta(eps: float, setting: Setting, rate: float) -> float:
+def _composed_log_delta(
+    pair: Callable[[Setting], Pair], eps: float, setting: Setting, rate: float
+) -> float:
     if eps >= setting.budget:
         return -np.inf
-    loss = _sampled_round(setting.eps0, setting.n, setting.k, rate)
+    loss = _sampled_round(pair, setting, rate)
     rounding = setting.rounds * _ROUNDING
     inside = composition.log_hockey_stick(loss, max(eps - rounding, 0.0), setting.rounds)
     return min(inside.high + rounding, 0.0)

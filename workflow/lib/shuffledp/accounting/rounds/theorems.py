@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from shuffledp.accounting.laws.binomial import log_pmf, log_sf
 from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
 
 _BISECTIONS = 100
 # Half-width of the window of a binomial sum, in standard deviations and in counts.
@@ -29,11 +30,11 @@ def _checked(
     arrays = _arrays(target, step_eps, step_log_delta, rounds)
     _, eps, log_delta, count = arrays
     if not np.all(eps >= 0):
-        raise ValueError(f"step_eps must be at least 0 (got {step_eps!r})")
+        raise InputError(f"step_eps must be at least 0 (got {step_eps!r})")
     if not np.all(log_delta <= 0):
-        raise ValueError(f"step_log_delta must be at most 0 (got {step_log_delta!r})")
+        raise InputError(f"step_log_delta must be at most 0 (got {step_log_delta!r})")
     if not np.all((count >= 1) & (count == np.floor(count))):
-        raise ValueError(f"rounds must be an integer of at least 1 (got {rounds!r})")
+        raise InputError(f"rounds must be an integer of at least 1 (got {rounds!r})")
     return arrays
 
 
@@ -159,7 +160,7 @@ def kov_log_delta(
 
     Raises
     ------
-    ValueError
+    InputError
         If a ``step_eps`` is negative, a ``step_log_delta`` positive or ``rounds`` not an integer
         of at least 1.
 

@@ -8,15 +8,14 @@ say a little less, and never more.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, log_ndtr
 
 from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 # exp(-x) below this is nothing beside 1e-16.
 _NEGLIGIBLE = 40.0
-_MU_ROUNDING = 1e-10
 
 
 def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
@@ -54,7 +53,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 
     Raises
     ------
-    ValueError
+    InputError
         If eps or mu is negative or not a number.
 
     Source: paper D, Fact 2 (Balle and Wang 2018, Theorem 8).
@@ -62,7 +61,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     eps, mu = np.broadcast_arrays(np.asarray(eps, np.float64), np.asarray(mu, np.float64))
     for name, values in (("eps", eps), ("mu", mu)):
         if not np.all(values >= 0.0):
-            raise ValueError(f"{name} must be at least 0 (got {name}={values.min()})")
+            raise InputError(f"{name} must be at least 0 (got {name}={values.min()})")
     result = np.where(np.isinf(mu), 0.0, -np.inf)
     live = (mu > 0.0) & np.isfinite(mu) & np.isfinite(eps)
     e, s = eps[live], mu[live]
@@ -79,31 +78,10 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     return np.asarray(result)
 
 
-def gaussian_tradeoff(alpha: ArrayLike, mu: ArrayLike) -> Floats:
-    """Trade-off function of mu-GDP, ``Phi(Phi^-1(1 - alpha) - mu)`` (paper D, Fact 2).
-
-    Parameters
-    ----------
-    alpha
-        Type I errors in ``[0, 1]``.
-    mu
-        At least 0; broadcast with ``alpha``.
-
-    Raises
-    ------
-    ValueError
-        If an alpha is outside ``[0, 1]`` or mu is negative.
-    """
-    levels, mu = _levels(alpha), np.asarray(mu, np.float64)
-    if not np.all(mu >= 0.0):
-        raise ValueError(f"mu must be at least 0 (got mu={mu.min()})")
-    return np.asarray(ndtr(-ndtri(levels) - mu))
-
-
 def _levels(alpha: ArrayLike) -> Floats:
     levels = np.asarray(alpha, np.float64)
     if not np.all((levels >= 0.0) & (levels <= 1.0)):
-        raise ValueError(f"alpha must lie in 0..1 (got alpha={alpha!r})")
+        raise InputError(f"alpha must lie in 0..1 (got alpha={alpha!r})")
     return levels
 
 
@@ -111,11 +89,11 @@ def _points(eps: ArrayLike, log_delta: ArrayLike) -> tuple[Floats, Floats]:
     points = np.broadcast_arrays(np.asarray(eps, np.float64), np.asarray(log_delta, np.float64))
     e, d = (np.ravel(values) for values in points)
     if e.size == 0:
-        raise ValueError("eps must hold at least one point (got none)")
+        raise InputError("eps must hold at least one point (got none)")
     if not np.all((e >= 0.0) & np.isfinite(e)):
-        raise ValueError(f"eps must be at least 0 and finite (got {e.min()}..{e.max()})")
+        raise InputError(f"eps must be at least 0 and finite (got {e.min()}..{e.max()})")
     if not np.all(d <= 0.0):
-        raise ValueError(f"log_delta must be at most 0 (got {d.max()})")
+        raise InputError(f"log_delta must be at most 0 (got {d.max()})")
     return e, d
 
 
@@ -140,7 +118,7 @@ def tradeoff(alpha: ArrayLike, eps: ArrayLike, log_delta: ArrayLike) -> Floats:
 
     Raises
     ------
-    ValueError
+    InputError
         If an alpha is outside ``[0, 1]``, there is no point, or one has eps < 0 or delta > 1.
 
     Source: paper D, Fact 1, corrected; Dong, Roth and Su, "Gaussian differential privacy" (2022),
@@ -154,44 +132,3 @@ def tradeoff(alpha: ArrayLike, eps: ArrayLike, log_delta: ArrayLike) -> Floats:
     flat = np.exp(-e) * (kept - levels)
     best = np.maximum(steep, flat).max(axis=-1)
     return np.asarray(np.maximum(best - 4.0 * np.finfo(np.float64).eps, 0.0))
-
-
-def effective_mu(eps: ArrayLike, log_delta: ArrayLike) -> float:
-    """Smallest mu whose Gaussian is no more private than the given curve at the given points.
-
-    ``delta_mu(eps) >= delta(eps)`` at each point. A summary of a curve by one number, rounded up;
-    between and beyond the points it promises nothing (a shuffled report has no tail beyond
-    eps0, a Gaussian has).
-
-    Parameters
-    ----------
-    eps, log_delta
-        As for `tradeoff`. Points with delta = 0 ask for nothing.
-
-    Returns
-    -------
-    mu; 0 if every delta is 0, inf if some delta is 1.
-
-    Raises
-    ------
-    ValueError
-        As for `tradeoff`.
-    """
-    return max(_mu(float(e), float(d)) for e, d in zip(*_points(eps, log_delta), strict=True))
-
-
-def _mu(eps: float, log_delta: float) -> float:
-    if log_delta == -np.inf:
-        return 0.0
-    if log_delta == 0.0:
-        return np.inf
-
-    def gap(log_mu: float) -> float:
-        return max(float(gdp_to_log_delta(eps, np.exp(log_mu))), -1e300) - log_delta
-
-    low, high = -2.0, 2.0
-    while gap(low) > 0.0:
-        low -= 2.0
-    while gap(high) < 0.0:
-        high += 2.0
-    return float(np.exp(brentq(gap, low, high, xtol=1e-13)) * (1.0 + _MU_ROUNDING))

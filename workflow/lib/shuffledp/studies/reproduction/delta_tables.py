@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from shuffledp import krr
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.one_round import certified, clones, closed_forms, single_bin
+from shuffledp.accounting.setting import Setting
 from shuffledp.studies.reproduction.answer import Answer
 from shuffledp.studies.reproduction.published import Published, agreement, from_log
 
@@ -56,11 +57,12 @@ def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
     count
         Other users in the cell x0.
     """
-    upper = from_log(float(certified.upper_log_delta(eps, eps0, n, k)))
+    setting = Setting(n, k, eps0)
+    upper = from_log(float(certified.upper_log_delta(eps, setting)))
     return Answer(
-        as_printed=from_log(float(single_bin.log_delta_as_printed(eps, eps0, n, k, count))),
-        single_bin=from_log(float(single_bin.log_delta(eps, eps0, n, k, count))),
-        lower=from_log(float(certified.lower_log_delta(eps, eps0, n, k))),
+        as_printed=from_log(float(single_bin.log_delta_as_printed(eps, setting, count))),
+        single_bin=from_log(float(single_bin.log_delta(eps, setting, count))),
+        lower=from_log(float(certified.lower_log_delta(eps, setting))),
         upper=upper,
         correct=upper,
     )
@@ -150,12 +152,12 @@ def _cited(row: Published) -> Answer:
     formula, words = _TABULATED[row.bound]
     n, eps, stated = int(row.n), float(row.eps), float(row.eps0)
     values = {
-        eps0: from_log(float(formula(eps, eps0, n)))
+        eps0: from_log(float(formula(eps, Setting(n, CELLS, eps0))))
         for eps0 in dict.fromkeys((stated, _SECOND_EPS0))
     }
     fitting = [eps0 for eps0, value in values.items() if agreement(value, row.published)]
     eps0 = fitting[0] if fitting else stated
-    correct, theorem = _THEOREMS[row.bound](eps, stated, n)
+    correct, theorem = _THEOREMS[row.bound](eps, Setting(n, CELLS, stated))
     tried = "".join(f", {v:.4E} with eps0={e:g}" for e, v in values.items() if not fitting)
     return Answer(
         as_printed=values[eps0],
@@ -165,28 +167,28 @@ def _cited(row: Published) -> Answer:
     )
 
 
-def _erlingsson(eps: float, eps0: float, n: int) -> tuple[Decimal | None, str]:
+def _erlingsson(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
     name = "Erlingsson et al. 2019, Corollary 9"
-    formula = float(closed_forms.as_tabulated_erlingsson_log_delta(eps, eps0, n))
-    outside = closed_forms.erlingsson_domain(formula, eps0, n)
+    formula = float(closed_forms.as_tabulated_erlingsson_log_delta(eps, setting))
+    outside = closed_forms.erlingsson_domain(setting, formula)
     if outside:
         return None, f"none, outside the range of {name}: {outside.partition(' (')[0]}"
     return from_log(formula), name
 
 
-def _balle(eps: float, eps0: float, n: int) -> tuple[Decimal | None, str]:
+def _balle(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
     name = f"Balle et al. 2019, Theorem 3.1 with k={CELLS} (assumed)"
-    value = float(closed_forms.balle_krr_log_delta(eps, eps0, n, CELLS))
+    value = float(closed_forms.balle_krr_log_delta(eps, setting))
     if value < 0:
         return from_log(value), name
     return None, f"none, {name} covers no delta below 1 there"
 
 
-def _feldman(eps: float, eps0: float, n: int) -> tuple[Decimal | None, str]:
-    value = float(clones.clones_log_delta(eps, eps0, n))
+def _feldman(eps: float, setting: Setting) -> tuple[Decimal | None, str]:
+    value = float(clones.clones_log_delta(eps, setting))
     return from_log(value), "Feldman et al. 2021, the clones bound computed numerically"
 
 
-_THEOREMS: Final[Mapping[str, Callable[[float, float, int], tuple[Decimal | None, str]]]] = (
+_THEOREMS: Final[Mapping[str, Callable[[float, Setting], tuple[Decimal | None, str]]]] = (
     MappingProxyType({"erlingsson": _erlingsson, "balle": _balle, "feldman": _feldman})
 )

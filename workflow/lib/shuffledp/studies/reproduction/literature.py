@@ -7,9 +7,10 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting.bound import Bound, NotApplicableError, Setting
+from shuffledp.accounting.bound import Bound, NotApplicableError
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.curve import FigureSpec, Kind, curve, curves
+from shuffledp.accounting.setting import Setting
+from shuffledp.curve import FigureSpec, curve, curves
 
 # eps0 is paper A's, below the 1/2 that Erlingsson et al. need; with 1e5 users every closed form
 # says more than local privacy down to delta = 1e-30. No other user holds the target's cell, the
@@ -28,14 +29,13 @@ def _epsilon(bound: Bound, log10_delta: float) -> float:
 
 
 def _bound_curve(bound: Bound) -> pd.DataFrame:
-    kind: Kind = "as printed" if bound.name == "single-bin-as-printed" else bound.kind
     eps = np.array([_epsilon(bound, log10_delta) for log10_delta in LOG10_DELTAS])
     if np.any(eps > 0.0):
         # On a logarithmic axis there is no eps = 0, and eps0 is what holds without a bound.
         eps = np.where((eps > 0.0) & (eps < SETTING.eps0), eps, np.nan)
-        return curve("", bound.name, kind, eps, LOG10_DELTAS)
+        return curve("", bound.name, bound.kind, eps, LOG10_DELTAS)
     log_delta = np.asarray(bound.log_delta(_EPS, SETTING))
-    return curve("", bound.name, kind, _EPS, log_delta / np.log(10.0))
+    return curve("", bound.name, bound.kind, _EPS, log_delta / np.log(10.0))
 
 
 def all_bounds() -> pd.DataFrame:
@@ -45,7 +45,7 @@ def all_bounds() -> pd.DataFrame:
     has rows too, at y below -30.
     """
     return curves(
-        _bound_curve(bound) for bound in BOUNDS.values() if bound.why_not(SETTING, np.nan) is None
+        _bound_curve(bound) for bound in BOUNDS.values() if bound.why_not(SETTING) is None
     )
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 
 from shuffledp import estimation
-from shuffledp.accounting.bound import Setting
 from shuffledp.accounting.one_round import certified, single_bin
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.streams import stream
@@ -41,12 +41,12 @@ def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
     """
     eps, eps0 = (grid.ravel() for grid in np.meshgrid(budgets, budgets))
     pairs = [(e, e0) for e, e0 in zip(eps, eps0, strict=True) if e < e0]
+    settings = [(e, Setting(SURFACE_N, CELLS, e0)) for e, e0 in pairs]
     logs = {
         "single-bin-as-printed": [
-            single_bin.log_delta_as_printed(e, e0, SURFACE_N, CELLS, SURFACE_COUNT)
-            for e, e0 in pairs
+            single_bin.log_delta_as_printed(e, setting, SURFACE_COUNT) for e, setting in settings
         ],
-        "upper": [certified.upper_log_delta(e, e0, SURFACE_N, CELLS) for e, e0 in pairs],
+        "upper": [certified.upper_log_delta(e, setting) for e, setting in settings],
     }
     parts = []
     for bound, values in logs.items():

@@ -59,7 +59,7 @@ def mu_gdp_epsilon(groups: BudgetGroups, log_delta: float) -> float:
         lambda eps: float(tradeoff.gdp_to_log_delta(eps, mu)),
         log_delta,
         _LARGEST_MU_EPS,
-        round_up=True,
+        "upper",
     )
 
 
@@ -108,13 +108,13 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
             lambda eps: float(largest_budget_log_delta(eps, groups, K)),
             log_delta,
             float(groups.values.max()),
-            round_up=True,
+            "upper",
         ),
         SMALLEST: epsilon(
             lambda eps: float(smallest_budget_log_delta(eps, groups, K)),
             log_delta,
             float(groups.values.min()),
-            round_up=True,
+            "upper",
         ),
     }
 

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import kstest
 
 from shuffledp import estimation, krr
-from shuffledp.accounting.bound import Setting
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.mechanisms.gaussian import gaussian_sigma, published_sigma
 from shuffledp.streams import stream

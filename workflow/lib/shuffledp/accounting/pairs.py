@@ -1,0 +1,308 @@
+"""What an adversary compares: two laws whose likelihoods are linear in counts. Every view, once.
+
+The analyst sees n reports, counted in (up to) four cells: the two that the target may hold, x0 and
+x1, and two more. Let B be their multinomial law with probabilities p_j. The target's report makes
+
+    dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j
+
+(docs/accounting.md). A `Pair` holds the *logarithms* of these ratios. Differences of the
+likelihoods themselves would lose seven digits as eps nears eps0.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shuffledp import krr
+from shuffledp.accounting.laws.mixture import Mixture, RandomTrials, log_mixture_excess
+from shuffledp.accounting.laws.multinomial import (
+    ZERO,
+    LogInterval,
+    WeightedSum,
+    log_mean_excess,
+)
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+
+Four = tuple[float, float, float, float]
+
+
+def _difference(log_x: float, log_y: float, eps: float = 0.0) -> float:
+    """``exp(log_x) - exp(eps + log_y)``, the smaller factored out so that nothing cancels."""
+    if log_y == -np.inf:
+        return float(np.exp(log_x))
+    if log_x == -np.inf:
+        return -float(np.exp(log_y + eps))
+    # In this order, because log_y and log_x are often equal and eps may be far below both.
+    excess = (log_y - log_x) + eps
+    if excess >= 0.0:
+        return -float(np.exp(log_x) * np.expm1(excess))
+    return float(np.exp(log_y + eps) * np.expm1(-excess))
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two laws P and Q of counts, linear in these over a multinomial B.
+
+    ``dP/dB = (scale / n) sum_j exp(log_first_j) h_j``, and so dQ/dB with ``log_second``.
+
+    Attributes
+    ----------
+    trials
+        n, at least 1; or a law of it, then P and Q are mixtures and the fourth cell is empty.
+    probabilities
+        Of the four cells under B; the first two are positive.
+    log_first, log_second
+        Log-ratios ``log(R(j|x0) / p_j)`` and ``log(R(j|x1) / p_j)``, -inf for a ratio of 0. Only
+        the first cell speaks for P: in the others ``log_first <= log_second``.
+    scale
+        Common factor of all ratios, kept apart so that the differences of logarithms are exact.
+    """
+
+    trials: int | RandomTrials
+    probabilities: Four
+    log_first: Four
+    log_second: Four
+    scale: float = 1.0
+
+    @property
+    def largest_loss(self) -> float:
+        """Eps from which on the hockey-stick divergence is 0."""
+        return self.log_first[0] - self.log_second[0]
+
+    def _weights(self, eps: float) -> Four:
+        a, b, c, d = (
+            self.scale * _difference(first, second, eps)
+            for first, second in zip(self.log_first, self.log_second, strict=True)
+        )
+        return a, -b, -c, -d
+
+    def weighted_sum(self, eps: float) -> WeightedSum:
+        """``n (dP/dB - exp(eps) dQ/dB)`` as a weighted sum of the counts of n trials."""
+        assert not isinstance(self.trials, RandomTrials)
+        return WeightedSum(self.trials, *self.probabilities, *self._weights(eps))
+
+    def _mixture(self, eps: float) -> Mixture:
+        """The same for a random number of trials."""
+        assert isinstance(self.trials, RandomTrials)
+        a, b, c, _ = self._weights(eps)
+        return Mixture(self.trials, self.probabilities[0], self.probabilities[2], a, b, c)
+
+
+def hockey_stick(pair: Pair, eps: float) -> LogInterval:
+    """Enclose the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+`` at an eps >= 0.
+
+    Relative width as for `log_mean_excess` and `log_mixture_excess`; both ends -inf from the
+    largest loss on.
+    """
+    if eps >= pair.largest_loss:
+        return ZERO
+    if isinstance(pair.trials, RandomTrials):
+        return log_mixture_excess(pair._mixture(eps))
+    return log_mean_excess(pair.weighted_sum(eps))
+
+
+@dataclass(frozen=True)
+class SymmetricForm:
+    """A pair whose laws mirror each other, by ``s = n1 + n2`` and ``u = n1 - n2``.
+
+    ``P = B (D + g u) / (2 n)`` and ``Q = B (D - g u) / (2 n)`` with ``D = a s + b n3 + c``.
+
+    Attributes
+    ----------
+    n
+        Number of trials.
+    q, p3
+        Probabilities of each of the two compared cells and of the third.
+    gain, weight_s, weight_3, constant
+        ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
+    """
+
+    n: int
+    q: float
+    p3: float
+    gain: float
+    weight_s: float
+    weight_3: float
+    constant: float
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the loss, roughly."""
+        return float(self.gain * np.sqrt(2.0 * self.q / self.n))
+
+    @property
+    def largest_weight(self) -> float:
+        """Largest value of ``dP/dB``."""
+        return (self.weight_s + self.gain) / 2.0 + self.constant / (2.0 * self.n)
+
+
+def symmetric_form(pair: Pair) -> SymmetricForm:
+    """Write a pair by the sum and the difference of its first two counts.
+
+    Raises
+    ------
+    ValueError
+        If exchanging the first two cells does not exchange the two laws.
+    """
+    first, second, p = pair.log_first, pair.log_second, pair.probabilities
+    mirrored = (first[1], first[0], *first[2:]) == second and p[0] == p[1]
+    if not mirrored or isinstance(pair.trials, RandomTrials):
+        raise ValueError(f"the two laws of the pair do not mirror each other (got {pair})")
+    n, scale = pair.trials, pair.scale
+    ratios = np.exp(first)
+    return SymmetricForm(
+        n=n,
+        q=p[0],
+        p3=p[2],
+        gain=scale * _difference(first[0], first[1]),
+        weight_s=scale * float(ratios[0] + ratios[1] - 2.0 * ratios[3]),
+        weight_3=scale * 2.0 * _difference(first[2], first[3]),
+        constant=scale * 2.0 * n * float(ratios[3]),
+    )
+
+
+# --- The views ----------------------------------------------------------------------------------
+
+
+def weak_adversary(setting: Setting) -> Pair:
+    """Who else randomised is known, and what the others said: (n1, n2, other blanket reports).
+
+    The fourth cell holds those who told the truth, which says nothing. The pair dominates that of
+    every data set (docs/accounting.md). It corrects paper C, Theorem 10 and eq. (5.1), which
+    compare one-dimensional marginals.
+    """
+    eps0, k = setting.eps0, setting.k
+    _, q = krr.probabilities(eps0, k)
+    return Pair(
+        trials=setting.n,
+        probabilities=(q, q, (k - 2) * q, float(np.expm1(eps0) * q)),
+        log_first=(eps0, 0.0, 0.0, -np.inf),
+        log_second=(0.0, eps0, 0.0, -np.inf),
+    )
+
+
+def third_cell(setting: Setting) -> Pair:
+    """The histogram where all other users hold a third cell, here the fourth of the pair.
+
+    Raises
+    ------
+    InputError
+        If ``k < 3``: there is no third cell.
+    """
+    eps0, k = setting.eps0, setting.k
+    if k < 3:
+        raise InputError(f"k must be at least 3 for a third cell (got k={k})")
+    p, q = krr.probabilities(eps0, k)
+    return Pair(
+        trials=setting.n,
+        probabilities=(q, q, (k - 3) * q, p),
+        log_first=(eps0, 0.0, 0.0, -eps0),
+        log_second=(0.0, eps0, 0.0, -eps0),
+    )
+
+
+def same_cell(setting: Setting) -> Pair:
+    """The histogram where all other users hold the target's own cell x0."""
+    eps0, k = setting.eps0, setting.k
+    p, q = krr.probabilities(eps0, k)
+    return Pair(
+        trials=setting.n,
+        probabilities=(p, q, 0.0, (k - 2) * q),
+        log_first=(0.0, 0.0, 0.0, 0.0),
+        log_second=(-eps0, eps0, 0.0, 0.0),
+    )
+
+
+def other_cell(setting: Setting) -> Pair:
+    """The histogram where all other users hold the alternative cell x1."""
+    eps0, k = setting.eps0, setting.k
+    p, q = krr.probabilities(eps0, k)
+    return Pair(
+        trials=setting.n,
+        probabilities=(q, p, 0.0, (k - 2) * q),
+        log_first=(eps0, -eps0, 0.0, 0.0),
+        log_second=(0.0, 0.0, 0.0, 0.0),
+    )
+
+
+def strong_adversary(setting: Setting) -> Pair:
+    """Who randomised is known, the target included, who told the truth: ``(N1 + 1, N2)``.
+
+    Against ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q. Paper C's strong
+    adversary (Definition 8) sees this with probability ``1 - gamma`` only.
+    """
+    _, q = krr.probabilities(setting.eps0, setting.k)
+    return Pair(
+        trials=setting.n,
+        probabilities=(q, q, 0.0, 1.0 - 2.0 * q),
+        log_first=(0.0, -np.inf, -np.inf, -np.inf),
+        log_second=(-np.inf, 0.0, -np.inf, -np.inf),
+        scale=1.0 / q,
+    )
+
+
+def clones(setting: Setting) -> Pair:
+    """Pair of the clones bound: each other user is a decoy with probability 1/E; any randomiser.
+
+    ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)``
+    against ``Q = (A+1-D, C-A+D)``; paper C's eq. (6.1) drops one coordinate of the target. With
+    B the multinomial of n trials, cells 1/(2E), 1/(2E) and the rest,
+    ``P(n1, n2) = B(n1, n2) 2E (E n1 + n2) / (n (E+1))``. The number of cells plays no part.
+    """
+    eps0 = setting.eps0
+    half = float(0.5 * np.exp(-eps0))
+    return Pair(
+        trials=setting.n,
+        probabilities=(half, half, 0.0, float(-np.expm1(-eps0))),
+        log_first=(eps0, 0.0, -np.inf, -np.inf),
+        log_second=(0.0, eps0, -np.inf, -np.inf),
+        scale=float(2.0 / (1.0 + np.exp(-eps0))),
+    )
+
+
+def variation_ratio(setting: Setting) -> Pair:
+    """Pair of the variation-ratio value with k-RR's parameters.
+
+    ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``; the target adds (1, 0), (0, 1) or (0, 0) with
+    probabilities p, q and 1-p-q under P, and q, p and 1-p-q under Q. Two cells of the histogram of
+    a data set whose other users hold a third one.
+
+    Raises
+    ------
+    InputError
+        If ``k < 3``.
+    """
+    pair = third_cell(setting)
+    first, second, _, _ = pair.probabilities
+    # The target adds to neither cell with probability 1-p-q, the others with 1-2q.
+    neither = float(np.log((setting.k - 2.0) / (np.expm1(setting.eps0) + setting.k - 2.0)))
+    return replace(
+        pair,
+        probabilities=(first, second, 0.0, 1.0 - 2.0 * first),
+        log_first=(*pair.log_first[:2], neither, neither),
+        log_second=(*pair.log_second[:2], neither, neither),
+    )
+
+
+def personalised(setting: Setting, others: RandomTrials) -> Pair:
+    """The weak adversary where the other users have budgets of their own.
+
+    The number of uniform reports is random; a trial is one of them, or the target's report.
+
+    Parameters
+    ----------
+    setting
+        ``k`` cells; ``eps0`` is the target's budget.
+    others
+        Log odds of the others to report a uniform cell.
+    """
+    eps0, k = setting.eps0, setting.k
+    _, q = krr.probabilities(eps0, k)
+    return Pair(
+        trials=others,
+        probabilities=(1.0 / k, 1.0 / k, (k - 2.0) / k, 0.0),
+        log_first=(eps0, 0.0, 0.0, -np.inf),
+        log_second=(0.0, eps0, 0.0, -np.inf),
+        scale=k * q,
+    )
