@@ -33,6 +33,7 @@ FOUNDATIONS = {
     "errors",
     "files",
     "modules",
+    "roots",
     "streams",
     "tables",
     "jobs",

@@ -5,10 +5,10 @@ Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm;
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr
 
 from shuffledp.arrays import Floats, Integers
+from shuffledp.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
 # Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).

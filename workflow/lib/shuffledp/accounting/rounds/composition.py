@@ -11,9 +11,8 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.fft import next_fast_len
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from shuffledp.accounting import calibrate
@@ -29,6 +28,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
     weak_pair,
 )
 from shuffledp.arrays import Floats
+from shuffledp.roots import brentq
 
 Side = Literal["upper", "lower"]
 
@@ -115,7 +115,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     above = distance > 0.0
     weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
     value = float(np.sum(weights * convolved[above]))
-    size = next_fast_len(max(len(convolved), tilted.size))
+    size = scipy.fft.next_fast_len(max(len(convolved), tilted.size))
     norm = float(np.linalg.norm(tilted))
     error = float(np.linalg.norm(weights)) * transform_error(size, rounds, norm)
     error += 2.0 * _TAIL * float(weights.max(initial=0.0))

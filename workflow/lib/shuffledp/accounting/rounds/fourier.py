@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.fft import irfft, rfft
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import logsumexp
 
 from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
@@ -135,7 +134,7 @@ def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, si
         lam = np.exp(log_lam)
         return float(rounds * logsumexp(log_mass + lam * losses) - lam * half_width)
 
-    best = minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         exponent, bounds=(-10.0, 14.0), method="bounded", options={"xatol": 0.01}
     )
     return float(np.exp(min(best.fun, 0.0)))
@@ -163,8 +162,8 @@ def _composed(
     points = step * np.arange(-half, half, dtype=np.float64)
     wrap = _wrap_bound(points, mass, rounds, half_width, 1 if up else -1)
     # Algorithm 1's D: the loss 0 comes first.
-    power = rfft(np.fft.ifftshift(mass)) ** rounds
-    composed = np.fft.fftshift(irfft(power, n_grid))
+    power = scipy.fft.rfft(np.fft.ifftshift(mass)) ** rounds
+    composed = np.fft.fftshift(scipy.fft.irfft(power, n_grid))
     return GridComposition(
         losses=points[half + 1 :],
         mass=composed[half + 1 :],

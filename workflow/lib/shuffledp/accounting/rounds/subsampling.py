@@ -10,7 +10,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import binom
 
 from shuffledp.accounting.bound import Bound, Setting
 from shuffledp.accounting.laws.binomial import log_cdf, log_sf
@@ -74,6 +73,18 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     return float(min(np.log(rate) + logsumexp(terms), 0.0))
 
 
+def _fewest(others: int, rate: float) -> int:
+    """Largest number that ``Bin(others, rate)`` falls below with chance `_FEWER` at most."""
+    low, high = 0, others
+    while low < high:
+        middle = (low + high + 1) // 2
+        if log_cdf(middle - 1, others, rate) <= np.log(_FEWER):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 @lru_cache(maxsize=4)
 def _sampled_round(eps0: float, n: int, k: int, rate: float) -> LossDistribution:
     """Loss of one sampled round against an adversary who sees who took part.
@@ -82,10 +93,8 @@ def _sampled_round(eps0: float, n: int, k: int, rate: float) -> LossDistribution
     ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of them see is a
     post-processing of what the fewest see.
     """
-    others = int(binom.ppf(_FEWER, n - 1, rate))
-    while others > 0 and log_cdf(others - 1, n - 1, rate) > np.log(_FEWER):
-        others -= 1
-    (loss,) = composition.single_round(eps0, 1 + others, k, "upper", None)
+    fewest = 1 + _fewest(n - 1, rate)
+    (loss,) = composition.single_round(eps0, fewest, k, "upper", None)
     mass = rate * loss.mass
     mass[-loss.start] += 1.0 - rate
     return replace(loss, mass=mass, infinite=rate * (loss.infinite + _FEWER))

@@ -8,10 +8,10 @@ say a little less, and never more.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
 from shuffledp.arrays import Floats
+from shuffledp.roots import brentq
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 # exp(-x) below this is nothing beside 1e-16.
