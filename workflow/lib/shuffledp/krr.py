@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.arrays import Floats, Integers
+from shuffledp.errors import InputError
 
 
 def probabilities(eps0: float, k: int) -> tuple[float, float]:
@@ -13,13 +14,13 @@ def probabilities(eps0: float, k: int) -> tuple[float, float]:
 
     Raises
     ------
-    ValueError
+    InputError
         If ``k < 2`` or ``eps0 <= 0``.
     """
     if k < 2:
-        raise ValueError(f"k must be at least 2 cells (got k={k})")
+        raise InputError(f"k must be at least 2 cells (got k={k})")
     if not (eps0 > 0 and np.isfinite(eps0)):
-        raise ValueError(f"eps0 must be positive and finite (got eps0={eps0})")
+        raise InputError(f"eps0 must be positive and finite (got eps0={eps0})")
     q = 1.0 / (np.expm1(eps0) + k)
     return float(np.exp(eps0) * q), float(q)
 
