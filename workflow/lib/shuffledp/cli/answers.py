@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -23,12 +23,8 @@ def _given(delta: Decimal) -> float | str:
     return float(delta) or str(delta)
 
 
-def _number(value: Any) -> float | None:
-    return None if value is None else float(value)
-
-
-def _log10(log_delta: Any) -> float | None:
-    return None if log_delta is None else float(log_delta) / _LN10
+def _log10(log_delta: float | None) -> float | None:
+    return None if log_delta is None else log_delta / _LN10
 
 
 def _setting(arguments: Namespace) -> Setting:
@@ -52,8 +48,8 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
                 "eps": eps,
                 "rounds": setting.rounds,
                 "bound": name,
-                "delta_lower": _number(deltas.lower),
-                "delta_upper": _number(deltas.upper),
+                "delta_lower": deltas.lower,
+                "delta_upper": deltas.upper,
                 "log10_delta_lower": _log10(logs.lower),
                 "log10_delta_upper": _log10(logs.upper),
             }
@@ -71,8 +67,8 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
                 "delta": _given(delta),
                 "rounds": setting.rounds,
                 "bound": name,
-                "eps_lower": _number(found.lower),
-                "eps_upper": _number(found.upper),
+                "eps_lower": found.lower,
+                "eps_upper": found.upper,
             }
 
 
@@ -87,7 +83,7 @@ def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
             "eps": eps,
             "delta": _given(delta),
             "eps0": eps0,
-            "delta_upper": float(exp_up(achieved)),
+            "delta_upper": exp_up(achieved),
             "log10_delta_upper": _log10(achieved),
         }
 
@@ -105,13 +101,13 @@ def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _plan_rows(arguments: Namespace) -> Iterable[Row]:
-    log_delta = None if arguments.delta is None else float(log_of(arguments.delta))
+    log_delta = None if arguments.delta is None else log_of(arguments.delta)
     plan = complete(Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta))
     n, k, eps0, eps, log_delta = vars(plan).values()
     deviations = estimation.inversion_deviation(np.full(k, 1.0 / k), n, eps0)
     row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps}
     if arguments.delta is None:
-        row |= {"delta": float(exp_up(log_delta)), "log10_delta": _log10(log_delta)}
+        row |= {"delta": exp_up(log_delta), "log10_delta": _log10(log_delta)}
     else:  # as it was written, without a rounding
         row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
     row["cell_sd"] = float(deviations.max())
