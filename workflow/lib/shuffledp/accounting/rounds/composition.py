@@ -28,6 +28,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
     weak_pair,
 )
 from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
 from shuffledp.roots import brentq
 
 Side = Literal["upper", "lower"]
@@ -93,8 +94,18 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
         Total, at least 0.
     rounds
         Number of rounds, at least 1.
+
+    Raises
+    ------
+    InputError
+        If the package dp-accounting is not installed: it is an extra of ours.
     """
-    from dp_accounting.pld.common import self_convolve  # type: ignore[import-untyped]
+    try:
+        from dp_accounting.pld.common import self_convolve  # type: ignore[import-untyped]
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            "several rounds need the package dp-accounting: pip install 'shuffledp[rounds]'"
+        ) from missing
 
     with np.errstate(divide="ignore"):
         infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
