@@ -137,6 +137,7 @@ def test_conda_environment_agrees_with_the_lock():
 def test_lock_is_hashed_and_names_no_index():
     lock = (ROOT / "requirements.lock").read_text()
     assert "://" not in lock
+    assert lock.count("\nnumpy==") == 1  # for every Python, so that results are the same bytes
     assert all(f"{name}==" in lock for name in _pins())
     assert lock.count("--hash=sha256:") > len(_pins())
 
@@ -147,3 +148,25 @@ def test_module_files_are_the_transitive_closure():
     assert "download.py" not in files
     with pytest.raises(ValueError, match="no_such"):
         module_files(["shuffledp.no_such"])
+
+
+def _hooks():
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    return [hook["entry"] for hook in local["hooks"]]
+
+
+def test_hooks_are_the_tools_of_make_lint():
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = re.search(r"^lint: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)[1]
+    in_make = {line.split()[0].rpartition("/")[2] for line in recipe.splitlines()}
+    assert {entry.split()[0].rpartition("/")[2] for entry in _hooks()} == in_make - {"snakemake"}
+
+
+def test_hosted_jobs_call_make_alone():
+    makefile = (ROOT / "Makefile").read_text()
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    called = [step["run"] for job in workflow["jobs"].values() for step in job["steps"]
+              if "run" in step]  # fmt: skip
+    assert called == ["make lint", "make test", "make run", "make report", "make wheel"]
+    for command in called:
+        assert f"\n{command.split()[1]}: " in makefile
