@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test faults lint bench scale findings report clean
+.PHONY: help run reproduce test faults lint wheel bench scale findings report clean
 
 help: ## Show this help
 	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,6 +40,10 @@ lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/mypy
 	$(BIN)/snakefmt --check Snakefile workflow
 	$(BIN)/snakemake --lint
+
+wheel: $(READY) ## Build the package that pip installs, in dist/
+	rm -rf build # what was deleted since would be in the wheel
+	$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w dist .
 
 bench: $(READY) ## Measure the accountant against its targets and its alternatives
 	$(BIN)/python benchmarks/accounting.py

@@ -1,16 +1,19 @@
 """The command as a user runs it."""
 
 import csv
+import errno
 import io
 import json
+import shlex
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from shuffledp import cli
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli import main
+from shuffledp.cli import answers, main
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
 
@@ -117,9 +120,12 @@ def test_csv_and_table(capsys):
         (["epsilon", *SETTING, "--delta", "nan"], "delta must lie in"),
         (["plan", "--n", "10"], "exactly one"),
         (["delta", *SETTING, "--eps", "0.1", "--sampling-rate", "2"], "sampling rate"),
-        (["delta", *SETTING, "--eps", "0.1", "--count", "5"], "--count has no meaning"),
+        (["delta", *SETTING, "--eps", "0.1", "--count", "5"], "has no meaning for certified"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "renyi-special-pair"], "neither an upper"),
         (["delta", "--n", "1e15", "--k", "3", "--eps0", "1", "--eps", "0.1"], "n must lie in"),
+        (["plan", "--n", "0", "--eps0", "1", "--eps", "1", "--delta", "0.1"], "n must lie in"),
+        (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
+        (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
         (["plan", "--n", "1000", "--k", "1e9", "--eps0", "2", "--eps", "0.1"], "k must lie in"),
     ],
 )
@@ -129,6 +135,32 @@ def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):
     assert out == ""
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_defect_is_not_the_users_mistake(monkeypatch):
+    def broken(arguments):
+        raise ValueError("negative mass")
+
+    monkeypatch.setattr(answers, "answer", broken)
+    with pytest.raises(ValueError, match="negative mass") as caught:
+        main(["list"])
+    assert any("please report it" in note for note in caught.value.__notes__)
+
+
+def test_no_room_for_the_answer_is_one_line(capsys, monkeypatch):
+    def full(rows, style):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "print_rows", full)
+    status, _, err = run(capsys, "list")
+    assert status == 1
+    assert err == "shuffledp: the answer cannot be written: [Errno 28] No space left on device\n"
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = f"{shlex.quote(sys.executable)} -m shuffledp list --format json | true"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert done.stderr == ""
 
 
 def test_as_a_process():

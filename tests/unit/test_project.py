@@ -18,7 +18,17 @@ PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
 
 # Who may import whom: each layer only those to its right (CONTRIBUTING.md).
 LAYERS = {
-    "cli": {"studies", "figures", "accounting", "central", "estimation", "geography", "krr"},
+    "cli": {
+        "accountant",
+        "studies",
+        "figures",
+        "accounting",
+        "central",
+        "estimation",
+        "geography",
+        "krr",
+    },
+    "accountant": {"accounting"},
     "studies": {"accounting", "central", "estimation", "geography", "krr"},
     "figures": {"estimation", "krr"},
     "accounting": {"krr"},
@@ -33,6 +43,8 @@ FOUNDATIONS = {
     "errors",
     "files",
     "modules",
+    "roots",
+    "version",
     "streams",
     "tables",
     "jobs",
@@ -115,8 +127,9 @@ def test_conda_environment_agrees_with_the_lock():
     *from_conda, packages = environment["dependencies"]
     assert from_conda == ["python =3.11", "pip"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = project["dependencies"] + project["optional-dependencies"]["slurm"]
-    names = [re.split("[><=]", line)[0] for line in declared]
+    extras = project["optional-dependencies"]
+    declared = project["dependencies"] + extras["rounds"] + extras["pipeline"] + extras["slurm"]
+    names = {re.split(r"[><=\[]", line)[0] for line in declared} - {"shuffledp"}
     pins = _pins()
     assert packages == {"pip": [f"{name}=={pins[name]}" for name in sorted(names)]}
 
@@ -124,6 +137,7 @@ def test_conda_environment_agrees_with_the_lock():
 def test_lock_is_hashed_and_names_no_index():
     lock = (ROOT / "requirements.lock").read_text()
     assert "://" not in lock
+    assert lock.count("\nnumpy==") == 1  # for every Python, so that results are the same bytes
     assert all(f"{name}==" in lock for name in _pins())
     assert lock.count("--hash=sha256:") > len(_pins())
 
@@ -134,3 +148,25 @@ def test_module_files_are_the_transitive_closure():
     assert "download.py" not in files
     with pytest.raises(ValueError, match="no_such"):
         module_files(["shuffledp.no_such"])
+
+
+def _hooks():
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    return [hook["entry"] for hook in local["hooks"]]
+
+
+def test_hooks_are_the_tools_of_make_lint():
+    makefile = (ROOT / "Makefile").read_text()
+    recipe = re.search(r"^lint: .*\n((?:\t.*\n)+)", makefile, re.MULTILINE)[1]
+    in_make = {line.split()[0].rpartition("/")[2] for line in recipe.splitlines()}
+    assert {entry.split()[0].rpartition("/")[2] for entry in _hooks()} == in_make - {"snakemake"}
+
+
+def test_hosted_jobs_call_make_alone():
+    makefile = (ROOT / "Makefile").read_text()
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
+    called = [step["run"] for job in workflow["jobs"].values() for step in job["steps"]
+              if "run" in step]  # fmt: skip
+    assert called == ["make lint", "make test", "make run", "make report", "make wheel"]
+    for command in called:
+        assert f"\n{command.split()[1]}: " in makefile

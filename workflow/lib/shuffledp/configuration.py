@@ -168,7 +168,7 @@ def _check_source(name: str, spec: Mapping[str, Any]) -> None:
     if isinstance(spec.get("layout"), Mapping):
         try:
             layout_from_config(spec["layout"])
-        except ValueError as error:
+        except InputError as error:
             raise ConfigurationError(f"sources.{name}.layout: {error}") from None
 
 
@@ -229,10 +229,10 @@ def _check_source_name(config: Mapping[str, Any], key: str, name: str) -> None:
 def _check_region(name: str, spec: Mapping[str, Any]) -> None:
     try:
         region = region_from_config(name, spec)
-    except ValueError as error:
+    except InputError as error:
         raise ConfigurationError(str(error)) from None
     for grid, grid_spec in spec["grids"].items():
         try:
             make_lattice(region, grid_spec)
-        except ValueError as error:
+        except InputError as error:
             raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None

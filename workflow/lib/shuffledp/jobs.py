@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from shuffledp.errors import InputError
+from shuffledp.errors import DEFECT, InputError
 
 _FORMAT: Final = "%(levelname)s: %(message)s"
 
@@ -37,5 +37,5 @@ def job(log: str) -> Iterator[None]:
         )
         sys.exit(1)
     except Exception:
-        logging.getLogger(__name__).exception("this is a defect; please report it")
+        logging.getLogger(__name__).exception(DEFECT)
         sys.exit(1)

@@ -7,9 +7,9 @@ function; they are bracketed, and returned from the side that keeps the promise.
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import brentq
 
 from shuffledp.accounting.conventions import Side
+from shuffledp.roots import brentq
 
 _XTOL = 1e-12
 LARGEST_EPS0 = 20.0

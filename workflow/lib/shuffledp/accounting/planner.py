@@ -59,7 +59,7 @@ def complete(plan: Plan) -> Plan:
     Raises
     ------
     InputError
-        If not exactly one value is missing, or no value meets the target.
+        If not exactly one value is missing, one is out of range, or no value meets the target.
     """
     values = vars(plan)
     missing = [name for name, value in values.items() if value is None]
@@ -68,7 +68,10 @@ def complete(plan: Plan) -> Plan:
         raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
     (name,) = missing
     # Checks what is given; any value does for what is not.
-    Setting(plan.n or 1, plan.k or 2, 1.0 if plan.eps0 is None else plan.eps0)
+    given = {name: value for name, value in values.items() if value is not None}
+    Setting(given.get("n", 1), given.get("k", 2), given.get("eps0", 1.0))
+    if not 0.0 <= given.get("eps", 0.0) < np.inf:
+        raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
 
     def at(**changed: Any) -> float:
         v = {**values, **changed}

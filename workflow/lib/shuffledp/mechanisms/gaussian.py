@@ -9,7 +9,6 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
@@ -17,6 +16,7 @@ from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.estimation import project_simplex
 from shuffledp.mechanisms.protocol import Budget, Calibration, Estimator, Look, Mechanism
+from shuffledp.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
 # Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
@@ -84,6 +84,11 @@ class DiffprivlibRequest:
     delta: float
     sensitivity: float
 
+    @property
+    def sigma(self) -> float:
+        """Standard deviation that it uses."""
+        return float(self.mechanism(0)._scale)
+
     def mechanism(self, seed: int):  # type: ignore[no-untyped-def]
         """Return diffprivlib's mechanism with a random state of its own."""
         # Importing diffprivlib imports all of scikit-learn: only when it is needed.
@@ -103,7 +108,7 @@ def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
     Not a guarantee below delta of about 1e-16, where it stops growing: paper A's Gaussian at
     eps = eps0 is explained by just that.
     """
-    return float(DiffprivlibRequest(eps, delta, sensitivity).mechanism(0)._scale)
+    return DiffprivlibRequest(eps, delta, sensitivity).sigma
 
 
 def published_sigma(eps0: float) -> float:
@@ -113,10 +118,13 @@ def published_sigma(eps0: float) -> float:
 
 @dataclass(frozen=True)
 class GaussianParameters:
-    """Standard deviation of the noise in counts, and who draws it: diffprivlib, or NumPy (None)."""
+    """Standard deviation of the noise in counts, and what to ask diffprivlib for, if anything.
+
+    diffprivlib draws the noise where its own standard deviation agrees to 1e-6, NumPy elsewhere.
+    """
 
     sigma: float
-    diffprivlib: DiffprivlibRequest | None = None
+    request: DiffprivlibRequest | None = None
 
 
 def _raw(noisy: Floats, n: int, parameters: GaussianParameters) -> Floats:
@@ -158,15 +166,13 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         return float(gdp_to_log_delta(eps, HISTOGRAM_SENSITIVITY / parameters.sigma))
 
     def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> GaussianParameters:
-        """Smallest sufficient noise; diffprivlib draws it where it agrees to 1e-6."""
+        """Smallest sufficient noise."""
         del n, k
         sigma = gaussian_sigma(eps, log_delta)
         if log_delta < np.log(DIFFPRIVLIB_DELTA):
             return GaussianParameters(sigma)
         request = DiffprivlibRequest(eps, float(np.exp(log_delta)), HISTOGRAM_SENSITIVITY)
-        theirs = diffprivlib_sigma(request.eps, request.delta, request.sensitivity)
-        agrees = abs(theirs / sigma - 1.0) < _AGREEMENT
-        return GaussianParameters(sigma, request if agrees else None)
+        return GaussianParameters(sigma, request)
 
     def observe(
         self,
@@ -178,9 +184,10 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         """Histograms with noise, in counts."""
         counts = np.asarray(counts, dtype=np.float64)
         shape = (repetitions, counts.size)
-        if parameters.diffprivlib is None:
-            return np.asarray(counts + rng.normal(0.0, parameters.sigma, size=shape))
-        source = parameters.diffprivlib.mechanism(int(rng.integers(2**32)))
+        request, sigma = parameters.request, parameters.sigma
+        if request is None or abs(request.sigma / sigma - 1.0) >= _AGREEMENT:
+            return np.asarray(counts + rng.normal(0.0, sigma, size=shape))
+        source = request.mechanism(int(rng.integers(2**32)))
         noisy = [
             source.randomise(float(value)) for _ in range(repetitions) for value in counts.tolist()
         ]
@@ -203,6 +210,6 @@ class CentralGaussian(Mechanism[GaussianParameters]):
             setting.eps0,
             float(np.log(PUBLISHED_DELTA)),
             "",
-            GaussianParameters(published_sigma(setting.eps0), request),
+            GaussianParameters(request.sigma, request),
         )
         return [*super().calibrations(setting, budgets), published]

@@ -94,6 +94,11 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(variance / n / (p - q) ** 2)
 
+    def parameters(self, setting: Setting, budget: Budget) -> KRRParameters:
+        """The setting's own eps0, whatever the central budget."""
+        del budget
+        return KRRParameters(setting.eps0)
+
     def calibrations(
         self, setting: Setting, budgets: Sequence[Budget]
     ) -> list[Calibration[KRRParameters]]:

@@ -163,6 +163,13 @@ class Mechanism(ABC, Generic[P]):
     def variance(self, shares: ArrayLike, n: int, parameters: P) -> Floats:
         """Variance of the unbiased estimate of each share; shape of ``shares``, ``(..., k)``."""
 
+    def parameters(self, setting: Setting, budget: Budget) -> P:
+        """Parameters for a comparison at one point of a setting's certified curve.
+
+        By default those of `calibrate`; raises as that.
+        """
+        return self.calibrate(budget.eps, budget.log_delta, setting.n, setting.k)
+
     def calibrations(self, setting: Setting, budgets: Sequence[Budget]) -> list[Calibration[P]]:
         """What to release when mechanisms are compared at a setting's certified privacy.
 
@@ -183,7 +190,7 @@ class Mechanism(ABC, Generic[P]):
                 eps=budget.eps,
                 log_delta=budget.log_delta,
                 asked=budget.asked,
-                parameters=self.calibrate(budget.eps, budget.log_delta, setting.n, setting.k),
+                parameters=self.parameters(setting, budget),
             )
             for budget in budgets
         ]

@@ -9,13 +9,13 @@ what the windows leave out is bounded by its tilted probability and added to the
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import expit, logsumexp
 
 from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_sf
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.arrays import Floats, Integers
+from shuffledp.roots import brentq
 
 # Half-width of the windows of s in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3

@@ -12,11 +12,11 @@ added to the upper end. Derivation: docs/accounting.md.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
 from shuffledp.arrays import Floats
+from shuffledp.roots import brentq
 
 # Half-width of every window in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import fft
 
 from shuffledp import krr
 from shuffledp.accounting.conventions import eps_values
@@ -84,9 +84,10 @@ def _convolve(x: Floats, y: Floats) -> Floats:
     if x.size * y.size <= _DIRECT:
         return np.convolve(x, y)
     size = x.size + y.size - 1
-    padded = fft.next_fast_len(size, real=True)
+    padded = scipy.fft.next_fast_len(size, real=True)
     # Right to 1e-16 of the mode, about which the tilted sums gather.
-    return np.asarray(fft.irfft(fft.rfft(x, padded) * fft.rfft(y, padded), padded)[:size])
+    product = scipy.fft.rfft(x, padded) * scipy.fft.rfft(y, padded)
+    return np.asarray(scipy.fft.irfft(product, padded)[:size])
 
 
 def _log_tail(

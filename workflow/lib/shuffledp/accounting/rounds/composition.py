@@ -11,8 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.fft import next_fast_len
-from scipy.optimize import brentq
+import scipy
 from scipy.special import logsumexp
 
 from shuffledp.accounting import calibrate, pairs
@@ -31,6 +30,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
+from shuffledp.roots import brentq
 
 # Probability, under the tilted law, that dp_accounting may cut off or wrap around.
 _TAIL = 1e-17
@@ -93,8 +93,18 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
         Total, at least 0.
     rounds
         Number of rounds, at least 1.
+
+    Raises
+    ------
+    InputError
+        If the package dp-accounting is not installed: it is an extra of ours.
     """
-    from dp_accounting.pld.common import self_convolve  # type: ignore[import-untyped]
+    try:
+        from dp_accounting.pld.common import self_convolve  # type: ignore[import-untyped]
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            "several rounds need the package dp-accounting: pip install 'shuffledp[rounds]'"
+        ) from missing
 
     with np.errstate(divide="ignore"):
         infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
@@ -115,7 +125,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     above = distance > 0.0
     weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
     value = float(np.sum(weights * convolved[above]))
-    size = next_fast_len(max(len(convolved), tilted.size))
+    size = scipy.fft.next_fast_len(max(len(convolved), tilted.size))
     norm = float(np.linalg.norm(tilted))
     error = float(np.linalg.norm(weights)) * transform_error(size, rounds, norm)
     error += 2.0 * _TAIL * float(weights.max(initial=0.0))

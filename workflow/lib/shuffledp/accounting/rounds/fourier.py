@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.fft import irfft, rfft
-from scipy.optimize import minimize_scalar
+import scipy
 from scipy.special import logsumexp
 
 from shuffledp.accounting.conventions import Side, eps_values
@@ -137,7 +136,7 @@ def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, si
         lam = np.exp(log_lam)
         return float(rounds * logsumexp(log_mass + lam * losses) - lam * half_width)
 
-    best = minimize_scalar(
+    best = scipy.optimize.minimize_scalar(
         exponent, bounds=(-10.0, 14.0), method="bounded", options={"xatol": 0.01}
     )
     return float(np.exp(min(best.fun, 0.0)))
@@ -177,8 +176,8 @@ def _composed(
 ) -> GridComposition:
     grid = _on_grid(loss, half_width, n_grid, side)
     # Algorithm 1's D: the loss 0 comes first.
-    power = rfft(np.fft.ifftshift(grid.mass)) ** rounds
-    composed = np.fft.fftshift(irfft(power, n_grid))
+    power = scipy.fft.rfft(np.fft.ifftshift(grid.mass)) ** rounds
+    composed = np.fft.fftshift(scipy.fft.irfft(power, n_grid))
     positive = slice(n_grid // 2 + 1, None)
     return GridComposition(
         losses=grid.points[positive],

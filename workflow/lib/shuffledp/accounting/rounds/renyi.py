@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import gammaln, logsumexp, xlog1py, xlogy
 
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
+from shuffledp.roots import brentq
 
 _FULL_SUPPORT = 20_000  # up to this n the special pair is summed term by term
 _POINTS = 4096  # lattice points per window beyond it

@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.special import logsumexp
-from scipy.stats import binom
 
 from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.laws.binomial import log_cdf, log_sf
@@ -81,6 +80,18 @@ def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     return float(min(np.log(rate) + logsumexp(terms), 0.0))
 
 
+def _fewest(others: int, rate: float) -> int:
+    """Largest number that ``Bin(others, rate)`` falls below with chance `_FEWER` at most."""
+    low, high = 0, others
+    while low < high:
+        middle = (low + high + 1) // 2
+        if log_cdf(middle - 1, others, rate) <= np.log(_FEWER):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 @lru_cache(maxsize=4)
 def _sampled_round(
     pair: Callable[[Setting], Pair], setting: Setting, rate: float
@@ -91,10 +102,7 @@ def _sampled_round(
     ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of them see is a
     post-processing of what the fewest see.
     """
-    others = int(binom.ppf(_FEWER, setting.n - 1, rate))
-    while others > 0 and log_cdf(others - 1, setting.n - 1, rate) > np.log(_FEWER):
-        others -= 1
-    fewest = pair(replace(setting, n=1 + others, count=None))
+    fewest = pair(replace(setting, n=1 + _fewest(setting.n - 1, rate), count=None))
     loss = rounded_up(fewest, default_step(fewest))
     mass = rate * loss.mass
     mass[-loss.start] += 1.0 - rate

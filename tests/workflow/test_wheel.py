@@ -1,0 +1,105 @@
+"""The built wheel in a clean environment: core packages alone, the README's example, help."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = re.search(
+    r"^## What \(eps, delta\) do I have\?\n+```\n\$ (shuffledp .*)\n(?s:(.*?))\n```$",
+    (ROOT / "README.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+
+pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("wheel")]
+
+
+def run(*command, **options):
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+def build(folder):
+    """The wheel, from a copy: building leaves files beside what it builds."""
+    source = folder / "source"
+    shutil.copytree(
+        ROOT / "workflow" / "lib",
+        source / "workflow" / "lib",
+        ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"),
+    )
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source / name)
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    built = run(*pip, "-w", str(folder), str(source))
+    assert built.returncode == 0, built.stdout + built.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Commands of an environment with the wheel and the locked versions of what it needs."""
+    folder = tmp_path_factory.mktemp("wheel")
+    wheel = build(folder)
+    lock = (ROOT / "requirements.lock").read_text()
+    pins = folder / "pins.txt"
+    pins.write_text("\n".join(re.findall(r"^[a-z0-9-]+==[^\s;\\]+", lock, re.MULTILINE)))
+    run(sys.executable, "-m", "venv", str(folder / "venv"))
+    bin_ = folder / "venv" / "bin"
+    install = [str(bin_ / "python"), "-m", "pip", "install", "-q", "-c", str(pins), str(wheel)]
+    installed = run(*install)
+    if "No matching distribution" in installed.stderr or "connection" in installed.stderr.lower():
+        pytest.skip(f"the package index cannot be reached: {installed.stderr[-300:]}")
+    assert installed.returncode == 0, installed.stderr
+    return bin_
+
+
+def python(environment, code):
+    done = run(str(environment / "python"), "-I", "-c", code)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_only_the_core_is_installed(environment):
+    code = "from importlib import metadata as m; print(*(d.name for d in m.distributions()))"
+    names = set(python(environment, code).split())
+    assert names - {"pip", "setuptools"} == {"numpy", "scipy", "shuffledp", "tqdm"}
+
+
+def test_the_readme_example_prints_what_the_readme_says(environment):
+    command, printed = EXAMPLE.groups()
+    program, *arguments = shlex.split(command)
+    done = run(str(environment / program), *arguments)
+    assert done.stdout.strip() == printed.strip(), done.stderr
+
+
+def test_the_public_names_have_numbers_help_types_and_a_version(environment):
+    code = """
+import importlib.resources, pydoc, shuffledp
+print(shuffledp.__version__)
+print(shuffledp.epsilon(1e-6, shuffledp.Setting(n=100_000, k=408, eps0=4.0)).upper)
+print("smallest eps" in pydoc.render_doc(shuffledp.epsilon))
+print("calibrate" in pydoc.render_doc(shuffledp))
+files = importlib.resources.files(shuffledp)
+print(files.joinpath("py.typed").is_file() and files.joinpath("__init__.pyi").is_file())
+"""
+    version, eps, *true = python(environment, code).split()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert version == project["version"]
+    assert float(eps) == pytest.approx(0.03788052, abs=1e-8)
+    assert true == ["True"] * 3
+
+
+def test_what_an_extra_is_needed_for_is_said(environment):
+    done = run(
+        str(environment / "shuffledp"), "delta", "--n", "1000", "--k", "3", "--eps0", "1",
+        "--eps", "0.1", "--rounds", "2",
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "pip install 'shuffledp[rounds]'" in done.stderr

@@ -1,0 +1,250 @@
+"""The accountant in five functions: what (eps, delta) shuffled k-RR has, between certified ends.
+
+Everything is for the replacement of one report, against whoever sees the histogram of all reports
+(docs/accounting.md). Promise to users only upper ends.
+"""
+
+from __future__ import annotations  # so that help() shows ArrayLike, not what it stands for
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.bound import Bound, NotApplicableError
+from shuffledp.accounting.planner import Plan, complete
+from shuffledp.accounting.registry import BOUNDS, get_bound
+from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+
+CERTIFIED = "certified"
+_SMALLEST = 5e-324
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What encloses a true delta or eps.
+
+    Attributes
+    ----------
+    lower, upper
+        Floats, or arrays of the shape that was asked for; None for an end that the bound does not
+        give. Of these, only ``upper`` may be promised.
+    """
+
+    lower: Any
+    upper: Any
+
+    def exp(self) -> Interval:
+        """Deltas of natural logs of delta."""
+        return Interval(
+            None if self.lower is None else _plain(np.exp(self.lower)),
+            None if self.upper is None else exp_up(self.upper),
+        )
+
+
+def _plain(values: ArrayLike) -> Any:
+    """A float for a single number, an array for an array."""
+    array = np.asarray(values, np.float64)
+    return array if array.ndim else array.item()
+
+
+def _ends(bound: str, setting: Setting) -> tuple[Bound | None, Bound | None]:
+    """The bounds that give the lower and the upper end for a name."""
+    if bound == CERTIFIED:
+        ends: tuple[Bound | None, Bound | None] = (BOUNDS["lower"], BOUNDS["upper"])
+    else:
+        found = get_bound(bound)
+        if not (found.guarantee or found.kind == "lower"):
+            raise InputError(
+                f"{bound} is neither an upper nor a lower bound; 'shuffledp bounds' shows its eps"
+            )
+        ends = (found, None) if found.kind == "lower" else (None, found)
+    if setting.count is not None and not any(end and end.uses_count for end in ends):
+        raise InputError(f"count has no meaning for {bound}: it belongs to the single-bin bounds")
+    return ends
+
+
+def log_of(delta: ArrayLike | Decimal) -> Any:
+    """Natural log of deltas in ``(0, 1]``, any shape; `Decimal`s where floats are too large."""
+
+    def one(value: float | Decimal) -> float:
+        exact = value if isinstance(value, Decimal) else Decimal(float(value))
+        if not (exact.is_finite() and 0 < exact <= 1):
+            raise InputError(f"delta must lie in (0, 1] (got delta={value})")
+        return float(exact.ln())
+
+    return _plain(np.vectorize(one, otypes=[np.float64])(delta))
+
+
+def exp_up(log_delta: ArrayLike) -> Any:
+    """Delta of its natural log; the smallest float where it underflows, for 0 would be pure DP."""
+    log_delta = np.asarray(log_delta, np.float64)
+    return _plain(np.where(log_delta == -np.inf, 0.0, np.maximum(np.exp(log_delta), _SMALLEST)))
+
+
+def log_delta(
+    eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED, sampling_rate: float = 1.0
+) -> Interval:
+    """Enclose the natural log of the delta that a collection has at eps.
+
+    Unlike `delta` it never underflows: deltas of 1e-10000 are told apart.
+
+    Parameters
+    ----------
+    eps
+        Central budgets of at least 0, any shape.
+    setting
+        The collection: `Setting` (n, k, eps0, ...).
+    bound
+        ``"certified"``, or the name of a bound of the literature (``shuffledp list``), which gives
+        one end only.
+    sampling_rate
+        Probability in ``(0, 1]`` with which each user takes part, independently. Below 1 only the
+        upper end is known.
+
+    Returns
+    -------
+    Natural logs, at most 0; -inf for a delta of 0.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the bound says nothing there.
+
+    Examples
+    --------
+    >>> log_delta(0.5, Setting(n=100_000, k=408, eps0=4.0)).upper  # 1e-465
+    -1071.47...
+    """
+    lower, upper = _ends(bound, setting)
+    if sampling_rate == 1.0:
+        return Interval(*(end and _plain(end.log_delta(eps, setting)) for end in (lower, upper)))
+    if upper is None:
+        raise InputError(f"{bound} is no guarantee: with sampling only an upper end is certified")
+
+    def sampled(eps: float) -> float:
+        return subsampled_log_delta(upper, eps, setting, sampling_rate)
+
+    return Interval(None, _plain(np.vectorize(sampled, otypes=[np.float64])(eps)))
+
+
+def delta(
+    eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED, sampling_rate: float = 1.0
+) -> Interval:
+    """Enclose the delta that a collection has at eps.
+
+    Parameters
+    ----------
+    eps, setting, bound, sampling_rate
+        As for `log_delta`.
+
+    Returns
+    -------
+    Numbers in ``[0, 1]``. Where delta lies below the smallest float, the lower end is 0 and the
+    upper end is that float.
+
+    Raises
+    ------
+    InputError
+        As `log_delta`.
+
+    Examples
+    --------
+    >>> delta(0.03, Setting(n=100_000, k=408, eps0=4.0))
+    Interval(lower=1.2421621...e-05, upper=1.2421633...e-05)
+    """
+    return log_delta(eps, setting, bound=bound, sampling_rate=sampling_rate).exp()
+
+
+def epsilon(delta: ArrayLike | Decimal, setting: Setting, *, bound: str = CERTIFIED) -> Interval:
+    """Enclose the smallest eps for which a collection is (eps, delta)-DP.
+
+    Parameters
+    ----------
+    delta
+        In ``(0, 1]``, any shape; `decimal.Decimal` below the smallest float.
+    setting, bound
+        As for `log_delta`.
+
+    Returns
+    -------
+    Numbers in ``[0, rounds * eps0]``.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range, or the bound says nothing there.
+
+    Examples
+    --------
+    >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0))
+    Interval(lower=0.0378805104..., upper=0.0378805153...)
+    """
+    logs = log_of(delta)
+    return Interval(*(end and _plain(end.epsilon(logs, setting)) for end in _ends(bound, setting)))
+
+
+def calibrate(eps: float, delta: float | Decimal, n: int, k: int) -> float:
+    """Find the largest local budget with which a collection is certainly (eps, delta)-DP.
+
+    Parameters
+    ----------
+    eps
+        Central budget, at least 0.
+    delta
+        In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
+    n, k
+        Users and cells.
+
+    Returns
+    -------
+    eps0, rounded down; at least eps, because shuffling never costs privacy.
+
+    Raises
+    ------
+    InputError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> calibrate(0.5, 1e-8, n=100_000, k=408)
+    6.648382...
+    """
+    eps0 = complete(Plan(n, k, None, eps, log_of(delta))).eps0
+    assert eps0 is not None
+    return eps0
+
+
+def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
+    """Compare every bound of the literature that applies to a collection.
+
+    A progress bar on a terminal; a few seconds.
+
+    Parameters
+    ----------
+    delta, setting
+        As for `epsilon`.
+
+    Returns
+    -------
+    The eps of each bound by its name, smallest first. Of these, ``upper`` and ``lower`` are the
+    certified pair; which others may be promised is what ``shuffledp list`` says.
+
+    Raises
+    ------
+    InputError
+        If delta is out of range.
+    """
+    from tqdm import tqdm
+
+    target, found = log_of(delta), {}
+    for bound in tqdm(BOUNDS.values(), desc="bounds", leave=False, disable=None):
+        try:
+            found[bound.name] = float(bound.epsilon(target, setting))
+        except NotApplicableError:
+            continue
+    return dict(sorted(found.items(), key=lambda item: item[1]))

@@ -1,0 +1,39 @@
+"""The ``shuffledp`` command: what (eps, delta) a collection has, and what it costs."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+from shuffledp.cli.output import print_rows
+from shuffledp.cli.parser import make_parser
+from shuffledp.errors import DEFECT, InputError
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Returns
+    -------
+    Exit status: 0; 2 for arguments that the user can mend; 1 if the answer cannot be written.
+    Anything else is a defect and keeps its traceback.
+    """
+    parsed = make_parser().parse_args(arguments)
+    # NumPy and SciPy, which --help does not need.
+    from shuffledp.cli.answers import answer
+
+    try:
+        print_rows(answer(parsed), parsed.format)
+        sys.stdout.flush()
+    except InputError as error:
+        print(f"shuffledp: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:  # the reader has seen enough, as in `shuffledp list | head -1`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"shuffledp: the answer cannot be written: {error}", file=sys.stderr)
+        return 1
+    except Exception as error:
+        error.add_note(f"shuffledp: {DEFECT}")
+        raise
+    return 0

@@ -1,0 +1,59 @@
+"""How answers are printed: no digit is rounded to the unsafe side."""
+
+import csv
+import json
+import math
+import sys
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Any
+
+Row = dict[str, Any]
+
+# What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
+_UP = {"delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta"}
+_DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0"}
+
+
+def _cell(name: str, value: object) -> str:
+    """Seven digits, rounded to the safe side."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float) or not math.isfinite(value):
+        return str(value)
+    rounding = ROUND_CEILING if name in _UP else ROUND_FLOOR if name in _DOWN else ROUND_HALF_EVEN
+    shortest = Decimal(repr(float(value)))  # what the user wrote, where it is an echo
+    rounded = Context(prec=7, rounding=rounding).create_decimal(shortest)
+    return f"{float(rounded):.7g}" if rounded else "0"
+
+
+def _finite(value: object) -> object:
+    """Infinity is no JSON: it becomes null, like a side that a bound does not have."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_rows(rows: Sequence[Row], style: str) -> None:
+    """Print rows of the same columns.
+
+    Parameters
+    ----------
+    rows
+        At least one; None where a value does not exist.
+    style
+        ``table`` (seven digits), ``csv`` or ``json`` (all digits).
+    """
+    if style == "json":
+        finite = [{name: _finite(value) for name, value in row.items()} for row in rows]
+        print(json.dumps(finite, indent=2, allow_nan=False))
+    elif style == "csv":
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    else:
+        lines = [list(rows[0]), *([_cell(*item) for item in row.items()] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            print("  ".join(cells).rstrip())
