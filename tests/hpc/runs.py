@@ -7,18 +7,18 @@ from workflow.conftest import make_clone
 
 FOLDERS = ("checkins", "grids", "privacy", "releases", "utility")
 GRIDS = "results/grids/town.shape.parquet"
-UTILITY = "results/utility/town.shape.parquet"
+RELEASED = "results/releases/town.shape.eps0-1.parquet"
 TABLES = [
-    UTILITY,
+    "results/utility/town.shape.parquet",
     "results/privacy/town.shape.parquet",
     "results/utility/comparison.csv",
     "results/utility/town.shape.individual.eps0-1.csv",
 ]
 RELEASE = "release_histograms"
-# The first check comes early because these jobs last seconds.
+# The first check comes early because these jobs last seconds; each vain one delays the next by 10 s.
 SLURM = [
     "--workflow-profile=workflow/profiles/slurm",
-    "--slurm-init-seconds-before-status-checks=4",
+    "--slurm-init-seconds-before-status-checks=9",
 ]
 
 
@@ -33,7 +33,7 @@ def tables(clone):
 
 
 def half_way(folder):
-    """A stop of the first release job that is about to give its table its name."""
+    """A stop of the release job that is about to give its table its name."""
     return Stop(folder / "stop", "job os.rename results/releases/")
 
 

@@ -27,6 +27,8 @@ PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 
 def obstacle(*, accounting: bool) -> str | None:
     """Why no such Slurm can be started here; None if it can."""
+    if os.environ.get("SHUFFLEDP_TEST_SLURM") != "1":
+        return "writes to /etc/slurm and starts services: needs SHUFFLEDP_TEST_SLURM=1 and root"
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "starting a Slurm of one's own takes root on Linux"
     programs = PROGRAMS + (accounting_database.PROGRAMS if accounting else [])

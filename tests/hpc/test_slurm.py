@@ -3,7 +3,7 @@
 import pytest
 from background import Background
 
-from hpc.runs import GRIDS, RELEASE, SLURM, TABLES, UTILITY, half_way, job_of, tables, town
+from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, TABLES, half_way, job_of, tables, town
 
 # One worker runs them all: there is one Slurm.
 pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("slurm")]
@@ -14,7 +14,7 @@ WITHOUT_ACCOUNTING = [*SLURM, "--slurm-status-command=squeue"]
 
 @pytest.fixture
 def gridded(tmp_path):
-    """A clone where what is left to do are the jobs that get killed."""
+    """A clone where what is left to do is the job that gets killed."""
     clone = town(tmp_path)
     clone.run(GRIDS)
     return clone
@@ -34,19 +34,19 @@ def test_tables_are_those_of_a_local_run(slurm, undisturbed, tmp_path):
 
 def test_a_cancelled_job_is_an_error_and_is_made_good(slurm, undisturbed, gridded, tmp_path):
     options = [*WITHOUT_ACCOUNTING, "--retries=0"]
-    with Background(gridded, *options, UTILITY, stop=half_way(tmp_path)) as run:
+    with Background(gridded, *options, RELEASED, stop=half_way(tmp_path)) as run:
         slurm.cancel(job_of(run.wait_for_stop()))
         assert run.finished() == 1
     assert "SLURM status is: 'CANCELLED'" in run.printed()
-    assert UTILITY not in tables(gridded)
-    gridded.run(*WITHOUT_ACCOUNTING, UTILITY, cores=1)
+    assert RELEASED not in tables(gridded)
+    gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
     made = tables(gridded)
     assert made == {name: undisturbed[name] for name in made}
-    assert UTILITY in made
+    assert RELEASED in made
 
 
 def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path):
-    with Background(gridded, *WITHOUT_ACCOUNTING, UTILITY, stop=half_way(tmp_path)) as run:
+    with Background(gridded, *WITHOUT_ACCOUNTING, RELEASED, stop=half_way(tmp_path)) as run:
         job = job_of(run.wait_for_stop())
         slurm.wait_until_saved(job)
         run.kill()
@@ -55,9 +55,9 @@ def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path)
     assert job in slurm.lines("squeue", "%i", "--states=all"), "the new controller knows it"
     slurm.cancel(*slurm.jobs())  # they live on without Snakemake
     slurm.wait_until_idle()
-    assert UTILITY not in tables(gridded)
+    assert RELEASED not in tables(gridded)
     gridded.run("--unlock")
-    gridded.run(*WITHOUT_ACCOUNTING, UTILITY, cores=1)
+    gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
     made = tables(gridded)
     assert made == {name: undisturbed[name] for name in made}
-    assert UTILITY in made
+    assert RELEASED in made

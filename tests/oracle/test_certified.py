@@ -5,6 +5,7 @@ from math import log
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shuffledp.accounting.laws.multinomial import log_mean_excess
@@ -131,7 +132,7 @@ def test_nothing_cancels_as_eps_nears_eps0(n, k, eps0, distance, name):
     eps0=st.floats(0.001, 20),
     distance=st.one_of(st.floats(0.02, 1.0), st.floats(-9, -2).map(lambda x: 10.0**x)),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_upper_agrees_on_random_settings(n, k, eps0, distance):
     eps = (1.0 - distance) * eps0
     reference = float(high_precision.upper_log_delta(n, k, eps0, eps))
@@ -243,7 +244,7 @@ def test_the_printed_loss_errs_in_the_unsafe_direction():
     eps0=st.floats(0.05, 8),
     share=st.floats(0, 0.95),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 def test_the_bounds_are_ordered_and_monotone(n, k, eps0, share):
     eps = share * eps0
     lower = float(certified.lower_log_delta(eps, eps0, n, k))

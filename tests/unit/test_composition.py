@@ -77,7 +77,9 @@ SMALL = [(1, 3, Fraction(2)), (3, 2, Fraction(3)), (4, 3, Fraction(2)), (6, 3, F
 SHARES = [Fraction(0), Fraction(1, 7), Fraction(1, 2), Fraction(9, 10)]
 
 
-@pytest.mark.parametrize(("n", "k", "E"), SMALL)
+@pytest.mark.parametrize(
+    ("n", "k", "E"), [*SMALL[:-1], pytest.param(*SMALL[-1], marks=pytest.mark.slow)]
+)
 def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
     n: int, k: int, E: Fraction
 ) -> None:
