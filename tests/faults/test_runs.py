@@ -36,21 +36,6 @@ def test_two_runs_at_once(clone, undisturbed, fault, tmp_path):
         assert clone.outputs(*FOLDERS) == undisturbed
 
 
-def test_a_run_that_another_overtook(clone, undisturbed, fault, tmp_path):
-    """It has planned its jobs and not yet locked the folder when another does all of them."""
-    planned = r"snakemake open .*/locks/0\.input\.lock"
-    with (
-        fault("two runs in one folder"),
-        Background(clone, *RUN, stop=Stop(tmp_path / "stop", planned)) as first,
-    ):
-        first.wait_for_stop()
-        clone.run(TARGET)
-        first.stop.go_on()
-        assert first.finished() == 0, first.printed()
-        assert not locks(clone)
-        assert clone.outputs(*FOLDERS) == undisturbed
-
-
 def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
     """With --nolock jobs run twice at once; results are whole all the same."""
     options = [*RUN, "--nolock", "--rerun-incomplete"]

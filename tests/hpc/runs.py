@@ -15,7 +15,7 @@ TABLES = [
     "results/utility/town.shape.individual.eps0-1.csv",
 ]
 RELEASE = "release_histograms"
-# The first check comes early because these jobs last seconds; each vain one delays the next by 10 s.
+# The first check comes early: these jobs last seconds, and each vain check delays the next by 10 s.
 SLURM = [
     "--workflow-profile=workflow/profiles/slurm",
     "--slurm-init-seconds-before-status-checks=9",
