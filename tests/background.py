@@ -76,7 +76,7 @@ class Background:
     def printed(self) -> str:
         return self.log.read_text()
 
-    def wait_for(self, condition, what: str, seconds: float = 300.0) -> None:
+    def wait_for(self, condition, what: str, seconds: float = 600.0) -> None:
         def reached():
             if condition():
                 return True
@@ -90,7 +90,7 @@ class Background:
         self.wait_for(lambda: self.stop.process() is not None, self.stop.pattern)
         return self.stop.process()
 
-    def finished(self, seconds: float = 600.0) -> int:
+    def finished(self, seconds: float = 900.0) -> int:
         """The return code."""
         return finished(self.process, seconds, self.printed)
 

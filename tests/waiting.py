@@ -13,7 +13,7 @@ from pathlib import Path
 TAIL = 4000  # characters of a run's output in a message
 
 
-def wait_until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"no {what} within {seconds:g} s"

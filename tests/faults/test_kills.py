@@ -93,7 +93,7 @@ def test_killed_at_a_random_moment(clone, fault, tmp_path, victim, times, option
         ):
             kill(run, victim)
             recover(clone, victim, run.printed())
-            wait_until(lambda: not session(run.process.pid), "end of the orphans", 300)
+            wait_until(lambda: not session(run.process.pid), "end of the orphans", 600)
             after = clone.outputs(*FOLDERS)
             assert {n: data for n, data in after.items() if "/." not in n} == undisturbed
             hidden = [name.rpartition("/")[2] for name in after if "/." in name]

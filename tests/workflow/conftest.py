@@ -40,7 +40,7 @@ class Clone:
             yaml.safe_dump(self.config, sort_keys=False)
         )
 
-    def run(self, *arguments, cores=2, check=True, seconds=600):
+    def run(self, *arguments, cores=2, check=True, seconds=900):
         self.write_configuration()
         result = run(
             [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments],
