@@ -123,7 +123,7 @@ def test_two_sources_of_one_address_are_fetched_at_once(tmp_path, fault):
         ]
         for job in jobs:
             job.start()
-        assert [outcome.get(timeout=60), outcome.get(timeout=60)] == [True, True]
+        assert [outcome.get(timeout=300), outcome.get(timeout=300)] == [True, True]
         for job in jobs:
             job.join(timeout=60)
             assert job.exitcode == 0

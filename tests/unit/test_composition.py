@@ -320,7 +320,9 @@ def test_a_third_cell_needs_three_cells() -> None:
 def test_import_does_not_load_dp_accounting() -> None:
     module = "shuffledp.accounting.rounds.composition"
     code = f"import sys, {module}; print('dp_accounting' in sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
     assert run.stdout.strip() == "False"
 
 

@@ -305,6 +305,7 @@ def test_full_disk_is_reported_and_not_retried(target):
             capture_output=True,
             text=True,
             check=True,
+            timeout=300,
         )
         assert len(server.requests) == 1
     assert f".part cannot be written ({os.strerror(errno.EFBIG)})" in done.stdout
