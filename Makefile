@@ -9,10 +9,10 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test faults lint wheel bench scale findings report clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench scale findings report clean
 
 help: ## Show this help
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -28,8 +28,15 @@ run: $(READY) ## Run the default experiment: tables and figures in results/
 reproduce: $(READY) ## Recompute every table and figure of the four papers
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml config/paper.yaml -- reproduce
 
-test: $(READY) ## Run every test
-	$(BIN)/python -m pytest --dist loadgroup -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
+# One worker per core that this process may use.
+PYTEST := $(BIN)/python -m pytest --dist loadgroup \
+  -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
+
+test: $(READY) ## Run the tests (6 minutes on 2 cores)
+	$(PYTEST)
+
+test-slow: $(READY) ## Run them with every example and with those that take long
+	$(PYTEST) -m "not faults" --hypothesis-profile=slow
 
 faults: $(READY) ## Break runs in ways that take minutes: kills, full disks, two runs at once
 	$(BIN)/python -m pytest -m faults tests/faults

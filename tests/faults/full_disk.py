@@ -64,9 +64,11 @@ def main(place: Path, inputs: Path, url: str) -> None:
         for kilobytes in (4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 100_000):
             options = f"size={kilobytes}k"
             disk = str(place / "disk")
-            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True)
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", options, "tmpfs", disk], check=True, timeout=300
+            )
             outcomes.append({"task": name, "kilobytes": kilobytes, **attempt(task, place)})
-            subprocess.run(["umount", disk], check=True)
+            subprocess.run(["umount", disk], check=True, timeout=300)
     json.dump(outcomes, sys.stdout)
 
 

@@ -27,7 +27,7 @@ class RawServer:
     def __exit__(self, *_: object) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
-        self._thread.join()
+        self._thread.join(timeout=60)
 
     @property
     def url(self) -> str:

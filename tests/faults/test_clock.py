@@ -1,13 +1,14 @@
 """The machine's clock set while the pipeline runs: for machines that nobody else uses."""
 
 import os
-import subprocess
 import time
 from contextlib import contextmanager
 
 import pytest
+from background import Background, Stop
 
-from faults.test_runs import DAY, FOLDERS, TARGET, YEARS, started
+from faults.runs import CROPPED, FOLDERS, RUN, TARGET
+from faults.test_runs import DAY, YEARS
 
 pytestmark = [
     pytest.mark.faults,
@@ -32,20 +33,17 @@ def clock_set_by(seconds):
 @pytest.mark.parametrize(
     "seconds", [-10.0, -DAY, -YEARS, DAY], ids=["-10 s", "-1 d", "-10 y", "+1 d"]
 )
-def test_the_clock_set_while_the_pipeline_runs(clone, fault, seconds):
+def test_the_clock_set_while_the_pipeline_runs(clone, undisturbed, fault, tmp_path, seconds):
     """The run ends well or names the clock; once that is right it ends with the same bytes."""
-    clone.run(TARGET)
-    undisturbed = clone.outputs(*FOLDERS)
-    for folder in FOLDERS:
-        subprocess.run(["rm", "-rf", f"results/{folder}"], cwd=clone.path, check=True)
-    with fault("clock set back" if seconds < 0 else "clock set forward"):
-        run = started(clone)
-        while not (clone.path / "results" / "checkins").exists():
-            assert run.poll() is None, run.communicate()[0]
-            time.sleep(0.02)
+    with (
+        fault("clock set back" if seconds < 0 else "clock set forward"),
+        Background(clone, *RUN, stop=Stop(tmp_path / "stop", CROPPED)) as run,
+    ):
+        run.wait_for_stop()
         with clock_set_by(seconds):
-            printed = run.communicate(timeout=120)[0]
-        assert run.returncode == 0 or "clock skew" in printed, printed
+            run.stop.go_on()
+            code = run.finished()
+        assert code == 0 or "clock skew" in run.printed(), run.printed()
         made = clone.outputs(*FOLDERS)
         assert made == {name: undisturbed[name] for name in made}
         clone.run("--rerun-incomplete", TARGET)

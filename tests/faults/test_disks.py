@@ -15,6 +15,7 @@ from shuffledp.geography.regions import Box, Region
 from shuffledp.jobs import job
 from shuffledp.tables import PRIVACY, write_table
 from unit.http_server import FileServer
+from waiting import run
 from workflow.conftest import checkin_lines
 
 from faults.printed import has_our_traceback
@@ -29,6 +30,7 @@ def _may_mount(folder):
             capture_output=True,
             text=True,
             check=False,
+            timeout=300,
         )
     except OSError as error:
         return str(error)
@@ -65,13 +67,11 @@ def test_full_disk(tmp_path, fault, mounts):
     place.mkdir()
     content = np.random.default_rng(2).bytes(150_000)
     with FileServer(content) as server:
-        done = subprocess.run(
+        done = run(
             [*NAMESPACE, sys.executable, str(worker), str(place), str(inputs(tmp_path / "in")),
              server.url()],
+            seconds=900,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            capture_output=True,
-            text=True,
-            check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr, done.stderr
@@ -111,13 +111,8 @@ find results -name '*.parquet' -exec sha256sum {{}} + | sort -k 2
 def disturbed(clone, harm, remedy):
     """Run twice in a namespace, before and after the remedy; what the first and second printed."""
     script = SESSION.format(python=sys.executable, target=TARGET)
-    done = subprocess.run(
-        [*NAMESPACE, "sh", "-c", script, "sh", harm, remedy],
-        cwd=clone.path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [*NAMESPACE, "sh", "-c", script, "sh", harm, remedy]
+    done = run(command, seconds=900, cwd=clone.path)
     first, _, second = done.stdout.partition("SECOND\n")
     return first, [line.split(maxsplit=1) for line in second.splitlines()], done.stderr
 
@@ -134,7 +129,7 @@ def disturbed(clone, harm, remedy):
 def test_pipeline_without_room(clone, fault, mounts, kind, harm, message):
     clone.run(TARGET)
     undisturbed = clone.outputs("checkins", "grids", "privacy")
-    subprocess.run(["rm", "-rf", "results", ".snakemake"], cwd=clone.path, check=True)
+    subprocess.run(["rm", "-rf", "results", ".snakemake"], cwd=clone.path, check=True, timeout=300)
     for size in (24, 56) if "{size}" in harm else (0,):
         remedy = "mount -o remount,rw,size=100m,nr_inodes=9999 results"
         with fault(kind):

@@ -4,78 +4,58 @@ import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from background import Background, Stop
+from waiting import session, wait_until
 
 pytestmark = pytest.mark.faults
-TARGETS = ["results/privacy/town.shape.parquet"]
+TARGETS = [
+    "results/checkins/town.parquet",
+    "results/grids/town.shape.parquet",
+    "results/privacy/town.shape.eps0-1.parquet",
+    "results/privacy/town.shape.eps0-2.parquet",
+    "results/privacy/town.shape.parquet",
+]
+RUN = ["--cores", "2", *TARGETS]
 FOLDERS = ["checkins", "grids", "privacy"]
-TRIALS = [("whole group", 7), ("snakemake alone", 7), ("one job", 6)]
+TRIALS = [("whole group", 4), ("snakemake alone", 4), ("one job", 2)]
+# What a run does to files; a moment is the number of one of these events.
+EVENTS = {
+    "whole group": r" results/|/\.snakemake/(locks|incomplete|metadata)/",
+    "snakemake alone": r" results/|/\.snakemake/(locks|incomplete|metadata)/",
+    "one job": r"^job ",
+}
 LOCKED = "Directory cannot be locked"
 
 
-def session(leader):
-    """Processes of a session with their command lines, read from /proc."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            state = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(state[3]) == leader and state[0] != "Z":
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().decode()
-        except OSError:
-            continue  # it has ended meanwhile
-    return found
+def forget(clone, options):
+    """Before a first run: as if there had been none."""
+    if "--forceall" in options:
+        return
+    shutil.rmtree(clone.path / "results", ignore_errors=True)
+    shutil.rmtree(clone.path / ".snakemake", ignore_errors=True)
 
 
-def started(clone, output):
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", *TARGETS]
-    return subprocess.Popen(
-        command, cwd=clone.path, start_new_session=True, stdout=output, stderr=output
-    )
+def events_of_a_run(clone, folder, pattern, *options):
+    stop = Stop(folder, pattern, number=0)
+    with Background(clone, *RUN, *options, stop=stop) as run:
+        assert run.finished() == 0, run.printed()
+    return stop.events()
 
 
-def kill(process, victim, random):
-    """Kill what is to be killed; False if there was nothing left to kill."""
-    if victim == "one job":
-        jobs = [pid for pid, command in session(process.pid).items() if "scripts/tmp" in command]
-        if not jobs:
-            return False
-        try:
-            os.kill(jobs[int(random.integers(len(jobs)))], signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-    elif process.poll() is not None:
-        return False
-    elif victim == "whole group":
-        for pid in session(process.pid):
-            os.kill(pid, signal.SIGKILL)
+def kill(run, victim):
+    """Kill what is to be killed where the run has stopped."""
+    stopped = run.wait_for_stop()
+    if victim == "whole group":
+        run.kill()
+    elif victim == "snakemake alone":
+        run.process.kill()
+        run.stop.go_on()  # its orphans finish what they do
     else:
-        process.kill()
-    return True
-
-
-def broken_run(clone, victim, duration, random):
-    """Start from nothing and kill at a random moment; return what was printed."""
-    while True:
-        shutil.rmtree(clone.path / "results", ignore_errors=True)
-        shutil.rmtree(clone.path / ".snakemake", ignore_errors=True)
-        with (clone.path / "printed").open("w") as output:
-            process = started(clone, output)
-            deadline = time.monotonic() + random.uniform(0.3, 0.95 * duration)
-            while time.monotonic() < deadline and process.poll() is None:
-                time.sleep(0.02)
-            killed = kill(process, victim, random)
-            # Jobs killed with -9 are awaited by Snakemake; orphans finish what they do.
-            if not killed or victim == "one job":
-                process.wait(timeout=300)
-        if killed and (victim != "one job" or process.returncode):
-            process.wait(timeout=60)
-            return process, (clone.path / "printed").read_text()
+        os.kill(stopped, signal.SIGKILL)
+        assert run.finished() == 1  # Snakemake says which job failed
 
 
 def recover(clone, victim, printed):
@@ -96,18 +76,24 @@ def recover(clone, victim, printed):
     clone.run("--rerun-incomplete", *TARGETS)
 
 
-def test_killed_at_a_random_moment(clone, fault):
-    begin = time.monotonic()
+@pytest.mark.parametrize("options", [[], ["--forceall"]], ids=["first run", "forced"])
+@pytest.mark.parametrize(("victim", "times"), TRIALS)
+def test_killed_at_a_random_moment(clone, fault, tmp_path, victim, times, options):
     clone.run(*TARGETS)
-    duration = time.monotonic() - begin
     undisturbed = clone.outputs(*FOLDERS)
     random = np.random.default_rng(20)
-    for victim in [victim for victim, times in TRIALS for _ in range(times)]:
-        with fault(f"SIGKILL of {victim}"):
-            process, printed = broken_run(clone, victim, duration, random)
-            recover(clone, victim, printed)
-            while session(process.pid):
-                time.sleep(0.1)
+    forget(clone, options)
+    events = events_of_a_run(clone, tmp_path / "all", EVENTS[victim], *options)
+    for number in random.integers(1, events, size=times, endpoint=True):
+        forget(clone, options)
+        stop = Stop(tmp_path / f"before {number}", EVENTS[victim], number)
+        with (
+            fault(f"SIGKILL of {victim}"),
+            Background(clone, *RUN, *options, stop=stop) as run,
+        ):
+            kill(run, victim)
+            recover(clone, victim, run.printed())
+            wait_until(lambda: not session(run.process.pid), "end of the orphans", 600)
             after = clone.outputs(*FOLDERS)
             assert {n: data for n, data in after.items() if "/." not in n} == undisturbed
             hidden = [name.rpartition("/")[2] for name in after if "/." in name]

@@ -2,85 +2,72 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from background import Background, Stop
 
 from faults.printed import has_our_traceback
+from faults.runs import CROPPED, FOLDERS, RUN, TARGET
 
 pytestmark = pytest.mark.faults
-TARGET = "results/privacy/town.shape.parquet"
 GRID = "results/grids/town.shape.parquet"
-FOLDERS = ["checkins", "grids", "privacy"]
 DAY = 86_400.0
 YEARS = 10 * 365 * DAY
 
 
-def started(clone, *arguments):
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", *arguments, TARGET]
-    return subprocess.Popen(
-        command,
-        cwd=clone.path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+def locks(clone):
+    return list((clone.path / ".snakemake" / "locks").glob("*"))
 
 
-def test_two_runs_at_once(clone, fault):
-    """One does the work; the other is turned away, saying why, or comes when all is done."""
-    clone.run(TARGET)
-    undisturbed = clone.outputs(*FOLDERS)
-    for pause in (0.0, 2.0):
-        with fault("two runs in one folder"):
-            for folder in FOLDERS:
-                subprocess.run(["rm", "-rf", f"results/{folder}"], cwd=clone.path, check=True)
-            first = started(clone)
-            time.sleep(pause)
-            second = started(clone)
-            printed = [run.communicate(timeout=600)[0] for run in (first, second)]
-            codes = [first.returncode, second.returncode]
-            assert 0 in codes, printed
-            for code, text in zip(codes, printed, strict=True):
-                assert code == 0 or "Directory cannot be locked" in text, text
-            assert not any((clone.path / ".snakemake" / "locks").glob("*"))
-            assert clone.outputs(*FOLDERS) == undisturbed
+def test_two_runs_at_once(clone, undisturbed, fault, tmp_path):
+    """The second is turned away, saying why; the first does the work."""
+    with (
+        fault("two runs in one folder"),
+        Background(clone, *RUN, stop=Stop(tmp_path / "stop", CROPPED)) as first,
+    ):
+        first.wait_for_stop()
+        second = clone.run(TARGET, check=False)
+        assert second.returncode != 0
+        assert "Directory cannot be locked" in second.stdout + second.stderr
+        first.stop.go_on()
+        assert first.finished() == 0, first.printed()
+        assert not locks(clone)
+        assert clone.outputs(*FOLDERS) == undisturbed
 
 
-def test_two_runs_that_ignore_the_lock(clone, fault):
+def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
     """With --nolock jobs run twice at once; results are whole all the same."""
-    clone.run(TARGET)
-    undisturbed = clone.outputs(*FOLDERS)
-    with fault("two runs without lock"):
-        for folder in FOLDERS:
-            subprocess.run(["rm", "-rf", f"results/{folder}"], cwd=clone.path, check=True)
-        runs = [started(clone, "--nolock", "--rerun-incomplete") for _ in range(2)]
-        printed = [run.communicate(timeout=600)[0] for run in runs]
+    options = [*RUN, "--nolock", "--rerun-incomplete"]
+    with (
+        fault("two runs without lock"),
+        Background(clone, *options, stop=Stop(tmp_path / "stop", CROPPED)) as first,
+    ):
+        first.wait_for_stop()
+        second = clone.run(*options, check=False)
+        first.stop.go_on()
+        failed = [first.finished(), second.returncode]
+        printed = [first.printed(), second.stdout + second.stderr]
         assert not any(map(has_our_traceback, printed)), printed
-        if any(run.returncode for run in runs):
+        if any(failed):
             clone.run("--rerun-incomplete", TARGET)
         assert clone.outputs(*FOLDERS) == undisturbed
 
 
-def test_an_interrupted_run_cleans_up_after_itself(clone, fault):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_cleans_up_after_itself(clone, undisturbed, fault, tmp_path, number):
     """Control-C and a batch system's SIGTERM: no lock is left, and the next run goes on."""
-    clone.run(TARGET)
-    undisturbed = clone.outputs(*FOLDERS)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with fault(f"{signal.Signals(number).name} of snakemake"):
-            for folder in FOLDERS:
-                subprocess.run(["rm", "-rf", f"results/{folder}"], cwd=clone.path, check=True)
-            run = started(clone)
-            while not (clone.path / "results" / "checkins").exists() and run.poll() is None:
-                time.sleep(0.02)
-            run.send_signal(number)
-            run.communicate(timeout=600)
-            assert not any((clone.path / ".snakemake" / "locks").glob("*"))
-            clone.run("--rerun-incomplete", TARGET)
-            assert clone.outputs(*FOLDERS) == undisturbed
+    with (
+        fault(f"{signal.Signals(number).name} of snakemake"),
+        Background(clone, *RUN, stop=Stop(tmp_path / "stop", CROPPED)) as run,
+    ):
+        run.wait_for_stop()
+        run.process.send_signal(number)
+        run.stop.go_on()
+        run.finished()
+        assert not locks(clone)
+        clone.run("--rerun-incomplete", TARGET)
+        assert clone.outputs(*FOLDERS) == undisturbed
 
 
 def shift(paths, seconds):

@@ -5,7 +5,9 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from hpc.daemons import Daemons, free_ports, listens, wait_until
+from waiting import wait_until
+
+from hpc.daemons import Daemons, free_ports, listens
 
 PROGRAMS = ["mariadbd", "mariadb-install-db", "slurmdbd", "sacctmgr"]
 CONFIGURATION = Path("/etc/slurm/slurmdbd.conf")

@@ -13,9 +13,9 @@ from hpc.slurm_site import SlurmSite, machine_to_ourselves, obstacle
 
 @contextmanager
 def _site(*, accounting: bool) -> Iterator[SlurmSite]:
-    # Root, Debian's packages and no other Slurm: a laptop has none of them, CI installs them.
+    # Leave, root, Debian's packages and no other Slurm: .ci/run sees to them.
     if reason := obstacle(accounting=accounting):
-        pytest.skip(f"no Slurm on this machine: {reason}")
+        pytest.skip(f"no Slurm is started here: {reason}")
     # A short path: the name of a socket has at most 107 bytes.
     with machine_to_ourselves(), tempfile.TemporaryDirectory(prefix="slurm-") as folder:
         site = SlurmSite(Path(folder), accounting=accounting)

@@ -3,17 +3,8 @@
 import signal
 import socket
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-
-
-def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"no {what} within {seconds:g} s"
-        time.sleep(0.1)
 
 
 def free_ports(count: int) -> list[int]:
@@ -59,4 +50,4 @@ class Daemons:
             process.wait(timeout=20)
         except subprocess.TimeoutExpired:
             process.kill()
-            process.wait()
+            process.wait(timeout=20)

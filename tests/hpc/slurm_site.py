@@ -6,15 +6,16 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 
+from waiting import wait_until
+
 from hpc import accounting_database
 from hpc.accounting_database import AccountingDatabase
-from hpc.daemons import Daemons, free_ports, wait_until
+from hpc.daemons import Daemons, free_ports
 
 # A nested srun finds no other place: the executor plugin drops SLURM_CONF from a job's environment.
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
@@ -26,6 +27,8 @@ PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 
 def obstacle(*, accounting: bool) -> str | None:
     """Why no such Slurm can be started here; None if it can."""
+    if os.environ.get("SHUFFLEDP_TEST_SLURM") != "1":
+        return "writes to /etc/slurm and starts services: needs SHUFFLEDP_TEST_SLURM=1 and root"
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
         return "starting a Slurm of one's own takes root on Linux"
     programs = PROGRAMS + (accounting_database.PROGRAMS if accounting else [])
@@ -43,15 +46,16 @@ def obstacle(*, accounting: bool) -> str | None:
 @contextmanager
 def machine_to_ourselves(seconds: float = 600.0) -> Iterator[None]:
     """Two test runs at once would share one configuration file: the second waits."""
+
+    def held() -> bool:
+        try:
+            flock(lock, LOCK_EX | LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     with LOCK.open("w") as lock:
-        deadline = time.monotonic() + seconds
-        while True:
-            try:
-                flock(lock, LOCK_EX | LOCK_NB)
-                break
-            except BlockingIOError:
-                assert time.monotonic() < deadline, f"{LOCK} is still held by another test run"
-                time.sleep(1)
+        wait_until(held, f"end of the other test run that holds {LOCK}", seconds)
         yield
 
 
@@ -86,7 +90,7 @@ class SlurmSite:
         self._configure(accounting)
         self.start_controller()
         self.daemons.start("slurmd", "-D")
-        wait_until(lambda: set(self.lines("sinfo", "%T")) == {"idle"}, "idle node")
+        self.wait_until_idle()
 
     def _start_munge(self) -> None:
         key = self.folder / "munge.key"
@@ -142,6 +146,25 @@ class SlurmSite:
     def start_controller(self) -> None:
         self.daemons.start("slurmctld", "-D")
         wait_until(lambda: bool(self.lines("sinfo", "%T")), "answer of slurmctld")
+
+    def wait_until_idle(self) -> None:
+        """Until the controller answers what Snakemake asks, knows the node and has no job left.
+
+        The executor plugin asks `scontrol show config` before each question to squeue. Without an
+        answer it turns to sacct, which without accounting never answers, for the rest of the run.
+        """
+        wait_until(lambda: not self.jobs(), "end of the jobs that were left")
+        wait_until(lambda: set(self.lines("sinfo", "%T")) == {"idle"}, "idle node")
+        subprocess.run(["scontrol", "show", "config"], check=True, capture_output=True, timeout=60)
+
+    def wait_until_saved(self, job: str) -> None:
+        """Until the controller, which writes its state every few seconds, has written the job."""
+        (comment,) = self.lines("squeue", "%k", f"--jobs={job}")
+        state = self.folder / "state" / "job_state"
+        wait_until(
+            lambda: state.exists() and comment.encode() in state.read_bytes(),
+            f"job {job} in the controller's state",
+        )
 
     def stop_controller(self) -> None:
         """As for maintenance: it saves its state first."""

@@ -2,9 +2,10 @@
 
 import pytest
 import yaml
+from background import Background
 
 from hpc.accounting_database import manage
-from hpc.runs import GRIDS, SLURM, TABLES, UTILITY, Background, half_way, tables, town
+from hpc.runs import GRIDS, RELEASED, SLURM, half_way, tables, town
 
 # One worker runs them all: there is one Slurm.
 pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("slurm")]
@@ -29,8 +30,10 @@ def test_jobs_run_under_the_account_and_in_the_partition_of_the_site(
     accounted_slurm, site, undisturbed, tmp_path
 ):
     clone = town(tmp_path)
-    clone.run(*site, *TABLES, cores=1)
-    assert tables(clone) == undisturbed
+    clone.run(*site, RELEASED, cores=1)
+    made = tables(clone)
+    assert made == {name: undisturbed[name] for name in made}
+    assert RELEASED in made
     rows = accounted_slurm.lines("sacct", "comment%40,account,partition,state", "--allocations")
     jobs = {comment: tuple(rest) for comment, *rest in map(str.split, rows)}
     assert any(name.startswith("rule_release_histograms") for name in jobs)
@@ -42,15 +45,17 @@ def test_snakemake_waits_for_a_controller_and_a_database_under_maintenance(
 ):
     clone = town(tmp_path)
     clone.run(GRIDS)
-    run = Background(clone, *site, "--verbose", UTILITY)
-    half_way(clone, accounted_slurm, run)
-    database = accounted_slurm.database
-    accounted_slurm.stop_controller()
-    database.stop_daemon()
-    run.wait_for(lambda: "could not check status" in run.log.read_text(), "unanswered question")
-    database.start_daemon()
-    accounted_slurm.start_controller()
-    assert run.process.wait(timeout=300) == 0, run.log.read_text()
+    stop = half_way(tmp_path)
+    with Background(clone, *site, "--verbose", RELEASED, stop=stop) as run:
+        run.wait_for_stop()
+        database = accounted_slurm.database
+        accounted_slurm.stop_controller()
+        database.stop_daemon()
+        run.wait_for(lambda: "could not check status" in run.printed(), "unanswered question")
+        database.start_daemon()
+        accounted_slurm.start_controller()
+        stop.go_on()
+        assert run.finished() == 0, run.printed()
     made = tables(clone)
     assert made == {name: undisturbed[name] for name in made}
-    assert UTILITY in made
+    assert RELEASED in made

@@ -1,9 +1,9 @@
 """The Slurm profile on a real Slurm: the same bytes as a local run, whatever is killed half-way."""
 
 import pytest
+from background import Background
 
-from hpc.daemons import wait_until
-from hpc.runs import GRIDS, RELEASE, SLURM, TABLES, UTILITY, Background, half_way, tables, town
+from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, TABLES, half_way, job_of, tables, town
 
 # One worker runs them all: there is one Slurm.
 pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("slurm")]
@@ -14,7 +14,7 @@ WITHOUT_ACCOUNTING = [*SLURM, "--slurm-status-command=squeue"]
 
 @pytest.fixture
 def gridded(tmp_path):
-    """A clone where what is left to do are the jobs that get killed."""
+    """A clone where what is left to do is the job that gets killed."""
     clone = town(tmp_path)
     clone.run(GRIDS)
     return clone
@@ -32,31 +32,32 @@ def test_tables_are_those_of_a_local_run(slurm, undisturbed, tmp_path):
     assert "Nothing to be done" in again.stdout + again.stderr
 
 
-def test_a_cancelled_job_is_an_error_and_is_made_good(slurm, undisturbed, gridded):
-    run = Background(gridded, *WITHOUT_ACCOUNTING, "--retries=0", UTILITY)
-    slurm.cancel(half_way(gridded, slurm, run))
-    assert run.process.wait(timeout=300) == 1
-    assert "SLURM status is: 'CANCELLED'" in run.log.read_text()
-    assert UTILITY not in tables(gridded)
-    gridded.run(*WITHOUT_ACCOUNTING, UTILITY, cores=1)
+def test_a_cancelled_job_is_an_error_and_is_made_good(slurm, undisturbed, gridded, tmp_path):
+    options = [*WITHOUT_ACCOUNTING, "--retries=0"]
+    with Background(gridded, *options, RELEASED, stop=half_way(tmp_path)) as run:
+        slurm.cancel(job_of(run.wait_for_stop()))
+        assert run.finished() == 1
+    assert "SLURM status is: 'CANCELLED'" in run.printed()
+    assert RELEASED not in tables(gridded)
+    gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
     made = tables(gridded)
     assert made == {name: undisturbed[name] for name in made}
-    assert UTILITY in made
+    assert RELEASED in made
 
 
-def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded):
-    run = Background(gridded, *WITHOUT_ACCOUNTING, UTILITY)
-    job = half_way(gridded, slurm, run)
-    run.kill()
+def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path):
+    with Background(gridded, *WITHOUT_ACCOUNTING, RELEASED, stop=half_way(tmp_path)) as run:
+        job = job_of(run.wait_for_stop())
+        slurm.wait_until_saved(job)
+        run.kill()
     slurm.kill_controller()
     slurm.start_controller()
     assert job in slurm.lines("squeue", "%i", "--states=all"), "the new controller knows it"
-    if left := slurm.jobs():  # they live on without Snakemake
-        slurm.cancel(*left)
-    wait_until(lambda: not slurm.jobs(), "end of the jobs that were left")
-    assert UTILITY not in tables(gridded)
+    slurm.cancel(*slurm.jobs())  # they live on without Snakemake
+    slurm.wait_until_idle()
+    assert RELEASED not in tables(gridded)
     gridded.run("--unlock")
-    gridded.run(*WITHOUT_ACCOUNTING, UTILITY, cores=1)
+    gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
     made = tables(gridded)
     assert made == {name: undisturbed[name] for name in made}
-    assert UTILITY in made
+    assert RELEASED in made

@@ -5,6 +5,7 @@ from math import log
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shuffledp.accounting import pairs
@@ -135,7 +136,7 @@ def test_nothing_cancels_as_eps_nears_eps0(n, k, eps0, distance, name):
     eps0=st.floats(0.001, 20),
     distance=st.one_of(st.floats(0.02, 1.0), st.floats(-9, -2).map(lambda x: 10.0**x)),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100))
 def test_upper_agrees_on_random_settings(n, k, eps0, distance):
     eps = (1.0 - distance) * eps0
     reference = float(high_precision.upper_log_delta(n, k, eps0, eps))
@@ -245,7 +246,7 @@ def test_the_printed_loss_errs_in_the_unsafe_direction():
     eps0=st.floats(0.05, 8),
     share=st.floats(0, 0.95),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 def test_the_bounds_are_ordered_and_monotone(n, k, eps0, share):
     eps, setting = share * eps0, Setting(n, k, eps0)
     lower = float(certified.lower_log_delta(eps, setting))

@@ -341,6 +341,7 @@ def test_what_a_narrow_window_leaves_out_is_in_the_ball(
             assert narrow.rel_accuracy_bits() < 200 < wide.rel_accuracy_bits()
 
 
+@pytest.mark.slow
 def test_certified_interval_of_the_design() -> None:
     # known value: n=1e4, k=16, eps0=1, delta=1e-6 gives eps in about
     # [.0185898, .0185902]; the end points to one digit more are .01858985 and .01859023.

@@ -52,7 +52,7 @@ class FileServer:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._thread.join()
+        self._thread.join(timeout=60)
 
     def url(self, path: str = "checkins.txt.gz") -> str:
         return f"http://127.0.0.1:{self._server.server_port}/{path}"

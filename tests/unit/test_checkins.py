@@ -575,6 +575,7 @@ def test_no_progress_bar_without_a_terminal(tmp_path):
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert (done.stdout, done.stderr) == ("", "")
 

@@ -165,12 +165,16 @@ def test_a_reader_that_goes_away_is_no_error():
 
 def test_as_a_process():
     command = [sys.executable, "-m", "shuffledp", "delta", *SETTING, "--eps", "x"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
     assert "invalid float value: 'x'" in done.stderr
     assert done.stderr.count("\n") == 1
     done = subprocess.run(
-        [sys.executable, "-m", "shuffledp", "--help"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "shuffledp", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
     assert "replacement of one report" in done.stdout
 

@@ -8,12 +8,12 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from http_server import Answer, FileServer
 from shuffledp.geography.download import DownloadError, fetch
+from waiting import wait_until
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 OTHER = bytes(reversed(range(256))) * 4096
@@ -109,16 +109,14 @@ def test_killed_process_leaves_no_file_and_the_next_goes_on(target):
         "import sys; from pathlib import Path; from shuffledp.geography.download import fetch; "
         "fetch(sys.argv[1], Path(sys.argv[2]), checksum=None)"
     )
-    with FileServer(CONTENT, [Answer(cut=CUT, stall=30)]) as server:
+    with FileServer(CONTENT, [Answer(cut=CUT, stall=600)]) as server:
         command = [sys.executable, "-c", code, server.url(), str(target)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         process = subprocess.Popen(command, env=environment)
         part = target.with_name(target.name + ".part")
-        deadline = time.monotonic() + 60
-        while not (part.exists() and part.stat().st_size) and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda: part.exists() and part.stat().st_size, "first bytes")
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.wait(timeout=60)
         assert not target.exists()
         obtained = part.stat().st_size
         assert 0 < obtained <= CUT
@@ -224,8 +222,8 @@ def test_retries_are_limited(target):
 
 
 def test_stalled_connection_times_out_and_is_gone_on_with(target):
-    with FileServer(CONTENT, [Answer(cut=CUT, stall=2.0)]) as server:
-        fetch(server.url(), target, checksum=SHA256, timeout=0.3, backoff=0.001)
+    with FileServer(CONTENT, [Answer(cut=CUT, stall=600)]) as server:
+        fetch(server.url(), target, checksum=SHA256, timeout=1.0, backoff=0.001)
         start = int(server.requests[1]["Range"].removeprefix("bytes=").removesuffix("-"))
     assert CUT - 2**16 < start <= CUT  # what is in the buffer at that moment is lost
     assert_only(target, CONTENT)
@@ -307,6 +305,7 @@ def test_full_disk_is_reported_and_not_retried(target):
             capture_output=True,
             text=True,
             check=True,
+            timeout=300,
         )
         assert len(server.requests) == 1
     assert f".part cannot be written ({os.strerror(errno.EFBIG)})" in done.stdout

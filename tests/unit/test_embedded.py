@@ -72,7 +72,7 @@ def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, total):
 def test_shipped_counts_are_what_the_script_makes(tmp_path):
     script = ROOT / "resources" / "regenerate.py"
     files = [f"--{name.replace('_', '-')}={source}" for name, (source, _) in REAL.items()]
-    subprocess.run([sys.executable, script, *files, "--output", tmp_path], check=True)
+    subprocess.run([sys.executable, script, *files, "--output", tmp_path], check=True, timeout=300)
     for name in REAL:
         shipped = (COUNTS / f"{name}.csv").read_bytes()
         assert (tmp_path / f"{name}.csv").read_bytes() == shipped
@@ -117,7 +117,9 @@ def test_script_keeps_small_pieces_empty_where_it_can(tmp_path):
 
 def test_script_refuses_to_run_on_nothing():
     script = ROOT / "resources" / "regenerate.py"
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False, timeout=300
+    )
     assert done.returncode == 2
     assert "name at least one file" in done.stderr
 

@@ -123,7 +123,9 @@ def test_saved_bytes_are_the_same_in_every_process(utility: pd.DataFrame, tmp_pa
     for run in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": run, "PYTHONPATH": os.pathsep.join(sys.path)}
         arguments = [str(tmp_path / "utility.parquet"), str(tmp_path / run / "boxes.eps0-4.5")]
-        subprocess.run([sys.executable, "-c", DRAW, *arguments], check=True, env=environment)
+        subprocess.run(
+            [sys.executable, "-c", DRAW, *arguments], check=True, timeout=300, env=environment
+        )
     first, second = (sorted((tmp_path / run).iterdir()) for run in ("1", "2"))
     assert [p.name for p in first] == [f"boxes.eps0-4.5.{e}" for e in ("pdf", "png", "svg")]
     assert digests(first) == digests(second)

@@ -11,7 +11,10 @@ from shuffledp.studies.sampling import sample_counts
 NAMES = {"seed": 1, "region": "town", "grid": "fine"}
 
 
-@pytest.mark.parametrize(("k", "eps"), [(3 * MOST_COUNTS, 0.1), (3 * MOST_COUNTS, 2.0)])
+@pytest.mark.parametrize(
+    ("k", "eps"),
+    [(3 * MOST_COUNTS, 0.1), pytest.param(3 * MOST_COUNTS, 2.0, marks=pytest.mark.slow)],
+)
 def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
     counts = np.arange(k)  # as many different counts as cells
     table = privacy_table(counts, ["all"], 4.0, [eps], **NAMES).set_index("bound")["log10_delta"]

@@ -18,7 +18,7 @@ ROWS = 20_000
 
 def make(path, seed):
     command = [sys.executable, MAKER, path, "--rows", str(ROWS), "--seed", str(seed)]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     return path.read_bytes()
 
 

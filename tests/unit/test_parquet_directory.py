@@ -183,6 +183,7 @@ def test_checksum_is_that_of_the_checksum_command(folder, algorithm):
         cwd=folder,
         capture_output=True,
         check=True,
+        timeout=300,
     ).stdout
     assert listing.count(b"\n") == 4
     expected = hashlib.new(algorithm, listing).hexdigest()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
@@ -89,7 +90,7 @@ def test_every_bound_is_monotone_and_inverts_itself(bound):
     eps0=st.floats(0.01, 6),
     log_delta=st.floats(-60, -1),
 )
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_certified_epsilon_meets_its_target_and_is_not_wasteful(n, k, eps0, log_delta):
     setting = Setting(n, k, eps0)
     upper = BOUNDS["upper"]
@@ -102,7 +103,7 @@ def test_certified_epsilon_meets_its_target_and_is_not_wasteful(n, k, eps0, log_
 
 
 @given(n=st.integers(10, 10**6), k=st.integers(2, 500), eps=st.floats(0.01, 3))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_calibration_meets_its_target(n, k, eps):
     log_delta = float(np.log(1e-7))
     upper = BOUNDS["upper"]

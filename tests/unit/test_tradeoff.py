@@ -6,6 +6,7 @@ from math import log
 import mpmath
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
@@ -25,7 +26,7 @@ def reference_log_delta(eps, mu):
 
 
 @given(st.floats(-5, 1.3), st.floats(0, 40))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 def test_gaussian_delta_keeps_its_digits(log10_mu, depth):
     mu = 10.0**log10_mu
     eps = depth * mu  # depth standard deviations out

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from waiting import run
 
 ROOT = Path(__file__).parents[2]
 BOX = {"south": 48.0, "north": 48.06, "west": 2.0, "east": 2.08}
@@ -29,25 +29,24 @@ def checkin_lines(rows=2500, seed=1):
 
 @dataclass
 class Clone:
-    """One copy of the repository; `run` writes its configuration first."""
+    """One copy of the repository; every run writes its configuration first."""
 
     path: Path
     config: dict
     environment: dict = field(default_factory=dict)
 
-    def run(self, *arguments, cores=2, check=True, timeout=600):
+    def write_configuration(self):
         (self.path / "config" / "config.yaml").write_text(
             yaml.safe_dump(self.config, sort_keys=False)
         )
-        command = [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments]
-        result = subprocess.run(
-            command,
+
+    def run(self, *arguments, cores=2, check=True, seconds=900):
+        self.write_configuration()
+        result = run(
+            [sys.executable, "-m", "snakemake", "--cores", str(cores), *arguments],
+            seconds,
             cwd=self.path,
             env={**os.environ, **self.environment},
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
         )
         if check:
             assert result.returncode == 0, result.stdout + result.stderr

@@ -1,19 +1,19 @@
 """The pipeline itself: complete, reproducible, and re-running only what has to be."""
 
+import base64
 import re
-import signal
-import subprocess
-import sys
-import time
+import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 import yaml
+from background import Background, Stop
 from shuffledp.tables import read_metadata
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).parents[2]
+TABLES = ["checkins", "grids", "privacy", "releases", "utility"]
 GOWALLA = ROOT.parent / "shared" / "data" / "gowalla"
 
 
@@ -74,7 +74,7 @@ def test_only_what_depends_on_a_change_is_run_again(clone):
     clone.config["eps0"] = [1, 2]
     assert _nothing_to_do(clone.run("--dry-run", *targets))
 
-    bound = clone.path / "workflow/lib/shuffledp/accounting/single_bin.py"
+    bound = clone.path / "workflow/lib/shuffledp/accounting/one_round/single_bin.py"
     bound.write_text(bound.read_text() + "\n# changed\n")
     planned = _planned(clone.run("--dry-run", "results/privacy/town.shape.parquet"))
     assert planned == {"account_privacy": 2, "collect_privacy": 1}
@@ -113,28 +113,36 @@ def test_a_user_as_the_unit_counts_users(clone):
     assert "unit: user needs to know who checked in" in refused.stdout + refused.stderr
 
 
-def test_a_killed_run_leaves_nothing_that_passes_for_finished(clone):
-    target = "results/utility/town.shape.parquet"
-    clone.config["repetitions"] = 200
-    clone.run(target)
-    undisturbed = clone.outputs("checkins", "grids", "releases", "utility")
-    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--forceall", target]
-    for pause in (4.0, 7.0):
-        process = subprocess.Popen(
-            command,
-            cwd=clone.path,
-            start_new_session=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        time.sleep(pause)
-        subprocess.run(["kill", f"-{signal.SIGKILL.value}", "--", f"-{process.pid}"], check=False)
-        process.wait()
+def _record(path):
+    """Where Snakemake notes that it has made a file."""
+    return f"metadata/{base64.b64encode(path.encode()).decode()}"
+
+
+# Where runs are killed: the run's options, and the file event that it does not come to any more.
+# (faults/test_kills.py takes random moments.)
+KILLED_BEFORE = {
+    "a finished job is recorded": ([], f"open .*{_record('results/checkins/town.parquet')}"),
+    "the second release is begun": (["--forceall"], "job open .*/release_histograms", 2),
+}
+
+
+def test_after_a_killed_run_the_next_makes_every_table_again(clone, tmp_path):
+    """Forced or not, and also tables that the run had removed and that nothing finished lacks."""
+    results = clone.path / "results"
+    clone.run("results/utility/town.shape.parquet", "results/privacy/town.shape.parquet")
+    undisturbed = clone.outputs(*TABLES)
+    targets = sorted(undisturbed)
+    for moment, (options, *at) in KILLED_BEFORE.items():
+        if not options:
+            shutil.rmtree(results)
+        stop = Stop(tmp_path / moment, *at)
+        with Background(clone, "--cores", "2", *options, *targets, stop=stop) as run:
+            run.wait_for_stop()
+        assert clone.outputs(*TABLES) != undisturbed, "the kill did harm"
         clone.run("--unlock")
-    clone.run("--rerun-incomplete", target)
-    after = clone.outputs("checkins", "grids", "releases", "utility")
-    visible = {name: data for name, data in after.items() if "/." not in name}
-    assert visible == undisturbed
+        clone.run("--rerun-incomplete", *targets)
+        after = clone.outputs(*TABLES)
+        assert {name: after[name] for name in after if "/." not in name} == undisturbed, moment
 
 
 @pytest.mark.skipif(not GOWALLA.exists(), reason=f"real check-ins are not at {GOWALLA}")

@@ -23,7 +23,7 @@ def test_the_smallest_study(tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr

@@ -95,7 +95,12 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
     assert port["user"].isna().all()
     assert hill["user"].tolist() == [*range(300)] * 3
     listing = subprocess.run(
-        "sha256sum *.parquet | sha256sum", shell=True, cwd=folder, capture_output=True, check=True
+        "sha256sum *.parquet | sha256sum",
+        shell=True,
+        cwd=folder,
+        capture_output=True,
+        check=True,
+        timeout=300,
     ).stdout
     metadata = pq.read_schema(clone.path / TARGETS[1]).metadata
     assert metadata[b"source_sha256"] == listing.split()[0]

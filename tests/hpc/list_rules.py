@@ -1,0 +1,27 @@
+"""Prints the rules of the workflow in the working directory, as Snakemake knows them, as JSON."""
+
+import json
+import sys
+from pathlib import Path
+
+from snakemake.api import SnakemakeApi
+from snakemake.settings.types import ResourceSettings
+
+
+def main() -> None:
+    with SnakemakeApi() as api:
+        workflow = api.workflow(ResourceSettings(), snakefile=Path("Snakefile"))._workflow
+        rules = {
+            rule.name: {
+                "script": bool(rule.script),
+                "local": rule.name in workflow._localrules,
+                "resources": list(rule.resources),
+                "benchmark": str(rule.benchmark or ""),
+            }
+            for rule in workflow.rules
+        }
+    json.dump(rules, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

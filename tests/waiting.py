@@ -1,0 +1,81 @@
+"""Waits that have a limit and say what did not come.
+
+The limits are long: they tell a hang from a machine that is slow.
+"""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+TAIL = 4000  # characters of a run's output in a message
+
+
+def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {seconds:g} s"
+        time.sleep(0.05)
+
+
+def session(leader: int) -> dict[int, str]:
+    """Processes of a session with their command lines, read from /proc."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            state = (folder / "stat").read_text().rpartition(")")[2].split()
+            if int(state[3]) == leader and state[0] != "Z":
+                found[int(folder.name)] = (folder / "cmdline").read_bytes().decode()
+        except OSError:
+            continue  # it has ended meanwhile
+    return found
+
+
+def kill_session(process: subprocess.Popen) -> None:
+    """SIGKILL to a process that leads a session and to all that it started; wait for their end."""
+
+    def gone() -> bool:
+        left = session(process.pid)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue  # it has ended meanwhile
+        return not left
+
+    wait_until(gone, f"end of the session of {process.args}")
+    process.wait(timeout=60)
+
+
+def run(command: list[str], seconds: float, **options: object) -> subprocess.CompletedProcess:
+    """What a command printed and returned; past the limit all that it started is killed."""
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+    try:
+        stdout, stderr = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        kill_session(process)
+        tail = "".join(process.communicate(timeout=60))[-TAIL:]
+        raise AssertionError(f"no end of {command} within {seconds:g} s: {tail}") from None
+    except BaseException:  # an interrupted test leaves nothing behind
+        kill_session(process)
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def finished(process: subprocess.Popen, seconds: float, printed: Callable[[], str]) -> int:
+    """The return code of a process that leads a session; past the limit all of it is killed."""
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        kill_session(process)
+        tail = printed()[-TAIL:]
+        raise AssertionError(f"no end of {process.args} within {seconds:g} s: {tail}") from None
