@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -70,7 +70,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         numbers that are not finite or not whole, control characters, unusable addresses and titles;
         users protected where the source does not tell them apart.
     """
-    _check_values(config, "")
+    for key, value in _leaves(config, ""):
+        _check_value(key, value)
     for name, spec in config["sources"].items():
         _check_source(name, spec)
     _check_source_name(config, "source", config["source"])
@@ -122,27 +123,33 @@ def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
             )
 
 
-def _check_values(node: Any, key: str) -> None:
-    """Refuse what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path."""
-    name = key.rpartition(".")[2].partition("[")[0]
+def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping or list, with its key: ``regions.paris.n[2]``."""
     if isinstance(node, Mapping):
         for child, value in node.items():
-            _check_values(value, f"{key}.{child}" if key else child)
+            yield from _leaves(value, f"{key}.{child}" if key else child)
     elif isinstance(node, list):
         for position, value in enumerate(node):
-            _check_values(value, f"{key}[{position}]")
-    elif isinstance(node, float):
-        if not math.isfinite(node):
-            raise ConfigurationError(f"{key} must be a finite number (got {node})")
+            yield from _leaves(value, f"{key}[{position}]")
+    else:
+        yield key, node
+
+
+def _check_value(key: str, value: Any) -> None:
+    """Refuse what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path."""
+    name = key.rpartition(".")[2].partition("[")[0]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ConfigurationError(f"{key} must be a finite number (got {value})")
         if name in _COUNTS:
             raise ConfigurationError(
-                f"{key} must be written without point or exponent, such as 1000 (got {node})"
+                f"{key} must be written without point or exponent, such as 1000 (got {value})"
             )
-    elif isinstance(node, str) and name != "separator":
-        for character in node:
+    elif isinstance(value, str) and name != "separator":
+        for character in value:
             if unicodedata.category(character) in ("Cc", "Cs"):
                 raise ConfigurationError(
-                    f"{key} holds the control character {character!r}: remove it (got {node!r})"
+                    f"{key} holds the control character {character!r}: remove it (got {value!r})"
                 )
 
 
