@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from shuffledp import configuration
 from shuffledp.configuration import ConfigurationError, check_configuration
 from shuffledp.errors import InputError
 from shuffledp.schema import check_schema
@@ -152,3 +153,14 @@ def test_every_key_is_documented():
     for key, _ in _described(SCHEMA):
         assert f"`{key.rpartition('.')[2]}`" in readme, key
     assert json.dumps(SCHEMA)
+
+
+@pytest.mark.parametrize("name", ["region_from_config", "make_lattice"])
+def test_a_defect_is_not_a_mistake_in_the_configuration(monkeypatch, name):
+    def broken(*arguments):
+        raise ValueError("negative area")
+
+    monkeypatch.setattr(configuration, name, broken)
+    with pytest.raises(ValueError, match="negative area") as caught:
+        check_configuration(DEFAULT, CITIES)
+    assert not isinstance(caught.value, InputError)
