@@ -627,3 +627,15 @@ def test_agrees_with_reading_row_by_row(tmp_path, lines):
     rows = pq.read_table(out).slice(40).to_pylist()
     assert [(row["latitude"], row["longitude"], row["user"]) for row in rows] == kept
     assert tally.malformed == malformed
+
+
+def test_a_defect_while_reading_parquet_is_not_the_files_fault(tmp_path, monkeypatch):
+    def broken(table, lines, faults):
+        raise TypeError("no such operand")
+
+    source = tmp_path / "checkins.parquet"
+    pq.write_table(pa.table({"y": [48.86], "x": [2.33]}), source)
+    monkeypatch.setattr("shuffledp.geography.parquet.sift", broken)
+    layout = Layout("parquet", ",", True, {"latitude": "y", "longitude": "x"})
+    with pytest.raises(TypeError, match="no such operand"):
+        crop_checkins(source, layout, PARIS, tmp_path / "o", max_malformed_share=0, metadata={})

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from shuffledp import configuration
 from shuffledp.configuration import ConfigurationError, check_configuration
 from shuffledp.errors import InputError
 from shuffledp.schema import check_schema
@@ -160,3 +161,14 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     assert documented["# Configuration"] == _keys(SCHEMA)
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
     assert documented["A region"] == _keys(top["regions"]["additionalProperties"])
+
+
+@pytest.mark.parametrize("name", ["region_from_config", "make_lattice"])
+def test_a_defect_is_not_a_mistake_in_the_configuration(monkeypatch, name):
+    def broken(*arguments):
+        raise ValueError("negative area")
+
+    monkeypatch.setattr(configuration, name, broken)
+    with pytest.raises(ValueError, match="negative area") as caught:
+        check_configuration(DEFAULT, CITIES)
+    assert not isinstance(caught.value, InputError)

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from shuffledp.errors import InputError
+
 MISSING: Final = ("", "NA", "NaN", "nan", "NULL", "null", "None", r"\N")
 """How the usual programs write a missing value."""
 
@@ -29,6 +31,10 @@ _TIME = (
 )
 
 
+class ColumnTypeError(InputError):
+    """A column's type, such as a list, cannot be what its name says."""
+
+
 def to_degrees(column: Any) -> Converted:
     """Convert text or numbers to float64; infinite values and NaN count as faults."""
     if _is_text(column.type):
@@ -41,7 +47,7 @@ def to_degrees(column: Any) -> Converted:
         given, bad = pc.is_valid(column), np.zeros(len(column), dtype=bool)
         column = pc.cast(column, pa.float64(), safe=False)
     else:
-        raise TypeError(f"{column.type} where numbers were expected")
+        raise ColumnTypeError(f"{column.type} where numbers were expected")
     infinite = ~np.isfinite(column.to_numpy(zero_copy_only=False))
     return column, bad | (infinite & given.to_numpy(zero_copy_only=False))
 
@@ -52,7 +58,7 @@ def to_whole(column: Any) -> Converted:
         return pc.cast(column, pa.int64()), np.zeros(len(column), dtype=bool)
     if not _is_text(column.type):
         if not _is_number(column.type):
-            raise TypeError(f"{column.type} where whole numbers were expected")
+            raise ColumnTypeError(f"{column.type} where whole numbers were expected")
         # NaN is how a float column says "none".
         column = pc.cast(pc.if_else(_is_nan(column), None, column), pa.string())
     at_once = _at_once(column, pa.int64())
@@ -82,7 +88,7 @@ def to_time(column: Any) -> Converted:
     if pa.types.is_null(column.type):
         return pc.cast(column, TIME), none_bad
     if not _is_text(column.type):
-        raise TypeError(f"{column.type} where times were expected")
+        raise ColumnTypeError(f"{column.type} where times were expected")
     for kind in (TIME, pa.timestamp("us")):
         at_once = _at_once(column, kind)
         if at_once is not None:

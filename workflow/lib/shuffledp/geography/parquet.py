@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from shuffledp.files import parts
 from shuffledp.geography.blocks import CheckinError, file_kind
+from shuffledp.geography.convert import ColumnTypeError
 from shuffledp.geography.layout import Layout
 from shuffledp.geography.rows import Batch, sift
 from shuffledp.geography.text import column_positions
@@ -116,5 +117,5 @@ def _columns(part: Path, layout: Layout) -> dict[str, str]:
 def _reading(source: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, TypeError) as error:
+    except (pa.ArrowException, OSError, ColumnTypeError) as error:
         raise CheckinError(f"{source} cannot be read as parquet ({error})") from error

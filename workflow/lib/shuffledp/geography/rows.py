@@ -9,7 +9,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from shuffledp.arrays import Floats, Integers
-from shuffledp.geography.convert import TIME, Converted, to_degrees, to_time, to_whole
+from shuffledp.geography.convert import (
+    TIME,
+    ColumnTypeError,
+    Converted,
+    to_degrees,
+    to_time,
+    to_whole,
+)
 from shuffledp.geography.layout import COORDINATES
 
 TYPES: Final = {
@@ -92,7 +99,7 @@ def sift(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
 
     Raises
     ------
-    TypeError
+    ColumnTypeError
         If a column's type cannot be what its name says, such as a list.
     """
     good = np.ones(table.num_rows, dtype=bool)
@@ -114,8 +121,8 @@ def sift(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
 def _converted(column: Any, name: str) -> Converted:
     try:
         values, bad = _CONVERTERS[name](column)
-    except TypeError as error:
-        raise TypeError(f"columns.{name} names a column of {error}") from error
+    except ColumnTypeError as error:
+        raise ColumnTypeError(f"columns.{name} names a column of {error}") from error
     if name in COORDINATES:
         bad = ~in_range(values.to_numpy(zero_copy_only=False), name)
     return values, bad
