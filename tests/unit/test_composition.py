@@ -192,13 +192,10 @@ def test_better_than_basic_composition(rounds: int) -> None:
 
 
 def test_finer_grids_stay_on_their_side() -> None:
-    n, k, eps0, rounds, eps = 10_000, 16, 1.0, 10, 0.06433
+    setting, eps = Setting(10_000, 16, 1.0, rounds=10), 0.06433
     steps = [4e-4, 1e-4, 2e-5]
     upper, lower = (
-        [
-            float(composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), side, h))
-            for h in steps
-        ]
+        [float(composition.composed_log_delta(eps, setting, side, h)) for h in steps]
         for side in ("upper", "lower")
     )
     # Pooling falls into gaps or not by chance of the grid's position; spreading never does.
@@ -251,15 +248,13 @@ def test_infinite_losses_compose_by_survival() -> None:
 
 def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
     """At 1e-20 and below what the windows leave out counts as infinite loss."""
-    n, k, eps0, rounds = 10_000, 16, 1.0, 10
+    setting = Setting(10_000, 16, 1.0, rounds=10)
     for eps in (0.15, 0.2, 1.0, 9.0):
-        upper = composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper")
-        lower = composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "lower")
+        upper = composition.composed_log_delta(eps, setting, "upper")
+        lower = composition.composed_log_delta(eps, setting, "lower")
         assert lower <= upper
         assert upper > -55
-    assert (
-        composition.composed_log_delta(rounds * eps0, Setting(n, k, eps0, rounds), "upper") == -inf
-    )
+    assert composition.composed_log_delta(setting.budget, setting, "upper") == -inf
 
 
 @pytest.mark.parametrize("k", [2, 3, 7])

@@ -104,13 +104,9 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     assert found.low <= high
     assert low <= found.high
     assert found.low < low < high < found.high
-    shift = 2.0 * rounds * 1e-4
-    assert found.high <= composition.composed_log_delta(
-        eps - shift, Setting(n, k, eps0, rounds), "upper"
-    )
-    assert found.low >= composition.composed_log_delta(
-        eps + shift, Setting(n, k, eps0, rounds), "lower"
-    )
+    shift, setting = 2.0 * rounds * 1e-4, Setting(n, k, eps0, rounds)
+    assert found.high <= composition.composed_log_delta(eps - shift, setting, "upper")
+    assert found.low >= composition.composed_log_delta(eps + shift, setting, "lower")
 
 
 def test_one_round_of_the_weak_pair_encloses_the_certified_upper() -> None:
@@ -202,14 +198,11 @@ def test_printed_weak_pair_is_a_joint_law_with_b(direction: str) -> None:
 @pytest.mark.parametrize("rounds", [1, 4])
 def test_printed_pairs_are_not_a_guarantee(adversary: str, rounds: int) -> None:
     """Figure 1's parameters (n = 1000, gamma = .25, k = 4): delta is too small by a wide margin."""
-    n, k, eps0 = 1000, 4, log(13.0)
-    right = (
-        pairs.strong_adversary(Setting(n, k, eps0))
-        if adversary == "strong"
-        else pairs.weak_adversary(Setting(n, k, eps0))
-    )
+    setting = Setting(1000, 4, log(13.0))
+    make = pairs.strong_adversary if adversary == "strong" else pairs.weak_adversary
+    right = make(setting)
     for direction in ("forward", "backward"):
-        printed = printed_pair_loss(Setting(n, k, eps0), adversary, direction)
+        printed = printed_pair_loss(setting, adversary, direction)
         wrong = fourier_bounds(printed, rounds, **GRID).log_delta(0.6)
         assert wrong.high < fourier_bounds(right, rounds, **GRID).log_delta(0.6).low - 0.4
 

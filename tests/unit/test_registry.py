@@ -180,21 +180,14 @@ def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
 def test_names_and_parameters_out_of_range():
     with pytest.raises(InputError, match="clones"):
         get_bound("klones")
-    for bad in [
-        {"n": 0},
-        {"k": 1},
-        {"eps0": 0.0},
-        {"rounds": 0},
-        {"count": 100},
-        {"count": -1},
-        {"n": 1.5},
-        {"k": 10**7},
-        {"n": 10**11},
-        {"eps0": np.inf},
-        {"eps0": np.nan},
-        {"eps0": 400.0},
-        {"rounds": 1.5},
-    ]:
+    wrong = {
+        "n": (0, 1.5, 10**11),
+        "k": (1, 10**7),
+        "eps0": (0.0, np.inf, np.nan, 400.0),
+        "rounds": (0, 1.5),
+        "count": (100, -1),
+    }
+    for bad in ({name: value} for name, values in wrong.items() for value in values):
         with pytest.raises(InputError, match=next(iter(bad))):
             Setting(**({"n": 100, "k": 3, "eps0": 1.0} | bad))
     with pytest.raises(InputError, match="eps"):

@@ -18,12 +18,12 @@ from shuffledp.studies.reproduction.profiles import end_of_profile, eps_grid
 
 
 def hockey_stick(laws, eps):
-    return sum(max(p - exp(eps) * q, 0.0) for p, q in pairs)
+    return sum(max(p - exp(eps) * q, 0.0) for p, q in laws)
 
 
 def composed(laws, rounds, eps):
     """Hockey-stick divergence of independent rounds by going through all of them."""
-    rows = product(pairs, repeat=rounds)
+    rows = product(laws, repeat=rounds)
     return hockey_stick([np.prod(row, axis=0) for row in rows], eps)
 
 

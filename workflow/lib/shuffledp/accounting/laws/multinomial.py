@@ -152,22 +152,33 @@ def _conditional_excess(
     # From the first n2 on, n3 can make A negative; from the last on, it always does.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)), first, s + 1.0)
+    partial = _excess_by_n2(weighted, s, trials, shift, first, last)
+    return np.logaddexp(partial, closed(first - 1.0)), left_out, neglected
+
+
+def _excess_by_n2(
+    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, first: Floats, last: Floats
+) -> Floats:
+    """Log of ``E[A_+ 1{first <= n2 < last} | s]``, by element of s, n3 in closed form."""
+    both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
+    pi, co_pi = weighted.p3 / other, weighted.p4 / other
+    slope = weighted.c - weighted.d
     steps = np.arange(max(int((last - first).max()), 0), dtype=np.float64)
+    if not steps.size:
+        return np.full_like(s, -np.inf)
     n2 = first[:, None] + steps
     row, column = np.nonzero(n2 < last[:, None])
     n2 = n2[row, column]
-    z3 = (
-        weighted.a * (s[row] - n2) - weighted.b * n2 - weighted.d * trials[row] - shift[row]
-    ) / slope
+    gain = weighted.a * (s[row] - n2) - weighted.b * n2 - weighted.d * trials[row] - shift[row]
+    z3 = gain / slope
     last3 = np.ceil(z3) - 1.0
     terms = np.full((s.size, steps.size), -np.inf)
     terms[row, column] = (
-        log_pmf(n2, s[row], rho2, rho1)
+        log_pmf(n2, s[row], weighted.p2 / both, weighted.p1 / both)
         + np.log(slope)
         + log_excess(trials[row] - z3, trials[row], co_pi, pi, trials[row] - last3, z3 - last3)
     )
-    partial = logsumexp(terms, axis=1) if steps.size else np.full_like(s, -np.inf)
-    return np.logaddexp(partial, closed(first - 1.0)), left_out, neglected
+    return np.asarray(logsumexp(terms, axis=1))
 
 
 def _bracket(

@@ -12,7 +12,7 @@ them the uniform reports and the target's form a histogram h of m reports, whose
 
     delta = sum_m Pr[m-1] (k q / m) E[((E-1)(n1 - e n2) - (e-1) m)_+ | m].
 
-For equal budgets ``Pr[m-1] k q / m = Bin(n, gamma)(m) / n``: `weak_adversary_log_delta`.
+For equal budgets ``Pr[m-1] k q / m = Bin(n, gamma)(m) / n``: the weak adversary of equal users.
 
 The target with the largest budget is the worst. Compare targets with budgets A < B, every other
 user alike, of whom m are uniform with probability pi_m. Let ``N_m`` be the signed measure (law of
@@ -130,7 +130,7 @@ def personalised_log_delta(
     Exact divergence seen by the weak adversary, who also learns which of the other users
     randomised; rounded up, truncated mass added. Holds for every data set, replacement of one
     report, budgets known to all; not if a report can be told by its budget. With equal budgets it
-    is `weak_adversary_log_delta`.
+    is that of `pairs.weak_adversary`.
 
     Parameters
     ----------
