@@ -80,6 +80,13 @@ def library(script, *modules):
     return [local(os.path.relpath(path)) for path in files]
 
 
+def study_library(script):
+    """Input function: as `library`, with the module that the study's wildcard names."""
+    return lambda wildcards: library(
+        script, f"shuffledp.studies.reproduction.{wildcards.study}"
+    )
+
+
 def resource(name):
     """A file that ships with the workflow."""
     return local(os.path.relpath(ROOT / "resources" / name))

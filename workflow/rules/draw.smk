@@ -24,38 +24,6 @@ for name, spec in FIGURES.items():
             "../scripts/draw_figure.py"
 
 
-def calibrations(region):
-    """At equal privacy, and as some mechanism of the region was published."""
-    from shuffledp.mechanisms.registry import own_calibrations
-
-    return ["matched", *own_calibrations(REGIONS[region]["mechanisms"])]
-
-
-def figures_of(region):
-    """The figures of a region's first grid."""
-    values = {
-        "region": [region],
-        "grid": [first_grid(region)],
-        "eps0": list(map(budget, REGIONS[region]["eps0"])),
-        "calibration": calibrations(region),
-    }
-    made = []
-    for name, spec in FIGURES.items():
-        if "{region}" in spec.stem:
-            used = {k: v for k, v in values.items() if f"{{{k}}}" in spec.stem}
-            for stem in expand(f"{name}{spec.stem}", **used):
-                made += figure_files(stem)
-    return made
-
-
-def everything(wildcards):
-    """All tables and figures of the run."""
-    made = [result("utility/comparison.csv"), *figure_files("comparison")]
-    for region in REGIONS:
-        made += [*tables_of(region), *figures_of(region)]
-    return made
-
-
 # A target for each region, by its name.
 for region in REGIONS:
     if region in {rule.name for rule in workflow.rules} | {"all", "reproduce"}:

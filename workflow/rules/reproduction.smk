@@ -1,10 +1,3 @@
-def study_library(script):
-    """Input function: as `library`, with the module that the study's wildcard names."""
-    return lambda wildcards: library(
-        script, f"shuffledp.studies.reproduction.{wildcards.study}"
-    )
-
-
 rule compute_curves:
     input:
         library=study_library("compute_curves"),
