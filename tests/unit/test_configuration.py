@@ -7,14 +7,28 @@ from pathlib import Path
 import pytest
 import yaml
 from shuffledp import configuration
-from shuffledp.configuration import ConfigurationError, check_configuration
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.configuration import (
+    ConfigurationError,
+    check_configuration,
+    check_names,
+    effective_regions,
+    leave_out,
+)
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.schema import check_schema
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
 CITIES = {"paris", "san_francisco"}
 SCHEMA = yaml.safe_load((ROOT / "workflow" / "schemas" / "config.schema.yaml").read_text())
+DEFAULTS = {key: spec["default"] for key, spec in SCHEMA["properties"].items() if "default" in spec}
+
+
+def _check(config):
+    """Check what the schema has completed, as the workflow does."""
+    check_configuration(DEFAULTS | config, CITIES)
 
 
 def _with(path, value):
@@ -31,12 +45,11 @@ def _with(path, value):
 
 
 def test_the_shipped_configurations_are_valid():
-    check_configuration(DEFAULT, CITIES)
-    check_schema(DEFAULT, SCHEMA)
     gowalla = yaml.safe_load((ROOT / "config" / "gowalla.yaml").read_text())
-    merged = DEFAULT | gowalla
-    check_schema(merged, SCHEMA)
-    check_configuration(merged, CITIES)
+    for config in (DEFAULT, DEFAULT | gowalla):
+        check_schema(config, SCHEMA)
+        _check(config)
+        check_names(effective_regions(DEFAULTS | config))
 
 
 @pytest.mark.parametrize(
@@ -56,13 +69,16 @@ def test_the_shipped_configurations_are_valid():
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),
         ("sources/mine", {"kind": "download", "layout": "snap"}, r"sources\.mine.*url"),
+        ("regions/paris/eps", [0.5, 4], r"eps of region paris: 4 must be below every eps0"),
+        ("regions/paris/eps0", [3, 6], r"eps of region paris: 3 must be below every eps0"),
+        ("regions/paris/unit", "user", r"unit: user.*regions\.paris"),
         ("sources/mine", {"kind": "file", "path": "x", "layout": {"format": "csv", "header": False,
          "columns": {"latitude": "lat", "longitude": 1}}}, r"sources\.mine\.layout.*lat"),
     ],
 )  # fmt: skip
 def test_mistakes_in_relations_are_named(path, value, message):
     with pytest.raises(ConfigurationError, match=message):
-        check_configuration(_with(path, value), CITIES)
+        _check(_with(path, value))
 
 
 @pytest.mark.parametrize(
@@ -90,6 +106,19 @@ def test_mistakes_in_relations_are_named(path, value, message):
         ("sources/mine", {"kind": "ftp"}),
         ("sources/mine", {"kind": "download", "url": "file:///etc/passwd"}),
         ("max_malformed_share", 2),
+        ("run", "../elsewhere"),
+        ("run", "a/b"),
+        ("run", "-x"),
+        ("run", "Paper"),
+        ("run", "paper\n"),
+        ("mechanisms", []),
+        ("mechanisms", ["krr", "krr"]),
+        ("bounds", "upper"),
+        ("regions/paris/repetitions", 0),
+        ("regions/paris/eps0", [0]),
+        ("regions/paris/mechanisms", []),
+        ("regions/paris/bounds", ["upper", 1]),
+        ("regions/paris/target_delta", 1.0e-6),
     ],
 )
 def test_the_schema_refuses(path, value):
@@ -102,7 +131,7 @@ def test_the_schema_refuses(path, value):
     ("path", "value", "message"),
     [
         ("repetition", 5, "repetition: there is no such key; did you mean repetitions?"),
-        ("colour", 5, "colour: there is no such key (keys: seed, source, unit, sources, "),
+        ("colour", 5, "colour: there is no such key (keys: seed, source, run, unit, mechanisms, "),
         ("seed", None, "seed: this key is missing"),
         ("regions/paris/grids", None, "regions.paris.grids: this key is missing"),
         ("regions/paris/box", None, "regions.paris: give either box or outline, and not both"),
@@ -149,7 +178,11 @@ def _documented():
     """First column of the tables of config/README.md, by heading."""
     readme = (ROOT / "config" / "README.md").read_text()
     return {
-        part.partition("\n")[0]: set(re.findall(r"^\| `(\w+)`", part, re.MULTILINE))
+        part.partition("\n")[0]: {
+            key
+            for cell in re.findall(r"^\| (`[^|]*) \|", part, re.MULTILINE)
+            for key in re.findall(r"`(\w+)`", cell)
+        }
         for part in readme.split("\n## ")
     }
 
@@ -170,5 +203,87 @@ def test_a_defect_is_not_a_mistake_in_the_configuration(monkeypatch, name):
 
     monkeypatch.setattr(configuration, name, broken)
     with pytest.raises(ValueError, match="negative area") as caught:
-        check_configuration(DEFAULT, CITIES)
+        _check(DEFAULT)
     assert not isinstance(caught.value, InputError)
+
+
+# --- runs and regions of their own values -------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", ["", "paper", "2026-11_a"])
+def test_a_run_is_named_like_a_folder(run):
+    check_schema(DEFAULT | {"run": run}, SCHEMA)
+
+
+OWN = {
+    "unit": "user",
+    "eps0": [5],
+    "eps": [0.3],
+    "repetitions": 3,
+    "mechanisms": ["krr", "gaussian"],
+    "bounds": ["upper"],
+}
+
+
+def test_a_region_has_its_own_values_or_the_common_ones():
+    config = DEFAULTS | _with("regions/paris", DEFAULT["regions"]["paris"] | OWN)
+    check_schema(config, SCHEMA)
+    regions = effective_regions(config)
+    assert {key: regions["paris"][key] for key in OWN} == OWN
+    common = {key: config[key] for key in (*OWN, "source")}
+    assert {key: regions["san_francisco"][key] for key in common} == common
+    assert regions["paris"]["source"] == config["source"]
+    assert set(regions["paris"]) == {*common, *DEFAULT["regions"]["paris"]}
+
+
+def test_a_region_may_exceed_what_is_common():
+    """A larger eps is no mistake where the region's own eps0 is larger as well."""
+    config = _with("regions/paris", DEFAULT["regions"]["paris"] | {"eps": [5], "eps0": [8]})
+    _check(config)
+
+
+def test_an_overlay_leaves_a_region_out():
+    config = copy.deepcopy(DEFAULT)
+    config["regions"]["paris"] = None
+    leave_out(config)
+    assert list(config["regions"]) == ["san_francisco"]
+    assert config["regions"]["san_francisco"] == DEFAULT["regions"]["san_francisco"]
+    check_schema(config, SCHEMA)
+    _check(config)
+
+
+def test_to_leave_all_regions_out_is_a_mistake():
+    config = DEFAULT | {"regions": dict.fromkeys(DEFAULT["regions"])}
+    leave_out(config)
+    with pytest.raises(InputError, match="regions"):
+        check_schema(config, SCHEMA)
+
+
+@pytest.mark.parametrize("regions", [None, [], "paris"])
+def test_what_is_no_mapping_is_left_to_the_schema(regions):
+    config = DEFAULT | {"regions": regions}
+    leave_out(config)
+    assert config["regions"] == regions
+    with pytest.raises(InputError, match="regions"):
+        check_schema(config, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("key", "names", "known"),
+    [("mechanisms", ["gaussian", "laplace"], MECHANISMS), ("bounds", ["upper", "best"], BOUNDS)],
+)
+@pytest.mark.parametrize("own", [True, False])
+def test_unknown_names_are_told_which_exist(key, names, known, own):
+    config = _with(f"regions/paris/{key}", names) if own else DEFAULT | {key: names}
+    with pytest.raises(ConfigurationError) as refused:
+        check_names(effective_regions(DEFAULTS | config))
+    message = str(refused.value)
+    assert message.startswith("regions.paris: " if own else "regions.san_francisco: ")
+    assert repr(names[1]) in message
+    assert all(name in message for name in known)
+
+
+def test_a_comparison_needs_a_mechanism_that_is_matched():
+    regions = effective_regions(DEFAULTS | _with("regions/paris/mechanisms", ["krr"]))
+    with pytest.raises(ConfigurationError, match=r"regions\.paris: mechanisms.*gaussian.*got krr"):
+        check_names(regions)

@@ -6,9 +6,9 @@ from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.studies.privacy import MOST_COUNTS, privacy_table
-from shuffledp.studies.sampling import sample_counts
+from shuffledp.studies.samples import sample_counts
 
-NAMES = {"seed": 1, "region": "town", "grid": "fine"}
+BOUNDS = ["upper", "single-bin", "single-bin-as-printed"]
 
 
 @pytest.mark.parametrize(
@@ -17,8 +17,8 @@ NAMES = {"seed": 1, "region": "town", "grid": "fine"}
 )
 def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
     counts = np.arange(k)  # as many different counts as cells
-    table = privacy_table(counts, ["all"], 4.0, [eps], **NAMES).set_index("bound")["log10_delta"]
     n = int(counts.sum())
+    table = privacy_table({n: counts}, 4.0, [eps], BOUNDS).set_index("bound")["log10_delta"]
     for name, bound in [
         ("single-bin", single_bin.log_delta),
         ("single-bin-as-printed", single_bin.log_delta_as_printed),

@@ -1,0 +1,317 @@
+"""What every mechanism answers, over the registry; the analytic Gaussian against high precision."""
+
+from functools import cache
+
+import flint
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.estimation import total_variation
+from shuffledp.mechanisms.gaussian import (
+    HISTOGRAM_SENSITIVITY,
+    CentralGaussian,
+    DiffprivlibRequest,
+    GaussianParameters,
+    diffprivlib_sigma,
+    gaussian_sigma,
+    published_sigma,
+)
+from shuffledp.mechanisms.protocol import Budget, expected_distance
+from shuffledp.mechanisms.registry import (
+    MECHANISMS,
+    get_estimator,
+    get_mechanisms,
+    own_calibrations,
+)
+
+EPS, LOG_DELTA = 0.5, float(np.log(1e-6))
+DEEP = float(np.log(1e-13))  # NumPy draws the Gaussian's noise here, much faster than diffprivlib
+COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
+N, K = int(COUNTS.sum()), COUNTS.size
+SHARES = COUNTS / N
+
+every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+SERIES = [(m.name, e.name) for m in MECHANISMS.values() for e in m.estimators]
+
+
+@cache
+def calibrated(mechanism, log_delta=LOG_DELTA, k=K):
+    return mechanism.calibrate(EPS, log_delta, N, k)
+
+
+def observed(mechanism, repetitions, seed=1):
+    return mechanism.observe(
+        COUNTS, calibrated(mechanism), np.random.default_rng(seed), repetitions
+    )
+
+
+# --- the protocol --------------------------------------------------------------------------------
+
+
+@every_mechanism
+def test_more_repetitions_begin_with_the_same_ones(mechanism):
+    few, more = observed(mechanism, 2), observed(mechanism, 7)
+    assert more.shape == (7, K)
+    assert more.dtype == np.float64
+    np.testing.assert_array_equal(more[:2], few)
+    assert len(np.unique(more, axis=0)) == 7
+
+
+@every_mechanism
+def test_every_calibration_begins_with_the_same_repetitions(mechanism):
+    for calibration in mechanism.calibrations(Setting(N, K, 2.0), [Budget(EPS, LOG_DELTA, "a")]):
+        few, more = (
+            mechanism.observe(COUNTS, calibration.parameters, np.random.default_rng(1), number)
+            for number in (1, 3)
+        )
+        np.testing.assert_array_equal(more[:1], few)
+
+
+@pytest.mark.parametrize(("mechanism", "name"), SERIES)
+def test_a_row_of_an_estimate_depends_on_that_row_alone(mechanism, name):
+    """IBU too: a row that converges slowly changes no other."""
+    mechanism, estimator = MECHANISMS[mechanism], get_estimator(mechanism, name)
+    parameters = calibrated(mechanism)
+    rows = observed(mechanism, 5)
+    together = estimator.estimate(rows, N, parameters)
+    assert together.shape == rows.shape
+    for row, estimate in zip(rows, together, strict=True):
+        np.testing.assert_array_equal(estimator.estimate(row[None], N, parameters)[0], estimate)
+
+
+@pytest.mark.parametrize(("mechanism", "name"), SERIES)
+def test_what_claims_to_be_a_distribution_is_one(mechanism, name):
+    mechanism, estimator = MECHANISMS[mechanism], get_estimator(mechanism, name)
+    estimates = estimator.estimate(observed(mechanism, 20), N, calibrated(mechanism))
+    if not estimator.look.filled:
+        assert estimates.min() >= 0.0
+        np.testing.assert_allclose(estimates.sum(axis=-1), 1.0, rtol=1e-12)
+    elif estimator.like is not None:
+        assert estimates.min() < 0.0  # there are cells without users
+
+
+@every_mechanism
+def test_the_first_estimator_is_unbiased_and_has_the_variance_it_says(mechanism):
+    repetitions = 20_000
+    parameters = calibrated(mechanism, DEEP)
+    rows = mechanism.observe(COUNTS, parameters, np.random.default_rng(3), repetitions)
+    estimates = mechanism.estimators[0].estimate(rows, N, parameters)
+    variance = mechanism.variance(SHARES, N, parameters)
+    assert variance.shape == SHARES.shape
+    # Means of 20,000 are normal: 5.5 standard errors in one of 12 cells have chance 5e-7.
+    z = (estimates.mean(axis=0) - SHARES) / np.sqrt(variance / repetitions)
+    assert np.abs(z).max() < 5.5
+    # A variance's standard error follows from the fourth moment; same chance.
+    squares = (estimates - SHARES) ** 2
+    z = (squares.mean(axis=0) - variance) / (squares.std(axis=0) / np.sqrt(repetitions))
+    assert np.abs(z).max() < 5.5
+    # The test has force: 5 % more variance would be found.
+    z = (squares.mean(axis=0) - 1.05 * variance) / (squares.std(axis=0) / np.sqrt(repetitions))
+    assert np.abs(z).max() > 4.0
+
+
+@every_mechanism
+def test_variance_takes_many_histograms_at_once(mechanism):
+    parameters = calibrated(mechanism)
+    both = np.stack([SHARES, np.full(K, 1.0 / K)])
+    expected = [mechanism.variance(shares, N, parameters) for shares in both]
+    np.testing.assert_allclose(mechanism.variance(both, N, parameters), expected, rtol=1e-14)
+
+
+@every_mechanism
+@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-3), (0.5, 1e-6), (1.0, 1e-11)])
+def test_calibration_keeps_the_promise_and_wastes_nothing(mechanism, eps, delta):
+    target = float(np.log(delta))
+    enough, less = (mechanism.calibrate(eps, share * target, N, K) for share in (1.0, 0.999))
+    assert mechanism.log_delta(eps, N, K, enough) <= target
+    # 0.1 % less protection would not do, and would have had less error.
+    assert mechanism.log_delta(eps, N, K, less) > target
+    assert (mechanism.variance(SHARES, N, less) < mechanism.variance(SHARES, N, enough)).all()
+
+
+@every_mechanism
+def test_matched_parameters_keep_the_budgets_privacy(mechanism):
+    setting = Setting(N, K, 3.0)
+    log_delta = float(BOUNDS["upper"].log_delta(EPS, setting))
+    budget = Budget(EPS, log_delta, "eps=0.5")
+    parameters = mechanism.parameters(setting, budget)
+    assert mechanism.log_delta(EPS, N, K, parameters) <= log_delta
+    first, *own = mechanism.calibrations(setting, [budget])
+    assert first.parameters == parameters
+    assert first.name == ("matched" if mechanism.matched else "none")
+    assert {each.name for each in own} == set(mechanism.own_calibrations)
+
+
+def test_what_is_matched_has_a_calibration_for_each_budget_in_order():
+    budgets = [Budget(0.2, -5.0, "a"), Budget(0.5, -20.0, "b")]
+    for mechanism in MECHANISMS.values():
+        found = mechanism.calibrations(Setting(N, K, 2.0), budgets)
+        matched = [each for each in found if each.name == "matched"]
+        expected = budgets if mechanism.matched else []
+        assert [Budget(each.eps, each.log_delta, each.asked) for each in matched] == expected
+        if not mechanism.matched:
+            assert len(found) == 1
+            assert np.isnan(found[0].eps) and np.isnan(found[0].log_delta)
+
+
+@every_mechanism
+@pytest.mark.parametrize("k", [12, 100])
+def test_expected_distance_agrees_with_simulation(mechanism, k):
+    rng = np.random.default_rng(8)
+    counts = rng.multinomial(N, rng.dirichlet(np.full(k, 0.5)))
+    parameters = calibrated(mechanism, DEEP, k)
+    rows = mechanism.observe(counts, parameters, rng, 4000)
+    estimates = mechanism.estimators[0].estimate(rows, N, parameters)
+    simulated = total_variation(estimates, counts / N).mean()
+    # The mean of 4,000 is known to 0.4 %; the count of reports in a cell is nearly normal.
+    expected = expected_distance(mechanism.variance(counts / N, N, parameters))
+    assert float(expected) == pytest.approx(simulated, rel=0.02)
+
+
+def test_expected_distance_by_hand():
+    # Mean absolute error of a standard normal: sqrt(2 / pi).
+    assert expected_distance([[1.0, 4.0], [0.0, 0.0]]) == pytest.approx(
+        [1.5 * np.sqrt(2.0 / np.pi), 0.0]
+    )
+
+
+# --- names and looks -----------------------------------------------------------------------------
+
+
+def test_no_two_series_look_alike_in_grey():
+    looks = [(look.marker, look.filled) for look in (get_estimator(*s).look for s in SERIES)]
+    assert len(set(looks)) == len(looks)
+
+
+def test_names_and_labels_are_unique():
+    assert [m.name for m in MECHANISMS.values()] == list(MECHANISMS)
+    assert len({m.label for m in MECHANISMS.values()}) == len(MECHANISMS)
+    labels = [get_estimator(*series).label for series in SERIES]
+    assert len(set(labels)) == len(labels)
+    assert len(set(SERIES)) == len(SERIES)
+
+
+@every_mechanism
+def test_every_mechanism_has_a_raw_and_a_projected_estimate(mechanism):
+    raw, projected, *others = mechanism.estimators
+    assert (raw.name, raw.like, raw.look.filled) == ("raw", "raw", True)
+    assert (projected.name, projected.like, projected.look.filled) == (
+        "projected", "projected", False,
+    )  # fmt: skip
+    assert {each.like for each in others} <= {"raw", "projected", None}
+    assert mechanism.trust
+
+
+def test_lookups_list_what_there_is():
+    assert [each.name for each in get_mechanisms(["krr", "gaussian"])] == ["krr", "gaussian"]
+    with pytest.raises(InputError, match=r"'laplace' \(mechanisms: gaussian, krr"):
+        get_mechanisms(["gaussian", "laplace"])
+    with pytest.raises(KeyError):
+        MECHANISMS["dp"]
+    assert "NOT equal privacy" in own_calibrations(["krr", "gaussian"])["as-published"]
+    assert own_calibrations(["krr"]) == {}
+
+
+# --- the Gaussian --------------------------------------------------------------------------------
+
+
+def exact_log_delta(eps, sigma, sensitivity):
+    with flint.ctx.workdps(900):
+        eps, sigma, d = flint.arb(eps), flint.arb(sigma), flint.arb(sensitivity)
+        a, b = d / (2 * sigma) - eps * sigma / d, -d / (2 * sigma) - eps * sigma / d
+        root = flint.arb(2).sqrt()
+        return float((((-a / root).erfc() - eps.exp() * (-b / root).erfc()) / 2).log())
+
+
+@given(
+    eps=st.floats(1e-3, 8),
+    log_delta=st.floats(-600, -0.1),
+    sensitivity=st.sampled_from([1.0, HISTOGRAM_SENSITIVITY]),
+)
+@settings(max_examples=60, deadline=None)
+def test_sigma_is_sufficient_and_not_more(eps, log_delta, sensitivity):
+    sigma = gaussian_sigma(eps, log_delta, sensitivity)
+    assert exact_log_delta(eps, sigma, sensitivity) <= log_delta
+    assert exact_log_delta(eps, sigma * (1 - 1e-8), sensitivity) > log_delta
+
+
+@given(eps=st.floats(1e-3, 8), log_delta=st.floats(-600, -0.1))
+@settings(max_examples=40, deadline=None)
+def test_the_gaussians_delta_is_exact(eps, log_delta):
+    parameters = GaussianParameters(gaussian_sigma(eps, log_delta))
+    assert CentralGaussian().log_delta(eps, 100, 5, parameters) == pytest.approx(
+        exact_log_delta(eps, parameters.sigma, HISTOGRAM_SENSITIVITY), abs=1e-8, rel=1e-10
+    )
+
+
+def test_deep_tails_where_diffprivlib_stops():
+    # docs/accounting.md: right values by 80-digit arithmetic.
+    assert gaussian_sigma(1.0, np.log(1e-20), 1.0) == pytest.approx(8.8382, abs=5e-5)
+    assert gaussian_sigma(1.0, np.log(1e-40), 1.0) == pytest.approx(12.9600, abs=5e-5)
+    assert diffprivlib_sigma(1.0, 1e-20, 1.0) == pytest.approx(8.2434, abs=5e-5)
+    assert diffprivlib_sigma(1.0, 1e-40, 1.0) == diffprivlib_sigma(1.0, 1e-20, 1.0)
+    assert published_sigma(4.0) == pytest.approx(2.1517, abs=5e-5)
+
+
+@pytest.mark.parametrize("eps", [0.01, 0.5, 2.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-11])
+def test_diffprivlib_agrees_where_we_use_it(eps, delta):
+    ours = gaussian_sigma(eps, np.log(delta), HISTOGRAM_SENSITIVITY)
+    assert diffprivlib_sigma(eps, delta, HISTOGRAM_SENSITIVITY) == pytest.approx(ours, rel=1e-6)
+
+
+@pytest.mark.parametrize("log_delta", [np.log(1e-6), -800.0])
+def test_release_has_the_calibrated_noise(log_delta):
+    gaussian = CentralGaussian()
+    parameters = gaussian.calibrate(0.5, log_delta, 100, 2000)
+    noise = gaussian.observe(np.zeros(2000), parameters, np.random.default_rng(5), 5)
+    sigma = gaussian_sigma(0.5, log_delta)
+    assert parameters.sigma == sigma
+    assert noise.shape == (5, 2000)
+    assert stats.kstest(noise.ravel() / sigma, "norm").pvalue > 1e-6
+
+
+def test_noise_is_diffprivlibs_only_where_it_is_enough():
+    """A request that would give less noise than was calibrated is not granted."""
+    gaussian, sigma = CentralGaussian(), gaussian_sigma(4.0, np.log(1e-30))
+    request = DiffprivlibRequest(4.0, 1e-30, HISTOGRAM_SENSITIVITY)
+    assert request.sigma < 0.9 * sigma
+    ours, asked = (
+        gaussian.observe(COUNTS, GaussianParameters(sigma, r), np.random.default_rng(2), 3)
+        for r in (None, request)
+    )
+    np.testing.assert_array_equal(asked, ours)
+    granted = GaussianParameters(request.sigma, request)
+    theirs = gaussian.observe(COUNTS, granted, np.random.default_rng(2), 3)
+    assert (theirs != ours).all()
+    assert gaussian.calibrate(4.0, np.log(1e-30), N, K).request is None
+
+
+def test_release_is_reproducible_and_follows_the_generator():
+    parameters = GaussianParameters(published_sigma(4.0), DiffprivlibRequest(4.0, 1e-20, 1.0))
+    first, again, other = (
+        CentralGaussian().observe(np.arange(5), parameters, np.random.default_rng(seed), 2)
+        for seed in (1, 1, 2)
+    )
+    assert (first == again).all()
+    assert (first != other).all()
+
+
+def test_the_published_calibration_is_eps0_whatever_the_budgets():
+    (published,) = CentralGaussian().calibrations(Setting(N, K, 4.0), [])
+    assert (published.name, published.eps, published.asked) == ("as-published", 4.0, "")
+    assert published.log_delta == pytest.approx(np.log(1e-20))
+    assert published.parameters.sigma == published_sigma(4.0)
+
+
+@pytest.mark.parametrize(
+    ("eps", "log_delta"), [(0.0, -1.0), (-1.0, -1.0), (1.0, 0.0), (1.0, -np.inf), (1.0, np.nan)]
+)
+def test_impossible_targets_are_refused(eps, log_delta):
+    with pytest.raises(InputError, match="must"):
+        gaussian_sigma(eps, log_delta)
