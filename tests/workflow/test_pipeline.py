@@ -13,7 +13,7 @@ from shuffledp.tables import read_metadata
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).parents[2]
-TABLES = ["checkins", "grids", "privacy", "releases", "utility"]
+TABLES = ["checkins", "grids", "samples", "privacy", "releases", "utility"]
 GOWALLA = ROOT.parent / "shared" / "data" / "gowalla"
 
 
