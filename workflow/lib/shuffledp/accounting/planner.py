@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
@@ -77,13 +75,14 @@ def complete(plan: Plan) -> Plan:
         v = {**values, **changed}
         return float(upper_log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"])))
 
-    target = plan.log_delta if plan.log_delta is not None else np.nan
+    if name == "log_delta":
+        return replace(plan, log_delta=at())
+    assert plan.log_delta is not None
+    target = plan.log_delta
     if name == "n":
         return replace(plan, n=_smallest(lambda n: at(n=n) <= target, 1, LARGEST_N, "n"))
     if name == "k":
         return replace(plan, k=_smallest(lambda k: at(k=k) <= target, 2, LARGEST_K, "k"))
-    if name == "log_delta":
-        return replace(plan, log_delta=at())
     if name == "eps":
         assert plan.eps0 is not None
         found = calibrate.epsilon(lambda e: at(eps=e), target, plan.eps0, "upper")

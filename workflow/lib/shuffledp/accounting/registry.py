@@ -79,8 +79,6 @@ def _renyi(
 ) -> Bound:
     def orders(s: Setting) -> tuple[Floats, Floats]:
         every = renyi.default_orders()
-        if rdp is renyi.shuffled_rdp_upper:
-            every = every[(every >= 2) & (every == np.floor(every))]
         return every, renyi.composed_rdp(rdp(every, s), s.rounds)
 
     return Bound(

@@ -144,14 +144,14 @@ def clones_closed_form_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
 
 def _reports(setting: Setting) -> float:
     """Blanket reports of the others expected in one cell."""
-    return float((setting.n - 1.0) / (np.exp(setting.eps0) + setting.k - 1.0))
+    return (setting.n - 1.0) * krr.probabilities(setting.eps0, setting.k)[1]
 
 
 def _balle_krr_formula(log_delta: Floats, setting: Setting) -> Floats:
     reports = _reports(setting)
     with np.errstate(divide="ignore"):
         spread = np.sqrt(14 * (np.log(2) - log_delta) / np.float64(reports))
-        return np.asarray(np.maximum(spread, np.float64(27) / reports))
+        return np.asarray(np.maximum(spread, 27 / np.float64(reports)))
 
 
 def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | None:
