@@ -7,6 +7,8 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,18 @@ from matplotlib.artist import Artist
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from shuffledp.errors import InputError
 from shuffledp.figures import comparison, distances, individual, maps, privacy, style
-from shuffledp.figures.selection import calibrated
+from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.protocol import Estimator
+from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
+from shuffledp.selection import calibrated
+from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.privacy import privacy_table
 from shuffledp.studies.releases import release_parts
-from shuffledp.studies.utility import community_utility, individual_utility
+from shuffledp.studies.samples import sample_table
+from shuffledp.studies.utility import community_utility, individual_summary, individual_utility
+from shuffledp.tables import RELEASES, SAMPLES, write_table
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 TARGET = 1e-3
@@ -33,37 +42,73 @@ EPS = [0.5, 1.0]
 BUDGETS = [2.0, 4.0]
 
 
-@pytest.fixture(scope="module")
-def releases() -> pd.DataFrame:
+BOUNDS = ["upper", "lower", "single-bin", "single-bin-as-printed"]
+SAMPLED = sample_table(COUNTS, [200, "all"], **NAMES)
+SAMPLES_BY_SIZE = {n: rows["count"].to_numpy() for n, rows in SAMPLED.groupby("n")}
+
+
+def _twin(estimator: Estimator[Any]) -> Estimator[Any]:
+    marker = {"s": "P", "D": "X", "^": "v"}[estimator.look.marker]
+    label = estimator.label.replace("shuffle", "twin")
+    return replace(estimator, label=label, look=replace(estimator.look, marker=marker))
+
+
+class Twin(KRandomisedResponse):
+    """A third mechanism: k-RR under another name."""
+
+    name = "twin"
+    label = "twin+INV"
+    estimators = tuple(map(_twin, KRandomisedResponse.estimators))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def registered() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(MECHANISMS, "twin", Twin())
+        yield
+
+
+def released(mechanisms: list[str]) -> pd.DataFrame:
     parts = [
         part
         for eps0 in BUDGETS
-        for part in release_parts(COUNTS, [200, "all"], eps0, EPS, [TARGET], 5, **NAMES)
+        for part in release_parts(SAMPLES_BY_SIZE, eps0, EPS, [TARGET], 5, mechanisms, **NAMES)
     ]
     return pd.concat(parts, ignore_index=True)
 
 
 @pytest.fixture(scope="module")
-def measured(releases: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    community = community_utility([releases], COUNTS, **NAMES)
-    largest = int(releases["n"].max())
-    return community, pd.concat(individual_utility([releases], COUNTS, largest, **NAMES))
+def releases() -> pd.DataFrame:
+    return released(["gaussian", "krr"])
 
 
 @pytest.fixture(scope="module")
-def utility(measured: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
-    return measured[0]
+def utility(releases: pd.DataFrame) -> pd.DataFrame:
+    return community_utility([releases], SAMPLES_BY_SIZE)
 
 
 @pytest.fixture(scope="module")
-def errors(measured: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
-    return measured[1]
+def errors(releases: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat(individual_utility([releases], SAMPLES_BY_SIZE))
+
+
+@pytest.fixture(scope="module")
+def three(registered: None) -> pd.DataFrame:
+    """Releases of three mechanisms."""
+    return released(["gaussian", "krr", "twin"])
+
+
+def summed(*tables: pd.DataFrame, unit: str = "one check-in") -> pd.DataFrame:
+    """Summarise the tables of City, Town, ... as the workflow does."""
+    regions = dict(zip(("City", "Town"), tables, strict=False))
+    units = dict.fromkeys(regions, unit)
+    return comparison_summary(regions, units, TARGET, dict.fromkeys(regions, "gaussian"))
 
 
 @pytest.fixture(scope="module")
 def bounds() -> pd.DataFrame:
     return pd.concat(
-        [privacy_table(COUNTS, ["all"], eps0, [0.1, *EPS], **NAMES) for eps0 in BUDGETS],
+        [privacy_table({400: COUNTS}, eps0, [0.1, *EPS], BOUNDS) for eps0 in BUDGETS],
         ignore_index=True,
     )
 
@@ -109,7 +154,7 @@ utility = pd.read_parquet(sys.argv[1])
 figure = distances.distance_boxes(
     utility, "City", calibration="matched", sizes=[200, 400], target_delta=1e-3
 )
-style.save(figure, Path(sys.argv[2]), "Distances")
+style.save(figure, Path(sys.argv[2]))
 assert "matplotlib.pyplot" not in sys.modules
 """
 
@@ -134,7 +179,8 @@ def test_saved_bytes_are_the_same_in_every_process(utility: pd.DataFrame, tmp_pa
 def test_saved_files_are_complete_and_titled(tmp_path: Path) -> None:
     figure = style.new_figure(1.0, 2.0)
     figure.subplots().plot([1, 2])
-    png, pdf, svg = style.save(figure, tmp_path / "new" / "line", "A line & more")
+    figure.suptitle("A line & more")
+    png, pdf, svg = style.save(figure, tmp_path / "new" / "line")
     assert png.read_bytes().endswith(b"IEND\xaeB`\x82")
     assert pdf.read_bytes().rstrip().endswith(b"%%EOF")
     assert svg.read_text().rstrip().endswith("</svg>")
@@ -155,7 +201,7 @@ def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path: Path) -> No
     figure = Figure()
     figure.add_artist(Broken())
     with pytest.raises(RuntimeError, match="cannot be drawn"):
-        style.save(figure, tmp_path / "figure", "Broken")
+        style.save(figure, tmp_path / "figure")
     assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
     assert (tmp_path / "figure.png").read_text() == "earlier"
 
@@ -164,11 +210,6 @@ def test_style_stays_local(utility: pd.DataFrame) -> None:
     before = dict(mpl.rcParams)
     distances.distance_over_eps(utility, "City")
     assert dict(mpl.rcParams) == before
-
-
-def test_no_two_mechanisms_look_alike_in_grey() -> None:
-    looks = [(look.marker, look.filled) for look in style.MECHANISMS.values()]
-    assert len(set(looks)) == len(looks)
 
 
 @pytest.mark.parametrize(
@@ -231,35 +272,44 @@ def test_estimate_maps_want_one_share_per_cell(cells: gpd.GeoDataFrame) -> None:
 
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
-def test_release_panels_are_the_first_release_at_the_largest_n(
-    releases: pd.DataFrame, calibration: str
+def test_estimates_are_the_first_release_at_the_largest_n(
+    releases: pd.DataFrame, cells: gpd.GeoDataFrame, tmp_path: Path, calibration: str
 ) -> None:
-    options: dict[str, Any] = {
-        "eps0": 4.0,
-        "calibration": calibration,
-        "target_delta": TARGET,
-    }
-    panels = maps.release_panels(COUNTS, releases, mechanisms=["gaussian"], **options)
-    assert list(panels) == ["Original", "Gaussian, raw"]
-    np.testing.assert_array_equal(panels["Original"], COUNTS / 400)
-    rows = releases.query(
-        "n == 400 and eps0 == 4 and mechanism == 'gaussian' and repetition == 0"
-        f" and calibration == '{calibration}'"
-    )
-    if calibration == "matched":
-        rows = rows[np.isclose(rows["log10_delta"], -3.0)]
-    np.testing.assert_array_equal(panels["Gaussian, raw"], rows["estimate"])
-    title = maps.release_title("City", releases, **options)
+    write_table(releases[releases["eps0"] == 4.0], RELEASES, tmp_path / "r.parquet", {})
+    write_table(SAMPLED, SAMPLES, tmp_path / "s.parquet", {})
+    cells.to_parquet(tmp_path / "c.parquet")
+    files = (tmp_path / f"{name}.parquet" for name in "rsc")
+    figure = maps.draw_estimates(*files, title="City", calibration=calibration, target_delta=TARGET)
+    first = releases[
+        (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
+    ]
+    rows = calibrated(first, calibration, TARGET)
+    shown = {axes.get_title(loc="left").split("\n")[0]: axes for axes in figure.axes}
+    original = heat(shown["Original"]).get_array()
+    np.testing.assert_allclose(original, COUNTS[COUNTS > 0], rtol=1e-14)
+    for mechanism in ("gaussian", "krr"):
+        label = get_estimator(mechanism, "projected").label
+        estimate = style.of_series(rows, (mechanism, "projected"))["estimate"].to_numpy()
+        assert estimate.size == 12
+        np.testing.assert_allclose(heat(shown[label]).get_array(), 400 * estimate[estimate > 0])
+    title = figure.get_suptitle()
     assert title.startswith("City: n = 400 users")
     assert ("NOT equal privacy" in title) == (calibration == "as-published")
 
 
-def test_release_panels_refuse_another_histogram_or_mechanism(releases: pd.DataFrame) -> None:
-    options: dict[str, Any] = {"eps0": 4.0, "calibration": "matched", "target_delta": TARGET}
-    with pytest.raises(ValueError, match="400 check-ins"):
-        maps.release_panels(COUNTS + 1, releases, **options)
-    with pytest.raises(ValueError, match="'laplace'"):
-        maps.release_panels(COUNTS, releases, mechanisms=["laplace"], **options)
+def test_release_panels_refuse_another_histogram_or_missing_cells(releases: pd.DataFrame) -> None:
+    first = releases[
+        (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
+    ]
+    rows = calibrated(first, "matched", TARGET)
+    panels = maps.release_panels(COUNTS, rows)
+    assert sorted(panels) == ["Gaussian, projected", "Original", "shuffle+INV, projected"]
+    assert next(iter(panels)) == "Original"
+    with pytest.raises(InputError, match="400 check-ins"):
+        maps.release_panels(COUNTS + 1, rows)
+    with pytest.raises(InputError, match=r"12 cells of 'Gaussian, projected'.*got 11"):
+        dropped = (rows["mechanism"] == "gaussian") & (rows["cell"] == 5)
+        maps.release_panels(COUNTS, rows[~dropped])
 
 
 # --- selection -----------------------------------------------------------------------------------
@@ -270,7 +320,7 @@ def test_calibrated_takes_the_pair_at_the_target(utility: pd.DataFrame) -> None:
     gaussian = rows[rows["calibration"] == "matched"]
     np.testing.assert_allclose(gaussian["delta"], TARGET, rtol=1e-9)
     assert set(rows["calibration"]) == {"none", "matched"}
-    # 2 sizes, 2 budgets, 5 repetitions, 4 shuffle and 2 Gaussian mechanisms
+    # 2 sizes, 2 budgets, 5 repetitions, 4 series of k-RR and 2 of the Gaussian
     assert len(rows) == 2 * 2 * 5 * (4 + 2)
 
 
@@ -295,16 +345,20 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
     assert len(figure.axes) == 2
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         marks = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
-        assert list(marks) == ["gaussian", "gaussian projected", "shuffle", "shuffle+INV"]
-        for mechanism, line in marks.items():
-            shown = rows[(rows["mechanism"] == mechanism) & (rows["eps0"] == eps0)]
+        assert sorted(marks) == [
+            "gaussian projected", "gaussian raw",
+            "krr ibu", "krr projected", "krr raw", "krr uncorrected",
+        ]  # fmt: skip
+        for label, line in marks.items():
+            series = tuple(label.split())
+            shown = style.of_series(rows[rows["eps0"] == eps0], series)
             by_size = shown.groupby("n")["tv_distance"]
             np.testing.assert_allclose(line.get_ydata(), by_size.median(), rtol=1e-12)
-            look = style.MECHANISMS[mechanism]
+            look = style.series_look(*series)
             boxes = [
                 (p.get_y(), p.get_y() + p.get_height())
                 for p in axes.patches
-                if p.get_facecolor() == to_rgba(look.tint)
+                if p.get_facecolor() == to_rgba(style.tint(look))
                 and np.isclose(line.get_xdata(), p.get_x() + p.get_width() / 2).any()
             ]
             quartiles = by_size.quantile([0.25, 0.75]).unstack().to_numpy()
@@ -319,7 +373,7 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
         assert axes.get_ylabel() == "total variation distance"
     assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["200", "400"]
     assert figure.axes[1].get_xlabel() == "number of users n (one check-in each)"
-    assert legend(figure)[-1] == "shuffle+INV, projected"
+    assert legend(figure) == [get_estimator(*each).label for each in style.series_of(rows)]
     title = figure.get_suptitle()
     assert title.startswith("City\n")
     assert ("NOT equal privacy" in title) == (calibration == "as-published")
@@ -338,29 +392,34 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
     rows = utility[utility["n"] == 400]
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         panel = rows[rows["eps0"] == eps0]
-        gaussian = panel[(panel["mechanism"] == "gaussian") & (panel["calibration"] == "matched")]
-        (line,) = [line for line in axes.lines if line.get_label() == "gaussian"]
+        gaussian = style.of_series(panel[panel["calibration"] == "matched"], ("gaussian", "raw"))
+        (line,) = [line for line in axes.lines if line.get_label() == "gaussian raw"]
         medians = gaussian.groupby("eps")["tv_distance"].median()
         assert len(medians) == 3  # two of the sweep and the target delta's
         np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
         pairs = gaussian.groupby("eps")["log10_delta"].first()
         labels = [t.get_text() for t in axes.get_xticklabels()]
         assert labels == [f"{e:.3g}\n(−{-d:.1f})" for e, d in pairs.items()]
-        inverted = panel.loc[panel["mechanism"] == "shuffle+INV", "tv_distance"]
         flat = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
-        assert np.isclose(flat, inverted.mean(), rtol=1e-12).any()
-        low, high = inverted.quantile([0.1, 0.9])
         spans = [
             (p.get_y(), p.get_y() + p.get_height()) for p in axes.patches if hasattr(p, "get_y")
         ]
-        assert any(np.allclose(span, (low, high), rtol=1e-12) for span in spans)
+        for name in ("raw", "projected", "ibu"):
+            steady = style.of_series(panel, ("krr", name))["tv_distance"]
+            assert np.isclose(flat, steady.mean(), rtol=1e-12).any()
+            quantiles = steady.quantile([0.1, 0.9])
+            assert any(np.allclose(span, quantiles, rtol=1e-12) for span in spans)
+        assert len(flat) == 3  # what is not inverted is no fair comparison
     assert "n = 400 users" in figure.get_suptitle()
-    assert {"shuffle+INV, raw", "shuffle+INV, projected"} <= set(legend(figure))
+    assert legend(figure) == [
+        "Gaussian, raw", "Gaussian, projected",
+        "shuffle+INV, raw", "shuffle+INV, projected", "shuffle+IBU",
+    ]  # fmt: skip
 
 
 def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame) -> None:
     for widest, scale in [(9.9, "linear"), (10.1, "log")]:
-        table = utility.assign(tv_distance=np.where(utility["mechanism"] == "shuffle", widest, 1.0))
+        table = utility.assign(tv_distance=np.where(utility["estimator"] == "raw", widest, 1.0))
         figure = distances.distance_boxes(
             table, "City", calibration="matched", sizes=[400], target_delta=TARGET
         )
@@ -370,53 +429,53 @@ def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame
 # --- the matched comparison ----------------------------------------------------------------------
 
 
-def test_ratio_and_its_error_by_hand() -> None:
-    rows = pd.DataFrame(
-        {
-            "eps0": 4.0,
-            "n": 100,
-            "mechanism": ["a", "a", "b", "b"],
-            "tv_distance": [3.0, 5.0, 1.0, 3.0],
-        }
-    )
-    (row,) = comparison.distance_ratio(rows, "a", "b").itertuples(index=False)
-    # means 4 and 2, standard errors 1 and 1: 2 sqrt(1/16 + 1/4)
-    assert (row.eps0, row.n, row.ratio) == (4.0, 100, 2.0)
-    assert row.standard_error == pytest.approx(np.sqrt(1.25), rel=1e-12)
+COMPARED = [("gaussian", "raw"), ("krr", "raw"), ("gaussian", "projected"), ("krr", "projected"),
+            ("krr", "ibu")]  # fmt: skip
 
 
 def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> None:
-    figure = comparison.matched_comparison(
-        {"City": utility, "Town": utility}, TARGET, "one check-in"
-    )
+    figure = comparison.matched_comparison(summed(utility, utility), TARGET)
     grid = np.array(figure.axes).reshape(3, 2)
     rows = calibrated(utility, "matched", TARGET)
-    means = rows.groupby(["mechanism", "eps0", "n"])["tv_distance"].mean()
+    means = rows.groupby(["mechanism", "estimator", "eps0", "n"])["tv_distance"].mean()
     for column in grid.T:
-        drawn = {line.get_label(): line.get_ydata() for axes in column for line in axes.lines}
+        raw, projected, ratios = (
+            {line.get_label(): line.get_ydata() for line in axes.lines} for axes in column
+        )
+        assert len(raw) == 2 * 2 and len(projected) == 3 * 2
         for eps0 in BUDGETS:
-            for mechanism in ("gaussian", "gaussian projected", "shuffle+INV raw", "shuffle+INV"):
-                np.testing.assert_allclose(
-                    drawn[f"{mechanism}, eps0={eps0:g}"], means[mechanism, eps0], rtol=1e-12
-                )
-            for kind, above, below in [
-                ("raw", "shuffle+INV raw", "gaussian"),
-                ("projected", "shuffle+INV", "gaussian projected"),
-            ]:
-                expected = means[above, eps0] / means[below, eps0]
-                np.testing.assert_allclose(drawn[f"{kind}, eps0={eps0:g}"], expected, rtol=1e-12)
+            for mechanism, name in COMPARED:
+                like, drawn = ("raw", raw) if name == "raw" else ("projected", projected)
+                label = f"{mechanism} {name}, eps0={eps0:g}"
+                mean = means[mechanism, name, eps0]
+                np.testing.assert_allclose(drawn[label], mean, rtol=1e-12)
+                if mechanism == "gaussian":
+                    assert label not in ratios
+                else:
+                    expected = mean / means["gaussian", like, eps0]
+                    np.testing.assert_allclose(ratios[label], expected, rtol=1e-12)
         assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in column[2].lines)
     assert grid[0, 0].get_title(loc="left") == "City, raw estimates"
-    assert grid[1, 1].get_title(loc="left") == "Town, projected estimates"
-    assert grid[2, 0].get_ylabel().startswith("ratio of mean distances")
+    assert grid[1, 1].get_title(loc="left") == "Town, distributions"
+    assert grid[2, 0].get_title(loc="left") == "City, others ÷ Gaussian"
+    assert grid[2, 0].get_ylabel() == "ratio of mean distances\n(above 1: Gaussian closer)"
     assert grid[2, 0].get_xlabel() == "number of users n (one check-in each)"
+    labels = {get_estimator(*each).label for each in COMPARED}
+    assert set(legend(figure)) == labels | {r"$\epsilon_0=2$", r"$\epsilon_0=4$"}
     assert legend(figure)[-2:] == [r"$\epsilon_0=2$", r"$\epsilon_0=4$"]
     assert r"\delta=10^{-3}" in figure.get_suptitle()
 
 
+def test_a_summary_is_read_back_from_its_file(utility: pd.DataFrame, tmp_path: Path) -> None:
+    summary = summed(utility)
+    summary.to_csv(tmp_path / "comparison.csv", index=False)
+    figure = comparison.draw_comparison(tmp_path / "comparison.csv", target_delta=TARGET)
+    assert texts(figure) == texts(comparison.matched_comparison(summary, TARGET))
+
+
 def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
     one = utility[utility["n"] == utility["n"].max()]
-    figure = comparison.matched_comparison({"City": one}, TARGET, "one check-in")
+    figure = comparison.matched_comparison(summed(one), TARGET)
     low, high = figure.axes[2].get_xlim()
     n = utility["n"].max()
     assert low < n / 1.9 and high > 1.9 * n
@@ -425,25 +484,59 @@ def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
 
 
 def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFrame) -> None:
-    figure = comparison.matched_comparison(
-        {"City": utility[utility["repetition"] == 0]}, TARGET, "one user"
-    )
+    summary = summed(utility[utility["repetition"] == 0], unit="one user")
+    figure = comparison.matched_comparison(summary, TARGET)
     assert len(figure.axes) == 3
-    texts(figure)  # draws
+    assert any("replacement of one user" in text for text in texts(figure))
 
 
-def test_a_budget_without_a_gaussian_is_drawn_all_the_same(utility: pd.DataFrame) -> None:
+def test_a_budget_without_a_match_is_drawn_all_the_same(utility: pd.DataFrame) -> None:
     without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
     boxes = distances.distance_boxes(
         without, "City", calibration="matched", sizes=[200, 400], target_delta=TARGET
     )
-    assert boxes.axes[0].get_title(loc="left") == r"$\epsilon_0=2$, no Gaussian exists"
-    figure = comparison.matched_comparison({"City": without}, TARGET, "one check-in")
+    title = boxes.axes[0].get_title(loc="left")
+    assert title == r"$\epsilon_0=2$, nothing to be matched there"
+    figure = comparison.matched_comparison(summed(without), TARGET)
     assert not any("nan" in text for text in texts(figure))
     ratios = {line.get_label(): line for line in figure.axes[2].lines}
     key = {line.get_label(): line for line in figure.legends[0].get_lines()}
-    assert ratios["raw, eps0=4"].get_linestyle() == key[r"$\epsilon_0=4$"].get_linestyle() == "--"
-    assert "raw, eps0=2" not in ratios
+    drawn = ratios["krr raw, eps0=4"]
+    assert drawn.get_linestyle() == key[r"$\epsilon_0=4$"].get_linestyle() == "--"
+    assert not np.isfinite(ratios["krr raw, eps0=2"].get_ydata()).any()
+
+
+# --- a third mechanism ---------------------------------------------------------------------------
+
+TWINS = {"twin+INV, raw", "twin+INV, projected", "twin+IBU"}
+
+
+def test_a_third_mechanism_is_in_every_figure(
+    three: pd.DataFrame, cells: gpd.GeoDataFrame, registered: None
+) -> None:
+    utility = community_utility([three], SAMPLES_BY_SIZE)
+    compared = comparison.matched_comparison(summed(utility), TARGET)
+    assert set(legend(compared)) >= TWINS
+    assert sum("twin" in line.get_label() for line in compared.axes[2].lines) == 3 * len(BUDGETS)
+    boxes = distances.distance_boxes(
+        utility, "City", calibration="matched", sizes=[200, 400], target_delta=TARGET
+    )
+    assert set(legend(boxes)) == TWINS | {"twin, not inverted"} | {
+        get_estimator(m, e.name).label
+        for m in ("gaussian", "krr")
+        for e in MECHANISMS[m].estimators
+    }
+    assert set(legend(distances.distance_over_eps(utility, "City"))) >= TWINS
+    single = pd.concat(individual_utility([three], SAMPLES_BY_SIZE))
+    table = individual.individual_table(individual_summary(single, 5, 4.0, TARGET), "City")
+    headers = {text.replace(",\n", ", ") for text in texts(table)}
+    assert headers >= TWINS
+    first = three[(three["n"] == 400) & (three["eps0"] == 4.0) & (three["repetition"] == 0)]
+    panels = maps.release_panels(COUNTS, calibrated(first, "matched", TARGET))
+    assert "twin+INV, projected" in panels
+    figure = maps.estimate_maps(cells, panels, 400, "City")
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert any(title.startswith("twin+INV, projected\n") for title in titles)
 
 
 # --- privacy -------------------------------------------------------------------------------------
@@ -454,19 +547,19 @@ def test_delta_curves_are_those_of_the_table(bounds: pd.DataFrame) -> None:
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         assert axes.yaxis_inverted()
         assert axes.get_xlabel() == r"central budget $\epsilon$"
-        curves = {
-            line.get_label().replace(" as printed", "-as-printed").split(":")[0]: line
-            for line in axes.lines
-        }
-        assert list(curves) == ["upper", "lower", "single-bin", "single-bin-as-printed"]
+        curves = {line.get_label().split(":")[0]: line for line in axes.lines}
+        assert list(curves) == BOUNDS
         for bound, line in curves.items():
             rows = bounds[(bounds["bound"] == bound) & (bounds["eps0"] == eps0)]
             rows = rows[np.isfinite(rows["log10_delta"])]
             np.testing.assert_array_equal(line.get_xdata(), rows["eps"])
             np.testing.assert_allclose(line.get_ydata(), np.maximum(-rows["log10_delta"], 0.1))
     assert figure.axes[0].get_ylabel() == r"$\log_{10}\,\delta$ (logarithmic scale)"
-    assert [label for label in legend(figure) if "only DP guarantee" in label] == [
-        "upper: certified, the only DP guarantee shown"
+    assert [label.partition(": ")[::2] for label in legend(figure)] == [
+        ("upper", ("certified, a DP guarantee")),
+        ("lower", "lower bound, no guarantee"),
+        ("single-bin", "lower bound, no guarantee"),
+        ("single-bin-as-printed", "misprint, no guarantee"),
     ]
     assert sum("unsafe" in text for text in texts(figure)) == 2
     assert "n = 400 users, k = 12 cells" in figure.get_suptitle()
@@ -505,33 +598,37 @@ def test_delta_curves_refuse_another_n(bounds: pd.DataFrame) -> None:
 
 
 def test_individual_summary_is_that_of_the_table(errors: pd.DataFrame) -> None:
-    summary = individual.individual_summary(errors, 5, 4.0, TARGET)
+    summary = individual_summary(errors, 5, 4.0, TARGET)
     assert sorted(set(summary["cell"])) == [5, 10]
-    assert len(summary) == 5 * 2
     assert set(summary["repetitions"]) == {5}
-    rows = errors.query("eps0 == 4 and cell == 10 and mechanism == 'gaussian'")
+    rows = style.of_series(errors.query("eps0 == 4 and cell == 10"), ("gaussian", "raw"))
     rows = rows[np.isclose(rows["log10_delta"], -3.0)]["error"]
-    (row,) = summary.query(
-        "cell == 10 and mechanism == 'gaussian' and calibration == 'matched'"
-    ).itertuples()
+    assert len(rows) == 5
+    matched = summary[(summary["calibration"] == "matched") & (summary["cell"] == 10)]
+    (row,) = style.of_series(matched, ("gaussian", "raw")).itertuples()
     expected = (rows.mean(), np.quantile(rows, 0.1), np.quantile(rows, 0.9))
     assert (row.mean, row.p10, row.p90) == pytest.approx(expected, rel=1e-12)
-    assert summary.groupby("mechanism", sort=False)["calibration"].unique().map(list).to_dict() == {
-        "gaussian": ["as-published", "matched"],
-        "shuffle+INV raw": ["none"],
-        "gaussian projected": ["matched"],
-        "shuffle+INV": ["none"],
-    }
+    columns = summary[["calibration", "mechanism", "estimator"]].drop_duplicates()
+    first, *raw_and_then_distributions = columns.itertuples(index=False, name=None)
+    assert first == ("as-published", "gaussian", "raw")
+    assert set(raw_and_then_distributions[:2]) == {
+        ("matched", "gaussian", "raw"), ("none", "krr", "raw"),
+    }  # fmt: skip
+    assert set(raw_and_then_distributions[2:]) == {
+        ("matched", "gaussian", "projected"), ("none", "krr", "projected"), ("none", "krr", "ibu"),
+    }  # fmt: skip
+    assert len(summary) == len(columns) * 2
 
 
 def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(errors: pd.DataFrame) -> None:
-    summary = individual.individual_summary(errors, None, 4.0, TARGET)
+    summary = individual_summary(errors, None, 4.0, TARGET)
     assert sorted(set(summary["cell"])) == list(range(1, 12))  # all but 0: there are only 12
 
 
-def test_individual_table_writes_the_summary(errors: pd.DataFrame) -> None:
-    written = texts(individual.individual_table(errors, "City", 5, 4.0, TARGET))
-    summary = individual.individual_summary(errors, 5, 4.0, TARGET)
+def test_individual_table_writes_the_summary(errors: pd.DataFrame, tmp_path: Path) -> None:
+    summary = individual_summary(errors, 5, 4.0, TARGET)
+    summary.to_csv(tmp_path / "summary.csv", index=False)
+    written = texts(individual.draw_individual(tmp_path / "summary.csv", title="City"))
     comparable = summary[summary["calibration"] != "as-published"]
     scale = 10.0 ** -np.floor(np.log10(comparable["mean"].mean()))
     for _, row in comparable.iterrows():
@@ -539,6 +636,7 @@ def test_individual_table_writes_the_summary(errors: pd.DataFrame) -> None:
         assert f"({scale * row['p10']:.1f}–{scale * row['p90']:.1f})" in written
     assert {"5", "10", "mean of rows"} <= set(written)
     assert sum("NOT equal privacy" in text for text in written) == 1
+    assert sum("shuffle+IBU" in text for text in written) == 1
     assert any(
         r"\delta=10^{-3}" in text and "replacement of one report" in text for text in written
     )
@@ -548,5 +646,5 @@ def test_individual_table_writes_the_summary(errors: pd.DataFrame) -> None:
 def test_individual_summary_names_the_wrong_argument(
     errors: pd.DataFrame, every: int, eps0: float
 ) -> None:
-    with pytest.raises(ValueError, match="eps0 must" if eps0 == 3.0 else "every must"):
-        individual.individual_summary(errors, every, eps0, TARGET)
+    with pytest.raises(InputError, match="eps0 must" if eps0 == 3.0 else "every must"):
+        individual_summary(errors, every, eps0, TARGET)

@@ -1,0 +1,350 @@
+"""Samples, privacy, releases, utility, comparison: what each number depends on, and its value."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp.accounting.registry import get_bound
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.selection import calibrated
+from shuffledp.studies.comparison import COLUMNS, comparison_summary
+from shuffledp.studies.privacy import other_counts, privacy_table
+from shuffledp.studies.releases import matched_budgets, release_parts
+from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
+from shuffledp.studies.utility import community_utility, individual_utility
+from shuffledp.tables import PRIVACY, RELEASES, SAMPLES, UTILITY, write_table
+
+COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
+SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])
+TARGET = 1e-3
+KEYS = [
+    "n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "estimator", "repetition",
+    "cell",
+]  # fmt: skip
+
+
+class Twin(KRandomisedResponse):
+    name = "twin"
+    label = "Twin"
+
+
+@pytest.fixture
+def twin(monkeypatch):
+    monkeypatch.setitem(MECHANISMS, "twin", Twin())
+
+
+def released(**changes):
+    asked = {
+        "samples": {400: COUNTS},
+        "eps0": 4.0,
+        "eps": [0.5],
+        "target_deltas": [TARGET],
+        "repetitions": 3,
+        "mechanisms": ["gaussian", "krr"],
+        "seed": 7,
+        "region": "town",
+        "grid": "3x4",
+    }
+    table = pd.concat(list(release_parts(**asked | changes)), ignore_index=True)
+    assert sorted(table.columns) == sorted(RELEASES.names)
+    return table
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+
+def test_samples_are_what_is_asked_for_and_depend_on_their_own_size_alone(tmp_path):
+    names = {"seed": 1, "region": "town", "grid": "3x4"}
+    both = sample_table(COUNTS, ["all", 200], **names)
+    assert both["n"].drop_duplicates().tolist() == [200, 400]
+    for n, rows in both.groupby("n"):
+        assert rows["count"].sum() == n
+        assert (rows["count"].to_numpy() <= COUNTS).all()
+    more = sample_table(COUNTS, [300, 200, 100], **names)
+    pd.testing.assert_frame_equal(
+        more[more["n"] == 200].reset_index(drop=True), both[both["n"] == 200]
+    )
+    for other in ({"seed": 2}, {"region": "city"}, {"grid": "4x3"}):
+        changed = sample_table(COUNTS, [200], **names | other)["count"]
+        assert (changed.to_numpy() != both.loc[both["n"] == 200, "count"].to_numpy()).any()
+    write_table(both.sample(frac=1.0, random_state=0), SAMPLES, tmp_path / "s.parquet", {})
+    read = read_samples(tmp_path / "s.parquet")
+    assert list(read) == [200, 400]
+    np.testing.assert_array_equal(read[400], COUNTS)
+
+
+def test_more_than_there_are_cannot_be_sampled():
+    assert sample_sizes(["all", 5, 400], 400, "here") == [5, 400]
+    with pytest.raises(InputError, match=r"here: n: 401 asked for, but only 400"):
+        sample_sizes([401], 400, "here")
+
+
+# --- releases ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"eps": [0.25, 0.5, 1.0]},
+        {"target_deltas": [1e-2, TARGET, 1e-5]},
+        {"mechanisms": ["twin", "krr", "gaussian"]},
+        {"repetitions": 5},
+        {"samples": {200: SAMPLE, 400: COUNTS}},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+@pytest.mark.usefixtures("twin")
+def test_asking_for_more_changes_no_other_number(more):
+    before, after = released(), released(**more)
+    assert len(after) > len(before)
+    assert not after.duplicated(KEYS).any()
+    # Exactly: the rows that were there are there still, with the same digits.
+    kept = before.merge(after, on=KEYS, how="left", suffixes=("", "_after"), validate="1:1")
+    np.testing.assert_array_equal(kept["estimate_after"], kept["estimate"])
+
+
+@pytest.mark.parametrize(
+    "other", [{"seed": 8}, {"region": "city"}, {"grid": "4x3"}], ids=lambda other: next(iter(other))
+)
+def test_another_name_is_another_stream(other):
+    before, after = released(), released(**other)
+    pd.testing.assert_frame_equal(before[KEYS], after[KEYS])
+    assert (before["estimate"] != after["estimate"]).mean() > 0.9
+
+
+def test_every_series_has_a_stream_of_its_own():
+    """Equal noise in two calibrations or sizes would make their comparison worthless."""
+    table = released(samples={200: COUNTS // 2, 400: COUNTS}, eps=[0.5, 0.6])
+    raw = table[(table["estimator"] == "raw") & (table["cell"] == 0)]
+    assert raw["estimate"].nunique() > 0.8 * len(raw)
+
+
+def test_budgets_are_points_of_the_certified_curve():
+    setting = Setting(400, 12, 4.0)
+    swept, target = matched_budgets(setting, [0.5], [TARGET])
+    upper = get_bound("upper")
+    assert (swept.eps, swept.asked, target.asked) == (0.5, "eps=0.5", "delta=0.001")
+    assert swept.log_delta == float(upper.log_delta(0.5, setting))
+    assert target.log_delta == pytest.approx(np.log(TARGET))
+    assert float(upper.log_delta(target.eps, setting)) <= target.log_delta
+
+
+def test_budgets_that_no_gaussian_keeps_are_left_out_and_said(caplog):
+    setting = Setting(400, 12, 4.0)
+    with caplog.at_level("WARNING"):
+        assert matched_budgets(setting, [4.0, 5.0], [1.0 - 1e-9]) == []
+    assert "3 budgets left out" in caplog.text
+
+
+def test_an_unknown_mechanism_is_refused():
+    with pytest.raises(InputError, match=r"'laplace' \(mechanisms: gaussian, krr"):
+        released(mechanisms=["laplace"])
+
+
+# --- privacy -------------------------------------------------------------------------------------
+
+
+def test_bounds_that_look_at_one_cell_are_maximised_over_the_occupied_ones():
+    table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["single-bin", "upper"])
+    assert sorted(table.columns) == sorted(PRIVACY.names)
+    found = table.set_index(["bound", "eps"])["log10_delta"] * np.log(10.0)
+    single, setting = get_bound("single-bin"), Setting(400, 12, 4.0)
+    occupied = COUNTS[COUNTS > 0]
+    for eps in (0.5, 1.0):
+        each = [float(single.log_delta(eps, replace(setting, count=int(c) - 1))) for c in occupied]
+        assert len(set(each)) > 1
+        assert found["single-bin", eps] == pytest.approx(max(each), rel=1e-12)
+        assert found["upper", eps] == pytest.approx(
+            float(get_bound("upper").log_delta(eps, setting)), rel=1e-12
+        )
+
+
+def test_the_targets_own_report_is_not_counted_among_the_others():
+    assert other_counts(np.array([0, 3, 3, 1, 10])).tolist() == [0, 2, 9]
+
+
+@pytest.mark.parametrize("name", ["erlingsson", "exact-2rr", "kov-composition"])
+def test_a_bound_has_no_rows_where_it_says_nothing(name):
+    assert get_bound(name).why_not(Setting(400, 12, 4.0))
+    table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["upper", name])
+    assert table["bound"].tolist() == ["upper", "upper"]
+
+
+def test_where_a_bound_applies_to_some_sizes_it_has_their_rows():
+    """Erlingsson's wants n above 1,000 as well as eps0 below 1/2."""
+    samples = {400: COUNTS, 4000: 10 * COUNTS}
+    bound = get_bound("erlingsson")
+    applies = {n: bound.why_not(Setting(n, 12, 0.4)) is None for n in samples}
+    assert applies == {400: False, 4000: True}
+    table = privacy_table(samples, 0.4, [0.1], ["erlingsson"])
+    assert table["n"].tolist() == [4000]
+
+
+def test_an_unknown_bound_is_refused():
+    with pytest.raises(InputError, match="best"):
+        privacy_table({400: COUNTS}, 4.0, [0.5], ["best"])
+
+
+# --- utility -------------------------------------------------------------------------------------
+
+
+def test_utility_is_the_distance_to_the_sample():
+    samples = {200: SAMPLE, 400: COUNTS}
+    table = released(samples=samples, repetitions=2)
+    utility = community_utility([table], samples)
+    assert sorted(utility.columns) == sorted(UTILITY.names)
+    keys = KEYS[:-1]
+    for key, rows in table.groupby(keys, dropna=False, sort=False):
+        truth = samples[key[0]] / key[0]
+        expected = 0.5 * np.abs(rows.sort_values("cell")["estimate"].to_numpy() - truth).sum()
+        same = np.ones(len(utility), dtype=bool)
+        for name, value in zip(keys, key, strict=True):
+            column = utility[name]
+            same &= column.isna() if pd.isna(value) else column == value
+        (found,) = utility.loc[same, "tv_distance"]
+        assert found == pytest.approx(expected, rel=1e-12)
+    individual = pd.concat(list(individual_utility([table], samples)))
+    assert set(individual["n"]) == {400}
+    halves = 0.5 * individual.groupby(keys, dropna=False)["error"].sum()
+    largest = utility[utility["n"] == 400].set_index(keys)["tv_distance"]
+    np.testing.assert_allclose(np.sort(halves), np.sort(largest), rtol=1e-12)
+
+
+# --- comparison ----------------------------------------------------------------------------------
+
+
+def by_hand(distances):
+    """A utility table of one n and eps0 from (mechanism, estimator) to distances."""
+    rows = [
+        (mechanism, estimator, repetition, distance)
+        for (mechanism, estimator), values in distances.items()
+        for repetition, distance in enumerate(values)
+    ]
+    table = pd.DataFrame(rows, columns=["mechanism", "estimator", "repetition", "tv_distance"])
+    matched = table["mechanism"] == "gaussian"
+    return table.assign(
+        n=100,
+        eps0=4.0,
+        eps=np.where(matched, 0.3, np.nan),
+        log10_delta=np.where(matched, -3.0, np.nan),
+        delta=np.where(matched, TARGET, np.nan),
+        calibration=np.where(matched, "matched", "none"),
+    )
+
+
+HAND = {
+    ("gaussian", "raw"): [1.0, 3.0],
+    ("gaussian", "projected"): [0.5, 0.5],
+    ("krr", "raw"): [3.0, 5.0],
+    ("krr", "projected"): [1.0, 2.0],
+    ("krr", "ibu"): [0.25, 0.75],
+    ("krr", "uncorrected"): [9.0, 9.0],
+}
+
+
+def summed(table, reference):
+    summary = comparison_summary({"City": table}, {"City": "one user"}, TARGET, {"City": reference})
+    assert list(summary.columns) == list(COLUMNS)
+    assert set(summary["reference"]) == {reference}
+    assert set(summary["unit"]) == {"one user"}
+    return summary.set_index(["mechanism", "estimator"])
+
+
+def test_ratios_and_their_errors_by_hand():
+    summary = summed(by_hand(HAND), "gaussian")
+    assert "uncorrected" not in summary.index.get_level_values("estimator")
+    assert summary["estimate"].to_dict() == {
+        ("krr", "raw"): "raw",
+        ("krr", "projected"): "projected",
+        ("krr", "ibu"): "projected",
+        ("gaussian", "raw"): "raw",
+        ("gaussian", "projected"): "projected",
+    }
+    raw = summary.loc["krr", "raw"]
+    # Means 4 and 2, standard errors 1 and 1: 2 sqrt(1/16 + 1/4).
+    assert (raw["tv_distance"], raw["ratio"], raw["eps"]) == (4.0, 2.0, 0.3)
+    assert raw["standard_error"] == pytest.approx(np.sqrt(1.25), rel=1e-12)
+    assert (raw["p10"], raw["p90"]) == pytest.approx((3.2, 4.8), rel=1e-12)
+    # Means 1/2 and 1/2, standard errors 1/4 and 0.
+    ibu = summary.loc["krr", "ibu"]
+    assert (ibu["ratio"], ibu["standard_error"]) == pytest.approx((1.0, 0.5), rel=1e-12)
+    assert summary.loc["krr", "projected"]["ratio"] == pytest.approx(3.0, rel=1e-12)
+    own = summary.loc["gaussian"][["ratio", "standard_error"]]
+    assert (own == [1.0, 0.0]).all(axis=None)
+
+
+def test_the_reference_need_not_be_the_first():
+    summary = summed(by_hand(HAND), "krr")
+    assert summary["ratio"].to_dict() == pytest.approx(
+        {
+            ("krr", "raw"): 1.0,
+            ("krr", "projected"): 1.0,
+            ("krr", "ibu"): 1.0 / 3.0,  # IBU is no reference: it has a ratio as others have
+            ("gaussian", "raw"): 0.5,
+            ("gaussian", "projected"): 1.0 / 3.0,
+        }
+    )
+    assert summary.loc["krr", "ibu"]["standard_error"] > 0.0
+    assert summary.loc["gaussian", "raw"]["standard_error"] == pytest.approx(
+        0.5 * np.sqrt(1 / 16 + 1 / 4), rel=1e-12
+    )
+
+
+@pytest.mark.usefixtures("twin")
+@pytest.mark.parametrize("reference", ["gaussian", "krr", "twin"])
+def test_three_mechanisms(reference):
+    more = {("twin", name): [4.0, 4.0] for name in ("raw", "projected", "ibu", "uncorrected")}
+    summary = summed(by_hand(HAND | more), reference)
+    assert len(summary) == 2 + 3 + 3
+    means = {series: np.mean(values) for series, values in (HAND | more).items()}
+    for (mechanism, estimator), row in summary.iterrows():
+        like = "raw" if estimator == "raw" else "projected"
+        expected = means[mechanism, estimator] / means[reference, like]
+        assert row["ratio"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_regions_have_references_of_their_own():
+    one, other = by_hand(HAND), by_hand(HAND)
+    summary = comparison_summary(
+        {"City": one, "Town": other},
+        {"City": "one user", "Town": "one check-in"},
+        TARGET,
+        {"City": "gaussian", "Town": "krr"},
+    )
+    found = summary.groupby("region")[["unit", "reference"]].first().to_dict("index")
+    assert found == {
+        "City": {"unit": "one user", "reference": "gaussian"},
+        "Town": {"unit": "one check-in", "reference": "krr"},
+    }
+
+
+def test_a_single_repetition_has_a_ratio_without_an_error():
+    summary = summed(by_hand({series: values[:1] for series, values in HAND.items()}), "gaussian")
+    assert summary.loc["krr", "raw"]["ratio"] == 3.0
+    assert np.isnan(summary.loc["krr", "raw"]["standard_error"])
+
+
+def test_what_was_not_matched_cannot_be_compared():
+    with pytest.raises(InputError, match="target_delta"):
+        comparison_summary({"A": by_hand(HAND)}, {"A": "one user"}, 1e-5, {"A": "gaussian"})
+
+
+# --- selection -----------------------------------------------------------------------------------
+
+
+def test_calibrated_takes_one_calibration_and_what_follows_from_eps0():
+    table = released(repetitions=2)
+    matched = calibrated(table, "matched", TARGET)
+    assert set(matched["calibration"]) == {"none", "matched"}
+    at = matched.loc[matched["calibration"] == "matched", "log10_delta"]
+    np.testing.assert_allclose(at, np.log10(TARGET), atol=1e-9)
+    # 4 series of k-RR, 2 of the Gaussian, 2 repetitions, 12 cells
+    assert len(matched) == (4 + 2) * 2 * 12
+    published = calibrated(table, "as-published", TARGET)
+    assert set(published["calibration"]) == {"none", "as-published"}
+    with pytest.raises(InputError, match=r"calibration must be one of.*'equal'"):
+        calibrated(table, "equal", TARGET)
