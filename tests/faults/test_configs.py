@@ -180,7 +180,7 @@ def dry_run(clone, text):
         cwd=clone.path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 

@@ -13,15 +13,20 @@ WITHOUT_ACCOUNTING = [*SLURM, "--slurm-status-command=squeue"]
 
 
 @pytest.fixture
-def gridded(tmp_path):
-    """A clone where what is left to do is the job that gets killed."""
+def clone(slurm, tmp_path):
     clone = town(tmp_path)
+    clone.environment = slurm.environment_without_accounting()
+    return clone
+
+
+@pytest.fixture
+def gridded(clone):
+    """A clone where what is left to do is the job that gets killed."""
     clone.run(GRIDS)
     return clone
 
 
-def test_tables_are_those_of_a_local_run(slurm, undisturbed, tmp_path):
-    clone = town(tmp_path)
+def test_tables_are_those_of_a_local_run(undisturbed, clone):
     result = clone.run(
         *WITHOUT_ACCOUNTING, f"--slurm-array-jobs={RELEASE},account_privacy", *TABLES, cores=1
     )

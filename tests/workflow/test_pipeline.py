@@ -34,7 +34,9 @@ def _backwards(config):
     return {key: _backwards(config[key]) for key in reversed(config)}
 
 
-def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
+@pytest.mark.parametrize("eps0", [[1], pytest.param([1, 2], marks=pytest.mark.slow)])
+def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone, eps0):
+    clone.config["eps0"] = eps0
     clone.run(cores=2)
     tables = clone.outputs("checkins", "grids", "privacy", "releases", "utility", "figures")
     names = set(tables)
