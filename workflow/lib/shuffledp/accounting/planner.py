@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
