@@ -326,7 +326,8 @@ def estimate_maps(
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
     lines = title.count("\n") + 1
-    columns = min(len(values), _ACROSS)
+    # Four stand two by two: three and one would leave most of a row empty.
+    columns = 2 if len(values) == 4 else min(len(values), _ACROSS)
     rows = -(-len(values) // columns)
     row = _height(corners, columns, 0.3)
     figure = new_figure(rows * row + 1.5 + 0.15 * lines)
