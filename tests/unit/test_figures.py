@@ -135,7 +135,8 @@ def texts(figure: Figure) -> list[str]:
 
 
 def legend(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+    texts = (text.get_text() for text in figure.legends[0].get_texts())
+    return [text for text in texts if text.strip()]  # a blank one fills a column
 
 
 def heat(axes: Any) -> PolyCollection:

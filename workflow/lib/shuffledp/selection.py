@@ -29,6 +29,8 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
 def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
     """Take the releases whose noise follows from eps0, and the others' of one calibration.
 
+    The order of the rows is kept: it is that of the mechanisms in the configuration.
+
     Parameters
     ----------
     table
@@ -50,4 +52,5 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
         if others.empty:
             known = ", ".join(sorted(set(table["calibration"]) - {"none"}))
             raise InputError(f"calibration must be one of {known} (got {calibration!r})")
-    return pd.concat([table[table["calibration"] == "none"], others], ignore_index=True)
+    kept = (table["calibration"] == "none") | table.index.isin(others.index)
+    return table[kept].reset_index(drop=True)

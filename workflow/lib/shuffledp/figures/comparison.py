@@ -69,7 +69,10 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
         axes.set_ylabel(DISTANCE_LABEL)
     references = [MECHANISMS[name].label for name in summary["reference"].unique()]
     panels[2, 0].set_ylabel(f"ratio of mean distances\n(above 1: {' or '.join(references)} closer)")
-    handles = [*legend_marks(series_of(summary)), *_budget_key(dashes)]
+    marks = legend_marks(series_of(summary))
+    # A legend fills its columns downwards: an odd mark would part the two commonest budgets.
+    blank = [Line2D([], [], linestyle="none", label=" ")] * (len(marks) % 2)
+    handles = [*marks, *blank, *_budget_key(dashes)]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     units = " or ".join(summary["unit"].unique())
     figure.suptitle(
