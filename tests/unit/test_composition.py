@@ -176,7 +176,10 @@ def test_delta_falls_with_eps_and_grows_with_rounds(
     assert np.all(np.diff(upper, axis=0) >= -1e-3)
 
 
-@pytest.mark.parametrize("rounds", [2, 10, 100])
+SLOW_ROUNDS = [pytest.param(rounds, marks=pytest.mark.slow) for rounds in (2, 100)]
+
+
+@pytest.mark.parametrize("rounds", [10, *SLOW_ROUNDS])
 def test_better_than_basic_composition(rounds: int) -> None:
     """Basic composition: rounds times the eps that one round has at delta / rounds."""
     n, k, eps0, log_delta = 10_000, 16, 1.0, log(1e-6)

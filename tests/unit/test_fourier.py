@@ -87,7 +87,14 @@ def test_losses_beyond_the_grid_and_infinite_ones() -> None:
     assert twice.low <= log(1 - 0.81) <= twice.high <= twice.low + 1e-9
 
 
-@pytest.mark.parametrize(("n", "k", "rounds"), [(1000, 4, 1), (1000, 4, 16), (10_000, 16, 10)])
+@pytest.mark.parametrize(
+    ("n", "k", "rounds"),
+    [
+        pytest.param(1000, 4, 1, marks=pytest.mark.slow),
+        pytest.param(1000, 4, 16, marks=pytest.mark.slow),
+        (10_000, 16, 10),
+    ],
+)
 def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     """The intervals overlap; Algorithm 1's is that of a shift of rounds steps, composition's not.
 
