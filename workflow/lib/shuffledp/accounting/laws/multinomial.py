@@ -134,15 +134,22 @@ def _conditional_excess(
     def below(n3: Floats) -> Floats:
         return (base - slope * n3) / alpha
 
-    def closed(last2: Floats) -> Floats:
-        """Sum over n2 up to last2, n3 at its mean: in terms of n1 = s - n2."""
-        y = below(mean3)
-        excess = log_excess(s - y, s, rho1, rho2, s - last2, y - last2)
-        return np.asarray(np.log(alpha) + excess)
+    def closed(last2: Floats | None = None) -> Floats:
+        """Sum over n2 up to last2 (as far as A is positive), n3 at its mean: in terms of n1."""
+        if weighted.a > weighted.b:
+            # s - y from its own terms: next to a, b may be below the last digit.
+            least = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
+            start = np.floor(least) + 1.0 if last2 is None else s - last2
+            gap = start - least
+        else:
+            y = below(mean3)
+            last2 = np.ceil(y) - 1.0 if last2 is None else last2
+            least, start, gap = s - y, s - last2, y - last2
+        return np.asarray(np.log(alpha) + log_excess(least, s, rho1, rho2, start, gap))
 
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
         none = np.full_like(s, -np.inf)
-        return closed(np.ceil(below(mean3)) - 1.0), none, none
+        return closed(), none, none
     tilted_mean = trials * tilted_pi
     low3 = np.maximum(_window(tilted_mean, tilted_mean * (1.0 - tilted_pi))[0], 0.0)
     high3 = np.minimum(_window(mean3, mean3 * co_pi)[1], trials)

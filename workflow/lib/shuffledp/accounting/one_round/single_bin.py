@@ -105,16 +105,25 @@ def _log_tail(
     excess = np.expm1(eps) / gain
     kappa = 1.0 + excess
     theta = np.log1p(excess)
-    first = _binomial(same, high.tilted(kappa))
-    second = _binomial(different, low.tilted(kappa))
+    parts = [(same, high, high.tilted(kappa)), (different, low, low.tilted(kappa))]
+    first, second = (_binomial(n, tilted) for n, _, tilted in parts)
     law = _convolve(first.mass, second.mass)
     drop = np.append(law, 0.0) - np.insert(law, 0, 0.0)
     # drop[i] = f(s) - f(s - 1) at s = start + i; beyond the mode it is negative.
-    s = first.start + second.start + np.arange(drop.size, dtype=np.float64)
     mode = int(np.argmax(law))
-    terms = np.maximum(-drop[mode + 1 :], 0.0) * np.exp(-theta * (s[mode + 1 :] - s[mode + 1]))
-    log_moment = same * np.log1p(high.p * excess) + different * np.log1p(low.p * excess)
-    return float(np.log(gain) + log_moment + theta * (1.0 - s[mode + 1]) + np.log(terms.sum()))
+    falling = np.maximum(-drop[mode + 1 :], 0.0)
+    total = float(falling @ np.exp(-theta * np.arange(falling.size)))
+    # The tilt at the mode, f(s) over the tilted f(s), from probabilities: as the log of its moment
+    # less theta s it would be the difference of two numbers of order n.
+    share = min(int(np.argmax(first.mass)), mode)
+    share = max(share, mode - (second.mass.size - 1))
+    counts = (first.start + share, second.start + mode - share)
+    untilted = sum(
+        float(log_pmf(count, n, law.p, law.q) - log_pmf(count, n, tilted.p, tilted.q))
+        for count, (n, law, tilted) in zip(counts, parts, strict=True)
+        if n > 0
+    )
+    return float(np.log(gain) + untilted + np.log(total))
 
 
 def _at_each(
