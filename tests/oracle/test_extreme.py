@@ -28,7 +28,7 @@ def alike_log_delta(n, eps0, eps):
             ways = arb(n).lgamma() - arb(j + 1).lgamma() - arb(n - j).lgamma()
             return (ways + j * q.log() + (n - 1 - j) * p.log()).exp()
 
-        totals = {"forward": arb(0), "backward": arb(0)}
+        totals = [arb(0), arb(0)]
         for j in range(reach):
             same, other = p * others(j) + q * others(j - 1), q * others(j) + p * others(j - 1)
             for direction, excess in [
