@@ -11,7 +11,12 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import yaml
-from shuffledp.configuration import check_configuration
+from shuffledp.configuration import (
+    check_configuration,
+    check_names,
+    effective_regions,
+    leave_out,
+)
 from shuffledp.errors import InputError
 from shuffledp.schema import check_schema
 from workflow.conftest import BOX, ROOT
@@ -50,9 +55,20 @@ BASE = {
             "individual_every": 20,
         },
         "town": {"box": BOX, "grids": {"metric": {"metres": 500}}, "n": ["all"], "source": "far"},
-        "village": {"outline": "outline.geojson", "grids": {"a": {"shape": [3, 4]}}, "n": [400]},
+        "village": {
+            "outline": "outline.geojson",
+            "grids": {"a": {"shape": [3, 4]}},
+            "n": [400],
+            "unit": "user",
+            "eps0": [2],
+            "eps": [0.5, 1],
+            "repetitions": 4,
+            "mechanisms": ["krr", "gaussian"],
+            "bounds": ["upper", "clones"],
+        },
     },
 }
+DEFAULTS = {key: spec["default"] for key, spec in SCHEMA["properties"].items() if "default" in spec}
 OUTLINE = {"type": "Polygon", "coordinates": [[[2, 48], [2.1, 48], [2.1, 48.1], [2, 48]]]}
 
 
@@ -62,11 +78,20 @@ def outline(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+def completed(config):
+    """As the workflow has it: without the regions that are left out, with the schema's defaults."""
+    config = copy.deepcopy(config)
+    leave_out(config)
+    return DEFAULTS | config
+
+
 def refusal(config):
     """The message with which a configuration is refused, or None."""
     try:
+        config = completed(config)
         check_schema(config, SCHEMA)
         check_configuration(config, CITIES)
+        check_names(effective_regions(config))
     except InputError as error:
         assert len(str(error)) < 6000
         return str(error)
@@ -81,16 +106,26 @@ def _is_number(value, low, high):
     return type(value) in (int, float) and low <= value <= high
 
 
-def assert_usable(config):
-    """What every later stage takes for granted, said again without schema or library."""
-    assert _is_whole(config["seed"], 0)
+def assert_usable_sweeps(config):
     assert _is_whole(config["repetitions"], 1, 100_000)
-    assert _is_number(config["max_malformed_share"], 0, 1)
-    assert 0 < config["target_delta"] < 1
     assert len(config["eps0"]) > 0 and all(_is_number(e, 1e-9, 20) for e in config["eps0"])
     assert len(config["eps"]) > 0
     assert all(_is_number(e, 1e-9, min(config["eps0"])) for e in config["eps"])
     assert max(config["eps"]) < min(config["eps0"])
+    assert "gaussian" in config["mechanisms"]
+    assert config["bounds"]
+    assert config["unit"] in ("checkin", "user")
+
+
+def assert_usable(config):
+    """What every later stage takes for granted, said again without schema or library."""
+    config = completed(config)
+    assert _is_whole(config["seed"], 0)
+    assert _is_number(config["max_malformed_share"], 0, 1)
+    assert 0 < config["target_delta"] < 1
+    assert not set(config["run"]) & set("/. \n")
+    for spec in config["regions"].values():
+        assert_usable_sweeps({**config, **spec})
     titles = [spec.get("title", name) for name, spec in config["regions"].items()]
     assert len(set(titles)) == len(titles) > 0
     for name, spec in config["regions"].items():

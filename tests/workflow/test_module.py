@@ -14,7 +14,7 @@ from workflow.conftest import Clone, make_clone
 pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("module")]  # one plain run for all
 
 TABLES = ["results/grids/town.shape.parquet", "results/privacy/town.shape.parquet"]
-LAID = "resources/automatic/embedded/paris.txt.gz"
+LAID = "results/laid/paris.txt.gz"
 FIGURE = "results/figures/privacy.town.shape.png"
 ADDRESS = "https://github.com/someone/shuffledp"
 SNAKEDEPLOY = shutil.which(
