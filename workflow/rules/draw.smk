@@ -1,17 +1,18 @@
 for name, spec in FIGURES.items():
+    job = f"draw_{name.replace('-', '_').replace('.', '_')}"
 
     rule:
         name:
-            f"draw_{name.replace('-', '_').replace('.', '_')}"
+            job
         input:
             **spec.inputs,
             library=library("draw_figure", f"shuffledp.figures.{spec.by.split('.')[0]}"),
         output:
             **drawing(f"{name}{spec.stem}", spec.caption, spec.category),
         log:
-            log_of(f"draw_{name}{spec.stem}"),
+            log_of(f"{job}{spec.stem}"),
         benchmark:
-            benchmark_of(f"draw_{name}{spec.stem}")
+            benchmark_of(f"{job}{spec.stem}")
         conda:
             "../../environment.yml"
         resources:
