@@ -29,8 +29,7 @@ reproduce: $(READY) ## Recompute every table and figure of the four papers
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml config/paper.yaml -- reproduce
 
 # One worker per core that this process may use.
-PYTEST := $(BIN)/python -m pytest --dist loadgroup \
-  -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
+PYTEST := $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
 
 test: $(READY) ## Run the tests (6 minutes on 2 cores)
 	$(PYTEST)

@@ -1,9 +1,11 @@
-"""How many examples hypothesis tries: few by default, all of them under `make test-slow`."""
+"""How many examples hypothesis tries, and which tests share a worker."""
 
 import os
 
+import pytest
 from faults.summary import pytest_terminal_summary  # noqa: F401 - a hook; xdist looks here only
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 # The light tests are the same in every run; the slow ones explore, but in continuous integration.
 settings.register_profile(
@@ -13,3 +15,26 @@ settings.register_profile(
     "slow", max_examples=100, derandomize="CI" in os.environ, deadline=None, print_blob=True
 )
 settings.load_profile("light")
+
+# Folders and files whose tests run in one worker: there is one Slurm, and some share a long run.
+TOGETHER = (
+    "tests/hpc/",
+    "tests/unit/test_reproduction_a.py",
+    "tests/workflow/test_module.py",
+    "tests/workflow/test_wheel.py",
+)
+
+
+class _Together(LoadScopeScheduling):
+    """Tests go to workers one by one, but for those of `TOGETHER`.
+
+    xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it do any more:
+    it then groups nothing, without a word.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Together:
+    return _Together(config, log)

@@ -15,7 +15,8 @@ from shuffledp.geography.embedded import lay_checkins
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import Box, Region, region_from_config
 from shuffledp.studies.privacy import privacy_table
-from shuffledp.tables import read_counts, read_metadata, read_tables
+from shuffledp.studies.samples import read_samples, sample_table
+from shuffledp.tables import SAMPLES, read_counts, read_metadata, read_tables, write_table
 from workflow.conftest import BOX, ROOT, checkin_lines
 
 from faults.damage import TEXT, damage_gzip, flip_bits
@@ -160,10 +161,13 @@ def test_damaged_parquet(tmp_path, fault):
 def _read_all(path):
     read_metadata(path)
     read_tables([path])
-    privacy_table(read_counts(path), ["all"], 1.0, [0.5], seed=1, region="town", grid="shape")
+    sample_table(read_counts(path), ["all"], **NAMES)
 
 
-@pytest.mark.parametrize("stage", ["checkins", "grids"])
+NAMES = {"seed": 1, "region": "town", "grid": "shape"}
+
+
+@pytest.mark.parametrize("stage", ["checkins", "grids", "samples"])
 def test_damaged_intermediate_results(tmp_path, fault, stage):
     """A result that a failing disk has damaged is named, with what to do about it."""
     source, cropped, grid = (tmp_path / name for name in ("in", "cropped.parquet", "grid.parquet"))
@@ -171,7 +175,9 @@ def test_damaged_intermediate_results(tmp_path, fault, stage):
     crop_checkins(source, SNAP, REGION, cropped, max_malformed_share=0, metadata={})
     grid_checkins(cropped, REGION, {"shape": list(SHAPE)}, grid, {})
     damaged, out = tmp_path / "damaged.parquet", tmp_path / "out.parquet"
-    good = (cropped if stage == "checkins" else grid).read_bytes()
+    samples = tmp_path / "samples.parquet"
+    write_table(sample_table(read_counts(grid), [50, "all"], **NAMES), SAMPLES, samples, {})
+    good = {"checkins": cropped, "grids": grid, "samples": samples}[stage].read_bytes()
     refused = 0
     for seed in range(40):
         random = np.random.default_rng(seed)
@@ -181,6 +187,8 @@ def test_damaged_intermediate_results(tmp_path, fault, stage):
             try:
                 if stage == "checkins":
                     grid_checkins(damaged, REGION, {"shape": list(SHAPE)}, out, {})
+                elif stage == "samples":
+                    privacy_table(read_samples(damaged), 1.0, [0.5], ["upper", "single-bin"])
                 else:
                     _read_all(damaged)
             except InputError as error:

@@ -7,8 +7,7 @@ from background import Background
 from hpc.accounting_database import manage
 from hpc.runs import GRIDS, RELEASED, SLURM, half_way, tables, town
 
-# One worker runs them all: there is one Slurm.
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.workflow
 
 ACCOUNT = "my_project"
 PARTITION = "short"

@@ -5,8 +5,7 @@ from background import Background
 
 from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, TABLES, half_way, job_of, tables, town
 
-# One worker runs them all: there is one Slurm.
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("slurm")]
+pytestmark = pytest.mark.workflow
 
 # What docs/hpc.md says of such a site.
 WITHOUT_ACCOUNTING = [*SLURM, "--slurm-status-command=squeue"]

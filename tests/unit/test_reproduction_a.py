@@ -33,8 +33,6 @@ from shuffledp.studies.reproduction.published import (
 from shuffledp.studies.reproduction.summary import summary, verdict_counts
 from shuffledp.studies.reproduction.values import answers, values_table
 
-pytestmark = pytest.mark.xdist_group("reproduction-a")  # one run of `values` for all tests
-
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"
 SEED = 20220506

@@ -11,7 +11,7 @@ from unit.http_server import FileServer
 
 from workflow.conftest import Clone, make_clone
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("module")]  # one plain run for all
+pytestmark = pytest.mark.workflow
 
 TABLES = ["results/grids/town.shape.parquet", "results/privacy/town.shape.parquet"]
 LAID = "results/laid/paris.txt.gz"

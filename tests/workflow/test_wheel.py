@@ -17,7 +17,7 @@ EXAMPLE = re.search(
     re.MULTILINE,
 )
 
-pytestmark = [pytest.mark.workflow, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.workflow
 
 
 def run(*command, **options):

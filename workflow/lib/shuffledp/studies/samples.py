@@ -95,7 +95,23 @@ def sample_table(
 
 
 def read_samples(source: Path) -> Mapping[int, Integers]:
-    """Histograms by sample size, sizes increasing, shape ``(k,)`` each."""
+    """Histograms by sample size, sizes increasing, shape ``(k,)`` each.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or a sample does not hold as many users as it should.
+    """
     table = read_tables([source])
-    sizes: list[int] = sorted(table["n"].unique().tolist())
-    return {n: table[table["n"] == n].sort_values("cell")["count"].to_numpy() for n in sizes}
+    samples = {}
+    for n in sorted(table["n"].unique().tolist()):
+        rows = table[table["n"] == n].sort_values("cell")
+        counts = rows["count"].to_numpy()
+        whole = np.array_equal(rows["cell"], np.arange(counts.size)) and counts.min() >= 0
+        if not (whole and int(counts.sum()) == n):
+            raise InputError(
+                f"{source} is damaged (the sample of n={n} does not hold {n} users): delete it and "
+                "run again, it will be made anew"
+            )
+        samples[int(n)] = counts
+    return samples
