@@ -80,8 +80,8 @@ def test_bounds_are_many_and_sorted(capsys):
 
 def test_plan_predicts_errors(capsys):
     (row,) = rows(capsys, "plan", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8")
-    assert row["cell_sd"] > row["gaussian_cell_sd"] > 0
-    assert 0 < row["gaussian_tv_distance"] < row["tv_distance"] < 1
+    assert row["krr_cell_sd"] > row["gaussian_cell_sd"] > 0
+    assert 0 < row["gaussian_tv_distance"] < row["krr_tv_distance"] < 1
     (n,) = rows(capsys, "plan", "--eps0", "4", "--k", "408", "--eps", "0.05", "--delta", "1e-8")
     assert 90_000 < n["n"] < 100_000
 

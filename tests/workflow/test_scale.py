@@ -28,15 +28,15 @@ def test_the_smallest_study(tmp_path):
     )
     assert result.returncode == 0, result.stdout + result.stderr
     runs = [row[:4] for row in _rows(result.stdout, r"1 \| [\d,]+ \| \d+ \| \d+")]
-    # Cropped and gridded; four tables and a figure; released and measured with more repetitions.
-    assert runs == [["1", "500", "1", "2"], ["1", "3,000", "1", "5"], ["1", "3,000", "10", "2"]]
+    # Cropped and gridded; five tables and a figure; released and measured with more repetitions.
+    assert runs == [["1", "500", "1", "2"], ["1", "3,000", "1", "6"], ["1", "3,000", "10", "2"]]
     cpu, memory = result.stdout.split("Peak memory")
-    rules = {"account_privacy", "collect_privacy", "draw_estimates", "grid_checkins"}
-    rules |= {"measure_utility", "release_histograms"}
+    rules = {"account_privacy", "collect_privacy", "draw_estimates", "draw_samples"}
+    rules |= {"grid_checkins", "measure_utility", "release_histograms"}
     for part in (cpu, memory):
         found = _rows(part, r"`\w+` \| [\d,]+ \| 1")
         assert {row[0].strip("`") for row in found} == rules
         assert all(float(row[3]) > 0.0 for row in found)
-    # Of each region 14 jobs, and two for all together.
+    # Of each region 16 jobs, and three for all together.
     (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
-    assert graph[:2] == ["2", "30"]
+    assert graph[:2] == ["2", "35"]
