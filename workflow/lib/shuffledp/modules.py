@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 _PACKAGE = Path(__file__).parent
@@ -14,14 +15,15 @@ def _file(module: str) -> Path | None:
     return path.with_suffix(".py") if path.with_suffix(".py").is_file() else None
 
 
-def _imports(path: Path) -> set[str]:
-    found = set()
+@cache  # every rule asks, in every job's process
+def _imports(path: Path) -> frozenset[str]:
+    found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name for name in found if name.split(".")[0] == "shuffledp"}
+    return frozenset(name for name in found if name.split(".")[0] == "shuffledp")
 
 
 def script_modules(script: Path) -> list[str]:
