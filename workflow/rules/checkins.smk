@@ -1,7 +1,6 @@
 rule lay_checkins:
     input:
         counts=resource("cell_counts/{region}.csv"),
-        library=library("lay_checkins"),
     output:
         result("laid/{region}.txt.gz"),
     log:
@@ -13,6 +12,7 @@ rule lay_checkins:
     resources:
         **cost(1000, 10),
     params:
+        library=library("lay_checkins"),
         seed=config["seed"],
     script:
         "../scripts/lay_checkins.py"
@@ -45,7 +45,6 @@ rule crop_checkins:
         source=source_file,
         parts=source_parts,
         outline=outline_file,
-        library=library("crop_checkins"),
     output:
         result("checkins/{region}.parquet"),
     log:
@@ -57,6 +56,7 @@ rule crop_checkins:
     resources:
         **cost(1500, 30),
     params:
+        library=library("crop_checkins"),
         region=region_place,
         layout=lambda wildcards: source_spec(wildcards).get("layout", "snap"),
         checksum=lambda wildcards: source_spec(wildcards).get("checksum"),
@@ -68,7 +68,6 @@ rule crop_checkins:
 rule sample_users:
     input:
         checkins=result("checkins/{region}.parquet"),
-        library=library("sample_users"),
     output:
         result("users/{region}.parquet"),
     log:
@@ -80,6 +79,7 @@ rule sample_users:
     resources:
         **cost(1500, 10),
     params:
+        library=library("sample_users"),
         seed=config["seed"],
     script:
         "../scripts/sample_users.py"

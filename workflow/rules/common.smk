@@ -25,7 +25,7 @@ from shuffledp.configuration import (
 )
 from shuffledp.errors import InputError
 from shuffledp.files import parts
-from shuffledp.modules import module_files, script_modules
+from shuffledp.modules import fingerprint, script_modules
 from shuffledp.schema import check_schema
 
 if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
@@ -74,14 +74,17 @@ def benchmark_of(job):
 
 
 def library(script, *modules):
-    """Files of the library that a script imports, and of the modules it is told to import."""
+    """Fingerprint of what a script imports of the library, and of the modules it is told to import.
+
+    As a parameter it has Snakemake run a job again when its code changes, as forty input files
+    would, without the time that these take to plan.
+    """
     names = script_modules(SCRIPTS / f"{script}.py")
-    files = module_files([*names, *modules])
-    return [local(os.path.relpath(path)) for path in files]
+    return fingerprint([*names, *modules])
 
 
 def study_library(script):
-    """Input function: as `library`, with the module that the study's wildcard names."""
+    """Params function: as `library`, with the module that the study's wildcard names."""
     return lambda wildcards: library(
         script, f"shuffledp.studies.reproduction.{wildcards.study}"
     )

@@ -6,7 +6,6 @@ for name, spec in FIGURES.items():
             job
         input:
             **spec.inputs,
-            library=library("draw_figure", f"shuffledp.figures.{spec.by.split('.')[0]}"),
         output:
             **drawing(f"{name}{spec.stem}", spec.caption, spec.category),
         log:
@@ -18,6 +17,7 @@ for name, spec in FIGURES.items():
         resources:
             **cost(1500, 5),
         params:
+            library=library("draw_figure", f"shuffledp.figures.{spec.by.split('.')[0]}"),
             by=spec.by,
             arguments=spec.arguments,
             caption=spec.words,

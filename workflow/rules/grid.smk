@@ -2,7 +2,6 @@ rule grid_checkins:
     input:
         checkins=unit_checkins,
         outline=outline_file,
-        library=library("grid_checkins"),
     output:
         result("grids/{region}.{grid}.parquet"),
     log:
@@ -14,6 +13,7 @@ rule grid_checkins:
     resources:
         **cost(1000, 10),
     params:
+        library=library("grid_checkins"),
         region=region_place,
         grid=lambda wildcards: REGIONS[wildcards.region]["grids"][wildcards.grid],
     script:
@@ -23,7 +23,6 @@ rule grid_checkins:
 rule draw_samples:
     input:
         counts=result("grids/{region}.{grid}.parquet"),
-        library=library("draw_samples"),
     output:
         result("samples/{region}.{grid}.parquet"),
     log:
@@ -35,6 +34,7 @@ rule draw_samples:
     resources:
         **cost(1000, 10),
     params:
+        library=library("draw_samples"),
         sizes=of_region("n"),
         seed=config["seed"],
         unit=of_region("unit"),

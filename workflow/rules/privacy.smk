@@ -1,7 +1,6 @@
 rule account_privacy:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
-        library=library("account_privacy"),
     output:
         result("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
@@ -13,6 +12,7 @@ rule account_privacy:
     resources:
         **cost(1000, 60),
     params:
+        library=library("account_privacy"),
         eps=of_region("eps"),
         bounds=of_region("bounds"),
     script:
@@ -22,7 +22,6 @@ rule account_privacy:
 rule collect_privacy:
     input:
         tables=per_eps0("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
-        library=library("collect_privacy"),
     output:
         result("privacy/{region}.{grid}.parquet"),
     log:
@@ -30,5 +29,7 @@ rule collect_privacy:
     localrule: True
     conda:
         "../../environment.yml"
+    params:
+        library=library("collect_privacy"),
     script:
         "../scripts/collect_privacy.py"

@@ -1,7 +1,6 @@
 rule release_histograms:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
-        library=library("release_histograms"),
     output:
         result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
@@ -13,6 +12,7 @@ rule release_histograms:
     resources:
         **cost(2000, 60),
     params:
+        library=library("release_histograms"),
         eps=of_region("eps"),
         target_delta=config["target_delta"],
         repetitions=of_region("repetitions"),
@@ -26,7 +26,6 @@ rule measure_utility:
     input:
         releases=per_eps0("releases/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
-        library=library("measure_utility"),
     output:
         community=result("utility/{region}.{grid}.parquet"),
         individual=result("utility/{region}.{grid}.individual.parquet"),
@@ -38,6 +37,8 @@ rule measure_utility:
         "../../environment.yml"
     resources:
         **cost(2000, 60),
+    params:
+        library=library("measure_utility"),
     script:
         "../scripts/measure_utility.py"
 
@@ -45,7 +46,6 @@ rule measure_utility:
 rule summarise_individual:
     input:
         individual=result("utility/{region}.{grid}.individual.parquet"),
-        library=library("summarise_individual"),
     output:
         result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     log:
@@ -57,6 +57,7 @@ rule summarise_individual:
     resources:
         **cost(1000, 5),
     params:
+        library=library("summarise_individual"),
         every=of_region("individual_every"),
         target_delta=config["target_delta"],
         unit=lambda wildcards: unit_words(wildcards.region),
@@ -70,7 +71,6 @@ rule compare_mechanisms:
             result(f"utility/{region}.{first_grid(region)}.parquet")
             for region in REGIONS
         ],
-        library=library("compare_mechanisms"),
     output:
         result("utility/comparison.csv"),
     log:
@@ -82,6 +82,7 @@ rule compare_mechanisms:
     resources:
         **cost(1000, 5),
     params:
+        library=library("compare_mechanisms"),
         # A function, so that braces in a title are not taken for wildcards.
         titles=lambda wildcards: list(map(plain_title, REGIONS)),
         units=list(map(unit_words, REGIONS)),

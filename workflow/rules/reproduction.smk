@@ -1,6 +1,4 @@
 rule compute_curves:
-    input:
-        library=study_library("compute_curves"),
     output:
         result("reproduction/curves/{study}.{figure}.parquet"),
     log:
@@ -13,13 +11,13 @@ rule compute_curves:
         "../../environment.yml"
     resources:
         **cost(1000, 60),
+    params:
+        library=study_library("compute_curves"),
     script:
         "../scripts/compute_curves.py"
 
 
 rule compute_surface:
-    input:
-        library=library("compute_surface"),
     output:
         result("reproduction/paper_a.figure-1.parquet"),
     log:
@@ -30,13 +28,13 @@ rule compute_surface:
         "../../environment.yml"
     resources:
         **cost(1000, 10),
+    params:
+        library=library("compute_surface"),
     script:
         "../scripts/compute_surface.py"
 
 
 rule compute_synthetic_distances:
-    input:
-        library=library("compute_synthetic_distances"),
     output:
         result("reproduction/paper_a.figure-2.parquet"),
     log:
@@ -48,6 +46,7 @@ rule compute_synthetic_distances:
     resources:
         **cost(1000, 10),
     params:
+        library=library("compute_synthetic_distances"),
         seed=config["seed"],
     script:
         "../scripts/compute_synthetic_distances.py"
@@ -58,7 +57,6 @@ rule reproduce_values:
         published=resource("published_values.csv"),
         san_francisco=result("grids/san_francisco.step.parquet"),
         paris=result("grids/paris.step.parquet"),
-        library=library("reproduce_values"),
     output:
         result("reproduction/values.csv"),
     log:
@@ -70,6 +68,7 @@ rule reproduce_values:
     resources:
         **cost(1000, 10),
     params:
+        library=library("reproduce_values"),
         seed=config["seed"],
     script:
         "../scripts/reproduce_values.py"
@@ -78,7 +77,6 @@ rule reproduce_values:
 rule summarise_reproduction:
     input:
         values=result("reproduction/values.csv"),
-        library=library("summarise_reproduction"),
     output:
         result("reproduction/summary.md"),
     log:
@@ -90,6 +88,7 @@ rule summarise_reproduction:
     resources:
         **cost(500, 5),
     params:
+        library=library("summarise_reproduction"),
         figures=figure_map(),
     script:
         "../scripts/summarise_reproduction.py"

@@ -14,7 +14,8 @@ from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
 
-_FORMATS: Final = ("geo", "pandas", "ARROW:schema")  # metadata keys about the file itself
+# Keys about the file itself, and the code, of which equal results may come from different ones.
+_NO_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "library")
 GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed together
 
 _FLOAT, _COUNT, _NAME = pa.float64(), pa.int64(), pa.string()
@@ -186,8 +187,8 @@ def read_metadata(source: Path) -> dict[str, str]:
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
     """A job's parameters as JSON, beside those that its input was made with."""
     given = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
-    inherited = read_metadata(source)
-    return {key: value for key, value in inherited.items() if key not in _FORMATS} | given
+    every = read_metadata(source) | given
+    return {key: value for key, value in every.items() if key not in _NO_PARAMETERS}
 
 
 def read_counts(grid: Path) -> Integers:
