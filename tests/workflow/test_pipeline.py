@@ -69,6 +69,15 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone, eps0
     assert set(utility["calibration"]) == {"none", "matched", "as-published"}
 
 
+def test_figures_of_the_papers_are_drawn_from_their_tables(clone):
+    """One of each way: a surface, distances, curves of a study (all of them: `make reproduce`)."""
+    stems = ["paper_a.figure-1", "paper_a.figure-2", "paper_c.figure-2"]
+    clone.run(*(f"results/figures/{stem}.png" for stem in stems))
+    for stem in stems:
+        for kind in ("png", "pdf", "svg"):
+            assert (clone.path / "results" / "figures" / f"{stem}.{kind}").stat().st_size > 1000
+
+
 def test_only_what_depends_on_a_change_is_run_again(clone):
     clone.run("results/utility/town.shape.parquet", "results/privacy/town.shape.parquet")
     targets = ["results/utility/town.shape.parquet", "results/privacy/town.shape.parquet"]

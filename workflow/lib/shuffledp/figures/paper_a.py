@@ -23,7 +23,7 @@ from shuffledp.figures.style import (
     series_look,
     series_of,
 )
-from shuffledp.tables import read_tables
+from shuffledp.tables import read_metadata, read_tables
 
 _SURFACES: Final = (
     ("single-bin-as-printed", r"$\delta$ by Theorem IV.1 as printed (one bin)"),
@@ -33,9 +33,9 @@ _STEP: Final = 20.0  # powers of ten between ticks
 _BAND: Final = (0.05, 0.95)
 
 
-def draw_surface(surface: Path, *, count: int) -> Figure:
-    """Draw `delta_surfaces` from the file of the values."""
-    return delta_surfaces(read_tables([surface]), count)
+def draw_surface(surface: Path) -> Figure:
+    """Draw `delta_surfaces` from the file of the values, which says the count as well."""
+    return delta_surfaces(read_tables([surface]), int(read_metadata(surface)["count"]))
 
 
 def draw_synthetic_distances(distances: Path) -> Figure:
