@@ -161,10 +161,10 @@ def test_damaged_parquet(tmp_path, fault):
 def _read_all(path):
     read_metadata(path)
     read_tables([path])
-    sample_table(read_counts(path), ["all"], **NAMES)
+    sample_table(read_counts(path), ["all"], **DRAWN)
 
 
-NAMES = {"seed": 1, "region": "town", "grid": "shape"}
+DRAWN = {"seed": 1, "region": "town", "grid": "shape"}
 
 
 @pytest.mark.parametrize("stage", ["checkins", "grids", "samples"])
@@ -176,7 +176,7 @@ def test_damaged_intermediate_results(tmp_path, fault, stage):
     grid_checkins(cropped, REGION, {"shape": list(SHAPE)}, grid, {})
     damaged, out = tmp_path / "damaged.parquet", tmp_path / "out.parquet"
     samples = tmp_path / "samples.parquet"
-    write_table(sample_table(read_counts(grid), [50, "all"], **NAMES), SAMPLES, samples, {})
+    write_table(sample_table(read_counts(grid), [50, "all"], **DRAWN), SAMPLES, samples, {})
     good = {"checkins": cropped, "grids": grid, "samples": samples}[stage].read_bytes()
     refused = 0
     for seed in range(40):
