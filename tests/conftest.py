@@ -38,3 +38,8 @@ class _Together(LoadScopeScheduling):
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Together:
     return _Together(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whole runs first: begun last, they would keep one worker busy alone."""
+    items.sort(key=lambda item: item.get_closest_marker("workflow") is None)

@@ -6,4 +6,4 @@ from hypothesis import settings
 def examples(whole: int) -> int:
     """`whole` of them under `make test-slow`, a fifth otherwise."""
     light = settings.default.max_examples < settings.get_profile("slow").max_examples
-    return max(5, whole // 5) if light else whole
+    return max(2, whole // 5) if light else whole

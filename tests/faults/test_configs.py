@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 import yaml
+from effort import examples
 from shuffledp.configuration import (
     check_configuration,
     check_names,
@@ -227,13 +228,13 @@ def test_mutated_configurations_through_snakemake(clone, fault):
     text = yaml.safe_dump(clone.config, allow_unicode=True)
     kinds = ["bits flipped", "bytes overwritten", "file cut short", "rows joined", "NUL inserted"]
     cases = []
-    for seed in range(10):
+    for seed in range(examples(10)):
         random = np.random.default_rng(seed)
         cases.append(TEXT[kinds[seed % len(kinds)]](text.encode(), random, b":"))
-    for seed in range(6):
+    for seed in range(examples(6)):
         config = mutated(clone.config, list(KINDS)[seed], np.random.default_rng(seed))
         cases.append(yaml.safe_dump(config, allow_unicode=True).encode())
-    for value in SHELL[:4]:
+    for value in SHELL[: examples(4)]:
         config = copy.deepcopy(clone.config)
         config["sources"]["tiny"]["path"] = value
         cases.append(yaml.safe_dump(config).encode())

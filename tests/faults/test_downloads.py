@@ -83,7 +83,7 @@ def _mishap(random):
     ][int(random.integers(9))]
 
 
-@pytest.mark.parametrize("first", [0, 30])
+@pytest.mark.parametrize("first", [0, pytest.param(30, marks=pytest.mark.slow)])
 def test_mishaps_in_a_row(tmp_path, fault, first):
     """Up to four at random, then a sound server: right bytes, or an error and then right bytes."""
     for seed in range(first, first + 30):

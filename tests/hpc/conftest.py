@@ -41,6 +41,8 @@ def accounted_slurm():
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """Tables of a local run."""
+    if reason := obstacle(accounting=False):
+        pytest.skip(f"no Slurm is started here: {reason}")
     clone = town(tmp_path_factory.mktemp("local"))
     clone.run(*TABLES)
     made = tables(clone)

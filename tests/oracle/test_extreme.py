@@ -38,7 +38,12 @@ def alike_log_delta(n, eps0, eps):
 
 @pytest.mark.parametrize(
     ("n", "eps0", "eps"),
-    [(10**6, 12.0, 9.0), (10**7, 16.0, 15.0), (10**8, 20.0, 18.0), (2 * 10**9, 26.0, 25.25)],
+    [
+        (10**6, 12.0, 9.0),
+        (10**7, 16.0, 15.0),
+        (10**8, 20.0, 18.0),
+        pytest.param(2 * 10**9, 26.0, 25.25, marks=pytest.mark.slow),
+    ],
 )
 def test_two_cells_large_budgets_many_users(n, eps0, eps):
     setting = Setting(n, 2, eps0)

@@ -88,7 +88,13 @@ def test_there_is_a_box_an_outline_and_a_metre_grid():
     }
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem != "london"))
+        for path in EXAMPLES
+    ],
+)
 def test_every_check_in_of_an_example_is_counted_once(clone, example):
     name, spec = region_of(example)
     tables = {grid: f"results/grids/{name}.{grid}.parquet" for grid in spec["grids"]}

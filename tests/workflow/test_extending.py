@@ -90,9 +90,10 @@ def test_a_new_mechanism_and_a_new_bound_are_everywhere(clone):
     add_bound(clone)
     clone.config["mechanisms"] = ["gaussian", "krr", "twin"]
     clone.config["bounds"] = ["upper", "lower", "doubled"]
+    clone.config["eps0"] = [2]
     clone.run()
 
-    for table in ["releases/town.shape.eps0-1", "utility/town.shape",
+    for table in ["releases/town.shape.eps0-2", "utility/town.shape",
                   "utility/town.shape.individual"]:  # fmt: skip
         rows = pd.read_parquet(clone.path / "results" / f"{table}.parquet")
         assert set(rows["mechanism"]) == {"gaussian", "krr", "twin"}, table
@@ -102,7 +103,7 @@ def test_a_new_mechanism_and_a_new_bound_are_everywhere(clone):
     privacy = pd.read_parquet(clone.path / "results" / "privacy" / "town.shape.parquet")
     assert set(privacy["bound"]) == {"upper", "lower", "doubled"}
     for stem in ["comparison", "distances.town.shape.matched", "distances.town.shape.as-published",
-                 "distances-over-eps.town.shape", "individual.town.shape.eps0-1",
+                 "distances-over-eps.town.shape", "individual.town.shape.eps0-2",
                  "estimates.town.shape.eps0-2.matched"]:  # fmt: skip
         assert "twin of shuffle+INV" in svg(clone, stem), stem
     assert "doubled: " in svg(clone, "privacy.town.shape")

@@ -34,19 +34,29 @@ def _backwards(config):
     return {key: _backwards(config[key]) for key in reversed(config)}
 
 
-@pytest.mark.parametrize("eps0", [[1], pytest.param([1, 2], marks=pytest.mark.slow)])
-def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone, eps0):
+# One of each kind of job, and everything that a plain run makes.
+STEMS = ("comparison", "checkins.town.shape", "distances.town.shape.matched")
+SOME = [
+    *("results/privacy/town.shape.parquet", "results/utility/town.shape.parquet"),
+    *(f"results/figures/{stem}.png" for stem in STEMS),
+]
+
+
+@pytest.mark.parametrize(
+    ("eps0", "targets"), [([1], SOME), pytest.param([1, 2], [], marks=pytest.mark.slow)]
+)
+def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone, eps0, targets):
     clone.config["eps0"] = eps0
-    clone.run(cores=2)
+    clone.run(*targets, cores=2)
     tables = clone.outputs("checkins", "grids", "privacy", "releases", "utility", "figures")
     names = set(tables)
     assert {"results/privacy/town.shape.parquet", "results/utility/town.shape.parquet"} <= names
-    for stem in ["comparison", "checkins.town.shape", "distances.town.shape.matched"]:
+    for stem in STEMS:
         assert {f"results/figures/{stem}.{kind}" for kind in ("png", "pdf", "svg")} <= names
     assert not [name for name in names if "/." in name], "no partial file is left"
-    assert _nothing_to_do(clone.run())
+    assert _nothing_to_do(clone.run(*targets))
     clone.config = _backwards(clone.config)
-    clone.run("--forceall", cores=1)
+    clone.run("--forceall", *targets, cores=1)
     again = clone.outputs("checkins", "grids", "privacy", "releases", "utility", "figures")
     assert [name for name in names if tables[name] != again.get(name)] == []
     assert set(again) == names
@@ -55,7 +65,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone, eps0
         (clone.path / "results" / lost).unlink()
         assert not _nothing_to_do(clone.run("--dry-run"))
         clone.run(f"results/{lost}")
-    assert _nothing_to_do(clone.run("--dry-run"))
+    assert _nothing_to_do(clone.run("--dry-run", *targets))
 
     privacy = pd.read_parquet(clone.path / "results/privacy/town.shape.parquet")
     assert list(privacy.columns) == ["n", "k", "eps0", "eps", "bound", "delta", "log10_delta"]
@@ -69,6 +79,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone, eps0
     assert set(utility["calibration"]) == {"none", "matched", "as-published"}
 
 
+@pytest.mark.slow
 def test_figures_of_the_papers_are_drawn_from_their_tables(clone):
     """One of each way: a surface, distances, curves of a study (all of them: `make reproduce`)."""
     stems = ["paper_a.figure-1", "paper_a.figure-2", "paper_c.figure-2"]
@@ -137,29 +148,31 @@ def _record(path):
 
 # Where runs are killed: the run's options, and the file event that it does not come to any more.
 # (faults/test_kills.py takes random moments.)
-KILLED_BEFORE = {
-    "a finished job is recorded": ([], f"open .*{_record('results/checkins/town.parquet')}"),
-    "the second release is begun": (["--forceall"], "job open .*/release_histograms", 2),
-}
+RECORDED = f"open .*{_record('results/checkins/town.parquet')}"
+KILLED_BEFORE = [
+    pytest.param([], [RECORDED], marks=pytest.mark.slow, id="a finished job is recorded"),
+    pytest.param(
+        ["--forceall"], ["job open .*/release_histograms", 2], id="the second release is begun"
+    ),
+]
 
 
-def test_after_a_killed_run_the_next_makes_every_table_again(clone, tmp_path):
+@pytest.mark.parametrize(("options", "at"), KILLED_BEFORE)
+def test_after_a_killed_run_the_next_makes_every_table_again(clone, tmp_path, options, at):
     """Forced or not, and also tables that the run had removed and that nothing finished lacks."""
-    results = clone.path / "results"
     clone.run("results/utility/town.shape.parquet", "results/privacy/town.shape.parquet")
     undisturbed = clone.outputs(*TABLES)
     targets = sorted(undisturbed)
-    for moment, (options, *at) in KILLED_BEFORE.items():
-        if not options:
-            shutil.rmtree(results)
-        stop = Stop(tmp_path / moment, *at)
-        with Background(clone, "--cores", "2", *options, *targets, stop=stop) as run:
-            run.wait_for_stop()
-        assert clone.outputs(*TABLES) != undisturbed, "the kill did harm"
-        clone.run("--unlock")
-        clone.run("--rerun-incomplete", *targets)
-        after = clone.outputs(*TABLES)
-        assert {name: after[name] for name in after if "/." not in name} == undisturbed, moment
+    if not options:
+        shutil.rmtree(clone.path / "results")
+    stop = Stop(tmp_path / "stop", *at)
+    with Background(clone, "--cores", "2", *options, *targets, stop=stop) as run:
+        run.wait_for_stop()
+    assert clone.outputs(*TABLES) != undisturbed, "the kill did harm"
+    clone.run("--unlock")
+    clone.run("--rerun-incomplete", *targets)
+    after = clone.outputs(*TABLES)
+    assert {name: after[name] for name in after if "/." not in name} == undisturbed
 
 
 @pytest.mark.skipif(not GOWALLA.exists(), reason=f"real check-ins are not at {GOWALLA}")

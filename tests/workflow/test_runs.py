@@ -11,6 +11,7 @@ def nothing_to_do(result):
 
 
 def test_two_runs_do_not_disturb_each_other(clone):
+    clone.config["eps0"] = [1]
     targets = ["utility/town.shape.parquet", "privacy/town.shape.parquet"]
     plain = [f"results/{name}" for name in targets]
     other = [f"results/other/{name}" for name in targets]

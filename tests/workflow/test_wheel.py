@@ -17,7 +17,7 @@ EXAMPLE = re.search(
     re.MULTILINE,
 )
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 
 def run(*command, **options):
