@@ -231,7 +231,7 @@ def test_mutated_configurations_through_snakemake(clone, fault):
     for seed in range(examples(10)):
         random = np.random.default_rng(seed)
         cases.append(TEXT[kinds[seed % len(kinds)]](text.encode(), random, b":"))
-    for seed in range(examples(6)):
+    for seed in range(6):
         config = mutated(clone.config, list(KINDS)[seed], np.random.default_rng(seed))
         cases.append(yaml.safe_dump(config, allow_unicode=True).encode())
     for value in SHELL[: examples(4)]:

@@ -18,6 +18,7 @@ from shuffledp.accounting.one_round import (
     closed_forms,
     personalised,
     single_bin,
+    two_cells,
     worst_count,
 )
 from shuffledp.accounting.one_round.strong_adversary import strong_adversary_log_delta
@@ -156,8 +157,8 @@ _BOUNDS = (
         "exact",
         "docs/accounting.md",
         "k = 2: the largest delta over all data sets",
-        log_delta_function=_number(worst_count.two_rr_log_delta),
-        domain=lambda s, _: worst_count.two_rr_domain(s),
+        log_delta_function=_number(two_cells.two_rr_log_delta),
+        domain=lambda s, _: two_cells.two_rr_domain(s),
     ),
     Bound(
         "single-bin",

@@ -10,7 +10,7 @@ import numpy as np
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound, tilted_shares
-from shuffledp.accounting.one_round import hidden_user, worst_count
+from shuffledp.accounting.one_round import hidden_user, two_cells
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
@@ -55,6 +55,8 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
     InputError
         If an eps is negative or no number.
     """
+    if setting.k == 2:
+        return two_cells.log_delta_ends(eps, setting).high
     weak = hockey_stick(pairs.weak_adversary(setting), eps).high
     if setting.k == 3 and 2 <= setting.n <= _HIDDEN_N and weak > -np.inf:
         weak = _one_hidden_log_delta(eps, setting, weak)
@@ -71,7 +73,7 @@ def lower_log_delta(eps: float, setting: Setting) -> float:
     left out. Parameters, shape and errors as for `upper_log_delta`.
     """
     if setting.k == 2:
-        return float(worst_count.lower_log_delta(eps, setting))
+        return two_cells.log_delta_ends(eps, setting).low
     best = hockey_stick(pairs.third_cell(setting), eps).low
     for pair in (pairs.same_cell(setting), pairs.other_cell(setting)):
         # Mostly far below: then its Chernoff bound already tells.

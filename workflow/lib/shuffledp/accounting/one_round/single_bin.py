@@ -3,11 +3,9 @@
 Not a privacy guarantee: the analyst sees the whole histogram, of which one bin is a part. It is a
 lower bound on what the histogram leaks, and the only thing leaked when k = 2.
 
-All sums follow the law of the others' count tilted so that its mode lies at the threshold of the
-privacy loss; there every quantity is of order one, however small delta is.
+Of the others' count only how its tilted law falls matters: `laws.binomial_sum`.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,8 +16,9 @@ from numpy.typing import ArrayLike
 from shuffledp import krr
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
+from shuffledp.arrays import Floats, Integers
 
 Direction = Literal["forward", "backward", "both"]
 
@@ -40,30 +39,14 @@ class _Window:
         return self.start + np.arange(self.mass.size, dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class _Chance:
-    """A probability with its complement: neither may come from a difference."""
-
-    p: float
-    q: float
-
-    def tilted(self, kappa: float) -> "_Chance":
-        total = self.q + kappa * self.p
-        return _Chance(kappa * self.p / total, self.q / total)
-
-    @property
-    def complement(self) -> "_Chance":
-        return _Chance(self.q, self.p)
-
-
-def _channel(setting: Setting) -> tuple[_Chance, _Chance]:
+def _channel(setting: Setting) -> tuple[Chance, Chance]:
     """Chances that a holder of x0, and of another cell, reports x0."""
     p, q = krr.probabilities(setting.eps0, setting.k)
     k = setting.k
-    return _Chance(p, (k - 1) * q), _Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
+    return Chance(p, (k - 1) * q), Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
 
 
-def _binomial(n: int, chance: _Chance) -> _Window:
+def _binomial(n: int, chance: Chance) -> _Window:
     p, q = chance.p, chance.q
     if n == 0 or q <= 0.0:  # a tilt near eps0 can round q to 0
         return _Window(n, np.ones(1))
@@ -90,59 +73,77 @@ def _convolve(x: Floats, y: Floats) -> Floats:
     return np.asarray(scipy.fft.irfft(product, padded)[:size])
 
 
-def _log_tail(
-    eps: float, gain: float, high: _Chance, low: _Chance, same: int, different: int
-) -> float:
-    """``log sum_s (P - e Q)_+`` where P reports with chance ``high`` and Q with ``low``.
-
-    The others' count is ``Bin(same, high) + Bin(different, low)`` with law f. With
-    ``gain = high - e low``, ``P - e Q`` at s is ``gain (f(s - 1) - kappa f(s))``: tilting f by
-    ``kappa`` turns it into the difference of neighbours of the tilted law, positive beyond its
-    mode since f is log-concave.
-    """
+def _tail(
+    gain: float, excess: float, parts: tuple[Integers, Chance, Integers, Chance]
+) -> tuple[Floats, Floats]:
+    """Ends of ``log sum_s (P - e Q)_+``, ``P - e Q = gain (f(s - 1) - (1 + excess) f(s))``."""
     if gain <= 0.0:
-        return -np.inf
-    excess = np.expm1(eps) / gain
-    kappa = 1.0 + excess
-    theta = np.log1p(excess)
-    parts = [(same, high, high.tilted(kappa)), (different, low, low.tilted(kappa))]
-    first, second = (_binomial(n, tilted) for n, _, tilted in parts)
-    law = _convolve(first.mass, second.mass)
-    drop = np.append(law, 0.0) - np.insert(law, 0, 0.0)
-    # drop[i] = f(s) - f(s - 1) at s = start + i; beyond the mode it is negative.
-    mode = int(np.argmax(law))
-    falling = np.maximum(-drop[mode + 1 :], 0.0)
-    total = float(falling @ np.exp(-theta * np.arange(falling.size)))
-    # The tilt at the mode, f(s) over the tilted f(s), from probabilities: as the log of its moment
-    # less theta s it would be the difference of two numbers of order n.
-    share = min(int(np.argmax(first.mass)), mode)
-    share = max(share, mode - (second.mass.size - 1))
-    counts = (first.start + share, second.start + mode - share)
-    untilted = sum(
-        float(log_pmf(count, n, law.p, law.q) - log_pmf(count, n, tilted.p, tilted.q))
-        for count, (n, law, tilted) in zip(counts, parts, strict=True)
-        if n > 0
-    )
-    return float(np.log(gain) + untilted + np.log(total))
+        nothing = np.full(np.broadcast_shapes(parts[0].shape, parts[2].shape), -np.inf)
+        return nothing, nothing
+    value, error = log_falling_tail(excess / gain, *parts)
+    value, error = value + np.log(gain), error + 8.0 * 2.0**-53  # the gain has a few roundings
+    return value - error, np.where(error == np.inf, 0.0, value + error)
 
 
-def _at_each(
-    function: Callable[[float, int], float], eps: ArrayLike, setting: Setting, counts: ArrayLike
-) -> Floats:
-    """``function(eps, count)``, eps and counts checked and broadcast; -inf from eps0 on."""
-    setting.require_one_round()
-    values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
-    results = [
-        -np.inf if e >= setting.eps0 else function(float(e), int(count))
-        for e, count in zip(values.ravel(), counts.ravel(), strict=True)
-    ]
-    return np.array(results, np.float64).reshape(values.shape)
+def forward_ends(
+    eps: float, setting: Setting, users: ArrayLike, counts: ArrayLike
+) -> tuple[Floats, Floats]:
+    """Certified ends of the log divergence of x0's count, a holder of x0 against one of another.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    setting
+        Its k and eps0 only.
+    users, counts
+        Number of users, and of others among them who hold x0; broadcast, any shape.
+
+    Returns
+    -------
+    Natural logarithms, never above and never below the true one.
+    """
+    counts = np.asarray(counts)
+    others = np.asarray(users) - 1 - counts
+    high, low = _channel(setting)
+    if eps >= setting.eps0:
+        nothing = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
+        return nothing, nothing
+    gain = low.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
+    return _tail(gain, float(np.expm1(eps)), (counts, high, others, low))
+
+
+def _backward_ends(eps: float, setting: Setting, counts: Integers) -> tuple[Floats, Floats]:
+    """The same with the two laws exchanged, for all users of the setting."""
+    others = setting.n - 1 - counts
+    if setting.k == 2:
+        # The mirror image, in the form without cancellation.
+        return forward_ends(eps, setting, setting.n, others)
+    high, low = _channel(setting)
+    excess = float(np.expm1(eps))
+    gain = low.p * float(np.expm1(setting.eps0) - (setting.k - 1) * excess)
+    # Counting the reports that are not x0 exchanges the roles of the two laws.
+    return _tail(gain, excess, (others, low.complement, counts, high.complement))
+
+
+def _both_ends(
+    eps: float, setting: Setting, counts: Integers, direction: Direction
+) -> tuple[Floats, Floats]:
+    ends = []
+    if direction != "backward":
+        ends.append(forward_ends(eps, setting, setting.n, counts))
+    if direction != "forward":
+        ends.append(_backward_ends(eps, setting, counts))
+    lows, highs = zip(*ends, strict=True)
+    return np.max(lows, axis=0), np.max(highs, axis=0)
 
 
 def log_delta(
     eps: ArrayLike, setting: Setting, counts: ArrayLike, direction: Direction = "both"
 ) -> Floats:
     """Log hockey-stick divergence of the count of bin x0 (paper A, eqs. 6 and 10, corrected).
+
+    Rounded down, by what a running bound says (docs/accounting.md): some 1e-13 of delta.
 
     Parameters
     ----------
@@ -165,24 +166,13 @@ def log_delta(
     InputError
         If an eps is negative or a count is outside ``0..n-1``.
     """
-    k, others = setting.k, setting.n - 1
-    high, low = _channel(setting)
-
-    def value(eps: float, count: int) -> float:
-        forward = low.p * np.exp(eps) * np.expm1(setting.eps0 - eps)
-        # For k = 2 the two directions have one gain, in the form without cancellation.
-        backward = low.p * (np.expm1(setting.eps0) - (k - 1) * np.expm1(eps))
-        backward = forward if k == 2 else backward
-        found, rest = -np.inf, others - count
-        if direction != "backward":
-            found = _log_tail(eps, forward, high, low, count, rest)
-        if direction != "forward":
-            # Counting the reports that are not x0 exchanges the roles of the two laws.
-            mirrored = _log_tail(eps, backward, low.complement, high.complement, rest, count)
-            found = max(found, mirrored)
-        return found
-
-    return _at_each(value, eps, setting, counts)
+    setting.require_one_round()
+    values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
+    found = np.full(values.shape, -np.inf)
+    for one in np.unique(values[values < setting.eps0]):
+        here = values == one
+        found[here] = _both_ends(float(one), setting, counts[here], direction)[0]
+    return found
 
 
 def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) -> Floats:
@@ -192,7 +182,13 @@ def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) ->
     averages it once, so that delta comes out too small, by many orders of magnitude at small eps.
     Parameters, return value and errors as in `log_delta`.
     """
-    return _at_each(lambda e, count: _log_as_printed(e, setting, count), eps, setting, counts)
+    setting.require_one_round()
+    values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
+    results = [
+        -np.inf if e >= setting.eps0 else _log_as_printed(float(e), setting, int(count))
+        for e, count in zip(values.ravel(), counts.ravel(), strict=True)
+    ]
+    return np.array(results, np.float64).reshape(values.shape)
 
 
 def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
@@ -203,15 +199,16 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     share = np.sqrt((np.exp(eps) - kappa2) / (np.exp(eps0) - kappa2))
     kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)
-    same = _binomial(m, high.tilted(kappa))
-    different = _binomial(n - m, _Chance(share, 1.0 - share))
+    total = high.q + kappa * high.p
+    same = _binomial(m, Chance(kappa * high.p / total, high.q / total))
+    different = _binomial(n - m, Chance(share, 1.0 - share))
     fraction = different.values / (n - m)
     law = _convolve(same.mass, different.mass)
     square = _convolve(same.mass, different.mass * fraction**2)
     start = same.start + different.start
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * square / law)
-    others = _binomial(n - 1 - m, _Chance(share, 1.0 - share))
+    others = _binomial(n - 1 - m, Chance(share, 1.0 - share))
     count = _convolve(same.mass, others.mass)
     shift = same.start + others.start
     # P(s) = p f(s - 1) + (1 - p) f(s), with the tilt's exp(-theta s) kept apart.

@@ -1,0 +1,85 @@
+"""Shuffled 2-RR exactly: with two cells every data set is a count.
+
+Of the n - 1 other users m hold the target's cell x0. Tell the adversary about ``hi - lo`` of them:
+what is left is lo of ``n - 1 - (hi - lo)`` others in x0, for every m in ``lo..hi`` alike. So its
+divergence bounds a whole block of counts, and halving the blocks whose bound is above the best
+count closes the interval (branch and bound). The reversed pair at m is the forward one at
+``n - 1 - m``: one direction is enough.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from shuffledp.accounting.conventions import of_one_round
+from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
+from shuffledp.accounting.one_round.single_bin import forward_ends
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+
+EXHAUSTIVE_N = 10_000
+_FIRST_BLOCKS = 64
+# Enough to come down to single counts up to EXHAUSTIVE_N; for more users, blocks of about
+# n / 10,000, which cost as much of eps.
+_MOST_BLOCKS = 2 * EXHAUSTIVE_N
+
+
+@lru_cache(maxsize=64)
+def log_delta_ends(eps: float, setting: Setting) -> LogInterval:
+    """Enclose the log of the largest delta over all data sets, for k = 2.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    setting
+        One round of two cells.
+
+    Returns
+    -------
+    The lower end is attained by some count; the upper one is a guarantee. Rounding (some 1e-13)
+    is all that lies between them for n up to 10,000, and up to some 1e-4 of eps above.
+    """
+    if eps >= setting.eps0:
+        return ZERO
+    edges = np.unique(np.linspace(0, setting.n, _FIRST_BLOCKS + 1).astype(np.int64))
+    low, high = edges[:-1], edges[1:] - 1
+    best, settled, visited = -np.inf, -np.inf, 0
+    while low.size and visited <= _MOST_BLOCKS:
+        visited += low.size
+        counts = np.unique(np.append(low, high))
+        best = max(best, float(forward_ends(eps, setting, setting.n, counts)[0].max()))
+        bound = forward_ends(eps, setting, setting.n - (high - low), low)[1]
+        open_ = (bound > best) & (high > low)
+        settled = max(settled, float(bound[~open_].max(initial=-np.inf)))
+        low, high, bound = low[open_], high[open_], bound[open_]
+        middle = (low + high) // 2
+        left_open = float(bound.max(initial=-np.inf))
+        low, high = np.append(low, middle + 1), np.append(middle, high)
+    return LogInterval(best, min(max(settled, left_open, best), 0.0))
+
+
+def two_rr_domain(setting: Setting) -> str | None:
+    """Why `two_rr_log_delta` does not apply; None where it does."""
+    if setting.k != 2:
+        return f"it covers k = 2 only (got k={setting.k})"
+    if setting.n > EXHAUSTIVE_N:
+        return f"it looks at every data set, up to n = {EXHAUSTIVE_N:,} (got n={setting.n:,})"
+    return None
+
+
+@of_one_round
+def two_rr_log_delta(eps: float, setting: Setting) -> float:
+    """Log of the exact delta of shuffled 2-RR: the largest over all data sets, rounded up.
+
+    A guarantee for the replacement of one report. eps has any shape.
+
+    Raises
+    ------
+    InputError
+        If n exceeds 10,000, k is not 2, or an eps is out of range.
+    """
+    reason = two_rr_domain(setting)
+    if reason:
+        raise InputError(f"the exact delta of 2-RR does not apply: {reason}")
+    return log_delta_ends(eps, setting).high
