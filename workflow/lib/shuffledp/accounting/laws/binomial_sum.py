@@ -9,6 +9,7 @@ integral for it, on a circle through the saddle point, takes some eighty points 
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.arrays import Floats
 
-_U = 2.0**-53
+_UNIT = 2.0**-53
 # The integrand is followed for this many widths of its peak, where it is below exp(-52); with
 # fewer standard deviations than _WHOLE the whole circle is taken.
 _PEAK = 10.7
@@ -43,15 +44,6 @@ class Chance:
     def complement(self) -> "Chance":
         """The same event's absence."""
         return Chance(self.q, self.p)
-
-
-def _tilted(chance: Chance, log_odds: Floats) -> tuple[Floats, Floats]:
-    """The chance and its complement, its odds multiplied by ``exp(log_odds) >= 1``."""
-    with np.errstate(over="ignore"):
-        # For large tilts p -> 1 and q -> 0 without an overflow.
-        rest = chance.q * np.exp(-log_odds)
-    total = chance.p + rest
-    return chance.p / total, rest / total
 
 
 def log_falling_tail(
@@ -82,98 +74,136 @@ def log_falling_tail(
     return values.reshape(shape), errors.reshape(shape)
 
 
+@dataclass(frozen=True)
+class _Binomial:
+    """One of the two binomials of each sum, tilted: trials, chance, complement, shape (sums,)."""
+
+    n: Floats
+    chance: Chance
+    a: Floats
+    b: Floats
+
+    @property
+    def variance(self) -> Floats:
+        return self.n * self.a * self.b
+
+    def on_circle(self, phi: Floats) -> tuple[Floats, Floats, Floats]:
+        """Log of the modulus and argument of its part of F, less those at phi = 0.
+
+        The argument is that of the rarer outcome; the third number times phi is to be added.
+        """
+        n, often = self.n[:, None], self.a > 0.5
+        rare = np.where(often, -self.b, self.a)[:, None]
+        versine = 2.0 * np.sin(phi / 2.0) ** 2
+        with np.errstate(divide="ignore"):
+            modulus = 0.5 * np.log1p(np.maximum(-2.0 * (self.a * self.b)[:, None] * versine, -1.0))
+        argument = n * np.arctan2(rare * np.sin(phi), 1.0 - np.abs(rare) * versine)
+        return np.where(n > 0.0, n * modulus, 0.0), argument, np.where(often, self.n, 0.0)
+
+    def log_ratio(self, x: Floats) -> tuple[Floats, Floats]:
+        """``log Pr[x] / Pr_tilted[x]`` and its error: 0 without trials."""
+        some = self.n > 0.0
+        x, n = np.where(some, x, 0.0), np.where(some, self.n, 1.0)
+        p, q, a, b = self.chance.p, self.chance.q, self.a, self.b
+        ratio = log_pmf(x, n, p, q) - log_pmf(x, n, a, b)
+        error = log_pmf_error(x, n, p, q) + log_pmf_error(x, n, a, b)
+        return np.where(some, ratio, 0.0), np.where(some, error, 0.0)
+
+
+def _tilted(n: Floats, chance: Chance, log_odds: Floats) -> _Binomial:
+    """Bin(n, chance) with its odds multiplied by ``exp(log_odds) >= 1``."""
+    rest = chance.q * np.exp(-log_odds)
+    total = chance.p + rest
+    return _Binomial(n, chance, chance.p / total, rest / total)
+
+
+@dataclass(frozen=True)
+class _Circle:
+    """Points of the upper half of the circle ``|z| = exp(tau)``, shape (sums, points).
+
+    ``weight`` is a point's share of the circle, its mirror image included; ``terms`` is how many
+    of the tail's terms are kept.
+    """
+
+    tau: Floats
+    terms: Floats
+    phi: Floats
+    weight: Floats
+
+    def factor(self, excess: float) -> Any:
+        """``(z - kappa) (1 - z^-terms) / (z - 1)``."""
+        sine, versine = np.sin(self.phi), 2.0 * np.sin(self.phi / 2.0) ** 2
+        tau, radius = self.tau[:, None], np.exp(self.tau)[:, None]
+        turned = radius * (1j * sine - versine)  # z less the radius
+        # On the circle of the tilt itself z - kappa vanishes at phi = 0.
+        off = np.where(tau > np.log1p(excess), np.expm1(tau) - excess, 0.0)
+        terms = self.terms[:, None]
+        cut = 1.0 - np.exp(-terms * tau) * np.exp(-1j * terms * self.phi)
+        return (off + turned) / (np.expm1(tau) + turned) * cut
+
+
+def _circle(tau: Floats, least: Floats, deviation: Floats) -> _Circle:
+    """Points that leave out, and alias, no more than `_NEGLECTED`."""
+    terms = np.ceil(_CUT / tau)
+    points = terms + np.ceil(_FAR * np.maximum(deviation, least) + _MARGIN)
+    reach = np.where(deviation > _WHOLE, _PEAK / np.maximum(deviation, 1.0), np.pi)
+    k = np.arange(int(np.ceil((reach * points / (2.0 * np.pi)).max())) + 1)
+    points = points[:, None]
+    # The ends of the upper half stand for themselves.
+    weight = np.where((k == 0) | (2 * k == points), 1.0, 2.0) * (2 * k <= points) / points
+    return _Circle(tau, terms, 2.0 * np.pi * k / points, weight)
+
+
 def _chunk(
     excess: float, n1: Floats, first: Chance, n2: Floats, second: Chance
 ) -> tuple[Floats, Floats]:
-    theta = float(np.log1p(excess))
-    at_threshold = [_tilted(chance, np.full(n1.shape, theta)) for chance in (first, second)]
-    (a1, b1), (a2, b2) = at_threshold
-    deviation = np.sqrt(n1 * a1 * b1 + n2 * a2 * b2) + 1.0
-    # The circle's radius exp(tau): the tilt itself, or, next to the pole, clear of it.
+    theta = np.full(n1.shape, np.log1p(excess))
+    one, two = _tilted(n1, first, theta), _tilted(n2, second, theta)
+    # The mode of the tilted law is next to its mean (Darroch); rounding moves that by far less.
+    mean = n1 * one.a + n2 * two.a
+    last = np.floor(np.maximum(mean - 8.0 * _UNIT * (n1 + n2), 0.0))  # t - 1, or 1 or 2 below it
+    deviation = np.sqrt(one.variance + two.variance) + 1.0
+    # The tilt itself, or, next to the pole, clear of it.
     tau = np.maximum(theta, 2.0 / deviation)
-    (a1, b1), (a2, b2) = (_tilted(chance, tau) for chance in (first, second))
-    wide = np.sqrt(n1 * a1 * b1 + n2 * a2 * b2)
-    terms = np.ceil(_CUT / tau)
-    points = terms + np.ceil(_FAR * np.maximum(wide, deviation) + _MARGIN)
-    reach = np.where(wide > _WHOLE, _PEAK / np.maximum(wide, 1.0), np.pi)
-    k = np.arange(int(np.ceil((reach * points / (2.0 * np.pi)).max())) + 1)
-    phi = 2.0 * np.pi * k / points[:, None]
-    # Both halves of the circle: the ends of the upper one stand for themselves.
-    weight = np.where((k == 0) | (2 * k == points[:, None]), 1.0, 2.0) * (2 * k <= points[:, None])
-    sine, versine = np.sin(phi), 2.0 * np.sin(phi / 2.0) ** 2  # the latter is 1 - cos
+    one, two = _tilted(n1, first, tau), _tilted(n2, second, tau)
+    circle = _circle(tau, deviation, np.sqrt(one.variance + two.variance))
+    (re1, im1, all1), (re2, im2, all2) = one.on_circle(circle.phi), two.on_circle(circle.phi)
+    size = circle.weight * np.exp(re1 + re2)
+    factor = circle.factor(excess)
+    integrand = (
+        size * factor * np.exp(1j * (im1 + im2 + (all1 + all2 - last)[:, None] * circle.phi))
+    )
 
-    def log_factor(n: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-        """Log of the modulus and argument of a binomial's part of F, less those at phi = 0.
-
-        The argument is that of the rarer outcome, less the third number times phi.
-        """
-        rare = np.where(a > 0.5, -b, a)[:, None]
-        with np.errstate(divide="ignore"):
-            modulus = 0.5 * np.log1p(np.maximum(-2.0 * (a * b)[:, None] * versine, -1.0))
-            modulus = np.where(n[:, None] > 0.0, n[:, None] * modulus, 0.0)
-        argument = n[:, None] * np.arctan2(rare * sine, 1.0 - np.abs(rare) * versine)
-        return modulus, argument, np.where(a > 0.5, n, 0.0)
-
-    (re1, im1, all1), (re2, im2, all2) = log_factor(n1, a1, b1), log_factor(n2, a2, b2)
-    size = weight / points[:, None] * np.exp(re1 + re2)
-    # z - 1, and z - kappa from its own parts: on the circle of the tilt it vanishes at phi = 0.
-    radius = np.exp(tau)[:, None]
-    from_one = np.expm1(tau)[:, None] - radius * versine + 1j * radius * sine
-    away = np.where(tau > theta, np.expm1(tau) - excess, 0.0)[:, None]
-    from_kappa = away - radius * versine + 1j * radius * sine
-    cut = 1.0 - np.exp(-terms * tau)[:, None] * np.exp(-1j * terms[:, None] * phi)
-    factor = from_kappa / from_one * cut
     # Arguments are sums of large ones, each right to some units in its last place; what the tilt's
     # own rounding moves them by is less.
-    counts = (n1 * np.minimum(a1, b1) + n2 * np.minimum(a2, b2))[:, None]
-    rounding = _U * (24.0 + 12.0 * (counts + 1.0) * phi)
-
-    # The mode of the tilted law is next to its mean (Darroch); rounding moves it by far less.
-    (a, _), (c, _) = at_threshold
-    mean = n1 * a + n2 * c
-    base = np.floor(mean - 8.0 * _U * (n1 + n2)) + 1.0
-    modulus = np.abs(factor)
-    # The integrand at t = base, and what turns it from one threshold to the next.
-    turns = all1 + all2 - (base - 1.0)
-    integrand = size * factor * np.exp(1j * (im1 + im2 + phi * turns[:, None]))
-    turn = np.exp(-1j * phi)
-    error = np.sum(size * modulus * rounding, axis=1) + _NEGLECTED
+    counts = n1 * np.minimum(one.a, one.b) + n2 * np.minimum(two.a, two.b)
+    rounding = _UNIT * (24.0 + 12.0 * (counts + 1.0)[:, None] * circle.phi)
+    error = np.sum(size * np.abs(factor) * rounding, axis=1) + _NEGLECTED
     # kappa is right to some units in the last place of the excess: f(t - 1) bounds its effect.
-    error += (8.0 + 2.0 * theta) * _U * np.sum(size, axis=1)
-    last = np.minimum(base - 1.0, n1 + n2)
-    scale, scale_error = _log_scale(last, tau, (n1, first, a1, b1), (n2, second, a2, b2))
-    scale += (last - base + 1.0) * tau
+    error += (8.0 + 2.0 * theta) * _UNIT * np.sum(size, axis=1)
+
+    scale, scale_error = _log_scale(last, one, two)
+    turn = np.exp(-1j * circle.phi)
     log_value, log_error = np.full(n1.shape, -np.inf), np.full(n1.shape, np.inf)
     for step in range(3):
         value = np.sum(integrand.real, axis=1)
+        good = (last + step <= n1 + n2) & (value > 2.0 * error)
+        value = np.where(good, value, 1.0)
+        found = np.where(good, np.log(value) + scale - step * tau, -np.inf)
+        better = found > log_value
+        log_value = np.where(better, found, log_value)
+        log_error = np.where(better, 1.01 * error / value + scale_error, log_error)
         integrand *= turn
-        good = (base - 1.0 + step <= n1 + n2) & (value > 2.0 * error)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_v = np.where(good, np.log(np.where(good, value, 1.0)) + scale - step * tau, -np.inf)
-            log_e = np.where(good, 1.01 * error / value + scale_error, np.inf)
-        better = log_v > log_value
-        log_value, log_error = (
-            np.where(better, log_v, log_value),
-            np.where(better, log_e, log_error),
-        )
     return log_value, log_error
 
 
-_Part = tuple[Floats, Chance, Floats, Floats]
-
-
-def _log_scale(total: Floats, tau: Floats, *parts: _Part) -> tuple[Floats, Floats]:
+def _log_scale(total: Floats, one: _Binomial, two: _Binomial) -> tuple[Floats, Floats]:
     """``log F(r) - total log r`` and its error; of two numbers of order n, without a difference.
 
     At any counts x1 + x2 = total, the probabilities' ratios to the tilted ones give it.
     """
-    (n1, first, a1, b1), (n2, second, a2, b2) = parts
-    x1 = np.clip(np.round(n1 * a1), np.maximum(0.0, total - n2), np.minimum(n1, total))
-    scale, error = np.zeros_like(total), np.zeros_like(total)
-    for x, n, chance, a, b in ((x1, n1, first, a1, b1), (total - x1, n2, second, a2, b2)):
-        some = n > 0.0
-        x, n = np.where(some, x, 0.0), np.where(some, n, 1.0)
-        scale += np.where(some, log_pmf(x, n, chance.p, chance.q) - log_pmf(x, n, a, b), 0.0)
-        own = log_pmf_error(x, n, chance.p, chance.q) + log_pmf_error(x, n, a, b)
-        error += np.where(some, own, 0.0)
-    return scale, error + 8.0 * _U * (1.0 + np.abs(scale) + tau)
+    x1 = np.clip(np.round(one.n * one.a), np.maximum(0.0, total - two.n), np.minimum(one.n, total))
+    (ratio1, error1), (ratio2, error2) = one.log_ratio(x1), two.log_ratio(total - x1)
+    scale = ratio1 + ratio2
+    # The steps to the other thresholds are among the last units.
+    return scale, error1 + error2 + 16.0 * _UNIT * (1.0 + np.abs(scale))
