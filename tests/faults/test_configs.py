@@ -227,11 +227,11 @@ def test_mutated_configurations_through_snakemake(clone, fault):
     (clone.path / "outline.geojson").write_text(json.dumps(OUTLINE))
     text = yaml.safe_dump(clone.config, allow_unicode=True)
     kinds = ["bits flipped", "bytes overwritten", "file cut short", "rows joined", "NUL inserted"]
-    cases = []
+    cases = [text.encode()]  # a sound one
     for seed in range(examples(10)):
         random = np.random.default_rng(seed)
         cases.append(TEXT[kinds[seed % len(kinds)]](text.encode(), random, b":"))
-    for seed in range(6):
+    for seed in range(examples(6)):
         config = mutated(clone.config, list(KINDS)[seed], np.random.default_rng(seed))
         cases.append(yaml.safe_dump(config, allow_unicode=True).encode())
     for value in SHELL[: examples(4)]:
