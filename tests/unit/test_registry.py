@@ -6,12 +6,11 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
-from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 
 SETTINGS = [
@@ -112,7 +111,7 @@ def test_calibration_meets_its_target(n, k, eps):
     eps0 = upper.eps0(eps, log_delta, Setting(n, k, 1.0))
     assert eps0 >= eps
     assert upper.log_delta(eps, Setting(n, k, eps0)) <= log_delta
-    if eps0 < calibrate.LARGEST_EPS0:
+    if eps0 < LARGEST_EPS0:
         assert upper.log_delta(eps, Setting(n, k, eps0 * (1 + 1e-6))) > log_delta
 
 
@@ -122,7 +121,7 @@ def test_ends_of_the_inverse_problems():
     assert upper.epsilon(0.0, setting) == 0.0
     assert upper.epsilon(-np.inf, setting) == setting.eps0
     assert upper.log_delta(1.0, setting) == -np.inf
-    assert upper.eps0(0.5, 0.0, setting) == calibrate.LARGEST_EPS0
+    assert upper.eps0(0.5, 0.0, setting) == LARGEST_EPS0
     assert upper.eps0(0.5, -np.inf, setting) == pytest.approx(0.5)
 
 

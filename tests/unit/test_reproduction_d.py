@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import norm
-from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
@@ -65,7 +65,7 @@ def test_equal_budgets_are_the_ordinary_bound():
     groups = BudgetGroups(np.array([1.0]), np.array([1_000]))
     found = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
     exact = found[paper_d.PERSONALISED]
-    assert float(upper_log_delta(exact, Setting(1_000, 2, 1.0))) == pytest.approx(
+    assert float(weak_adversary_log_delta(exact, Setting(1_000, 2, 1.0))) == pytest.approx(
         LOG_DELTA, abs=3e-4
     )
     assert found[paper_d.LARGEST] == pytest.approx(exact, rel=3e-5)

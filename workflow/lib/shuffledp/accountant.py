@@ -18,10 +18,10 @@ from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.accounting.setting import Setting
+from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 
 CERTIFIED = "certified"
-_SMALLEST = 5e-324
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Interval:
     def exp(self) -> Interval:
         """Deltas of natural logs of delta."""
         return Interval(
-            None if self.lower is None else _plain(np.exp(self.lower)),
+            None if self.lower is None else exp_down(self.lower),
             None if self.upper is None else exp_up(self.upper),
         )
 
@@ -81,9 +81,19 @@ def log_of(delta: ArrayLike | Decimal) -> Any:
 
 
 def exp_up(log_delta: ArrayLike) -> Any:
-    """Delta of its natural log; the smallest float where it underflows, for 0 would be pure DP."""
+    """Delta of its natural log, rounded up, so that it is 0 for pure DP only."""
     log_delta = np.asarray(log_delta, np.float64)
-    return _plain(np.where(log_delta == -np.inf, 0.0, np.maximum(np.exp(log_delta), _SMALLEST)))
+    return _plain(np.where(log_delta == -np.inf, 0.0, np.minimum(_shifted(log_delta, np.inf), 1.0)))
+
+
+def exp_down(log_delta: ArrayLike) -> Any:
+    """Delta of its natural log, rounded down, at least 0."""
+    return _plain(np.maximum(_shifted(np.asarray(log_delta, np.float64), -np.inf), 0.0))
+
+
+def _shifted(log_delta: Floats, towards: float) -> Floats:
+    """The exponential, moved by as much as it can be wrong: one float, also among denormals."""
+    return np.nextafter(np.exp(log_delta), towards)
 
 
 def log_delta(

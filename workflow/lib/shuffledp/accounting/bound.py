@@ -55,6 +55,8 @@ class Bound:
         Whether ``setting.count`` matters.
     dominating_pair
         Pair of one round behind it, which composes, also with rounds of sampled users.
+    ceiling
+        Of one round: never below the log of delta but for rounding, and found at once.
     """
 
     name: str
@@ -67,6 +69,7 @@ class Bound:
     composes: bool = False
     uses_count: bool = False
     dominating_pair: Callable[[Setting], Pair] | None = None
+    ceiling: LogDelta | None = None
 
     @property
     def guarantee(self) -> bool:
@@ -143,7 +146,20 @@ class Bound:
             log_delta,
             setting.budget,
             "lower" if self.kind == "lower" else "upper",
+            self._ceiling(setting),
         )
+
+    def surely_below(self, log_delta: float, eps: float, setting: Setting) -> bool:
+        """Whether the ceiling alone shows that delta is below; False if it cannot tell."""
+        ceiling = self._ceiling(setting)
+        # By more than what rounding can do to a sum over all users.
+        return ceiling is not None and ceiling(eps) <= log_delta - 1.0
+
+    def _ceiling(self, setting: Setting) -> Callable[[float], float] | None:
+        ceiling = self.ceiling
+        if ceiling is None or setting.rounds > 1:
+            return None
+        return lambda eps: ceiling(eps, setting)
 
     def eps0(self, eps: float, log_delta: float, setting: Setting) -> float:
         """Largest local budget whose delta at ``eps`` meets the target; ``setting.eps0`` is unused.
@@ -154,4 +170,11 @@ class Bound:
         def at(eps0: float) -> float:
             return float(self.log_delta(eps, replace(setting, eps0=eps0)))
 
-        return calibrate.eps0(at, log_delta, eps / setting.rounds)
+        ceiling = self.ceiling
+
+        def above(eps0: float) -> float:
+            assert ceiling is not None
+            return ceiling(eps, replace(setting, eps0=eps0))
+
+        cheap = None if ceiling is None or setting.rounds > 1 else above
+        return calibrate.eps0(at, log_delta, eps / setting.rounds, cheap)

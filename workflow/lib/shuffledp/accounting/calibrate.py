@@ -1,7 +1,9 @@
 """Inverse problems: from a bound on delta to the eps or eps0 that meets a target.
 
 Every log delta here falls with eps and grows with eps0, so the answers are roots of a monotone
-function; they are bracketed, and returned from the side that keeps the promise.
+function; they are bracketed, and returned from the side that keeps the promise. Deltas far below
+the target are the costly ones and tell nothing. A ceiling, cheap and some units above the log of
+delta at most, leads to the neighbourhood of the answer and decides there as often as it can.
 """
 
 from collections.abc import Callable
@@ -9,13 +11,17 @@ from collections.abc import Callable
 import numpy as np
 
 from shuffledp.accounting.conventions import Side
+from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.roots import brentq
 
 _XTOL = 1e-12
-LARGEST_EPS0 = 20.0
+# Where budgets come to an end below.
+_LEAST = 1e-15
+
+Curve = Callable[[float], float]
 
 
-def _root(excess: Callable[[float], float], low: float, high: float) -> float:
+def _root(excess: Curve, low: float, high: float) -> float:
     """Root of a function of changing sign between two positive numbers, relative error 1e-12."""
 
     def at(log_x: float) -> float:
@@ -24,52 +30,73 @@ def _root(excess: Callable[[float], float], low: float, high: float) -> float:
     return float(np.exp(brentq(at, np.log(low), np.log(high), xtol=_XTOL)))
 
 
-def epsilon(log_delta: Callable[[float], float], target: float, eps0: float, side: Side) -> float:
+def _excess(log_delta: Curve, target: float) -> Curve:
+    return lambda x: max(log_delta(x), -1e300) - target
+
+
+def _first_below(excess: Curve, largest: float) -> float:
+    """Some point, of few tried from below, where the excess is not above 0; or the largest."""
+    point = largest * 1e-3
+    while excess(point) <= 0.0 and point > largest * _LEAST:
+        point *= 1e-2
+    while point < largest and excess(point) > 0.0:
+        point = min(4.0 * point, largest)
+    return point
+
+
+def epsilon(
+    log_delta: Curve, target: float, budget: float, side: Side, ceiling: Curve | None = None
+) -> float:
     """Smallest eps whose delta is at most ``exp(target)``.
 
     Parameters
     ----------
     log_delta
-        Natural log of delta as a function of eps, non-increasing, -inf from eps0 on.
+        Natural log of delta as a function of eps, non-increasing, -inf from the budget on.
     target
         Natural log of the target delta.
-    eps0
-        Local budget: eps never exceeds it.
+    budget
+        Eps never exceeds it.
     side
         Whether the answer is an upper bound on eps or a lower one.
+    ceiling
+        A cheap function that is never below ``log_delta``, non-increasing.
 
     Returns
     -------
-    A number in ``[0, eps0]``; 0 if delta is small enough without any eps, eps0 if the target is 0.
+    A number in ``[0, budget]``; 0 if delta is small enough without any eps, the budget if the
+    target is 0.
     """
     if target >= 0.0 or log_delta(0.0) <= target:
         return 0.0
     if target == -np.inf:
-        return eps0
-
-    def excess(eps: float) -> float:
-        return max(log_delta(eps), -1e300) - target
-
-    # Bracketed from below: deltas far under the target are costly and tell nothing.
-    low, largest = eps0 * 1e-3, eps0 * (1.0 - 1e-15)
+        return budget
+    excess = _excess(log_delta, target)
+    largest = budget * (1.0 - 1e-15)
+    high = largest
+    if ceiling is None:
+        high = _first_below(excess, largest)
+    elif ceiling(largest) <= target:
+        above = _excess(ceiling, target)
+        high = _first_below(above, largest)
+        high = high if above(high / 4.0) <= 0.0 else _root(above, high / 4.0, high)
+        high = min(high * (1.0 + 1e-9), largest)
+    # Where the ceiling decided, the answer is near; else it lies within the last step.
+    factor = 0.9 if ceiling is not None else 0.25
+    if excess(high) > 0.0:
+        return budget if side == "upper" else largest
+    low = high * factor
     while excess(low) <= 0.0:
-        low *= 1e-2
-        if low < eps0 * 1e-15:
-            return low * 1e2 if side == "upper" else 0.0
-    high = min(4.0 * low, largest)
-    while excess(high) > 0.0:
-        if high == largest:
-            return eps0 if side == "upper" else largest
-        low, high = high, min(4.0 * high, largest)
+        low, high, factor = low * factor, low, factor * factor
+        if low < budget * _LEAST:
+            return high if side == "upper" else 0.0
     root = _root(excess, low, high)
     if side == "lower":
         return root * (1.0 - 4.0 * _XTOL)
-    return min(root * (1.0 + 4.0 * _XTOL), eps0)
+    return min(root * (1.0 + 4.0 * _XTOL), budget)
 
 
-def eps0(
-    log_delta: Callable[[float], float], target: float, eps: float, *, largest: float = LARGEST_EPS0
-) -> float:
+def eps0(log_delta: Curve, target: float, eps: float, ceiling: Curve | None = None) -> float:
     """Largest eps0 whose delta at ``eps`` is at most ``exp(target)``, rounded down.
 
     Parameters
@@ -80,35 +107,35 @@ def eps0(
         Natural log of the target delta.
     eps
         Central budget; every eps0 up to it has delta 0.
-    largest
-        Where to stop looking.
+    ceiling
+        A cheap function that is never below ``log_delta``, non-decreasing.
 
     Returns
     -------
-    A number in ``[eps, largest]``.
+    A number in ``[eps, 350]``, the largest budget there is.
     """
+    exact = _excess(log_delta, target)
 
     def excess(value: float) -> float:
-        return max(log_delta(value), -1e300) - target
+        # By more than what rounding can do to a sum over all users.
+        if ceiling is not None and (bound := ceiling(value)) <= target - 1.0:
+            return max(bound, -1e300) - target
+        return exact(value)
 
-    largest = max(largest, eps)
-    if target >= 0.0 or excess(largest) <= 0.0:
+    largest = max(LARGEST_EPS0, eps)
+    if target >= 0.0:
         return largest
-    low = eps
+    low = max(eps, 1e-12)
+    if excess(low) > 0.0:
+        return eps
     high = min(max(2.0 * eps, 1e-3), largest)
     while excess(high) <= 0.0:
+        if high == largest:
+            return largest
         low, high = high, min(2.0 * high, largest)
-    if low == 0.0:
-        low = high
-        while excess(low) > 0.0:
-            high, low = low, low / 2.0
-            if low < 1e-12:
-                return 0.0
-    # Bisect by hand towards the kept side: at low the target holds, so the result keeps it too.
-    while high - low > _XTOL * high:
-        middle = 0.5 * (low + high)
-        if excess(middle) <= 0.0:
-            low = middle
-        else:
-            high = middle
-    return low
+    root = _root(excess, low, high)
+    # The root is right to the tolerance; at the answer the target must hold.
+    back = 4.0 * _XTOL
+    while excess(root * (1.0 - back)) > 0.0:
+        back *= 2.0
+    return max(root * (1.0 - back), eps)

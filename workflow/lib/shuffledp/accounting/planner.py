@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.accounting import calibrate
-from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
 from shuffledp.errors import InputError
 
@@ -73,21 +72,26 @@ def complete(plan: Plan) -> Plan:
     if not 0.0 <= given.get("eps", 0.0) < np.inf:
         raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
 
-    def at(**changed: Any) -> float:
-        v = {**values, **changed}
-        return float(upper_log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"])))
+    upper = BOUNDS["upper"]
+
+    def at(**changed: Any) -> tuple[float, Setting]:
+        v = {"n": 1, "k": 2, "eps0": 1.0, "eps": 0.0, **given, **changed}
+        return v["eps"], Setting(v["n"], v["k"], v["eps0"])
 
     if name == "log_delta":
-        return replace(plan, log_delta=at())
+        return replace(plan, log_delta=float(upper.log_delta(*at())))
     assert plan.log_delta is not None
     target = plan.log_delta
+
+    def meets(**changed: Any) -> bool:
+        where = at(**changed)
+        return upper.surely_below(target, *where) or bool(upper.log_delta(*where) <= target)
+
     if name == "n":
-        return replace(plan, n=_smallest(lambda n: at(n=n) <= target, 1, LARGEST_N, "n"))
+        return replace(plan, n=_smallest(lambda n: meets(n=n), 1, LARGEST_N, "n"))
     if name == "k":
-        return replace(plan, k=_smallest(lambda k: at(k=k) <= target, 2, LARGEST_K, "k"))
+        return replace(plan, k=_smallest(lambda k: meets(k=k), 2, LARGEST_K, "k"))
     if name == "eps":
-        assert plan.eps0 is not None
-        found = calibrate.epsilon(lambda e: at(eps=e), target, plan.eps0, "upper")
-        return replace(plan, eps=found)
-    assert plan.eps is not None
-    return replace(plan, eps0=calibrate.eps0(lambda e0: at(eps0=e0), target, plan.eps))
+        return replace(plan, eps=float(upper.epsilon(target, at()[1])))
+    eps, setting = at()
+    return replace(plan, eps0=upper.eps0(eps, target, setting))

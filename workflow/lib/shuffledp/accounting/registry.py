@@ -12,6 +12,7 @@ import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.bound import Bound, Kind
+from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.one_round import (
     certified,
     clones,
@@ -45,6 +46,13 @@ def _lower(eps: float, s: Setting) -> float:
     if s.rounds == 1:
         return float(certified.lower_log_delta(eps, s))
     return float(composition.composed_log_delta(eps, s, "lower"))
+
+
+def _ceiling(eps: float, s: Setting) -> float:
+    """Chernoff's bound on the weak adversary's delta, a few units above its log."""
+    if eps >= s.eps0:
+        return -np.inf
+    return log_chernoff_bound(pairs.weak_adversary(s).weighted_sum(eps))
 
 
 @lru_cache(maxsize=4)
@@ -143,6 +151,7 @@ _BOUNDS = (
         log_delta_function=_upper,
         composes=True,
         dominating_pair=pairs.weak_adversary,
+        ceiling=_ceiling,
     ),
     Bound(
         "lower",
@@ -151,6 +160,7 @@ _BOUNDS = (
         "certified: what the histogram leaks on an explicit data set",
         log_delta_function=_lower,
         composes=True,
+        ceiling=_ceiling,
     ),
     Bound(
         "exact-2rr",

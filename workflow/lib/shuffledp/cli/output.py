@@ -15,17 +15,24 @@ _UP = {"delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_d
 _DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0"}
 
 
-def _cell(name: str, value: object) -> str:
+def _rounding(name: str, row: Row) -> str:
+    """Up or down, whichever is the safe side of a column; of a lower bound that is down."""
+    if name in _DOWN or (name in _UP and row.get("kind") == "lower"):
+        return ROUND_FLOOR
+    return ROUND_CEILING if name in _UP else ROUND_HALF_EVEN
+
+
+def _cell(name: str, row: Row) -> str:
     """Seven digits, rounded to the safe side."""
+    value = row[name]
     if value is None:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
-    rounding = ROUND_CEILING if name in _UP else ROUND_FLOOR if name in _DOWN else ROUND_HALF_EVEN
     shortest = Decimal(repr(float(value)))  # what the user wrote, where it is an echo
-    rounded = Context(prec=7, rounding=rounding).create_decimal(shortest)
+    rounded = Context(prec=7, rounding=_rounding(name, row)).create_decimal(shortest)
     return f"{float(rounded):.7g}" if rounded else "0"
 
 
@@ -52,7 +59,7 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         writer.writeheader()
         writer.writerows(rows)
     else:
-        lines = [list(rows[0]), *([_cell(*item) for item in row.items()] for row in rows)]
+        lines = [list(rows[0]), *([_cell(name, row) for name in row] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         for line in lines:
             cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))

@@ -9,17 +9,20 @@ leave out is at most M(lambda)^n / (e lambda n) times its tilted probability. Th
 added to the upper end. Derivation: docs/accounting.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import logsumexp
 
+from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
 from shuffledp.arrays import Floats
 from shuffledp.roots import brentq
 
-# Half-width of every window in tilted standard deviations: leaves out about 1e-20.
+# Half-width of every window in tilted standard deviations: leaves out about 1e-20, or, where sums
+# are coarse because they would be long, 1e-5.
 _WIDTH = 9.3
+_COARSE_WIDTH = 4.5
 _MARGIN = 20.0  # for the Poisson-like tails of small counts
 # Relative error of the floating-point evaluation, with a factor of ten in hand over what
 # comparison with ball arithmetic finds (tests/oracle).
@@ -28,6 +31,10 @@ _ROUNDING = 2e-10
 _EXACT_N = 1_000_000
 _BUCKET = 4e-6
 _CHUNK = 200_000
+# With more than twice as many terms neighbouring n2 are taken together, until so many are left: the
+# fewer, the deeper delta lies, where a few units of its log are some 1e-5 of eps.
+_TERMS = 1_000_000
+_FAR_TERMS, _FAR = 250_000, -1e5
 
 
 @dataclass(frozen=True)
@@ -107,13 +114,32 @@ def tilted_shares(weighted: WeightedSum) -> Floats:
     return _tilt(weighted)[1]
 
 
-def _window(mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-    half = _WIDTH * np.sqrt(variance) + _MARGIN
-    return np.floor(mean - half), np.ceil(mean + half)
+@dataclass(frozen=True)
+class _Grain:
+    """How finely the sum is taken.
+
+    Attributes
+    ----------
+    width
+        Half-width of the windows, in standard deviations.
+    stride
+        How many n2 are taken together.
+    tilted_rho, tilted_pi
+        Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4`` under the tilted law.
+    """
+
+    width: float
+    stride: int
+    tilted_rho: float
+    tilted_pi: float
+
+    def window(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        half = self.width * np.sqrt(variance) + _MARGIN
+        return np.floor(mean - half), np.ceil(mean + half)
 
 
 def _conditional_excess(
-    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, tilted_pi: float
+    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, grain: _Grain, side: Side
 ) -> tuple[Floats, Floats, Floats]:
     """Log of ``E[A_+ | s]``, ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``, by element of s.
 
@@ -121,8 +147,9 @@ def _conditional_excess(
     positive where n2 is below ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; written
     so, nothing cancels as eps nears eps0.
 
-    Returns the value (never above the truth), the largest tilted probability left out, and the
-    largest relative amount neglected where n3 was taken to be unable to turn the sign.
+    Returns the value (rounded to the side where n2 are taken together), the largest tilted
+    probability left out, and the largest relative amount neglected where n3 was taken to be unable
+    to turn the sign; both make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.a + weighted.b, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -150,38 +177,71 @@ def _conditional_excess(
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
         none = np.full_like(s, -np.inf)
         return closed(), none, none
-    tilted_mean = trials * tilted_pi
-    low3 = np.maximum(_window(tilted_mean, tilted_mean * (1.0 - tilted_pi))[0], 0.0)
-    high3 = np.minimum(_window(mean3, mean3 * co_pi)[1], trials)
-    left_out = log_cdf(low3 - 1.0, trials, tilted_pi)
+    tilted_mean = trials * grain.tilted_pi
+    low3 = np.maximum(grain.window(tilted_mean, tilted_mean * (1.0 - grain.tilted_pi))[0], 0.0)
+    high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
+    left_out = log_cdf(low3 - 1.0, trials, grain.tilted_pi)
     with np.errstate(divide="ignore"):
         neglected = log_excess(high3, trials, pi, co_pi) - np.log((high3 - mean3).clip(1e-300))
     # From the first n2 on, n3 can make A negative; from the last on, it always does.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)), first, s + 1.0)
-    partial = _excess_by_n2(weighted, s, trials, shift, first, last)
-    return np.logaddexp(partial, closed(first - 1.0)), left_out, neglected
+    # Far out, all of these n2 but a window about the tilted mean can be left out, too.
+    tilted2 = s * grain.tilted_rho
+    low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
+    far = low2 > first
+    below_window = np.where(far, -np.inf, closed(first - 1.0))
+    first, last = np.where(far, low2, first), np.where(far, np.minimum(last, high2 + 1.0), last)
+    outside2 = np.logaddexp(
+        log_cdf(low2 - 1.0, s, grain.tilted_rho), log_sf(high2 + 1.0, s, grain.tilted_rho)
+    )
+    left_out = np.where(far, np.logaddexp(left_out, outside2), left_out)
+    partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
+    return np.logaddexp(partial, below_window), left_out, neglected
 
 
 def _excess_by_n2(
-    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, first: Floats, last: Floats
+    weighted: WeightedSum,
+    s: Floats,
+    trials: Floats,
+    shift: Floats,
+    between: tuple[Floats, Floats],
+    stride: int,
+    side: Side,
 ) -> Floats:
-    """Log of ``E[A_+ 1{first <= n2 < last} | s]``, by element of s, n3 in closed form."""
+    """Log of ``E[A_+ 1{first <= n2 < last} | s]``, by element of s, n3 in closed form.
+
+    Several n2 together count with their first one's excess and their largest probability (upper),
+    or with their last one's and their smallest: the excess falls with n2, the law is log-concave.
+    """
+    first, last = between
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
     pi, co_pi = weighted.p3 / other, weighted.p4 / other
     slope = weighted.c - weighted.d
-    steps = np.arange(max(int((last - first).max()), 0), dtype=np.float64)
+    steps = np.arange(0, max(int((last - first).max()), 0), stride, dtype=np.float64)
     if not steps.size:
         return np.full_like(s, -np.inf)
     n2 = first[:, None] + steps
     row, column = np.nonzero(n2 < last[:, None])
     n2 = n2[row, column]
+    shares = (weighted.p2 / both, weighted.p1 / both)
+    if stride == 1:
+        log_mass = log_pmf(n2, s[row], *shares)
+    else:
+        end = np.minimum(n2 + stride, last[row]) - 1.0
+        if side == "upper":
+            likeliest = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)
+            log_mass = log_pmf(likeliest, s[row], *shares)
+        else:
+            log_mass = np.minimum(log_pmf(n2, s[row], *shares), log_pmf(end, s[row], *shares))
+        log_mass += np.log(end - n2 + 1.0)
+        n2 = n2 if side == "upper" else end
     gain = weighted.a * (s[row] - n2) - weighted.b * n2 - weighted.d * trials[row] - shift[row]
     z3 = gain / slope
     last3 = np.ceil(z3) - 1.0
     terms = np.full((s.size, steps.size), -np.inf)
     terms[row, column] = (
-        log_pmf(n2, s[row], weighted.p2 / both, weighted.p1 / both)
+        log_mass
         + np.log(slope)
         + log_excess(trials[row] - z3, trials[row], co_pi, pi, trials[row] - last3, z3 - last3)
     )
@@ -189,7 +249,7 @@ def _excess_by_n2(
 
 
 def _bracket(
-    weighted: WeightedSum, s: Floats, log_mass: Floats, width: int, tilted_pi: float
+    weighted: WeightedSum, s: Floats, log_mass: Floats, width: int, grain: _Grain
 ) -> tuple[float, float, float, float]:
     """Contribution of the given values of s, in buckets of ``width``: low, high, what is left out.
 
@@ -207,13 +267,13 @@ def _bracket(
     drift3 = -(weighted.c * weighted.p3 + weighted.d * weighted.p4) / other if other > 0 else 0.0
     trials = weighted.n - top
     high, left_out, neglected = _conditional_excess(
-        weighted, top, trials, spread * min(drift, 0.0), tilted_pi
+        weighted, top, trials, spread * min(drift, 0.0), grain, "upper"
     )
-    if width == 1:
+    if width == 1 and grain.stride == 1:
         low = high
     else:
         low, _, _ = _conditional_excess(
-            weighted, bottom, trials, -spread * min(drift, drift3), tilted_pi
+            weighted, bottom, trials, -spread * min(drift, drift3), grain, "lower"
         )
     return (
         float(logsumexp(mass + low)),
@@ -235,20 +295,35 @@ def log_mean_excess(weighted: WeightedSum) -> LogInterval:
     chernoff, law, lam = _tilt(weighted)
     share, rest = min(float(law[0] + law[1]), 1.0), float(law[2] + law[3])
     tilted_pi = float(law[2]) / rest if rest > 0 else 0.0
-    low, high = _window(np.array(weighted.n * share), np.array(weighted.n * share * rest))
-    first, last = max(float(low), 0.0), min(float(high), float(weighted.n))
+
+    def range_of_s(grain: _Grain) -> tuple[float, float]:
+        low, high = grain.window(np.array(weighted.n * share), np.array(weighted.n * share * rest))
+        return max(float(low), 0.0), min(float(high), float(weighted.n))
+
+    def bucket(first: float) -> int:
+        return 1 if weighted.n <= _EXACT_N else max(1, int(_BUCKET * first))
+
+    grain = _Grain(_WIDTH, 1, float(law[1] / (law[0] + law[1])), tilted_pi)
+    first, last = range_of_s(grain)
+    width = bucket(first)
+    most = _TERMS if chernoff > _FAR else _FAR_TERMS
+    if (last - first) / width * _columns(weighted, grain) > 2 * most:
+        grain = replace(grain, width=_COARSE_WIDTH)
+        first, last = range_of_s(grain)
+        width = bucket(first)
+        terms = (last - first + 1.0) / width * _columns(weighted, grain)
+        grain = replace(grain, stride=int(np.ceil(terms / most)))
     outside = np.logaddexp(
         log_cdf(first - 1.0, weighted.n, share, rest), log_sf(last + 1.0, weighted.n, share, rest)
     )
-    width = 1 if weighted.n <= _EXACT_N else max(1, int(_BUCKET * first))
     s = np.arange(first, last + 1.0)
     log_mass = log_pmf_run(
         int(first), s.size, weighted.n, weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
     )
     # Rows of the two-dimensional sum are limited so that memory stays small.
-    rows = width * max(1, _CHUNK // _columns(weighted))
+    rows = width * max(1, _CHUNK * grain.stride // _columns(weighted, grain))
     parts = [
-        _bracket(weighted, s[i : i + rows], log_mass[i : i + rows], width, tilted_pi)
+        _bracket(weighted, s[i : i + rows], log_mass[i : i + rows], width, grain)
         for i in range(0, s.size, rows)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
@@ -276,10 +351,11 @@ def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spr
     return float(spread * max(ratio - lam * min(drift, 0.0), 0.0))
 
 
-def _columns(weighted: WeightedSum) -> int:
+def _columns(weighted: WeightedSum, grain: _Grain) -> int:
     """About how many n2 per s need the law of n3."""
     if weighted.p3 == 0.0:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)
-    half = _WIDTH * np.sqrt(weighted.n * pi * (1.0 - pi)) + _MARGIN
-    return int(4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)) + 8
+    half = grain.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + _MARGIN
+    turned = 4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)
+    return int(turned) + 8

@@ -30,12 +30,23 @@ def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
 
 
 @of_one_round
+def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
+    """Natural log of delta against who also learns which of the other users randomised.
+
+    Holds for every data set of k-RR; with k = 2 for every shuffled eps0-LDP randomiser (`clones`).
+    Rounded up, with the truncated mass added. Parameters, shape and errors as for
+    `upper_log_delta`; docs/accounting.md; paper C's Theorem 10, corrected.
+    """
+    return min(hockey_stick(pairs.weak_adversary(setting), eps).high, 0.0)
+
+
+@of_one_round
 def upper_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of a delta that holds for every data set of n users (a DP guarantee).
 
-    Exact divergence seen by the weak adversary, who also learns which of the other users
-    randomised (docs/accounting.md; paper C's Theorem 10, corrected); for k = 3 and n up to 2,000
-    which of all but one. Rounded up, with the truncated mass added. For replacement of one report.
+    `weak_adversary_log_delta`, sharpened where more is known: for k = 2 all data sets are counts,
+    which are searched (`two_cells`); for k = 3 and n up to 2,000 the adversary learns which of all
+    but one randomised (`hidden_user`). For replacement of one report.
 
     Parameters
     ----------
@@ -57,10 +68,10 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
     """
     if setting.k == 2:
         return two_cells.log_delta_ends(eps, setting).high
-    weak = hockey_stick(pairs.weak_adversary(setting), eps).high
+    weak = float(weak_adversary_log_delta(eps, setting))
     if setting.k == 3 and 2 <= setting.n <= _HIDDEN_N and weak > -np.inf:
-        weak = _one_hidden_log_delta(eps, setting, weak)
-    return min(weak, 0.0)
+        return min(_one_hidden_log_delta(eps, setting, weak), 0.0)
+    return weak
 
 
 @of_one_round
@@ -68,9 +79,9 @@ def lower_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of a delta that some data set really attains: no guarantee can be smaller.
 
     The largest exact divergence of the full histogram among data sets in which all other users
-    agree (docs/accounting.md); for k = 2, where every data set is a count, the largest
-    over the counts that a search visits. Rounded down, truncated mass
-    left out. Parameters, shape and errors as for `upper_log_delta`.
+    agree (docs/accounting.md); for k = 2, where every data set is a count, the largest over the
+    counts that a search visits. Rounded down, truncated mass left out. Parameters, shape and
+    errors as for `upper_log_delta`.
     """
     if setting.k == 2:
         return two_cells.log_delta_ends(eps, setting).low

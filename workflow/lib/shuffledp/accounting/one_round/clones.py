@@ -29,7 +29,8 @@ measure w both have integral 1, so ``E[G] = 1 - e``.
    ``E[X2]-t = E[X1]-t``, never more than the left side; and between, where 1-eE < t < 0, the left
    side minus the right is ``(E-e)/(E+1) - t/(E(E+1)) >= 0``.
 4. A mixture of laws below X1 is below X1, and sums of independent terms keep the order. Since
-   ``x -> x_+`` is convex, delta is at most that of 2-RR's weak adversary: `upper_log_delta`, k = 2.
+   ``x -> x_+`` is convex, delta is at most that of 2-RR's weak adversary: the function
+   `weak_adversary_log_delta` with k = 2.
 
 2-RR's pair is symmetric, so the same holds for e < 1: the pair dominates, and it composes.
 The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
@@ -41,7 +42,7 @@ from dataclasses import replace
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import of_one_round
-from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
@@ -80,14 +81,14 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
 def generic_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of a delta for every shuffled eps0-LDP randomiser, the same for all users.
 
-    The weak adversary's delta of 2-RR (`upper_log_delta` with k = 2), which is the largest of any
+    The weak adversary's delta of 2-RR (`weak_adversary_log_delta`), which is the largest of any
     eps0-LDP randomiser: the module's docstring proves it. A guarantee for replacement of one
     record, one report per user, whatever the records; never above `clones_log_delta`. It does not
     cover randomisers that differ between users or depend on earlier outputs.
 
     Parameters, return value and errors as for `clones_log_delta`.
     """
-    return float(upper_log_delta(eps, replace(setting, k=2)))
+    return float(weak_adversary_log_delta(eps, replace(setting, k=2)))
 
 
 @of_one_round

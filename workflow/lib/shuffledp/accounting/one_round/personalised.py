@@ -33,7 +33,7 @@ from scipy.special import expit
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import over_eps
 from shuffledp.accounting.laws.mixture import RandomTrials
-from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
@@ -191,7 +191,7 @@ def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups"
     Never below `personalised_log_delta`. Parameters and errors as there.
     """
     groups = BudgetGroups.of(budgets)
-    return upper_log_delta(eps, groups.setting(groups.values.max(), k))
+    return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
 def smallest_budget_log_delta(
@@ -203,7 +203,7 @@ def smallest_budget_log_delta(
     as there; the smallest budget must be positive.
     """
     groups = BudgetGroups.of(budgets)
-    return upper_log_delta(eps, groups.setting(groups.values.min(), k))
+    return weak_adversary_log_delta(eps, groups.setting(groups.values.min(), k))
 
 
 def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:

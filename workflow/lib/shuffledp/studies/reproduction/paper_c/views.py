@@ -43,7 +43,9 @@ def on_grid(loss: pairs.Pair | fourier.LossAtoms, rounds: int) -> fourier.Fourie
 
 
 def weak(setting: Setting) -> LogDelta:
-    """Log delta of the weak adversary: the certified upper bound."""
+    """Log delta of the weak adversary: the certified upper bound, but for two and three cells."""
+    if setting.rounds == 1:
+        return lambda eps: float(certified.weak_adversary_log_delta(eps, setting))
     return lambda eps: float(BOUNDS["upper"].log_delta(eps, setting))
 
 
