@@ -14,15 +14,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns
     -------
-    Exit status: 0; 2 for arguments that the user can mend; 1 if the answer cannot be written.
-    Anything else is a defect and keeps its traceback.
+    Exit status: 0; 2 for arguments that the user can mend; 1 if the answer cannot be written, or a
+    certificate is not proven. Anything else is a defect and keeps its traceback.
     """
     parsed = make_parser().parse_args(arguments)
     # NumPy and SciPy, which --help does not need.
-    from shuffledp.cli.answers import answer
+    from shuffledp.cli.answers import PROVEN, answer, certify
 
+    rows = []
     try:
-        print_rows(answer(parsed), parsed.format)
+        if parsed.command == "certify":
+            certify(parsed)
+        else:
+            rows = answer(parsed)
+            print_rows(rows, parsed.format)
         sys.stdout.flush()
     except InputError as error:
         print(f"shuffledp: {error}", file=sys.stderr)
@@ -36,4 +41,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         error.add_note(f"shuffledp: {DEFECT}")
         raise
-    return 0
+    return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

@@ -1,8 +1,10 @@
 """The answer of each command, as rows of a table."""
 
+import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -15,6 +17,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row
 from shuffledp.errors import InputError
 
+PROVEN: Final = "proven"
 _LN10: Final = float(np.log(10.0))
 
 
@@ -126,6 +129,42 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     yield row
 
 
+def certify(arguments: Namespace) -> None:
+    """Write a certificate to a file, or print it."""
+    from shuffledp.certificate import certificate
+    from shuffledp.files import replacing
+
+    made = certificate(arguments.eps, Setting(arguments.n, arguments.k, arguments.eps0))
+    text = json.dumps(made, indent=None if "blocks" in made["upper"] else 2) + "\n"
+    if arguments.output is None:
+        print(text, end="")
+        return
+    with replacing(Path(arguments.output)) as path:
+        path.write_text(text, encoding="utf-8")
+
+
+def _verify_rows(arguments: Namespace) -> Iterable[Row]:
+    try:
+        from shuffledp.verification import RefusedError, TooLongError, verify
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            "certificates are checked with python-flint: pip install 'shuffledp[verify]'"
+        ) from missing
+    for name in arguments.files:
+        try:
+            verify(json.loads(Path(name).read_text(encoding="utf-8")))
+            verdict, reason = PROVEN, None
+        except OSError as error:
+            raise InputError(f"{name} cannot be read: {error.strerror}") from None
+        except ValueError:
+            verdict, reason = "refused", "it is not JSON"
+        except RefusedError as refused:
+            verdict, reason = "refused", str(refused)
+        except TooLongError as too_long:
+            verdict, reason = "not checked", f"ball arithmetic would take too long: {too_long}"
+        yield {"file": name, "verdict": verdict, "reason": reason}
+
+
 def _list_rows(arguments: Namespace) -> Iterable[Row]:
     del arguments
     for bound in BOUNDS.values():
@@ -144,6 +183,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "calibrate": _calibrate_rows,
     "bounds": _bounds_rows,
     "plan": _plan_rows,
+    "verify": _verify_rows,
     "list": _list_rows,
 }
 

@@ -85,6 +85,18 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--delta": {"type": _delta, "help": _OPTIONAL},
         },
     ),
+    "certify": (
+        "write a certificate of delta at eps, which 'shuffledp verify' checks",
+        {name: _SETTING[name] for name in ("--n", "--k", "--eps0")}
+        | {
+            "--eps": _EPS,
+            "--output": {"metavar": "FILE", "help": "where to write it (default: print it)"},
+        },
+    ),
+    "verify": (
+        "check certificates by ball arithmetic, with code that shares nothing with the accountant",
+        {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
+    ),
     "list": ("every bound with its kind, worth and source", {}),
 }
 
@@ -102,6 +114,8 @@ def make_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=about, description=about)
         for option, details in options.items():
             command.add_argument(option, **details)
+        if name == "certify":  # it is JSON
+            continue
         command.add_argument(
             "--format",
             choices=["table", "json", "csv"],

@@ -5,18 +5,25 @@ for every data set, also against an adversary who learns which of the other user
 ``lower`` is the exact divergence of the full histogram for an explicit data set.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound, tilted_shares
-from shuffledp.accounting.one_round import hidden_user, two_cells
+from shuffledp.accounting.one_round import hidden_user, two_cells, two_groups
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
 # With three cells and up to this many users the one-hidden-user argument narrows the interval; its
 # gain falls like 1/n and its cost grows like n.
 _HIDDEN_N = 2_000
+
+
+def hides_one(setting: Setting) -> bool:
+    """Whether `upper_log_delta` is that of the one-hidden-user argument."""
+    return setting.k == 3 and 2 <= setting.n <= _HIDDEN_N
 
 
 def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
@@ -67,11 +74,41 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
         If an eps is negative or no number.
     """
     if setting.k == 2:
-        return two_cells.log_delta_ends(eps, setting).high
+        return two_cells.worst(eps, setting).ends.high if eps < setting.eps0 else -np.inf
     weak = float(weak_adversary_log_delta(eps, setting))
-    if setting.k == 3 and 2 <= setting.n <= _HIDDEN_N and weak > -np.inf:
+    if hides_one(setting) and weak > -np.inf:
         return min(_one_hidden_log_delta(eps, setting, weak), 0.0)
     return weak
+
+
+@dataclass(frozen=True)
+class Attained:
+    """What some data set leaks: the log of a delta, and how many others hold x0, x1 and x2."""
+
+    log_delta: float
+    x0: int
+    x1: int
+    x2: int
+
+
+def attained(eps: float, setting: Setting) -> Attained:
+    """The data set behind `lower_log_delta` and its delta, rounded down; eps >= 0, one round."""
+    others = setting.n - 1
+    if eps >= setting.eps0:
+        return Attained(-np.inf, 0, 0 if setting.k > 2 else others, others if setting.k > 2 else 0)
+    if setting.k == 2:
+        worst = two_cells.worst(eps, setting)
+        return Attained(worst.ends.low, worst.count, others - worst.count, 0)
+    found = [Attained(hockey_stick(pairs.third_cell(setting), eps).low, 0, 0, others)]
+    for make, where in ((pairs.same_cell, (others, 0, 0)), (pairs.other_cell, (0, others, 0))):
+        pair = make(setting)
+        # Mostly far below: then its Chernoff bound already tells.
+        if log_chernoff_bound(pair.weighted_sum(eps)) > found[0].log_delta:
+            found.append(Attained(hockey_stick(pair, eps).low, *where))
+    if two_groups.feasible(setting):
+        value, x0, x1 = two_groups.best(eps, setting)
+        found.append(Attained(value, x0, x1, others - x0 - x1))
+    return max(found, key=lambda each: each.log_delta)
 
 
 @of_one_round
@@ -79,15 +116,11 @@ def lower_log_delta(eps: float, setting: Setting) -> float:
     """Natural log of a delta that some data set really attains: no guarantee can be smaller.
 
     The largest exact divergence of the full histogram among data sets in which all other users
-    agree (docs/accounting.md); for k = 2, where every data set is a count, the largest over the
-    counts that a search visits. Rounded down, truncated mass left out. Parameters, shape and
+    agree (docs/accounting.md), and, for few users, in which some hold the target's cell and the
+    rest one third cell (`two_groups`); for k = 2, where every data set is a count, the largest over
+    the counts that a search visits. Rounded down, truncated mass left out. Parameters, shape and
     errors as for `upper_log_delta`.
     """
     if setting.k == 2:
-        return two_cells.log_delta_ends(eps, setting).low
-    best = hockey_stick(pairs.third_cell(setting), eps).low
-    for pair in (pairs.same_cell(setting), pairs.other_cell(setting)):
-        # Mostly far below: then its Chernoff bound already tells.
-        if eps < setting.eps0 and log_chernoff_bound(pair.weighted_sum(eps)) > best:
-            best = max(best, hockey_stick(pair, eps).low)
-    return best
+        return two_cells.worst(eps, setting).ends.low if eps < setting.eps0 else -np.inf
+    return attained(eps, setting).log_delta

@@ -7,14 +7,16 @@ count closes the interval (branch and bound). The reversed pair at m is the forw
 ``n - 1 - m``: one direction is enough.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from shuffledp.accounting.conventions import of_one_round
-from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
+from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.one_round.single_bin import forward_ends
 from shuffledp.accounting.setting import Setting
+from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 
 EXHAUSTIVE_N = 10_000
@@ -24,39 +26,64 @@ _FIRST_BLOCKS = 64
 _MOST_BLOCKS = 2 * EXHAUSTIVE_N
 
 
+@dataclass(frozen=True)
+class Worst:
+    """The largest delta over all counts.
+
+    Attributes
+    ----------
+    ends
+        Natural logarithms that enclose it. The lower one is attained at ``count``.
+    count
+        How many of the other users hold x0 there.
+    low, high
+        First and last count of blocks that make up ``0..n-1``: each block's bound is at most the
+        upper end.
+    """
+
+    ends: LogInterval
+    count: int
+    low: Integers
+    high: Integers
+
+
 @lru_cache(maxsize=64)
-def log_delta_ends(eps: float, setting: Setting) -> LogInterval:
+def worst(eps: float, setting: Setting) -> Worst:
     """Enclose the log of the largest delta over all data sets, for k = 2.
 
     Parameters
     ----------
     eps
-        At least 0.
+        At least 0 and below eps0.
     setting
         One round of two cells.
 
     Returns
     -------
-    The lower end is attained by some count; the upper one is a guarantee. Rounding (some 1e-13)
-    is all that lies between them for n up to 10,000, and up to some 1e-4 of eps above.
+    Rounding (some 1e-13) is all that lies between the ends for n up to 10,000, and up to some 1e-4
+    of eps above.
     """
-    if eps >= setting.eps0:
-        return ZERO
     edges = np.unique(np.linspace(0, setting.n, _FIRST_BLOCKS + 1).astype(np.int64))
     low, high = edges[:-1], edges[1:] - 1
-    best, settled, visited = -np.inf, -np.inf, 0
+    best, count, visited = -np.inf, 0, 0
+    done: list[tuple[Integers, Integers, float]] = []
     while low.size and visited <= _MOST_BLOCKS:
         visited += low.size
         counts = np.unique(np.append(low, high))
-        best = max(best, float(forward_ends(eps, setting, setting.n, counts)[0].max()))
+        values = forward_ends(eps, setting, setting.n, counts)[0]
+        if values.max() > best:
+            best, count = float(values.max()), int(counts[np.argmax(values)])
         bound = forward_ends(eps, setting, setting.n - (high - low), low)[1]
-        open_ = (bound > best) & (high > low)
-        settled = max(settled, float(bound[~open_].max(initial=-np.inf)))
-        low, high, bound = low[open_], high[open_], bound[open_]
+        split = (bound > best) & (high > low) & (visited <= _MOST_BLOCKS)
+        done.append((low[~split], high[~split], float(bound[~split].max(initial=-np.inf))))
+        low, high = low[split], high[split]
         middle = (low + high) // 2
-        left_open = float(bound.max(initial=-np.inf))
         low, high = np.append(low, middle + 1), np.append(middle, high)
-    return LogInterval(best, min(max(settled, left_open, best), 0.0))
+    lows, highs, bounds = zip(*done, strict=True)
+    low, high = np.concatenate(lows), np.concatenate(highs)
+    order = np.argsort(low)
+    ends = LogInterval(best, min(max(*bounds, best), 0.0))
+    return Worst(ends, count, low[order], high[order])
 
 
 def two_rr_domain(setting: Setting) -> str | None:
@@ -82,4 +109,4 @@ def two_rr_log_delta(eps: float, setting: Setting) -> float:
     reason = two_rr_domain(setting)
     if reason:
         raise InputError(f"the exact delta of 2-RR does not apply: {reason}")
-    return log_delta_ends(eps, setting).high
+    return worst(eps, setting).ends.high if eps < setting.eps0 else -np.inf

@@ -1,0 +1,436 @@
+"""The checker of certificates against exact rationals: brute force over all reports, few users."""
+
+import copy
+import json
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from flint import arb, arb_poly, ctx, fmpz
+from scipy.special import gammaln
+from shuffledp import verification
+from shuffledp.verification import RefusedError, TooLongError
+
+EPS0 = 1.1
+FEW = [(2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 4), (4, 3), (4, 4), (6, 3)]  # k, n
+LEVELS = [0.0, 0.3, 0.9]
+
+
+# ---------------------------------------------------------------- the truth, slowly
+
+
+@cache
+def rational_exp(x: float) -> Fraction:
+    """exp of a double, wrong by about 1e-90 only."""
+    with ctx.workprec(300):
+        mantissa, power = arb(x).exp().mid().man_exp()
+    return Fraction(int(mantissa)) * Fraction(2) ** int(power)
+
+
+def log(x: Fraction) -> float:
+    with ctx.workprec(200):
+        return float((arb(fmpz(x.numerator)) / arb(fmpz(x.denominator))).log())
+
+
+def report(k: int, cell: int) -> list[Fraction]:
+    big = rational_exp(EPS0)
+    return [(big if j == cell else 1) / (big + k - 1) for j in range(k)]
+
+
+def histograms(laws: Sequence[Sequence[Fraction]]) -> Counter[tuple[int, ...]]:
+    """The law of the histogram of independent reports, over all sequences of reports."""
+    total: Counter[tuple[int, ...]] = Counter()
+    k = len(laws[0])
+    for outcome in product(range(k), repeat=len(laws)):
+        chance = Fraction(1)
+        for law, j in zip(laws, outcome, strict=True):
+            chance *= law[j]
+        total[tuple(outcome.count(j) for j in range(k))] += chance
+    return total
+
+
+def stick(one: Counter[Any], two: Counter[Any], eps: float) -> Fraction:
+    return sum((max(one[h] - rational_exp(eps) * two[h], Fraction(0)) for h in one), Fraction(0))
+
+
+@cache
+def delta(k: int, others: tuple[int, ...], eps: float, swap: bool = False) -> Fraction:
+    """The delta of a data set, given by the cells of the others."""
+    laws = [report(k, cell) for cell in others]
+    one, two = (histograms([*laws, report(k, target)]) for target in (0, 1))
+    return stick(two, one, eps) if swap else stick(one, two, eps)
+
+
+def blanket(k: int, n: int, eps: float) -> Fraction:
+    big, e = rational_exp(EPS0), rational_exp(eps)
+    q = 1 / (big + k - 1)
+    atoms = [(big - e, q), (1 - e * big, q), (1 - e, (k - 2) * q), (Fraction(0), (big - 1) * q)]
+    total = Fraction(0)
+    for outcome in product(atoms, repeat=n):
+        value = sum(v for v, _ in outcome)
+        total += max(value, Fraction(0)) * math.prod(w for _, w in outcome)
+    return total / n
+
+
+def hidden(n: int, cell: int, eps: float) -> Fraction:
+    """H(cell), from its definition."""
+    random = 3 * report(3, 0)[1]
+    uniform = [Fraction(1, 3)] * 3
+    total = Fraction(0)
+    for told in range(n - 1):
+        laws = [uniform] * told + [report(3, cell)]
+        one, two = (histograms([*laws, report(3, target)]) for target in (0, 1))
+        chance = math.comb(n - 2, told) * random**told * (1 - random) ** (n - 2 - told)
+        total += chance * stick(one, two, eps)
+    return total
+
+
+def cells(x0: int, x1: int, x2: int) -> tuple[int, ...]:
+    return (0,) * x0 + (1,) * x1 + (2,) * x2
+
+
+def data_sets(k: int, n: int) -> list[tuple[int, int, int]]:
+    """All the data sets over three cells (two if k = 2), as counts."""
+    triples = product(range(n), repeat=3)
+    return [t for t in triples if sum(t) == n - 1 and (k > 2 or t[2] == 0)]
+
+
+# ---------------------------------------------------------------- certificates
+
+
+def certificate(k: int, n: int, eps: float, **changes: Any) -> dict[str, Any]:
+    """A certificate that is true, though loose; after a turn through JSON."""
+    made: dict[str, Any] = {
+        "certificate": 1,
+        "shuffledp": "0.1.0",
+        "neighbours": "replacement of one report",
+        "n": n,
+        "k": k,
+        "eps0": EPS0,
+        "eps": eps,
+        "lower": {
+            "log_delta": -1e4,
+            "others": {"x0": 0 if k > 2 else n - 1, "x1": 0, "x2": n - 1 if k > 2 else 0},
+        },
+        "upper": {"log_delta": 0.5, "argument": "blanket"},
+    }
+    return json.loads(json.dumps(made | changes))
+
+
+def lower(truth: float, x0: int, x1: int, x2: int) -> dict[str, Any]:
+    return {"log_delta": truth, "others": {"x0": x0, "x1": x1, "x2": x2}}
+
+
+def upper(truth: float, argument: str, **more: Any) -> dict[str, Any]:
+    return {"log_delta": truth, "argument": argument, **more}
+
+
+def check_lower(k: int, n: int, eps: float, truth: float, counts: tuple[int, int, int]) -> None:
+    verification.verify(certificate(k, n, eps, lower=lower(truth - 1e-9, *counts)))
+    with pytest.raises(RefusedError, match="lower: the delta"):
+        verification.verify(certificate(k, n, eps, lower=lower(truth + 1e-9, *counts)))
+
+
+def check_upper(k: int, n: int, eps: float, truth: float, argument: str, **more: Any) -> None:
+    verification.verify(certificate(k, n, eps, upper=upper(truth + 1e-9, argument, **more)))
+    with pytest.raises(RefusedError, match="upper: delta"):
+        verification.verify(certificate(k, n, eps, upper=upper(truth - 1e-9, argument, **more)))
+
+
+@pytest.mark.parametrize("eps", LEVELS)
+@pytest.mark.parametrize(("k", "n"), FEW)
+def test_lower(k: int, n: int, eps: float) -> None:
+    for counts in data_sets(k, n):
+        check_lower(k, n, eps, log(delta(k, cells(*counts), eps)), counts)
+
+
+@pytest.mark.parametrize("eps", LEVELS)
+@pytest.mark.parametrize(("k", "n"), FEW)
+def test_blanket(k: int, n: int, eps: float) -> None:
+    truth = blanket(k, n, eps)
+    check_upper(k, n, eps, log(truth), "blanket")
+    assert truth >= max(delta(k, cells(*counts), eps) for counts in data_sets(k, n))
+
+
+@pytest.mark.parametrize("eps", LEVELS)
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+def test_hidden(n: int, eps: float) -> None:
+    parts = [delta(3, (2,) * (n - 1), eps), hidden(n, 0, eps), hidden(n, 1, eps)]
+    check_upper(3, n, eps, log(max(parts)), "hidden")
+    assert max(parts) >= max(delta(3, cells(*counts), eps) for counts in data_sets(3, n))
+    with ctx.workprec(128):  # each part by itself, not only the greatest
+        mech = verification.Mechanism(3, EPS0, eps)
+        jobs = verification.upper_jobs(n, mech, upper(0.0, "hidden"))
+        for name, truth in zip(jobs, [parts[1], parts[2], parts[0]], strict=True):
+            assert abs(float(jobs[name].run().log()) - log(truth)) < 1e-12
+
+
+@pytest.mark.parametrize("eps", LEVELS)
+@pytest.mark.parametrize("blocks", [[(m, m) for m in range(6)], [(0, 1), (2, 5)], [(0, 5)]])
+def test_counts(eps: float, blocks: list[tuple[int, int]]) -> None:
+    n, parts = 6, []
+    for low, high in blocks:
+        others = cells(low, n - 1 - high, 0)
+        parts += [delta(2, others, eps)]
+        assert all(parts[-1] >= delta(2, cells(m, n - 1 - m, 0), eps) for m in range(low, high + 1))
+    for m, swap in product(range(n), (False, True)):
+        assert max(parts) >= delta(2, cells(m, n - 1 - m, 0), eps, swap)
+    check_upper(2, n, eps, log(max(parts)), "counts", blocks=[list(b) for b in blocks])
+
+
+# ---------------------------------------------------------------- windows that leave something out
+
+
+def float_sum(n: int, values: list[float], weights: list[float], cell: str = "") -> float:
+    """log of what verification.excess computes, by summing all outcomes in floats."""
+    n1, n2, n3 = np.meshgrid(*[np.arange(n + 1.0)] * 3, indexing="ij", sparse=True)
+    n4 = n - n1 - n2 - n3
+    with np.errstate(all="ignore"):
+        mass = gammaln(n + 1.0)
+        for count, weight in zip((n1, n2, n3, n4), weights, strict=True):
+            mass = mass + np.where(count == 0, 0, count * np.log(weight)) - gammaln(count + 1)
+        mass = np.where(n4 < 0, 0, np.exp(mass))
+    value = sum(v * c for v, c in zip(values, (n1, n2, n3, n4), strict=True))
+    if cell:
+        extra = math.expm1(EPS0)
+        value = (n - n2 - 1 + extra * n1) * value - extra * values[0] * n1
+        mass = mass / (n - 1)
+    return math.log(float((mass * np.maximum(value, 0)).sum()) / n)
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.2])
+def test_windows(eps: float) -> None:
+    n, k, big, e = 180, 3, math.exp(EPS0), math.exp(eps)
+    q = 1 / (big + k - 1)
+    up, down, flat = big - e, 1 - e * big, 1 - e
+    truth = float_sum(n, [up, down, flat, 0], [q, q, q, (big - 1) * q])
+    check_upper(k, n, eps, truth, "blanket")
+    ends = [
+        (float_sum(n, [0, down, flat, 1 - e / big], [0, q, q, big * q]), (n - 1, 0, 0)),
+        (float_sum(n, [up, 0, 1 / big - e, flat], [q, 0, big * q, q]), (0, n - 1, 0)),
+        (float_sum(n, [up, down, flat / big, 0], [q, q, big * q, 0]), (0, 0, n - 1)),
+    ]
+    for end, counts in ends:
+        check_lower(k, n, eps, end, counts)
+    weights = [q, (big - 1) * q, q, q]
+    h0 = float_sum(n, [up, 0, down, flat], weights, "x0")
+    h1 = float_sum(n, [down, 0, flat, up], weights, "x1")
+    check_upper(k, n, eps, max(h0, h1, ends[2][0]), "hidden")
+
+
+@pytest.mark.parametrize("m", [0, 1, 700, 1500, 2999])
+def test_counts_of_many(m: int) -> None:
+    n, eps = 3000, 0.1
+    with ctx.workprec(400):
+        big, e, zero = arb(EPS0).exp(), arb(eps).exp(), arb(0)
+        one, two = (arb_poly(pair) * (1 / (big + 1)) for pair in ([1, big], [big, 1]))
+        f = one**m * two ** (n - 1 - m)
+        gain, loss = one[1] - e * one[0], e * one[1] - one[0]
+        terms = [
+            gain * (f[s - 1] if s else zero) - loss * (f[s] if s < n else zero)
+            for s in range(n + 1)
+        ]
+        truth = float(sum((t.max(zero) for t in terms), zero).log())
+    check_lower(2, n, eps, truth, (m, n - 1 - m, 0))
+
+
+@pytest.mark.parametrize(
+    ("level", "factor", "sharp"),
+    [(2.0, 1.0, False), (36.0, 3.0, False), (100.0, 0.2, False), (40.0, 1.02, True)],
+)
+def test_bad_guesses_prove_nothing_false(
+    monkeypatch: pytest.MonkeyPatch, level: float, factor: float, sharp: bool
+) -> None:
+    guess = verification.tilt
+    eps, n, k = 0.2, 250, 3
+    with ctx.workprec(128):
+        mech = verification.Mechanism(k, EPS0, eps)
+        makers = [
+            lambda: verification.blanket(n, mech),
+            *[lambda c=c: verification.alike(n, mech, c) for c in ("x0", "x1", "x2")],
+            *[lambda c=c: verification.hidden(n, mech, c) for c in ("x0", "x1")],
+            lambda: verification.two_cells(n, 100, verification.Mechanism(2, EPS0, eps)),
+        ]
+        good = [make().run() for make in makers]
+        assert all(ball.rad() < ball.mid() * 1e-11 for ball in good)
+        mech.level = level
+        monkeypatch.setattr(verification, "FINE", 1.5 * level)
+        monkeypatch.setattr(verification, "tilt", lambda *a: factor * guess(*a))
+        for ball, make in zip(good, makers, strict=True):
+            try:
+                bad = make().run()
+            except RefusedError:
+                continue
+            assert bad.overlaps(ball)
+            assert bad.lower() <= ball.upper() and ball.lower() <= bad.upper()
+            assert not sharp or bad.rad() < bad.mid() * 1e-10
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps0", "eps"),
+    [
+        (50, 3, 1.0, 1e-12),
+        (50, 5, 1.0, 5e-324),
+        (50, 4, 1.0, 1.0 - 1e-15),
+        (50, 4, 1e-9, 0.0),
+        (50, 3, 30.0, 2.0),
+        (50, 3, 250.0, 249.0),
+        (400, 3, 2.0, 1.99),
+        (100_000, 408, 4.0, 3.0),
+    ],
+)
+def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:
+    with ctx.workprec(verification.precision(eps0, eps)):
+        mech = verification.Mechanism(k, eps0, eps)
+        jobs = {"blanket": verification.blanket(n, mech)}
+        jobs |= {c: verification.alike(n, mech, c) for c in ("x0", "x1", "x2")}
+        if k == 3:
+            jobs |= {f"hidden {c}": verification.hidden(n, mech, c) for c in ("x0", "x1")}
+        jobs["two cells"] = verification.two_cells(n, n // 3, verification.Mechanism(2, eps0, eps))
+        for name, job in jobs.items():
+            ball = job.run()
+            assert ball > 0, name
+            assert ball.rad() < ball.mid() * 1e-11, name
+
+
+def test_precision_is_restored() -> None:
+    before = ctx.prec
+    verification.verify(certificate(3, 4, 0.3))
+    assert ctx.prec == before
+
+
+# ---------------------------------------------------------------- malformed, and too long
+
+
+def test_nothing_to_hide() -> None:
+    null = {"lower": {"log_delta": None}, "upper": {"log_delta": None}}
+    for eps in (EPS0, 2 * EPS0):
+        verification.verify(certificate(3, 4, eps, **null))
+        verification.verify(certificate(3, 4, eps, lower=null["lower"]))
+        with pytest.raises(RefusedError, match="lower: delta is 0"):
+            verification.verify(certificate(3, 4, eps))
+    for ends in (null, {"upper": null["upper"]}):
+        with pytest.raises(RefusedError):
+            verification.verify(certificate(3, 4, 0.3, **ends))
+    verification.verify(certificate(3, 4, 0.3, lower=null["lower"]))
+
+
+NAN = float("nan")
+OTHERS = {"x0": 0, "x1": 0, "x2": 3}
+MALFORMED: list[tuple[str, Any]] = [
+    ("certificate", 2),
+    ("certificate", True),
+    ("shuffledp", 1),
+    ("neighbours", "removal of one report"),
+    ("n", 4.5),
+    ("n", 4.0),
+    ("n", "4"),
+    ("n", True),
+    ("n", 0),
+    ("n", 5),
+    ("k", 1),
+    ("k", 3.5),
+    ("eps0", NAN),
+    ("eps0", math.inf),
+    ("eps0", -1.0),
+    ("eps0", 351.0),
+    ("eps0", None),
+    ("eps0", "1"),
+    ("eps0", 10**400),
+    ("eps", -0.1),
+    ("eps", NAN),
+    ("eps", True),
+    ("lower", None),
+    ("lower", {"others": OTHERS}),
+    ("lower", {"log_delta": -9.0}),
+    ("lower", {"log_delta": NAN, "others": OTHERS}),
+    ("lower", {"log_delta": "-9", "others": OTHERS}),
+    ("lower", {"log_delta": -9.0, "others": [0, 0, 3]}),
+    ("lower", {"log_delta": -9.0, "others": {"x0": 0, "x2": 3}}),
+    ("lower", {"log_delta": -9.0, "others": OTHERS | {"x3": 0}}),
+    ("lower", {"log_delta": -9.0, "others": OTHERS | {"x2": 4}}),
+    ("lower", {"log_delta": -9.0, "others": OTHERS | {"x0": -1, "x1": 1}}),
+    ("lower", {"log_delta": -9.0, "others": OTHERS | {"x2": 3.0}}),
+    ("lower", {"log_delta": 0.6, "others": OTHERS}),
+    ("upper", []),
+    ("upper", {"argument": "blanket"}),
+    ("upper", {"log_delta": 0.5}),
+    ("upper", {"log_delta": NAN, "argument": "blanket"}),
+    ("upper", {"log_delta": -math.inf, "argument": "blanket"}),
+    ("upper", {"log_delta": 0.5, "argument": "trust me"}),
+    ("upper", {"log_delta": 0.5, "argument": None}),
+    ("upper", {"log_delta": 0.5, "argument": "counts", "blocks": [[0, 3]]}),  # k = 3
+]
+
+
+@pytest.mark.parametrize(("field", "value"), MALFORMED)
+def test_malformed(field: str, value: Any) -> None:
+    verification.verify(certificate(3, 4, 0.3))
+    with pytest.raises(RefusedError, match=r"malformed certificate: ."):
+        verification.verify(certificate(3, 4, 0.3) | {field: value})
+
+
+@pytest.mark.parametrize("field", list(certificate(3, 4, 0.3)))
+def test_missing(field: str) -> None:
+    made = certificate(3, 4, 0.3)
+    del made[field]
+    with pytest.raises(RefusedError, match=field):
+        verification.verify(made)
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        None,
+        [],
+        "0-3",
+        [[0, 2]],
+        [[0, 4]],
+        [[1, 3]],
+        [[0, 1], [3, 3]],
+        [[0, 1], [1, 3]],
+        [[2, 3], [0, 1]],
+        [[0, 1, 3]],
+        [[0, -1], [0, 3]],
+        [[0, 1.0], [2, 3]],
+        [0, 3],
+        [[0, 3], [4, 3]],
+    ],
+)
+def test_malformed_blocks(blocks: Any) -> None:
+    made = certificate(2, 4, 0.3, upper=upper(0.5, "counts", blocks=[[0, 1], [2, 3]]))
+    verification.verify(made)
+    bad = copy.deepcopy(made)
+    bad["upper"]["blocks"] = blocks
+    with pytest.raises(RefusedError, match=r"malformed certificate: ."):
+        verification.verify(bad)
+    del bad["upper"]["blocks"]
+    with pytest.raises(RefusedError, match="blocks is missing"):
+        verification.verify(bad)
+
+
+def test_not_for_this_k() -> None:
+    with pytest.raises(RefusedError, match="k = 3"):
+        verification.verify(certificate(4, 4, 0.3, upper=upper(0.5, "hidden")))
+    with pytest.raises(RefusedError, match="no third cell"):
+        verification.verify(certificate(2, 4, 0.3, lower=lower(-9.0, 2, 0, 1)))
+    for junk in (None, [], "certificate", {}):
+        with pytest.raises(RefusedError):
+            verification.verify(junk)  # type: ignore[arg-type]
+
+
+def test_too_long() -> None:
+    for n, k, end in [
+        (10**8, 3, lower(-1e9, 0, 0, 10**8 - 1)),
+        (200, 4, lower(-1e9, 5, 0, 194)),
+        (10**14, 9, lower(-1e9, 0, 0, 10**14 - 1)),
+        (10**30, 9, lower(-1e9, 0, 0, 10**30 - 1)),
+    ]:
+        with pytest.raises(TooLongError, match=r"[0-9]"):
+            verification.verify(certificate(k, n, 0.01, lower=end))

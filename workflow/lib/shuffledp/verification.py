@@ -1,0 +1,485 @@
+"""Check a certificate of differential privacy by ball arithmetic: no float is trusted.
+
+n users report by k-randomised response, with E = exp(eps0), p = E/(E+k-1) for the true cell and
+q = 1/(E+k-1) for each other cell; the analyst sees the histogram. The target holds x0 (law P) or
+x1 (law Q); e = exp(eps); a data set (the cells of the n-1 others) has delta = sum (P - eQ)_+.
+Throughout eps < eps0: otherwise P <= eQ everywhere, and delta is 0.
+
+LOWER end: the delta of the one data set named.
+ * All others in one cell y. P is the law of n reports of y, reweighted by the mean over the reports
+   of R(j|x0)/R(j|y); likewise Q. So delta = (1/n) E[(G_1+...+G_n)_+], with independent
+   G = (R(j|x0) - e R(j|x1)) / R(j|y), j drawn from R(.|y).
+ * k = 2: the law of one count, as in "counts" below.
+ * Otherwise: convolve user by user (small n only).
+
+UPPER end: at least the delta of every data set, for the target's exchange in either direction
+(exchanging the names x0 and x1 turns one direction into the other).
+ * "blanket": a report is uniform with probability kq and else true. An adversary told which others
+   randomised, and the true reports, has delta (1/n) E[(G_1+...+G_n)_+] whatever the others hold, G
+   being E-e, 1-eE, 1-e, 0 with probabilities q, q, (k-2)q, (E-1)q.
+ * "counts" (k = 2): m others hold x0. For lo <= m <= hi tell the adversary hi-lo of them, so that
+   lo in x0 and n-1-hi in x1 are left: delta(m) <= delta(lo) among n-(hi-lo) users. Q against P
+   at m is P against Q at n-1-m, which is in some block, too.
+ * "hidden" (k = 3): either all others hold x2 (a data set as above), or one holds y = x0 or x1.
+   Tell the adversary about the n-2 rest: who randomised, and the true reports. What is left are
+   T = M+2 reports, M ~ Bin(n-2, 3q) uniform, with counts h. Placing the target's and the hidden
+   report among them in every way, delta = E[(sum_a r_a h_a L(h - 1_a))_+] / (n(n-1)), where
+   r_y = E, r_a = 1 else, L(h) = sum d_b h_b, d = (E-e, 1-eE, 1-e), and (h, n-T) is multinomial of
+   n with probabilities q, q, q, (E-1)q. That sum is (T-1 + (E-1)h_y) L(h) - (E-1) d_y h_y.
+
+Windows and tilts are guessed with floats. A wrong guess makes a bound loose, never wrong: what is
+left out is bounded by balls. The other side of a claim is a sum of fewer (P - eQ)_+.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from typing import Any
+
+from flint import arb, arb_poly, ctx
+
+LIMIT = 20_000_000  # inner terms
+LEVEL = 32.0  # windows leave out about exp(-LEVEL)
+FINE = 54.0  # the same, where more cancels
+NEIGHBOURS = "replacement of one report"
+
+
+class RefusedError(Exception):
+    """The certificate is not proven; the message says which claim and why."""
+
+
+class TooLongError(Exception):
+    """Ball arithmetic would take too long; the message gives the estimated number of terms."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A delta to be computed: about how many terms it takes, and how to get the ball."""
+
+    terms: int
+    run: Callable[[], arb]
+
+
+class Mechanism:
+    """k-randomised response in balls. Differences by expm1, so that small eps loses nothing."""
+
+    def __init__(self, k: int, eps0: float, eps: float) -> None:
+        big, small = arb(eps0), arb(eps)  # the exact doubles
+        self.k = k
+        self.E, self.e = big.exp(), small.exp()
+        self.E_less_1 = big.expm1()
+        self.q = 1 / (self.E_less_1 + k)
+        self.p = self.E * self.q
+        self.level = LEVEL - float(self.q.log())  # bounds are less sharp if nq is small
+        self.up = self.e * (big - small).expm1()  # E - e > 0
+        self.down = -(big + small).expm1()  # 1 - eE < 0
+        self.flat = -small.expm1()  # 1 - e <= 0
+
+
+# ---------------------------------------------------------------- tables
+
+
+def window(n: int, x: arb, level: float) -> range:
+    """Where nearly all of Bin(n, x) lies: see outside(). Reckoned in floats, so only a guess."""
+    prob = min(max(float(x), 0.0), 1.0)
+    reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
+    return range(max(0, math.floor(n * prob - reach)), min(n, math.ceil(n * prob + reach)) + 1)
+
+
+def outside(n: int, x: arb, js: range) -> arb:
+    """Bin(n, x), and Bin(n-1, x) + (0 or 1), leave the window with a chance of at most this.
+
+    Bernstein: being off the mean by t or more, to one side, has a chance of at most
+    exp(-t^2 / 2(variance + t/3)). Here t is taken 1 too small, which provides for n-1 and + 1.
+    """
+    chance = arb(0)
+    reaches = [js.stop - 1 - n * x] if js.stop <= n else []
+    reaches += [n * x - js.start] if js.start > 0 else []
+    for t in reaches:
+        if not t > 0:
+            return arb(1)
+        chance += (-t * t / (2 * (n * x * (1 - x) + t / 3))).exp()
+    return chance
+
+
+def share(a: arb, b: arb) -> arb:
+    """Return a / (a + b), or the ball [0, 1] if both are too small to tell."""
+    return a / (a + b) if a + b > 0 else arb(0.5, 0.5)
+
+
+def span(windows: Iterable[range]) -> range:
+    """The least range that holds all the windows."""
+    listed = list(windows)
+    return range(min(w.start for w in listed), max(w.stop for w in listed))
+
+
+def flip(n: int, js: range) -> range:
+    """The values n - j."""
+    return range(n - js.stop + 1, n - js.start + 1)
+
+
+def factorial(n: int) -> arb:
+    """n!, by way of its logarithm: exact factorials would be huge."""
+    return arb(n + 1).lgamma().exp()
+
+
+class Powers:
+    """x^j / j! for the j of a window."""
+
+    def __init__(self, x: arb, js: range) -> None:
+        self.start = js.start
+        value = arb(1) if js.start == 0 else (x.log() * js.start).exp() / factorial(js.start)
+        self.values = [value]
+        for j in js[1:]:
+            value = value * x / j
+            self.values.append(value)
+
+    def at(self, js: range) -> list[arb]:
+        """The entries j of a window."""
+        return self.values[js.start - self.start : js.stop - self.start]
+
+    def against(self, n: int, js: range) -> list[arb]:
+        """The entries n - j, for the j of a window."""
+        return self.at(flip(n, js))[::-1]
+
+
+class Row:
+    """Masses f(j) of a window, summed up so that sum_j (t - j)_+ f(j) is quick for any t."""
+
+    def __init__(self, js: range, masses: Iterable[arb]) -> None:
+        self.low, self.high = js.start, js.stop - 1
+        self.sums = list(accumulate(masses))  # at c: sum of f(j), j <= c
+        self.twice = list(accumulate(self.sums, initial=arb(0)))  # at c: sum of (c-j) f(j), j <= c
+
+    def excess(self, t: arb) -> arb:
+        """sum_j (t-j)_+ f(j) = sum_{j <= c} (c-j) f(j) + (t-c) sum_{j <= c} f(j), with c = floor t.
+
+        If t may be on either side of an integer c, the ball t - c has both signs. For t < c the
+        formula is below the truth, and without its negative second part above: the ball holds both.
+        """
+        low, high = self.low, self.high
+        if t <= low:
+            return arb(0)
+        c = high if t >= high else min(max(int(float(t)), low), high)
+        while c > low and t < c:
+            c -= 1
+        while c < high and not t <= c + 1:
+            c += 1
+        return self.twice[c - low] + (t - c) * self.sums[c - low]
+
+
+def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
+    """Near the least of n log M(x) - log x, M(x) = E exp(x G): bisection in floats, a guess."""
+    atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
+    top = max(v for v, _ in atoms)
+    low, high = -700.0, 12.0
+    for _ in range(60):
+        y = math.exp((low + high) / 2)
+        tilted = [(v / top, w * math.exp(y * (v / top - 1))) for v, w in atoms]
+        slope = n * y * sum(r * w for r, w in tilted) / sum(w for _, w in tilted)
+        low, high = (low, (low + high) / 2) if slope > 1 else ((low + high) / 2, high)
+    return math.exp(low) / top
+
+
+# ---------------------------------------------------------------- expectations over iid reports
+
+
+def excess(
+    n: int, mech: Mechanism, values: list[arb], weights: list[arb], partner: bool = False
+) -> Job:
+    """With (n1, n2, n3, n4) multinomial of n: (1/n) E[L_+], L = v1 n1 + v2 n2 + v3 n3 + v4 n4.
+
+    v4 >= v3 is asked, so that L = v1 n1 + v2 n2 + v4 (n3+n4) - gap n3 falls in n3. With a partner
+    (see "hidden" above: type 1 is the cell he holds, type 2 are those who did not randomise, so
+    v2 = 0 and T = n - n2) (1/n(n-1)) E[(C L - (E-1) v1 n1)_+], C = T - 1 + (E-1) n1, instead.
+    Both are (scale (t - n3))_+ for given n1 and n2.
+
+    Left out of the windows: x_+ <= exp(ax) / (exp(1) a) for any a > 0, so with M = E exp(aG) at
+    most M^n / (exp(1) a) times the chance of being outside under the tilted weights
+    w exp(av) / M, for which a union bound is taken. With a partner, the value is at most
+    sum_a r_a h_a L(h - 1_a)_+, and E[h_a f(h - 1_a)] = n q E[f(h')] with h' of n-1: so at most
+    (E+2) n q M^(n-1) / (exp(1) a) times the greatest chance that h' + 1_a is outside.
+    """
+    gap = values[3] - values[2]
+    if gap == 0:  # eps = 0: types 3 and 4 are alike; put them together
+        weights = [weights[0], weights[1], arb(0), weights[2] + weights[3]]
+        gap = arb(1)
+    a = arb(tilt(n, values, weights))
+    tilted = [w * (a * v).exp() for v, w in zip(values, weights, strict=True)]
+    moment = sum(tilted, arb(0))
+    pair = share(tilted[0] + tilted[1], tilted[2] + tilted[3])
+    one, three = share(tilted[0], tilted[1]), share(tilted[2], tilted[3])
+    sizes = window(n, pair, mech.level)  # of s = n1 + n2
+
+    def first(s: int) -> range:
+        return window(s, one, mech.level)  # of n1, given s
+
+    def third(s: int) -> range:
+        return window(n - s, three, mech.level)  # of n3, given s
+
+    def run() -> arb:
+        spans = (
+            span(first(s) for s in sizes),
+            span(flip(s, first(s)) for s in sizes),
+            span(third(s) for s in sizes),
+            span(flip(n - s, third(s)) for s in sizes),
+        )
+        tables = [Powers(w, js) for w, js in zip(weights, spans, strict=True)]
+        total, missed_one, missed_three = arb(0), arb(0), arb(0)
+        step = (values[0] - values[1]) / gap
+        for s in sizes:
+            ones, threes, rest = first(s), third(s), n - s
+            missed_one = missed_one.max(outside(s, one, ones))
+            missed_three = missed_three.max(outside(rest, three, threes))
+            row = Row(threes, map(mul, tables[2].at(threes), tables[3].against(rest, threes)))
+            base = (s * values[1] + rest * values[3]) / gap
+            masses = map(mul, tables[0].at(ones), tables[1].against(s, ones))
+            for n1, mass in zip(ones, masses, strict=True):
+                t = base + n1 * step
+                if not partner:
+                    total += mass * row.excess(t)
+                elif n1 + rest >= 2:  # T = n1 + n3 + n4 reports; with one or none the value is 0
+                    scale = n1 + rest - 1 + mech.E_less_1 * n1
+                    t -= mech.E_less_1 * values[0] * n1 / (scale * gap)
+                    total += mass * scale * row.excess(t)
+        total *= factorial(n) * gap
+        missed = outside(n, pair, sizes) + missed_one + missed_three
+        left = missed / (arb(1).exp() * a)
+        if not partner:
+            return (total + arb(0).union(left * moment**n)) / n
+        left *= (mech.E + 2) * n * weights[0] * moment ** (n - 1)
+        return (total + arb(0).union(left)) / n / (n - 1)
+
+    middle = sizes[len(sizes) // 2]
+    return Job(len(sizes) * (len(first(middle)) + len(third(middle))), run)
+
+
+def alike(n: int, mech: Mechanism, cell: str) -> Job:
+    """The delta of the data set with all others in one cell, k >= 3. Types: x0, x1, two more."""
+    k, q, p, big = mech.k, mech.q, mech.p, mech.E
+    up, down, flat = mech.up, mech.down, mech.flat
+    if cell == "x0":
+        return excess(n, mech, [arb(0), down, flat, up / big], [arb(0), q, (k - 2) * q, p])
+    if cell == "x1":
+        return excess(n, mech, [up, arb(0), down / big, flat], [q, arb(0), p, (k - 2) * q])
+    return excess(n, mech, [up, down, flat, flat / big], [q, q, (k - 3) * q, p])
+
+
+def blanket(n: int, mech: Mechanism) -> Job:
+    """The bound by the privacy blanket. Types: x0, x1, other cells, not randomised."""
+    q = mech.q
+    weights = [q, q, (mech.k - 2) * q, mech.E_less_1 * q]
+    return excess(n, mech, [mech.up, mech.down, mech.flat, arb(0)], weights)
+
+
+def hidden(n: int, mech: Mechanism, cell: str) -> Job:
+    """H(cell) for k = 3. Types: that cell, not randomised, the other cells by increasing value."""
+    up, down, flat, q = mech.up, mech.down, mech.flat, mech.q
+    values = [up, arb(0), down, flat] if cell == "x0" else [down, arb(0), flat, up]
+    return excess(n, mech, values, [q, mech.E_less_1 * q, q, q], partner=True)
+
+
+# ---------------------------------------------------------------- other data sets
+
+
+def binomial(n: int, x: arb, y: arb, js: range) -> list[arb]:
+    """The masses of Bin(n, x) in a window, y = 1 - x."""
+    down = Powers(y, flip(n, js)).against(n, js)
+    return [factorial(n) * a * b for a, b in zip(Powers(x, js).values, down, strict=True)]
+
+
+def two_cells(n: int, m: int, mech: Mechanism) -> Job:
+    """With k = 2, m of the others in x0: sum_s (P(s) - eQ(s))_+ over the count s of reports of x0.
+
+    With f the law of the others' count, P(s) = p f(s-1) + q f(s) and Q(s) = q f(s-1) + p f(s), so
+    P(s) - e Q(s) = (E-e) q (f(s-1) - K f(s)), K = (eE-1) / (E-e). Tilt: g(s) = f(s) K^s / norm is
+    again the law of a sum of two binomial counts, so log-concave, and
+    P(s) - e Q(s) = (E-e) q norm K^(1-s) (g(s-1) - g(s)): positive only past the top of g.
+    """
+    tilt_by = -mech.down / mech.up  # K
+    one = (mech.E * tilt_by, 1 + mech.E * tilt_by)  # odds of x0 under the tilt, for holders of x0
+    two = (tilt_by, mech.E + tilt_by)  # and of x1
+    xs, ys = window(m, one[0] / one[1], FINE), window(n - 1 - m, two[0] / two[1], FINE)
+
+    def run() -> arb:
+        left = binomial(m, one[0] / one[1], 1 / one[1], xs)
+        right = binomial(n - 1 - m, two[0] / two[1], mech.E / two[1], ys)
+        missed = arb(0).union(1 - sum(left, arb(0)) * sum(right, arb(0)))
+        inside = arb_poly(left) * arb_poly(right)
+        # g(s) for s = start, start + 1, ...; of the first and last nothing is computed
+        start = xs.start + ys.start - 1
+        size = len(xs) + len(ys) - 1
+        g = [missed] + [inside[i] + missed for i in range(size)] + [missed]
+        top = max(range(size + 2), key=lambda i: float(g[i]))
+        while top > 0 and not g[top - 1] <= g[top]:
+            top -= 1
+        if top == 0:
+            raise RefusedError(
+                f"cannot find where the law is largest, for n = {n}, {m} others in x0"
+            )
+        # g rises up to top, so no terms before it; past the window K^(top - s) (g(s) - g(s+1))_+
+        # add up to at most what is left out
+        total, power = missed, arb(1)
+        for i in range(top, size + 1):
+            total += power * (g[i] - g[i + 1]).max(arb(0))
+            power /= tilt_by
+        norm = (mech.q * one[1]) ** m * (mech.q * two[1]) ** (n - 1 - m)
+        return mech.up * mech.q * norm * tilt_by ** -(start + top) * total
+
+    return Job(4 * (len(xs) + len(ys)), run)
+
+
+def mixed(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
+    """Convolve user by user, k >= 3. The k-3 cells that nobody holds are one kind."""
+    kinds = 3 if mech.k == 3 else 4
+
+    def report(cell: int) -> list[arb]:
+        return [mech.p if j == cell else mech.q for j in range(3)] + [(mech.k - 3) * mech.q]
+
+    def add(law: dict[tuple[int, ...], arb], cell: int) -> dict[tuple[int, ...], arb]:
+        after: dict[tuple[int, ...], arb] = {}
+        chances = report(cell)[:kinds]
+        for (a, b, c), mass in law.items():
+            keys = ((a + 1, b, c), (a, b + 1, c), (a, b, c + 1), (a, b, c))
+            for key, chance in zip(keys, chances, strict=False):
+                old = after.get(key)
+                after[key] = mass * chance if old is None else old + mass * chance
+        return after
+
+    def run() -> arb:
+        law: dict[tuple[int, ...], arb] = {(0, 0, 0): arb(1)}
+        for cell, name in enumerate(("x0", "x1", "x2")):
+            for _ in range(others[name]):
+                law = add(law, cell)
+        first, second = add(law, 0), add(law, 1)
+        terms = ((first[h] - mech.e * second[h]).max(arb(0)) for h in first)
+        return sum(terms, arb(0))
+
+    return Job(kinds * math.comb(n + kinds - 1, kinds), run)
+
+
+# ---------------------------------------------------------------- the certificate
+
+
+def demand(true: bool, reason: str) -> None:
+    """Refuse a malformed certificate."""
+    if not true:
+        raise RefusedError(f"malformed certificate: {reason}")
+
+
+def whole(value: Any, low: int, name: str) -> int:
+    """A whole number, at least low."""
+    demand(type(value) is int and value >= low, f"{name} must be a whole number >= {low}")
+    return int(value)
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number that is exactly a double."""
+    demand(type(value) in (int, float), f"{name} must be a number")
+    demand(abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} too large")
+    return float(value)
+
+
+def part(mapping: Any, key: str, kind: type) -> Any:
+    """mapping[key], which must be there and of that type."""
+    demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
+    demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
+    return mapping[key]
+
+
+def log_delta(end: dict[str, Any], name: str) -> float | None:
+    """The claim of one end; None means that delta is 0."""
+    demand("log_delta" in end, f"{name}.log_delta is missing")
+    return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")
+
+
+def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
+    """The data set of the lower end."""
+    given = part(lower, "others", dict)
+    demand(set(given) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
+    others = {name: whole(given[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
+    demand(sum(others.values()) == n - 1, f"others must add up to n-1 = {n - 1}")
+    demand(k > 2 or others["x2"] == 0, "with k = 2 there is no third cell")
+    return others
+
+
+def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
+    """The blocks of counts: one after the other, from 0 to n-1."""
+    blocks, following = [], 0
+    for block in part(upper, "blocks", list):
+        demand(type(block) is list and len(block) == 2, "a block must be [first, last]")
+        first, last = (whole(end, 0, "the end of a block") for end in block)
+        demand(first == following, f"gap or overlap: a block starts at {first}, not {following}")
+        demand(last >= first, f"block [{first}, {last}] is empty")
+        blocks.append((first, last))
+        following = last + 1
+    demand(following == n, f"the blocks end at {following - 1}, not at n-1 = {n - 1}")
+    return blocks
+
+
+def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
+    """The delta of the data set named."""
+    if mech.k == 2:
+        return two_cells(n, others["x0"], mech)
+    held = [name for name, count in others.items() if count > 0]
+    return alike(n, mech, held[0]) if len(held) == 1 else mixed(n, mech, others)
+
+
+def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]:
+    """Deltas, by name, the greatest of which no data set exceeds."""
+    argument = part(upper, "argument", str)
+    if argument == "blanket":
+        return {"blanket": blanket(n, mech)}
+    if argument == "hidden":
+        demand(mech.k == 3 and n >= 2, 'argument "hidden" is for k = 3 and n >= 2')
+        jobs = {f"hidden user in {cell}": hidden(n, mech, cell) for cell in ("x0", "x1")}
+        return jobs | {"all others in x2": alike(n, mech, "x2")}
+    demand(argument == "counts", f"unknown argument {argument!r}")
+    demand(mech.k == 2, 'argument "counts" is for k = 2')
+    jobs = {}
+    for first, last in read_blocks(upper, n):
+        left = n - (last - first)
+        jobs[f"{first} of {left - 1} others in x0"] = two_cells(left, first, mech)
+    return jobs
+
+
+def precision(eps0: float, eps: float) -> int:
+    """96 bits, and as many again as may cancel: eps or eps0 - eps small, or E large."""
+    least = min(x for x in (eps0, eps, eps0 - eps, 1.0) if x > 0)
+    return 96 + math.ceil(6 * eps0 - math.log2(least))
+
+
+def verify(certificate: dict[str, Any]) -> None:
+    """Return if every claim is proven; else raise RefusedError, or TooLongError."""
+    demand(part(certificate, "certificate", int) == 1, "certificate must be 1")
+    part(certificate, "shuffledp", str)
+    demand(part(certificate, "neighbours", str) == NEIGHBOURS, f"neighbours must be {NEIGHBOURS!r}")
+    n, k = whole(certificate.get("n"), 1, "n"), whole(certificate.get("k"), 2, "k")
+    eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
+    demand(0 <= eps0 <= 350 and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
+    lower, upper = part(certificate, "lower", dict), part(certificate, "upper", dict)
+    low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
+    demand(low is None or (high is not None and low <= high), "lower is above upper")
+    others = None if low is None else read_others(lower, n, k)
+    if max(n, k) > 10**15:
+        raise TooLongError(f"n = {n}, k = {k}: more than 10^15")
+    if eps >= eps0:
+        if low is not None:
+            raise RefusedError("lower: delta is 0, for eps >= eps0")
+        return
+    if high is None:
+        raise RefusedError("upper: delta is not 0, for eps < eps0")
+    with ctx.workprec(precision(eps0, eps)):
+        mech = Mechanism(k, eps0, eps)
+        jobs = upper_jobs(n, mech, upper)
+        data_set = None if others is None else lower_job(n, mech, others)
+        terms = sum(job.terms for job in jobs.values()) + (data_set.terms if data_set else 0)
+        if terms > LIMIT:
+            raise TooLongError(f"about {terms} terms, more than {LIMIT}")
+        if data_set is not None and not arb(low).exp() <= data_set.run():
+            raise RefusedError(f"lower: the delta of {others} is not shown to be >= exp({low})")
+        for name, job in jobs.items():
+            if not job.run() <= arb(high).exp():
+                raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
