@@ -10,7 +10,8 @@ from shuffledp import cli
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.certificate import certificate
-from shuffledp.verification import RefusedError, TooLongError, verify
+from shuffledp.verification.certificate import verify
+from shuffledp.verification.deltas import RefusedError, TooLongError
 
 from oracle import exact
 

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 from flint import arb, arb_poly, ctx, fmpz
 from scipy.special import gammaln
-from shuffledp import verification
-from shuffledp.verification import RefusedError, TooLongError
+from shuffledp.verification import certificate as checker
+from shuffledp.verification import deltas
+from shuffledp.verification.deltas import RefusedError, TooLongError
 
 EPS0 = 1.1
 FEW = [(2, 1), (2, 2), (2, 5), (3, 1), (3, 2), (3, 4), (4, 3), (4, 4), (6, 3)]  # k, n
@@ -132,15 +133,15 @@ def upper(truth: float, argument: str, **more: Any) -> dict[str, Any]:
 
 
 def check_lower(k: int, n: int, eps: float, truth: float, counts: tuple[int, int, int]) -> None:
-    verification.verify(certificate(k, n, eps, lower=lower(truth - 1e-9, *counts)))
+    checker.verify(certificate(k, n, eps, lower=lower(truth - 1e-9, *counts)))
     with pytest.raises(RefusedError, match="lower: the delta"):
-        verification.verify(certificate(k, n, eps, lower=lower(truth + 1e-9, *counts)))
+        checker.verify(certificate(k, n, eps, lower=lower(truth + 1e-9, *counts)))
 
 
 def check_upper(k: int, n: int, eps: float, truth: float, argument: str, **more: Any) -> None:
-    verification.verify(certificate(k, n, eps, upper=upper(truth + 1e-9, argument, **more)))
+    checker.verify(certificate(k, n, eps, upper=upper(truth + 1e-9, argument, **more)))
     with pytest.raises(RefusedError, match="upper: delta"):
-        verification.verify(certificate(k, n, eps, upper=upper(truth - 1e-9, argument, **more)))
+        checker.verify(certificate(k, n, eps, upper=upper(truth - 1e-9, argument, **more)))
 
 
 @pytest.mark.parametrize("eps", LEVELS)
@@ -165,8 +166,8 @@ def test_hidden(n: int, eps: float) -> None:
     check_upper(3, n, eps, log(max(parts)), "hidden")
     assert max(parts) >= max(delta(3, cells(*counts), eps) for counts in data_sets(3, n))
     with ctx.workprec(128):  # each part by itself, not only the greatest
-        mech = verification.Mechanism(3, EPS0, eps)
-        jobs = verification.upper_jobs(n, mech, upper(0.0, "hidden"))
+        mech = deltas.Mechanism(3, EPS0, eps)
+        jobs = checker.upper_jobs(n, mech, upper(0.0, "hidden"))
         for name, truth in zip(jobs, [parts[1], parts[2], parts[0]], strict=True):
             assert abs(float(jobs[name].run().log()) - log(truth)) < 1e-12
 
@@ -188,7 +189,7 @@ def test_counts(eps: float, blocks: list[tuple[int, int]]) -> None:
 
 
 def float_sum(n: int, values: list[float], weights: list[float], cell: str = "") -> float:
-    """log of what verification.excess computes, by summing all outcomes in floats."""
+    """log of what deltas.excess computes, by summing all outcomes in floats."""
     n1, n2, n3 = np.meshgrid(*[np.arange(n + 1.0)] * 3, indexing="ij", sparse=True)
     n4 = n - n1 - n2 - n3
     with np.errstate(all="ignore"):
@@ -247,21 +248,21 @@ def test_counts_of_many(m: int) -> None:
 def test_bad_guesses_prove_nothing_false(
     monkeypatch: pytest.MonkeyPatch, level: float, factor: float, sharp: bool
 ) -> None:
-    guess = verification.tilt
+    guess = deltas.tilt
     eps, n, k = 0.2, 250, 3
     with ctx.workprec(128):
-        mech = verification.Mechanism(k, EPS0, eps)
+        mech = deltas.Mechanism(k, EPS0, eps)
         makers = [
-            lambda: verification.blanket(n, mech),
-            *[lambda c=c: verification.alike(n, mech, c) for c in ("x0", "x1", "x2")],
-            *[lambda c=c: verification.hidden(n, mech, c) for c in ("x0", "x1")],
-            lambda: verification.two_cells(n, 100, verification.Mechanism(2, EPS0, eps)),
+            lambda: deltas.blanket(n, mech),
+            *[lambda c=c: deltas.alike(n, mech, c) for c in ("x0", "x1", "x2")],
+            *[lambda c=c: deltas.hidden(n, mech, c) for c in ("x0", "x1")],
+            lambda: deltas.two_cells(n, 100, deltas.Mechanism(2, EPS0, eps)),
         ]
         good = [make().run() for make in makers]
         assert all(ball.rad() < ball.mid() * 1e-11 for ball in good)
         mech.level = level
-        monkeypatch.setattr(verification, "FINE", 1.5 * level)
-        monkeypatch.setattr(verification, "tilt", lambda *a: factor * guess(*a))
+        monkeypatch.setattr(deltas, "FINE", 1.5 * level)
+        monkeypatch.setattr(deltas, "tilt", lambda *a: factor * guess(*a))
         for ball, make in zip(good, makers, strict=True):
             try:
                 bad = make().run()
@@ -286,13 +287,13 @@ def test_bad_guesses_prove_nothing_false(
     ],
 )
 def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:
-    with ctx.workprec(verification.precision(eps0, eps)):
-        mech = verification.Mechanism(k, eps0, eps)
-        jobs = {"blanket": verification.blanket(n, mech)}
-        jobs |= {c: verification.alike(n, mech, c) for c in ("x0", "x1", "x2")}
+    with ctx.workprec(checker.precision(eps0, eps)):
+        mech = deltas.Mechanism(k, eps0, eps)
+        jobs = {"blanket": deltas.blanket(n, mech)}
+        jobs |= {c: deltas.alike(n, mech, c) for c in ("x0", "x1", "x2")}
         if k == 3:
-            jobs |= {f"hidden {c}": verification.hidden(n, mech, c) for c in ("x0", "x1")}
-        jobs["two cells"] = verification.two_cells(n, n // 3, verification.Mechanism(2, eps0, eps))
+            jobs |= {f"hidden {c}": deltas.hidden(n, mech, c) for c in ("x0", "x1")}
+        jobs["two cells"] = deltas.two_cells(n, n // 3, deltas.Mechanism(2, eps0, eps))
         for name, job in jobs.items():
             ball = job.run()
             assert ball > 0, name
@@ -301,7 +302,7 @@ def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:
 
 def test_precision_is_restored() -> None:
     before = ctx.prec
-    verification.verify(certificate(3, 4, 0.3))
+    checker.verify(certificate(3, 4, 0.3))
     assert ctx.prec == before
 
 
@@ -311,14 +312,14 @@ def test_precision_is_restored() -> None:
 def test_nothing_to_hide() -> None:
     null = {"lower": {"log_delta": None}, "upper": {"log_delta": None}}
     for eps in (EPS0, 2 * EPS0):
-        verification.verify(certificate(3, 4, eps, **null))
-        verification.verify(certificate(3, 4, eps, lower=null["lower"]))
+        checker.verify(certificate(3, 4, eps, **null))
+        checker.verify(certificate(3, 4, eps, lower=null["lower"]))
         with pytest.raises(RefusedError, match="lower: delta is 0"):
-            verification.verify(certificate(3, 4, eps))
+            checker.verify(certificate(3, 4, eps))
     for ends in (null, {"upper": null["upper"]}):
         with pytest.raises(RefusedError):
-            verification.verify(certificate(3, 4, 0.3, **ends))
-    verification.verify(certificate(3, 4, 0.3, lower=null["lower"]))
+            checker.verify(certificate(3, 4, 0.3, **ends))
+    checker.verify(certificate(3, 4, 0.3, lower=null["lower"]))
 
 
 NAN = float("nan")
@@ -371,9 +372,9 @@ MALFORMED: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), MALFORMED)
 def test_malformed(field: str, value: Any) -> None:
-    verification.verify(certificate(3, 4, 0.3))
+    checker.verify(certificate(3, 4, 0.3))
     with pytest.raises(RefusedError, match=r"malformed certificate: ."):
-        verification.verify(certificate(3, 4, 0.3) | {field: value})
+        checker.verify(certificate(3, 4, 0.3) | {field: value})
 
 
 @pytest.mark.parametrize("field", list(certificate(3, 4, 0.3)))
@@ -381,7 +382,7 @@ def test_missing(field: str) -> None:
     made = certificate(3, 4, 0.3)
     del made[field]
     with pytest.raises(RefusedError, match=field):
-        verification.verify(made)
+        checker.verify(made)
 
 
 @pytest.mark.parametrize(
@@ -405,24 +406,24 @@ def test_missing(field: str) -> None:
 )
 def test_malformed_blocks(blocks: Any) -> None:
     made = certificate(2, 4, 0.3, upper=upper(0.5, "counts", blocks=[[0, 1], [2, 3]]))
-    verification.verify(made)
+    checker.verify(made)
     bad = copy.deepcopy(made)
     bad["upper"]["blocks"] = blocks
     with pytest.raises(RefusedError, match=r"malformed certificate: ."):
-        verification.verify(bad)
+        checker.verify(bad)
     del bad["upper"]["blocks"]
     with pytest.raises(RefusedError, match="blocks is missing"):
-        verification.verify(bad)
+        checker.verify(bad)
 
 
 def test_not_for_this_k() -> None:
     with pytest.raises(RefusedError, match="k = 3"):
-        verification.verify(certificate(4, 4, 0.3, upper=upper(0.5, "hidden")))
+        checker.verify(certificate(4, 4, 0.3, upper=upper(0.5, "hidden")))
     with pytest.raises(RefusedError, match="no third cell"):
-        verification.verify(certificate(2, 4, 0.3, lower=lower(-9.0, 2, 0, 1)))
+        checker.verify(certificate(2, 4, 0.3, lower=lower(-9.0, 2, 0, 1)))
     for junk in (None, [], "certificate", {}):
         with pytest.raises(RefusedError):
-            verification.verify(junk)  # type: ignore[arg-type]
+            checker.verify(junk)  # type: ignore[arg-type]
 
 
 def test_too_long() -> None:
@@ -433,4 +434,4 @@ def test_too_long() -> None:
         (10**30, 9, lower(-1e9, 0, 0, 10**30 - 1)),
     ]:
         with pytest.raises(TooLongError, match=r"[0-9]"):
-            verification.verify(certificate(k, n, 0.01, lower=end))
+            checker.verify(certificate(k, n, 0.01, lower=end))

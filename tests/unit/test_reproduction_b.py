@@ -134,19 +134,22 @@ def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
 def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
     eps0, n, rate, count = 1.0, 2000, 0.3, 8
     eps = sampling.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)
-    fewest = 1 + int(binom.ppf(1e-20, n - 1, rate))
-    assert binom.cdf(fewest - 2, n - 1, rate) <= 1e-20
     j = np.arange(1, count + 1)
-    settings = [Setting(fewest, 2, eps0, int(one)) for one in j]
-    log_delta = [composition.composed_log_delta(eps, one, "upper") for one in settings]
-    mean = float(binom.pmf(j, count, rate) @ np.exp(log_delta))
-    assert mean == pytest.approx(1e-8, rel=1e-3)
+
+    def mean(participants: int) -> float:
+        settings = [Setting(participants, 2, eps0, int(one)) for one in j]
+        log_delta = [composition.dominated_log_delta(eps, one) for one in settings]
+        return float(binom.pmf(j, count, rate) @ np.exp(log_delta))
+
+    # Between those for the mean number of participants and for three standard deviations fewer.
+    typical = 1 + round(rate * (n - 1))
+    assert mean(typical) < 1e-8 < mean(typical - round(3 * (n * rate * (1 - rate)) ** 0.5))
 
 
 def test_everybody_sampled_is_no_sampling() -> None:
     setting = Setting(500, 2, 1.0, 4)
     everybody = sampling.seen_sampling_epsilon(setting, 1.0)
-    plain = composition.composed_epsilon(np.log(1e-8), setting, "upper")
+    plain = BOUNDS["any-randomiser"].epsilon(np.log(1e-8), setting)
     assert everybody == pytest.approx(float(plain), rel=1e-6)
 
 

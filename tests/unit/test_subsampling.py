@@ -1,21 +1,82 @@
-"""How many of the others are counted on to take part in a sampled round."""
+"""Poisson sampling: ranges of participants, and one and several rounds against exact mixtures."""
+
+from fractions import Fraction
+from itertools import pairwise
+from math import comb, log
 
 import numpy as np
 import pytest
+from oracle import exact
 from scipy.stats import binom
-from shuffledp.accounting.rounds.subsampling import _FEWER, _fewest
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds.subsampling import _log_range, subsampled_log_delta
+from shuffledp.accounting.setting import Setting
 
 
-@pytest.mark.parametrize("others", [0, 1, 12, 999, 10**6, 10**9])
+@pytest.mark.parametrize("others", [1, 12, 999, 10**6])
 @pytest.mark.parametrize("rate", [1e-5, 0.01, 0.5, 0.999])
-def test_fewer_take_part_with_chance_1e_20_and_no_more_can_be_counted_on(others, rate):
-    # SciPy's tail is right to about 1e-9 here; the answer is an integer far coarser than that.
-    fewest = _fewest(others, rate)
-    assert 0 <= fewest <= others
-    assert binom.cdf(fewest - 1, others, rate) <= _FEWER * (1 + 1e-6)
-    if fewest < others:
-        assert binom.cdf(fewest, others, rate) > _FEWER * (1 - 1e-6)
+def test_ranges_have_their_probability_rounded_up(others, rate):
+    edges = np.unique(
+        np.clip(others * rate + np.linspace(-300, 300, 13), 0, others + 1).astype(int)
+    )
+    for low, high in pairwise(edges):
+        truth = binom.pmf(np.arange(low, high), others, rate).sum()
+        found = np.exp(_log_range(int(low), int(high), others, rate))
+        assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-6) + 1e-10
 
 
-def test_one_may_be_missing_at_the_largest_rate_below_one():
-    assert _fewest(7, np.nextafter(1.0, 0.0)) == 6
+def weak_law(n, k, E):
+    """Of the weak adversary's pair: outcomes to probabilities under P and Q."""
+    q = 1 / (E + k - 1)
+    law = {}
+    for n1, n2, n3, n4 in exact.compositions(n, 4):
+        ways = comb(n, n1) * comb(n - n1, n2) * comb(n - n1 - n2, n3)
+        weight = ways * q ** (n1 + n2) * ((k - 2) * q) ** n3 * ((E - 1) * q) ** n4
+        m = n1 + n2 + n3
+        law[n, n1, n2, n3] = (
+            weight * ((E - 1) * n1 + m) / n,
+            weight * ((E - 1) * n2 + m) / n,
+        )
+    return law
+
+
+def sampled_law(n, k, E, rate):
+    """The sample is seen: how many take part, with the target or without."""
+    law = {None: (1 - rate, 1 - rate)}
+    for others in range(n):
+        chance = rate * comb(n - 1, others) * rate**others * (1 - rate) ** (n - 1 - others)
+        for outcome, (p, q) in weak_law(others + 1, k, E).items():
+            law[outcome] = (chance * p, chance * q)
+    return law
+
+
+@pytest.mark.parametrize(("n", "k", "E", "rate"), [
+    (4, 3, Fraction(2), Fraction(1, 4)), (5, 4, Fraction(5), Fraction(1, 2)),
+    (3, 5, Fraction(3), Fraction(9, 10))])  # fmt: skip
+@pytest.mark.parametrize("share", [0, 0.1, 0.4])
+def test_sampled_rounds_are_the_exact_mixture(n, k, E, rate, share):
+    law = sampled_law(n, k, E, rate)
+    pairs = list(law.values())
+    for rounds in (1, 2):
+        e = 1 + (E - 1) * Fraction(share)
+        if rounds == 2:
+            pairs = [(p * r, q * s) for p, q in law.values() for r, s in law.values()]
+        truth = log(sum((max(p - e * q, Fraction(0)) for p, q in pairs), Fraction(0)))
+        setting = Setting(n, k, log(E), rounds=rounds)
+        found = subsampled_log_delta(BOUNDS["upper"], log(e), setting, float(rate))
+        # k = 3: one round is sharper than the weak adversary's.
+        assert found <= truth + 5e-3
+        if k > 3:
+            assert found >= truth - 1e-9
+
+
+def test_never_worse_than_the_sum_of_the_rounds():
+    for setting, eps, rate in [
+        (Setting(1000, 4, 1.0, rounds=2), 0.4, 0.05),
+        (Setting(10**6, 100, 1.0, rounds=2), 0.1, 0.001),
+    ]:
+        found = subsampled_log_delta(BOUNDS["upper"], eps, setting, rate)
+        once = Setting(setting.n, setting.k, setting.eps0)
+        one = subsampled_log_delta(BOUNDS["upper"], eps / 2, once, rate)
+        assert found <= one + log(2)
+        assert found < log(8.5e-4)

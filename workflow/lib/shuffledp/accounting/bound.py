@@ -56,7 +56,8 @@ class Bound:
     dominating_pair
         Pair of one round behind it, which composes, also with rounds of sampled users.
     ceiling
-        Of one round: never below the log of delta but for rounding, and found at once.
+        Found at once, and never below the log of delta but for rounding and, over rounds, for what
+        windows leave out: it leads the search for eps, and decides for one round.
     """
 
     name: str
@@ -153,13 +154,11 @@ class Bound:
         """Whether the ceiling alone shows that delta is below; False if it cannot tell."""
         ceiling = self._ceiling(setting)
         # By more than what rounding can do to a sum over all users.
-        return ceiling is not None and ceiling(eps) <= log_delta - 1.0
+        return ceiling is not None and setting.rounds == 1 and ceiling(eps) <= log_delta - 1.0
 
     def _ceiling(self, setting: Setting) -> Callable[[float], float] | None:
         ceiling = self.ceiling
-        if ceiling is None or setting.rounds > 1:
-            return None
-        return lambda eps: ceiling(eps, setting)
+        return None if ceiling is None else lambda eps: ceiling(eps, setting)
 
     def eps0(self, eps: float, log_delta: float, setting: Setting) -> float:
         """Largest local budget whose delta at ``eps`` meets the target; ``setting.eps0`` is unused.

@@ -48,8 +48,16 @@ def _lower(eps: float, s: Setting) -> float:
     return float(composition.composed_log_delta(eps, s, "lower"))
 
 
+def _any_randomiser(eps: float, s: Setting) -> float:
+    if s.rounds == 1:
+        return float(clones.generic_log_delta(eps, s))
+    return composition.dominated_log_delta(eps, replace(s, k=2))
+
+
 def _ceiling(eps: float, s: Setting) -> float:
     """Chernoff's bound on the weak adversary's delta, a few units above its log."""
+    if s.rounds > 1:
+        return composition.ceiling(eps, s)
     if eps >= s.eps0:
         return -np.inf
     return log_chernoff_bound(pairs.weak_adversary(s).weighted_sum(eps))
@@ -207,7 +215,9 @@ _BOUNDS = (
         "upper",
         "docs/accounting.md",
         "holds for every eps0-LDP randomiser: the weak adversary of 2-RR",
-        log_delta_function=_number(clones.generic_log_delta),
+        log_delta_function=_any_randomiser,
+        composes=True,
+        dominating_pair=lambda s: pairs.weak_adversary(replace(s, k=2)),
     ),
     Bound(
         "clones",

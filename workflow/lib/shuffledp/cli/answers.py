@@ -145,7 +145,8 @@ def certify(arguments: Namespace) -> None:
 
 def _verify_rows(arguments: Namespace) -> Iterable[Row]:
     try:
-        from shuffledp.verification import RefusedError, TooLongError, verify
+        from shuffledp.verification.certificate import verify
+        from shuffledp.verification.deltas import RefusedError, TooLongError
     except ModuleNotFoundError as missing:
         raise InputError(
             "certificates are checked with python-flint: pip install 'shuffledp[verify]'"

@@ -11,8 +11,9 @@ Both roundings are second order in the step and certified:
 * down: atoms are pooled such that P and Q of the pool stand in a ratio on the grid. The result is
   a post-processing of the original. Outcomes that are left out are missing.
 
-The same two ideas bundle values of n3, whose D lies in a known range, and neighbouring large s: u
-is then the sum of as many fair coins as the largest s of a bundle has (up), or the smallest (down).
+The same two ideas bundle values of n3, whose D lies in a known range, neighbouring u, and
+neighbouring large s: u is then the sum of as many fair coins as the largest s of a bundle has (up),
+or the smallest (down).
 """
 
 from collections.abc import Iterator
@@ -25,15 +26,17 @@ from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.arrays import Floats
 
-# Half-width of every window, in standard deviations and in counts: leaves out about 1e-20.
-_WIDTH = 9.3
-_MARGIN = 20.0
-# Relative range of D within a bundle of n3, and of s within a bundle of s: 1e-5 of epsilon each.
-_RANGE = 2e-3
-_BUNDLE = 5e-5
+# Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality; deeper ones on demand, down
+# to where a float ends.
+DEPTH, DEEPEST = 46.0, 690.0
+# Relative range of D within a bundle of n3, and of s within a bundle of s: some 1e-5 of epsilon
+# each.
+_RANGE = 4e-3
+_BUNDLE = 1e-4
 _CHUNK = 1_000_000
-# Grid steps per standard deviation of the loss.
+# Grid steps per standard deviation of the loss, and bundles of u per grid step.
 _RESOLUTION = 128
+_BUNDLES = 4.0
 # Pools are formed from cells this many times narrower than a grid step.
 _CELLS = 4
 
@@ -92,39 +95,35 @@ class Bundles:
 
     Attributes
     ----------
-    gu
-        ``g u``, the same within a bundle.
-    low, mean, high
-        Smallest, mean (under B) and largest D of a bundle.
+    low, loss, high
+        Smallest loss of a bundle, the loss of all of it as one outcome, its largest loss.
     mass
         Probability under P.
     """
 
-    gu: Floats
     low: Floats
-    mean: Floats
+    loss: Floats
     high: Floats
     mass: Floats
 
-    def _loss(self, D: Floats) -> Floats:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            value = np.log1p(2.0 * self.gu / np.maximum(D - self.gu, 0.0))
-        return np.where(self.gu > 0.0, value, 0.0)
-
     def pooled(self) -> tuple[Floats, Floats]:
         """Loss and mass of every bundle as one outcome, which it dominates."""
-        return self._loss(self.mean), self.mass
+        return self.loss, self.mass
 
     def spread(self) -> list[tuple[Floats, Floats]]:
         """Losses and masses at the ends of every bundle: they dominate it.
 
         All of a bundle that reaches an infinite loss is put there.
         """
-        low, high = self._loss(self.high), self._loss(self.low)
-        upper = np.where(
-            np.isinf(high), self.mass, self.mass * _share(low, self._loss(self.mean), high)
-        )
-        return [(low, self.mass - upper), (high, upper)]
+        share = np.where(np.isinf(self.high), 1.0, _share(self.low, self.loss, self.high))
+        upper = self.mass * share
+        return [(self.low, self.mass - upper), (self.high, upper)]
+
+
+def _loss(gu: Floats, D: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.log1p(2.0 * gu / np.maximum(D - gu, 0.0))
+    return np.where(gu > 0.0, value, 0.0)
 
 
 def _share(low: Floats, value: Floats, high: Floats) -> Floats:
@@ -146,9 +145,9 @@ class _Rows:
     left_out: float
 
 
-def _window(mean: float, variance: float, largest: float) -> tuple[float, float]:
-    half = _WIDTH * np.sqrt(variance) + _MARGIN
-    return max(np.floor(mean - half), 0.0), min(np.ceil(mean + half), largest)
+def _reach(variance: float, depth: float) -> float:
+    """What a sum of independent 0s and 1s is off its mean, to one side, by chance exp(-depth)."""
+    return float(depth / 3.0 + np.sqrt(depth * depth / 9.0 + 2.0 * variance * depth))
 
 
 def _interval_probabilities(edges: Floats, n: Floats, p: float, middle: int) -> Floats:
@@ -158,15 +157,24 @@ def _interval_probabilities(edges: Floats, n: Floats, p: float, middle: int) -> 
     return np.hstack([np.diff(left), -np.diff(right)]).clip(0.0)
 
 
-def _third_counts(form: SymmetricForm, s: Floats) -> tuple[Floats, Floats, Floats, float]:
+def _third_counts(
+    form: SymmetricForm, s: Floats, depth: float
+) -> tuple[Floats, Floats, Floats, float]:
     """Edges (lower excluded) of the bundles of n3 given s, probability, ``E[n3; .]``; left out."""
     trials = (form.n - s)[:, None]
     pi = min(form.p3 / (1.0 - 2.0 * form.q), 1.0)
     if pi == 0.0:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return edges, np.ones_like(trials), np.zeros_like(trials), 0.0
-    half = _WIDTH * np.sqrt(trials.max() * pi * (1.0 - pi)) + _MARGIN
-    width = max(1.0, np.floor(_RANGE * 2.0 * form.n / form.weight_3))
+    half = np.ceil(_reach(float(trials.max()) * pi * (1.0 - pi), depth))
+    # Deep windows are wide: they get as many bundles as others.
+    width = max(1.0, np.floor(_RANGE * depth / DEPTH * 2.0 * form.n / form.weight_3))
+    if 2.0 * half <= width:  # one bundle holds them all
+        mean = trials * pi
+        edges = np.clip(
+            np.hstack([np.floor(mean) - half - 1.0, np.ceil(mean) + half]), -1.0, trials
+        )
+        return edges, np.ones_like(trials), mean, 2.0 * float(np.exp(-depth))
     middle = int(np.ceil(half / width))
     steps = width * np.arange(-middle, middle + 1)
     edges = np.clip(np.floor(trials * pi) + steps, -1.0, trials)
@@ -179,14 +187,16 @@ def _third_counts(form: SymmetricForm, s: Floats) -> tuple[Floats, Floats, Float
     return edges, probability, moment, float(outside.max())
 
 
-def _rows(form: SymmetricForm, side: Side) -> _Rows:
+def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     share = 2.0 * form.q
-    first, last = _window(form.n * share, form.n * share * (1.0 - share), form.n)
+    half = _reach(form.n * share * (1.0 - share), depth)
+    first = max(np.floor(form.n * share - half), 0.0)
+    last = min(np.ceil(form.n * share + half), float(form.n))
     s = np.arange(first, last + 1.0)
-    width = max(1, int(_BUNDLE * first))
+    width = max(1, int(_BUNDLE * depth / DEPTH * first))
     starts = np.arange(0, s.size, width)
     coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
-    edges, probability, moment, outside3 = _third_counts(form, s)
+    edges, probability, moment, outside3 = _third_counts(form, s, depth)
     base = (form.weight_s * s + form.constant)[:, None]
     mass = np.exp(log_pmf(s, form.n, share))[:, None]
     outside = np.exp(log_cdf(first - 1.0, form.n, share)) + np.exp(
@@ -202,33 +212,58 @@ def _rows(form: SymmetricForm, side: Side) -> _Rows:
     )
 
 
-def _bundles(form: SymmetricForm, rows: _Rows) -> Iterator[Bundles]:
-    largest = int(min(_WIDTH * np.sqrt(rows.coins[-1]) + 2.0 * _MARGIN, rows.coins[-1]))
+def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> Iterator[Bundles]:
     counts = np.arange(largest // 2 + 1, dtype=np.float64)
-    at_once = max(1, _CHUNK // (counts.size * rows.total.shape[1]))
+    # Neighbouring u whose losses differ by a fraction of a step: the loss is 2 g u / D, D about 2n.
+    per_count = 2.0 * form.gain / form.n
+    together = max(1, int(step / _BUNDLES / per_count)) if step > 0.0 else 1
+    starts = np.arange(0, counts.size, together)
+    ends = np.append(starts[1:], counts.size) - 1
+    at_once = max(1, _CHUNK // (counts.size + starts.size * rows.total.shape[1]))
     for i in range(0, rows.coins.size, at_once):
         part = slice(i, i + at_once)
         coins = rows.coins[part, None]
         u = 2.0 * counts + coins % 2.0
         pmf = np.exp(log_pmf((coins + u) / 2.0, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
+        pmf_u = np.add.reduceat(pmf * u, starts, axis=1)
+        pmf = np.add.reduceat(pmf, starts, axis=1)
+        first, last = (form.gain * u[:, edge, None] for edge in (starts, ends))
+        with np.errstate(invalid="ignore"):
+            middle = np.clip(form.gain * (pmf_u / pmf)[:, :, None], first, last)
         total, moment = rows.total[part, None, :], rows.moment[part, None, :]
-        gu = form.gain * u[:, :, None]
-        mass = pmf[:, :, None] * (moment + gu * total) / (2.0 * form.n)
+        mass = (pmf[:, :, None] * moment + form.gain * pmf_u[:, :, None] * total) / (2.0 * form.n)
         low, high = rows.low[part, None, :], rows.high[part, None, :]
         mean = np.clip(moment / np.where(total > 0.0, total, 1.0), low, high)
         keep = mass > 0.0
-        gu, low, mean, high = (np.broadcast_to(x, keep.shape)[keep] for x in (gu, low, mean, high))
-        yield Bundles(gu, low, mean, high, mass[keep])
+        smallest, own, largest_loss = (
+            np.broadcast_to(_loss(gu, D), keep.shape)[keep]
+            for gu, D in ((first, high), (middle, mean), (last, low))
+        )
+        yield Bundles(smallest, own, largest_loss, mass[keep])
 
 
-def bundles(pair: Pair, side: Side) -> tuple[Iterator[Bundles], float]:
-    """Outcomes of the pair, to be spread (upper) or pooled; bound of P's mass that is left out."""
+def bundles(
+    pair: Pair, side: Side, step: float = 0.0, depth: float = DEPTH
+) -> tuple[Iterator[Bundles], float]:
+    """Outcomes of the pair, to be spread (upper) or pooled; bound of P's mass that is left out.
+
+    Parameters
+    ----------
+    pair, side
+        As for `rounded_up` and `rounded_down`.
+    step
+        Losses that differ by a fraction of it may be bundled; 0 for none.
+    depth
+        Windows leave out about ``exp(-depth)``.
+    """
     form = symmetric_form(pair)
-    rows = _rows(form, side)
-    largest = np.floor(np.minimum(_WIDTH * np.sqrt(rows.coins) + 2.0 * _MARGIN - 2.0, rows.coins))
-    n1 = np.floor((rows.coins + largest) / 2.0) + 1.0
-    outside = rows.left_out + 2.0 * float(np.exp(log_sf(n1, rows.coins, 0.5)).max())
-    return _bundles(form, rows), form.largest_weight * outside
+    rows = _rows(form, side, depth)
+    most = float(rows.coins[-1])
+    largest = min(np.ceil(2.0 * _reach(most / 4.0, depth)), most)
+    outside = rows.left_out
+    if largest < most:
+        outside += 2.0 * float(np.exp(-depth))
+    return _bundles(form, rows, largest, step), form.largest_weight * outside
 
 
 # --- Rounding -----------------------------------------------------------------------------------
@@ -249,9 +284,12 @@ def _split(total: Floats, loss: Floats, mass: Floats, step: float) -> Floats:
     return added(added(total, index, mass - part), index + 1.0, part)
 
 
-def rounded_up(pair: Pair, step: float) -> LossDistribution:
-    """Loss distribution on a grid that dominates the pair's, for any number of rounds."""
-    parts, left_out = bundles(pair, "upper")
+def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistribution:
+    """Loss distribution on a grid that dominates the pair's, for any number of rounds.
+
+    What windows leave out, about ``exp(-depth)``, counts as infinite loss.
+    """
+    parts, left_out = bundles(pair, "upper", step, depth)
     half, infinite = np.zeros(1), left_out
     for part in parts:
         for loss, mass in part.spread():
@@ -267,7 +305,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
     """Loss distribution on a grid that the pair's dominates, for any number of rounds."""
     cell = step / _CELLS
     first, second, infinite = np.zeros(1), np.zeros(1), 0.0
-    for part in bundles(pair, "lower")[0]:
+    for part in bundles(pair, "lower", step)[0]:
         loss, mass = part.pooled()
         endless = np.isinf(loss)
         infinite += float(mass[endless].sum())

@@ -7,7 +7,8 @@ always holds is the bound against an adversary who even sees who took part.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import logsumexp
@@ -20,12 +21,14 @@ from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_s
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 
-_STEPS = 24
-_DEVIATIONS = 40.0
-# Chance, per round, that fewer users take part than is counted on: counts as an infinite loss.
-_FEWER = 1e-20
+# Numbers of participants are refined until this share of delta (a log) is lost, or so often.
+_LOST, _MOST = -4.6, 100
+# Relative width of the ranges of participants that a sampled round of several distinguishes.
+_WIDTH = 0.02
 # Floating point, per round: of eps and of log delta, as in `composition`.
 _ROUNDING = 2e-11
+# Relative error of the probabilities of a range of participants.
+_TAIL_ROUNDING = 1e-11
 
 
 def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -34,7 +37,8 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     The target's choice matters only if the target takes part, so
     ``delta = rate * E[delta(eps; 1 + Bin(n - 1, rate))]``: convexity of the hockey-stick divergence
     over what is revealed. The expectation is bounded above on an ascending partition of the number
-    of participants, with the delta of each part's smallest number.
+    of participants, with the delta of each part's smallest number; over rounds by the composition
+    of such a mixture, or by the sum of the rounds.
 
     Parameters
     ----------
@@ -59,62 +63,112 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
     if setting.rounds > 1:
         if bound.dominating_pair is None:
             raise InputError(f"{bound.name} takes a sampling rate for one round only")
-        return _composed_log_delta(bound.dominating_pair, eps, setting, rate)
+        return _composed_log_delta(bound, eps, setting, rate)
     return _one_round_log_delta(bound, eps, setting, rate)
+
+
+def _log_range(start: int, stop: int, others: int, rate: float) -> float:
+    """Log of ``Pr[start <= Bin(others, rate) < stop]``, rounded up, from the nearer tail."""
+    if start >= others * rate:
+        near, far = float(log_sf(start, others, rate)), float(log_sf(stop, others, rate))
+    else:
+        near, far = float(log_cdf(stop - 1, others, rate)), float(log_cdf(start - 1, others, rate))
+    if near == -np.inf:
+        return near
+    # Of two tails, each with its error; never more than the nearer one.
+    share = -np.expm1(min(far - near, 0.0)) + 2.0 * _TAIL_ROUNDING
+    return near + float(np.log(min(share, 1.0))) + _TAIL_ROUNDING
 
 
 def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
     others = setting.n - 1
-    deviation = np.sqrt(others * rate * (1.0 - rate)) + 1.0
-    edges = others * rate + deviation * np.linspace(-_DEVIATIONS, 4.0, _STEPS)
-    starts = np.unique(np.clip(np.append(0.0, np.floor(edges)), 0, others).astype(np.int64))
-    terms = []
-    for start, stop in zip(starts, [*starts[1:], None], strict=True):
-        below = 0.0 if stop is None else float(log_cdf(stop - 1, others, rate))
-        # Pr[start <= participants < stop] by the smaller of its two one-sided bounds.
-        mass = min(below, float(log_sf(start, others, rate)))
-        smaller = replace(setting, n=int(start) + 1, count=None)
-        # Where the bound says nothing about so few participants, delta is at most 1.
+
+    @cache
+    def log_delta(participants: int) -> float:
+        """With so many others; where the bound says nothing about so few, delta is at most 1."""
+        if participants > others:
+            return -np.inf
+        smaller = replace(setting, n=participants + 1, count=None)
         silent = bound.why_not(smaller) is not None
-        terms.append(mass + (0.0 if silent else min(bound.log_delta(eps, smaller), 0.0)))
-    return float(min(np.log(rate) + logsumexp(terms), 0.0))
+        return 0.0 if silent else min(float(bound.log_delta(eps, smaller)), 0.0)
+
+    deviation = np.sqrt(others * rate * (1.0 - rate)) + 1.0
+    first = others * rate + deviation * np.linspace(-40.0, 8.0, 13)
+    starts = sorted({0, *np.clip(np.floor(first), 0, others).astype(int).tolist()})
+    while True:
+        ranges = list(pairwise([*starts, others + 1]))
+        masses = [_log_range(start, stop, others, rate) for start, stop in ranges]
+        terms = [mass + log_delta(start) for mass, (start, _) in zip(masses, ranges, strict=True)]
+        total = float(logsumexp(terms))
+        lost = [
+            term
+            if log_delta(stop) == -np.inf
+            else term + _log_less(log_delta(stop) - log_delta(start))
+            for term, (start, stop) in zip(terms, ranges, strict=True)
+        ]
+        coarse = [
+            (start + stop) // 2
+            for loss, (start, stop) in zip(lost, ranges, strict=True)
+            if stop - start > 1 and loss > total + _LOST - np.log(len(ranges))
+        ]
+        if not coarse or len(starts) >= _MOST:
+            return min(float(np.log(rate)) + total, 0.0)
+        starts = sorted({*starts, *coarse})
 
 
-def _fewest(others: int, rate: float) -> int:
-    """Largest number that ``Bin(others, rate)`` falls below with chance `_FEWER` at most."""
-    low, high = 0, others
-    while low < high:
-        middle = (low + high + 1) // 2
-        if log_cdf(middle - 1, others, rate) <= np.log(_FEWER):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _log_less(difference: float) -> float:
+    """``log(1 - exp(difference))``, -inf where that is not positive."""
+    return float(np.log(-np.expm1(difference))) if difference < 0.0 else -np.inf
+
+
+def _ranges(others: int, rate: float, depth: float) -> list[int]:
+    """First members of ranges of participants; outside all but the first and the last is rare."""
+    reach = depth / 3.0 + np.sqrt(depth**2 / 9.0 + 2.0 * others * rate * (1.0 - rate) * depth)
+    first, last = max(int(others * rate - reach), 0), min(int(others * rate + reach) + 1, others)
+    starts = [first]
+    while (following := starts[-1] + max(1, int(_WIDTH * starts[-1]))) <= last:
+        starts.append(following)
+    return starts if first == 0 else [0, *starts]
 
 
 @lru_cache(maxsize=4)
 def _sampled_round(
-    pair: Callable[[Setting], Pair], setting: Setting, rate: float
+    pair: Callable[[Setting], Pair], setting: Setting, rate: float, depth: float
 ) -> LossDistribution:
     """Loss of one sampled round against an adversary who sees who took part.
 
     With probability ``1 - rate`` the target is not in it, and the loss is zero. Otherwise
-    ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of them see is a
+    ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of a range see is a
     post-processing of what the fewest see.
     """
-    fewest = pair(replace(setting, n=1 + _fewest(setting.n - 1, rate), count=None))
-    loss = rounded_up(fewest, default_step(fewest))
-    mass = rate * loss.mass
-    mass[-loss.start] += 1.0 - rate
-    return replace(loss, mass=mass, infinite=rate * (loss.infinite + _FEWER))
+    others = setting.n - 1
+
+    def of(participants: int) -> Pair:
+        return pair(replace(setting, n=1 + participants, count=None))
+
+    step = default_step(of(round(others * rate)))
+    starts = _ranges(others, rate, depth)
+    laws = [rounded_up(of(start), step, depth) for start in starts]
+    start = min(law.start for law in laws)
+    total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
+    infinite = 0.0
+    for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
+        share = rate * float(np.exp(_log_range(low, high, others, rate)))
+        total[law.start - start :][: law.mass.size] += share * law.mass
+        infinite += share * law.infinite
+    total[-start] += 1.0 - rate
+    return LossDistribution(step, start, total, infinite)
 
 
-def _composed_log_delta(
-    pair: Callable[[Setting], Pair], eps: float, setting: Setting, rate: float
-) -> float:
+def _composed_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
+    """By the mixture's own composition, or each round by itself, whichever is less."""
     if eps >= setting.budget:
         return -np.inf
-    loss = _sampled_round(pair, setting, rate)
-    rounding = setting.rounds * _ROUNDING
-    inside = composition.log_hockey_stick(loss, max(eps - rounding, 0.0), setting.rounds)
-    return min(inside.high + rounding, 0.0)
+    pair, rounds, once = bound.dominating_pair, setting.rounds, replace(setting, rounds=1)
+    assert pair is not None
+    rounding = rounds * _ROUNDING
+    mixture = composition.deep_enough(
+        lambda depth: _sampled_round(pair, once, rate, depth), max(eps - rounding, 0.0), rounds
+    )
+    simple = float(np.log(rounds)) + _one_round_log_delta(bound, eps / rounds, once, rate)
+    return min(mixture + rounding, simple, 0.0)

@@ -61,7 +61,7 @@ def _panel(letter: str, budgets: Floats, n: int) -> Iterator[pd.DataFrame]:
     def converted(rdp: Callable[[Floats, Setting], Floats], orders: Floats) -> Floats:
         return each(lambda s: float(renyi.rdp_to_dp(orders, rdp(orders, s), log_delta)))
 
-    yield curve(panel, UPPER, "upper", budgets, registered("upper"))
+    yield curve(panel, UPPER, "upper", budgets, registered("any-randomiser"))
     lower = each(lambda s: special_pair_epsilon(log_delta, s))
     yield curve(panel, "special pair, exact", "lower", budgets, lower)
     clones = registered("clones")

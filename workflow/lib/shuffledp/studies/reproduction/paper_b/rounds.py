@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import pairs
+from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.one_round import closed_forms
 from shuffledp.accounting.registry import BOUNDS
@@ -89,10 +89,21 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
     """Eps of composed 2-RR at delta = 1e-8, certified; ``rounds`` of shape (m,)."""
     step = _COARSER * default_step(pairs.weak_adversary(setting))
     every = [replace(setting, rounds=int(count)) for count in rounds]
-    log_delta = np.log(COMPOSED_DELTA)
-    return np.array(
-        [float(composition.composed_epsilon(log_delta, one, side, step)) for one in every]
-    )
+    log_delta = float(np.log(COMPOSED_DELTA))
+
+    def epsilon(one: Setting) -> float:
+        if side == "lower":
+            return float(composition.composed_epsilon(log_delta, one, side, step))
+        # Of the weak adversary: it bounds every randomiser, not only 2-RR.
+        return calibrate.epsilon(
+            lambda eps: composition.dominated_log_delta(eps, one, step),
+            log_delta,
+            one.budget,
+            side,
+            lambda eps: composition.ceiling(eps, one),
+        )
+
+    return np.array([epsilon(one) for one in every])
 
 
 def composed_renyi(rdp: Floats, orders: Floats, rounds: Floats) -> Floats:

@@ -44,7 +44,7 @@ def seen_sampling_epsilon(setting: Setting, rate: float) -> float:
         Probability of each user to take part in a round, independently.
     """
     return calibrate.epsilon(
-        lambda eps: subsampled_log_delta(BOUNDS["upper"], eps, setting, rate),
+        lambda eps: subsampled_log_delta(BOUNDS["any-randomiser"], eps, setting, rate),
         np.log(COMPOSED_DELTA),
         setting.budget,
         "upper",

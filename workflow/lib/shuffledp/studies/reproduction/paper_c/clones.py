@@ -75,7 +75,7 @@ def _panel(setting: Setting, smallest: float) -> Iterator[pd.DataFrame]:
     yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, few)
 
     def two_rr_upper(eps: float) -> float:
-        return float(composition.composed_log_delta(eps, setting, "upper"))
+        return composition.dominated_log_delta(eps, setting)
 
     end = end_of_profile(two_rr_upper, smallest, 1.0)
     yield profile(ANY, "upper", two_rr_upper, np.linspace(0.05, end, _POINTS))
