@@ -9,7 +9,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults lint wheel bench scale findings report clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench audit scale findings report clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ wheel: $(READY) ## Build the package that pip installs, in dist/
 
 bench: $(READY) ## Measure the accountant against its targets and its alternatives
 	$(BIN)/python benchmarks/accounting.py
+
+audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 SEED=2)
+	$(BIN)/python tests/oracle/audit.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
 
 scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (5 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py

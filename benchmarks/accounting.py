@@ -5,6 +5,7 @@ times depend on the machine. Each time is the median of several calls after a wa
 """
 
 import argparse
+import os
 import resource
 import statistics
 import subprocess
@@ -88,9 +89,9 @@ def widths() -> None:
     from shuffledp.accounting.registry import BOUNDS
     from shuffledp.accounting.setting import Setting
 
-    for n, limit in [(10**3, 1e-3), (10**4, 1e-4), (10**6, None), (10**9, 1e-4)]:
+    for n, limit in [(10**3, 1e-3), (10**4, 1e-4), (10**6, None), (10**9, 2e-4)]:
         worst, where = 0.0, (0, 0.0)
-        for k in (3, 4, 10, 100):
+        for k in (2, 3, 4, 10, 100):
             for eps0 in (0.1, 0.5, 1.0, 1.15, 2.0, 3.0, 4.0):
                 setting = Setting(n, k, eps0)
                 low, high = (BOUNDS[b].epsilon(LOG_TARGET, setting) for b in ("lower", "upper"))
@@ -180,6 +181,37 @@ def comparisons(repeats: int) -> None:
     print(f"  {'its delta over the certified upper':<58}{loose / exact:12.4g} x")
 
 
+# Queries that are hard for one reason or another; a process each, start-up included.
+HARD_ROUND = (
+    "calibrate --n 1e6 --k 3 --eps .1 --delta 1e-6",
+    "calibrate --n 1e9 --k 10 --eps .1 --delta 1e-300",
+    "delta --n 1e10 --k 2 --eps0 1 --eps 1e-4",
+    "delta --n 1e9 --k 16 --eps0 .5 --eps .35",
+    "delta --n 1000001 --k 3 --eps0 .05 --eps .045",
+)
+HARD_ROUNDS = (
+    "epsilon --n 1e7 --k 16 --eps0 4 --rounds 10000 --delta 1e-30",
+    "epsilon --n 2 --k 16 --eps0 .001 --rounds 10000 --delta 1e-6",
+    "epsilon --n 1e9 --k 3 --eps0 .05 --rounds 2 --delta 1e-9",
+    "epsilon --n 1e7 --k 3 --eps0 8 --rounds 1000 --delta 1e-15",
+    "epsilon --n 1e5 --k 16 --eps0 4 --rounds 10 --delta 1e-18",
+    "delta --n 1e6 --k 100 --eps0 1 --eps .1 --rounds 2 --sampling-rate .001",
+)
+
+
+def hard_queries() -> None:
+    for queries, limit in ((HARD_ROUND, 2.0), (HARD_ROUNDS, 10.0)):
+        for query in queries:
+            command = [sys.executable, "-m", "shuffledp", *query.split()]
+            start = time.perf_counter()
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            seconds = time.perf_counter() - start
+            memory = usage.ru_maxrss / 1024
+            good = status == 0 and seconds < limit and memory < 500
+            print(f"  {query:<72}{seconds:6.1f} s {memory:5.0f} MB  {'ok' if good else 'OVER'}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=7, help="calls per median (default 7)")
@@ -191,6 +223,8 @@ def main() -> None:
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB (limit 300 MB)")
     print("Cost of one certified upper delta (factor per decade of n; sqrt would be x3.16)")
     growth(repeats)
+    print("Hard queries (limits: one round 2 s, rounds 10 s, 500 MB)")
+    hard_queries()
     print("Width of the certified interval, relative in eps, delta = 1e-6")
     widths()
     print("Against what one would call otherwise")

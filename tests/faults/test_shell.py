@@ -28,6 +28,7 @@ def assert_nothing_executed(clone):
 
 @pytest.mark.workflow
 def test_shell_metacharacters_in_titles_and_paths(evil_clone, fault):
+    evil_clone.config["eps0"] = [1]
     with fault("shell metacharacters in a run"):
         evil_clone.run("results/figures/privacy.town.shape.png", "results/grids/town.shape.parquet")
         assert_nothing_executed(evil_clone)

@@ -146,6 +146,7 @@ def test_upper_agrees_on_random_settings(n, k, eps0, distance):
     assert got - reference < 1e-9 * max(1.0, abs(reference) / 690)
 
 
+@pytest.mark.slow
 def test_bracketing_of_large_n_encloses_the_exact_sum(monkeypatch):
     from shuffledp.accounting.laws import multinomial
 

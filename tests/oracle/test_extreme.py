@@ -1,17 +1,21 @@
 """Budgets and sizes where digits are lost unless care is taken: the two ends must still enclose."""
 
+import json
 from fractions import Fraction
+from itertools import islice
 from math import log
 
 import numpy as np
 import pytest
 from flint import arb, ctx
+from shuffledp import cli
 from shuffledp.accounting import pairs
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 
 from oracle import exact
+from oracle.audit import audit
 
 
 def alike_log_delta(n, eps0, eps):
@@ -73,3 +77,59 @@ def test_budgets_beyond_the_last_digit(n, k, E):
         float(end(eps, setting)) for end in (certified.lower_log_delta, certified.upper_log_delta)
     )
     assert lower <= upper <= 0.0
+
+
+def test_a_random_audit_finds_nothing():
+    """`make audit` in little: a fixed seed, moderate sizes."""
+    findings = next(islice(audit(5, most_users=1e6), 149, None))
+    assert findings.checks["proven in balls"] > 40
+    assert findings.checks["lower below upper"] > 80
+
+
+# What once took minutes or was false (command, whether the ends must be close).
+ONCE_WRONG = [
+    ("delta --n 1e8 --k 2 --eps0 20 --eps 18", 1e-6),
+    ("epsilon --n 2e9 --k 2 --eps0 26 --delta .5", 1e-6),
+    ("delta --n 3 --k 10 --eps0 43.6084188683389 --eps 1", 1.0),
+    ("delta --n 1e6 --k 2 --eps0 2 --eps .0172", 1e-6),
+    ("delta --n 1e10 --k 2 --eps0 1 --eps 1e-4", 1e-2),
+    ("delta --n 30 --k 3 --eps0 3 --eps 2.4", 1.0),
+    ("epsilon --n 1e7 --k 3 --eps0 8 --rounds 1000 --delta 1e-15", 1e-3),
+    ("epsilon --n 1e5 --k 16 --eps0 4 --rounds 10 --delta 1e-18", 1e-3),
+    ("epsilon --n 1e9 --k 3 --eps0 .05 --rounds 2 --delta 1e-9", 1e-3),
+    ("delta --n 1e9 --k 16 --eps0 .5 --eps .35", 1.0),
+    ("delta --n 1000001 --k 3 --eps0 .05 --eps .045", 1.0),
+]
+
+
+@pytest.mark.parametrize(("command", "width"), ONCE_WRONG, ids=lambda value: str(value)[:60])
+def test_what_was_once_false_or_took_minutes(capsys, command, width):
+    assert cli.main([*command.split(), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    name = "eps" if command.startswith("epsilon") else "log10_delta"
+    low, high = row[f"{name}_lower"], row[f"{name}_upper"]
+    assert low <= high
+    if width < 1.0:
+        assert high - low <= width * abs(high)
+    if name == "log10_delta":
+        assert high <= 0.0
+
+
+@pytest.mark.parametrize(
+    ("command", "eps0"),
+    [
+        ("calibrate --n 1e6 --k 3 --eps .1 --delta 1e-6", 5.947002),
+        ("calibrate --n 1e9 --k 10 --eps .1 --delta 1e-300", 8.215545),
+        ("calibrate --n 1e10 --k 1e6 --eps 12 --delta 1e-6", 23.45781),
+    ],
+)
+def test_calibration_through_deep_deltas(capsys, command, eps0):
+    """The budget is the largest: it keeps the target, a little more does not."""
+    assert cli.main([*command.split(), "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["eps0"] == pytest.approx(eps0, rel=1e-6)
+    setting, log_delta = Setting(row["n"], row["k"], row["eps0"]), np.log(10.0) * -6
+    if row["log10_delta_upper"] > -7:
+        more = Setting(row["n"], row["k"], row["eps0"] * (1 + 1e-6))
+        upper = [float(certified.upper_log_delta(row["eps"], s)) for s in (setting, more)]
+        assert upper[0] <= log_delta < upper[1]

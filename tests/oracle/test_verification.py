@@ -283,7 +283,7 @@ def test_bad_guesses_prove_nothing_false(
         (50, 3, 30.0, 2.0),
         (50, 3, 250.0, 249.0),
         (400, 3, 2.0, 1.99),
-        (100_000, 408, 4.0, 3.0),
+        pytest.param(100_000, 408, 4.0, 3.0, marks=pytest.mark.slow),
     ],
 )
 def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:

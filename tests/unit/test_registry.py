@@ -23,7 +23,7 @@ SETTINGS = [
 ]
 LOG_TARGET = float(np.log(1e-6))
 # Seconds each.
-DEAR = ("fourier", "exact-2rr")
+DEAR = ("fourier", "basic-composition", "advanced-composition", "kov-composition")
 GUARANTEES = [
     pytest.param(bound, setting, marks=[pytest.mark.slow] * (bound.name in DEAR))
     for bound in BOUNDS.values()

@@ -38,6 +38,10 @@ def _settings_row(arguments: Namespace) -> Row:
     return {name: getattr(arguments, name) for name in ("n", "k", "eps0")}
 
 
+def _sampling(rate: float) -> Row:
+    return {} if rate == 1.0 else {"sampling_rate": rate}
+
+
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
     setting = _setting(arguments)
     for name in arguments.bound:
@@ -50,6 +54,7 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
                 **_settings_row(arguments),
                 "eps": eps,
                 "rounds": setting.rounds,
+                **_sampling(arguments.sampling_rate),
                 "bound": name,
                 "delta_lower": deltas.lower,
                 "delta_upper": deltas.upper,

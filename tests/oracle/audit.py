@@ -1,0 +1,207 @@
+"""Random search for a false end or a slow query, over the whole domain of the accountant.
+
+    python tests/oracle/audit.py --seconds 3600 --seed 7
+
+Every setting is asked for its ends, which must be in order, fit those of neighbouring settings
+(more eps, more users and less local budget leave less delta; more rounds leave more), come back
+through the inverse problems, and, where ball arithmetic is quick enough, be proven by it.
+"""
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+if __name__ == "__main__":  # as in pytest's configuration
+    sys.path.insert(0, str(Path(__file__).parents[2] / "workflow" / "lib"))
+
+from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
+from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_K, LARGEST_N, Setting
+from shuffledp.certificate import certificate
+from shuffledp.verification.certificate import verify
+from shuffledp.verification.deltas import TooLongError
+from tqdm import tqdm
+
+UPPER, LOWER = BOUNDS["upper"], BOUNDS["lower"]
+
+
+class FalseEndError(AssertionError):
+    """Two answers that cannot both be true."""
+
+
+@dataclass
+class Findings:
+    """What an audit has seen: how often each check was made, and the worst figures.
+
+    ``worst`` has, by name, the largest number and where it was.
+    """
+
+    checks: Counter = field(default_factory=Counter)
+    worst: dict = field(default_factory=dict)
+
+    def note(self, name: str, value: float, where: object) -> None:
+        if value > self.worst.get(name, (-np.inf, None))[0]:
+            self.worst[name] = (value, where)
+
+    def at_most(self, check: str, smaller: float, larger: float, where: object) -> None:
+        """Demand an order; both are logs of delta or budgets."""
+        self.checks[check] += 1
+        if not smaller <= larger:
+            raise FalseEndError(f"{check}: {smaller!r} > {larger!r} at {where}")
+
+
+def log_uniform(random: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(random.uniform(np.log(low), np.log(high))))
+
+
+def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple[Setting, float]:
+    """One round and an eps below its local budget: at its end, small, or where delta is useful."""
+    n = int(log_uniform(random, 1, most_users))
+    k = 2 if random.random() < 0.2 else int(log_uniform(random, 2, LARGEST_K))
+    eps0 = log_uniform(random, 1e-3, 8.0 if random.random() < 0.8 else LARGEST_EPS0)
+    kind = random.random()
+    if kind < 0.5:  # about so many standard deviations of the loss
+        q = 1.0 / (np.expm1(eps0) + k)
+        eps = random.uniform(0.0, 12.0) * np.expm1(eps0) * np.sqrt(2.0 * q / n)
+        eps = float(min(eps, eps0 * random.random()))
+    elif kind < 0.75:
+        eps = eps0 * float(random.random())
+    elif kind < 0.9:
+        eps = eps0 * (1.0 - log_uniform(random, 1e-9, 0.1))
+    else:
+        eps = eps0 * log_uniform(random, 1e-9, 1.0)
+    return Setting(n, k, eps0), float(eps)
+
+
+def timed(findings: Findings, what: str, bound, eps: float, setting: Setting) -> float:
+    start = time.perf_counter()
+    value = float(bound.log_delta(eps, setting))
+    findings.note(f"seconds of {what}", time.perf_counter() - start, (setting, eps))
+    return value
+
+
+def audit_one_round(findings: Findings, random: np.random.Generator, most_users: float) -> None:
+    setting, eps = draw(random, most_users=most_users)
+    where = (setting, eps)
+    low, high = (timed(findings, "one round", bound, eps, setting) for bound in (LOWER, UPPER))
+    findings.at_most("lower below upper", low, high, where)
+    findings.at_most("delta at most 1", high, 0.0, where)
+    findings.at_most("positive below eps0", -1e300, high, where)
+    # Truths that differ in one direction: the lower end of the smaller is below the upper of the
+    # larger.
+    more_eps = eps + (setting.eps0 - eps) * float(random.random())
+    further = float(LOWER.log_delta(more_eps, setting))
+    findings.at_most("less delta at more eps", further, high, (*where, more_eps))
+    users = min(setting.n + int(log_uniform(random, 1, setting.n + 1)), LARGEST_N)
+    crowd = replace(setting, n=users)
+    findings.at_most("less delta in a crowd", float(LOWER.log_delta(eps, crowd)), high, crowd)
+    braver = replace(setting, eps0=min(setting.eps0 * (1 + float(random.random())), LARGEST_EPS0))
+    findings.at_most("more delta at more eps0", low, float(UPPER.log_delta(eps, braver)), braver)
+    weak = float(weak_adversary_log_delta(eps, setting))
+    findings.at_most("the weak adversary sees more", low, weak, where)
+    if -700.0 < high < -1e-3:
+        back = [float(bound.epsilon(high, setting)) for bound in (LOWER, UPPER)]
+        findings.at_most("eps in order", back[0], back[1], where)
+        findings.at_most("eps back", back[1], eps * (1 + 1e-6) + 1e-12 * setting.eps0, where)
+        findings.at_most("promise kept", float(UPPER.log_delta(back[1], setting)), high, where)
+        if back[1] > 0.0:
+            findings.note("relative width of eps", 1.0 - back[0] / back[1], where)
+    try:
+        verify(certificate(eps, setting))
+        findings.checks["proven in balls"] += 1
+    except TooLongError:
+        findings.checks["too long for balls"] += 1
+
+
+def audit_rounds(findings: Findings, random: np.random.Generator, most_users: float) -> None:
+    setting, eps = draw(random, most_users=most_users)
+    rounds = int(log_uniform(random, 2, 10_000))
+    several = replace(setting, rounds=rounds)
+    eps = min(eps * rounds ** random.uniform(0.3, 1.0), several.budget * (1 - 1e-9))
+    where = (several, eps)
+    low, high = (timed(findings, "rounds", bound, eps, several) for bound in (LOWER, UPPER))
+    findings.at_most("rounds: lower below upper", low, high, where)
+    findings.at_most("rounds: delta at most 1", high, 0.0, where)
+    more = replace(several, rounds=rounds + 1)
+    findings.at_most("rounds: one more", low, float(UPPER.log_delta(eps, more)), where)
+    if eps < setting.eps0:
+        one = float(LOWER.log_delta(eps, setting))
+        findings.at_most("rounds: more than one of them", one, high, where)
+
+
+def audit_sampling(findings: Findings, random: np.random.Generator, most_users: float) -> None:
+    setting, eps = draw(random, most_users=min(most_users, 1e7))
+    rate = float(random.uniform(0.001, 0.999))
+    rounds = int(random.choice([1, 1, 1, 2, 5]))
+    sampled = replace(setting, rounds=rounds)
+    start = time.perf_counter()
+    high = subsampled_log_delta(UPPER, eps, sampled, rate)
+    name = "sampled round" if rounds == 1 else "sampled rounds"
+    findings.note(f"seconds of {name}", time.perf_counter() - start, (sampled, eps, rate))
+    # If everybody takes part with the target, still more is hidden.
+    low = float(LOWER.log_delta(eps, setting)) + np.log(rate)
+    findings.at_most("sampling: lower below upper", low, high, (sampled, eps, rate))
+
+
+def audit_budgets(findings: Findings, random: np.random.Generator, most_users: float) -> None:
+    setting, eps = draw(random, most_users=min(most_users, 1e5))
+    budgets = np.unique(random.uniform(1e-3, setting.eps0, 3))
+    sizes = random.multinomial(setting.n, np.full(budgets.size, 1.0 / budgets.size))
+    groups = BudgetGroups(budgets[sizes > 0], sizes[sizes > 0])
+    high = float(personalised_log_delta(eps, groups, setting.k))
+    largest = float(groups.values.max())
+    bold = replace(setting, eps0=largest)
+    if eps < largest:
+        most = float(weak_adversary_log_delta(eps, bold))
+        findings.at_most(
+            "budgets: the largest for all", high, most + 1e-8, (groups, eps, setting.k)
+        )
+
+
+AUDITS = ((0.7, audit_one_round), (0.1, audit_rounds), (0.1, audit_sampling), (0.1, audit_budgets))
+
+
+def audit(seed: int, most_users: float = LARGEST_N) -> Iterator[Findings]:
+    """Findings after each setting drawn, without an end; raises at a false one."""
+    random = np.random.default_rng(seed)
+    findings = Findings()
+    shares, kinds = zip(*AUDITS, strict=True)
+    while True:
+        kind = kinds[random.choice(len(kinds), p=shares)]
+        kind(findings, random, most_users)
+        findings.checks["settings"] += 1
+        yield findings
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seconds", type=float, default=600.0, help="how long (default 600)")
+    parser.add_argument("--seed", type=int, default=1, help="of the settings (default 1)")
+    arguments = parser.parse_args()
+    findings, last = Findings(), 0.0
+    with tqdm(total=arguments.seconds, unit="s", bar_format="{l_bar}{bar}| {postfix}") as bar:
+        start = time.monotonic()
+        for findings in audit(arguments.seed):
+            now = time.monotonic() - start
+            bar.set_postfix_str(f"{findings.checks['settings']} settings")
+            bar.update(min(now, arguments.seconds) - last)
+            last = min(now, arguments.seconds)
+            if now >= arguments.seconds:
+                break
+    for check, count in findings.checks.most_common():
+        print(f"{count:>8}  {check}")
+    for name, (value, where) in findings.worst.items():
+        print(f"largest {name}: {value:.3g} at {where}")
+    print("nothing false was found")
+
+
+if __name__ == "__main__":
+    main()
