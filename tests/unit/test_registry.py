@@ -161,6 +161,7 @@ def test_sampling():
         subsampled_log_delta(upper, eps, setting, 0.0)
 
 
+@pytest.mark.slow
 def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
     upper, rounds, rate = BOUNDS["upper"], 5, 0.3
     setting = Setting(3000, 4, 1.0, rounds=rounds)

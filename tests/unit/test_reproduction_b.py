@@ -131,6 +131,7 @@ def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
     assert claimed == pytest.approx(0.0108, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
     eps0, n, rate, count = 1.0, 2000, 0.3, 8
     eps = sampling.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)

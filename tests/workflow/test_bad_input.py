@@ -140,6 +140,7 @@ def test_unknown_region(clone):
     assert "Traceback" not in text, text
 
 
+@pytest.mark.slow
 def test_download_through_the_pipeline_is_cached(clone):
     """A real server; the file is fetched once even if the workflow forgets its outputs."""
     served = clone.path / "served"

@@ -105,6 +105,7 @@ def test_only_what_depends_on_a_change_is_run_again(clone):
     assert planned == {"release_histograms": 1, "measure_utility": 1}
 
 
+@pytest.mark.slow
 def test_a_user_as_the_unit_counts_users(clone):
     lines = (clone.path / "check-ins.txt").read_text().splitlines()
     nobody = [line.replace(line.split("\t")[0], "", 1) for line in lines[:300]]

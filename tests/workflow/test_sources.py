@@ -82,6 +82,7 @@ def _read(clone, check=True):
     return text, regions, rows
 
 
+@pytest.mark.slow
 def test_two_sources_of_different_layouts_in_one_run(two_sources):
     clone = two_sources
     folder = clone.path / "hill check-ins"
