@@ -31,6 +31,7 @@ from shuffledp.verification.deltas import TooLongError
 from tqdm import tqdm
 
 UPPER, LOWER = BOUNDS["upper"], BOUNDS["lower"]
+BALLS = 500_000  # inner terms of ball arithmetic for which a setting may wait
 
 
 class FalseEndError(AssertionError):
@@ -115,7 +116,7 @@ def audit_one_round(findings: Findings, random: np.random.Generator, most_users:
         if back[1] > 0.0:
             findings.note("relative width of eps", 1.0 - back[0] / back[1], where)
     try:
-        verify(certificate(eps, setting))
+        verify(certificate(eps, setting), BALLS)
         findings.checks["proven in balls"] += 1
     except TooLongError:
         findings.checks["too long for balls"] += 1

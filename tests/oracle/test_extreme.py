@@ -82,9 +82,9 @@ def test_budgets_beyond_the_last_digit(n, k, E):
 
 def test_a_random_audit_finds_nothing():
     """`make audit` in little: a fixed seed, moderate sizes."""
-    findings = next(islice(audit(5, most_users=1e4), examples(200) - 1, None))
-    assert findings.checks["proven in balls"] > 20
-    assert findings.checks["lower below upper"] > 20
+    findings = next(islice(audit(5, most_users=1e4), examples(100) - 1, None))
+    assert findings.checks["proven in balls"] > 5
+    assert findings.checks["lower below upper"] > 5
 
 
 # What once took minutes or was false (command, whether the ends must be close).

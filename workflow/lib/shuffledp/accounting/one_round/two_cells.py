@@ -21,9 +21,11 @@ from shuffledp.errors import InputError
 
 EXHAUSTIVE_N = 10_000
 _FIRST_BLOCKS = 64
-# Enough to come down to single counts up to EXHAUSTIVE_N; for more users, blocks of about
-# n / 10,000, which cost as much of eps.
-_MOST_BLOCKS = 2 * EXHAUSTIVE_N
+# Enough to come down to single counts; for more users blocks of n / 8,000 or so, which cost half as
+# much of eps.
+_MOST_BLOCKS, _MOST_OF_MANY = 2 * EXHAUSTIVE_N, 16_000
+# Of how many blocks, those with the largest bounds, the counts are looked at each time.
+_LOOKED_AT = 100
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,17 @@ def worst(eps: float, setting: Setting) -> Worst:
     edges = np.unique(np.linspace(0, setting.n, _FIRST_BLOCKS + 1).astype(np.int64))
     low, high = edges[:-1], edges[1:] - 1
     best, count, visited = -np.inf, 0, 0
+    most = _MOST_BLOCKS if setting.n <= EXHAUSTIVE_N else _MOST_OF_MANY
     done: list[tuple[Integers, Integers, float]] = []
-    while low.size and visited <= _MOST_BLOCKS:
+    while low.size and visited <= most:
         visited += low.size
-        counts = np.unique(np.append(low, high))
+        bound = forward_ends(eps, setting, setting.n - (high - low), low)[1]
+        likely = np.argsort(-bound, kind="stable")[:_LOOKED_AT]
+        counts = np.unique(np.append(low[likely], high[likely]))
         values = forward_ends(eps, setting, setting.n, counts)[0]
         if values.max() > best:
             best, count = float(values.max()), int(counts[np.argmax(values)])
-        bound = forward_ends(eps, setting, setting.n - (high - low), low)[1]
-        split = (bound > best) & (high > low) & (visited <= _MOST_BLOCKS)
+        split = (bound > best) & (high > low) & (visited <= most)
         done.append((low[~split], high[~split], float(bound[~split].max(initial=-np.inf))))
         low, high = low[split], high[split]
         middle = (low + high) // 2

@@ -47,6 +47,8 @@ _FINER = 8
 # What the windows of a round leave out may be this share of delta (a log); windows come in depths
 # of multiples of _DEEPER.
 _SHARE, _DEEPER = -26.0, 24.0
+# Points of a transform, for the lower end; it takes a second.
+_MOST_POINTS = 4_000_000
 # How far Chernoff's bound is above the log of a hockey-stick divergence, at most or so.
 _CHERNOFF = 8.0
 
@@ -97,6 +99,16 @@ def _tilt(losses: Floats, log_mass: Floats, eps: float, rounds: int) -> tuple[fl
     # At the largest loss itself the tilt would be infinite.
     largest = float(losses[-1]) * (1.0 - 1e-9)
     return _saddle_point(losses, log_mass, min(eps / rounds, largest))
+
+
+def _tilted(loss: LossDistribution, lam: float, log_moment: float) -> Floats:
+    """Probabilities of the grid points under the tilted law."""
+    losses, log_mass = _finite(loss)
+    tilted = np.zeros_like(loss.mass)
+    tilted[loss.mass > 0.0] = np.exp(log_mass + lam * losses - log_moment)
+    # Denormal numbers upset the transform's bounds; what this drops is nothing beside the tail.
+    tilted[tilted < 1e-100] = 0.0
+    return tilted
 
 
 def log_chernoff(loss: LossDistribution, eps: float, rounds: int) -> float:
@@ -183,10 +195,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     if eps >= rounds * float(losses[-1]):
         return LogInterval(infinite, infinite)
     lam, log_moment = _tilt(losses, log_mass, eps, rounds)
-    tilted = np.zeros_like(loss.mass)
-    tilted[loss.mass > 0.0] = np.exp(log_mass + lam * losses - log_moment)
-    # Denormal numbers upset the transform's bounds; what this drops is nothing beside the tail.
-    tilted[tilted < 1e-100] = 0.0
+    tilted = _tilted(loss, lam, log_moment)
     offset, convolved = self_convolve(tilted, rounds)
     index = rounds * loss.start + offset + np.arange(convolved.size, dtype=np.float64)
     distance = loss.step * index - eps
@@ -269,6 +278,19 @@ def deep_enough(one: Callable[[float], LossDistribution], eps: float, rounds: in
         depth, guessed = min(_DEEPER * np.ceil(needed / _DEEPER), DEEPEST), True
 
 
+def _coarse_enough(loss: LossDistribution, eps: float, rounds: int) -> LossDistribution:
+    """The law rounded down further if its sum would take a transform of too many points."""
+    losses, log_mass = _finite(loss)
+    if eps >= rounds * float(losses[-1]):
+        return loss
+    lam, log_moment = _tilt(losses, log_mass, eps, rounds)
+    low, high = _sum_window(_tilted(loss, lam, log_moment), rounds)
+    factor = np.ceil((high - low) / _MOST_POINTS)
+    if factor <= 1.0:
+        return loss
+    return pooled_down(losses, np.exp(log_mass), loss.infinite, float(factor) * loss.step)
+
+
 def _check(side: Side, discretisation: float | None) -> None:
     if side not in ("upper", "lower"):
         raise InputError(f'side must be "upper" or "lower" (got {side!r})')
@@ -338,8 +360,9 @@ def composed_log_delta(
         simple = np.log(rounds) + float(certified.upper_log_delta(eps / rounds, once))
         return float(min(high, simple))
     parts = single_round(once, side, discretisation)
-    shift = 2.0 * rounds * _ROUNDING
-    low = max(log_hockey_stick(part, eps + shift, rounds).low for part in parts)
+    above = eps + 2.0 * rounds * _ROUNDING
+    coarse = (_coarse_enough(part, above, rounds) for part in parts)
+    low = max(log_hockey_stick(part, above, rounds).low for part in coarse)
     low -= rounds * _ROUNDING
     # Whoever sees all rounds sees one of them. For k = 2 this searches all data sets, in seconds.
     if rounds == 1 or setting.k > 2:
