@@ -70,6 +70,7 @@ def test_sampled_rounds_are_the_exact_mixture(n, k, E, rate, share):
             assert found >= truth - 1e-9
 
 
+@pytest.mark.slow
 def test_never_worse_than_the_sum_of_the_rounds():
     for setting, eps, rate in [
         (Setting(1000, 4, 1.0, rounds=2), 0.4, 0.05),

@@ -115,6 +115,7 @@ def host(clone, tmp_path):
     return environment
 
 
+@pytest.mark.slow
 def test_a_module_gives_the_bytes_of_a_plain_run_in_the_users_folder(clone, user, plain):
     (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path))
     user.config = {"shuffledp": clone.config, "other": {"key": "of the user's own"}}

@@ -135,8 +135,10 @@ def verify(certificate: dict[str, Any], limit: int = LIMIT) -> None:
         raise RefusedError("upper: delta is not 0, for eps < eps0")
     with ctx.workprec(precision(eps0, eps)):
         mech = Mechanism(k, eps0, eps)
-        # No delta is above 1: a claim of that needs no sum (which cannot tell 1 from 1 - 1e-99).
-        jobs = upper_jobs(n, mech, upper) if high < 0.0 else {}
+        jobs = upper_jobs(n, mech, upper)
+        if high >= 0.0:
+            # No delta is above 1, which needs no sum (and a sum cannot tell 1 from 1 - 1e-99).
+            jobs = {}
         data_set = None if others is None else lower_job(n, mech, others)
         terms = sum(job.terms for job in jobs.values()) + (data_set.terms if data_set else 0)
         if terms > limit:
