@@ -98,6 +98,8 @@ ONCE_WRONG = [
     ("epsilon --n 1e7 --k 3 --eps0 8 --rounds 1000 --delta 1e-15", 1e-3),
     ("epsilon --n 1e5 --k 16 --eps0 4 --rounds 10 --delta 1e-18", 1e-3),
     ("epsilon --n 1e9 --k 3 --eps0 .05 --rounds 2 --delta 1e-9", 1e-3),
+    ("delta --n 100 --k 4 --eps0 60 --rounds 2 --eps 50", 1.0),
+    ("delta --n 100 --k 4 --eps0 300 --rounds 3 --eps 500", 1.0),
     ("delta --n 1e9 --k 16 --eps0 .5 --eps .35", 1.0),
     ("delta --n 1000001 --k 3 --eps0 .05 --eps .045", 1.0),
 ]

@@ -6,6 +6,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
@@ -123,6 +124,15 @@ def test_ends_of_the_inverse_problems():
     assert upper.log_delta(1.0, setting) == -np.inf
     assert upper.eps0(0.5, 0.0, setting) == LARGEST_EPS0
     assert upper.eps0(0.5, -np.inf, setting) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("side", ["lower", "upper"])
+@pytest.mark.parametrize("steepness", [1.0, 40.0])
+def test_a_ceiling_only_leads(side, steepness):
+    """Too high or, where windows cut it, too low: the answer is that of log delta itself."""
+    found = calibrate.epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
+    assert found == pytest.approx(5.0, rel=1e-9)
+    assert found <= 5.0 if side == "lower" else found >= 5.0
 
 
 def test_bounds_broadcast():

@@ -11,6 +11,7 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.conventions import over_eps, over_log_delta
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.setting import Setting
+from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
 
 Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
@@ -51,13 +52,13 @@ class Bound:
         None.
     composes
         Whether it takes more than one round.
-    uses_count
-        Whether ``setting.count`` matters.
+    over_counts
+        Of a bound for which ``setting.count`` matters: log deltas at several counts, at once.
     dominating_pair
         Pair of one round behind it, which composes, also with rounds of sampled users.
     ceiling
-        Found at once, and never below the log of delta but for rounding and, over rounds, for what
-        windows leave out: it leads the search for eps, and decides for one round.
+        Found at once, and never below the log of delta by more than rounding (and, over rounds, by
+        what windows leave out): it leads the search for eps, and decides for one round.
     """
 
     name: str
@@ -68,9 +69,14 @@ class Bound:
     epsilon_function: LogDelta | None = None
     domain: Callable[[Setting, float | None], str | None] = _always
     composes: bool = False
-    uses_count: bool = False
+    over_counts: Callable[[float, Setting, Integers], Floats] | None = None
     dominating_pair: Callable[[Setting], Pair] | None = None
     ceiling: LogDelta | None = None
+
+    @property
+    def uses_count(self) -> bool:
+        """Whether ``setting.count`` matters."""
+        return self.over_counts is not None
 
     @property
     def guarantee(self) -> bool:
@@ -147,18 +153,19 @@ class Bound:
             log_delta,
             setting.budget,
             "lower" if self.kind == "lower" else "upper",
-            self._ceiling(setting),
+            None if self.ceiling is None else lambda eps: self._ceiling(eps, setting),
         )
 
     def surely_below(self, log_delta: float, eps: float, setting: Setting) -> bool:
         """Whether the ceiling alone shows that delta is below; False if it cannot tell."""
-        ceiling = self._ceiling(setting)
-        # By more than what rounding can do to a sum over all users.
-        return ceiling is not None and setting.rounds == 1 and ceiling(eps) <= log_delta - 1.0
+        if self.ceiling is None or setting.rounds > 1:
+            return False
+        return self._ceiling(eps, setting) <= log_delta
 
-    def _ceiling(self, setting: Setting) -> Callable[[float], float] | None:
-        ceiling = self.ceiling
-        return None if ceiling is None else lambda eps: ceiling(eps, setting)
+    def _ceiling(self, eps: float, setting: Setting) -> float:
+        assert self.ceiling is not None
+        # One more than what rounding can do to a sum over all users.
+        return self.ceiling(eps, setting) + 1.0
 
     def eps0(self, eps: float, log_delta: float, setting: Setting) -> float:
         """Largest local budget whose delta at ``eps`` meets the target; ``setting.eps0`` is unused.
@@ -169,11 +176,8 @@ class Bound:
         def at(eps0: float) -> float:
             return float(self.log_delta(eps, replace(setting, eps0=eps0)))
 
-        ceiling = self.ceiling
+        def ceiling(eps0: float) -> float:
+            return self._ceiling(eps, replace(setting, eps0=eps0))
 
-        def above(eps0: float) -> float:
-            assert ceiling is not None
-            return ceiling(eps, replace(setting, eps0=eps0))
-
-        cheap = None if ceiling is None or setting.rounds > 1 else above
-        return calibrate.eps0(at, log_delta, eps / setting.rounds, cheap)
+        decides = self.ceiling is not None and setting.rounds == 1
+        return calibrate.eps0(at, log_delta, eps / setting.rounds, ceiling if decides else None)

@@ -3,7 +3,7 @@
 Every log delta here falls with eps and grows with eps0, so the answers are roots of a monotone
 function; they are bracketed, and returned from the side that keeps the promise. Deltas far below
 the target are the costly ones and tell nothing. A ceiling, cheap and some units above the log of
-delta at most, leads to the neighbourhood of the answer and decides there as often as it can.
+delta at most, leads to the neighbourhood of the answer.
 """
 
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def epsilon(
     side
         Whether the answer is an upper bound on eps or a lower one.
     ceiling
-        A cheap function that is never below ``log_delta``, non-increasing.
+        A cheap function that is not far above ``log_delta``, non-increasing: where to look first.
 
     Returns
     -------
@@ -81,15 +81,19 @@ def epsilon(
         high = _first_below(above, largest)
         high = high if above(high / 4.0) <= 0.0 else _root(above, high / 4.0, high)
         high = min(high * (1.0 + 1e-9), largest)
-    # Where the ceiling decided, the answer is near; else it lies within the last step.
+    # Where the ceiling led, the answer is near; else it lies within the last step.
     factor = 0.9 if ceiling is not None else 0.25
-    if excess(high) > 0.0:
-        return budget if side == "upper" else largest
     low = high * factor
-    while excess(low) <= 0.0:
-        low, high, factor = low * factor, low, factor * factor
-        if low < budget * _LEAST:
-            return high if side == "upper" else 0.0
+    if excess(high) > 0.0:  # it led too low
+        while excess(high) > 0.0:
+            if high == largest:
+                return budget if side == "upper" else largest
+            low, high = high, min(high / factor, largest)
+    else:
+        while excess(low) <= 0.0:
+            low, high, factor = low * factor, low, factor * factor
+            if low < budget * _LEAST:
+                return high if side == "upper" else 0.0
     root = _root(excess, low, high)
     if side == "lower":
         return root * (1.0 - 4.0 * _XTOL)
@@ -117,8 +121,7 @@ def eps0(log_delta: Curve, target: float, eps: float, ceiling: Curve | None = No
     exact = _excess(log_delta, target)
 
     def excess(value: float) -> float:
-        # By more than what rounding can do to a sum over all users.
-        if ceiling is not None and (bound := ceiling(value)) <= target - 1.0:
+        if ceiling is not None and (bound := ceiling(value)) <= target:
             return max(bound, -1e300) - target
         return exact(value)
 

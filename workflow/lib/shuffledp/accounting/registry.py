@@ -184,7 +184,7 @@ _BOUNDS = (
         "A, eqs. (6) and (10), corrected",
         "the count of one bin alone; at the worst count unless --count is given",
         log_delta_function=_single_bin,
-        uses_count=True,
+        over_counts=single_bin.log_delta,
     ),
     Bound(
         "single-bin-as-printed",
@@ -193,7 +193,7 @@ _BOUNDS = (
         "misprinted privacy loss: far too small; only to reproduce A's tables",
         log_delta_function=_as_printed,
         domain=_needs_count,
-        uses_count=True,
+        over_counts=single_bin.log_delta_as_printed,
     ),
     Bound(
         "fourier",

@@ -29,11 +29,11 @@ def _log_deltas(
     bound: Bound, eps: Sequence[float], setting: Setting, counts: Integers
 ) -> Iterator[float]:
     """One for each eps; of a bound that looks at one cell's count, the largest over the counts."""
-    settings = [setting]
-    if bound.uses_count:
-        settings = [replace(setting, count=int(count)) for count in counts]
     for e in eps:
-        yield max(float(bound.log_delta(e, each)) for each in settings)
+        if bound.over_counts is None:
+            yield float(bound.log_delta(e, setting))
+        else:
+            yield float(bound.over_counts(e, setting, counts).max())
 
 
 def privacy_table(

@@ -24,6 +24,7 @@ Direction = Literal["forward", "backward", "both"]
 
 _WIDTH = 9.3  # tilted standard deviations on each side: leaves out about 1e-20
 _MARGIN = 20.0
+_UNIT = 2.0**-53
 _DIRECT = 4_000_000  # products up to which the exact convolution is used
 
 
@@ -81,7 +82,7 @@ def _tail(
         nothing = np.full(np.broadcast_shapes(parts[0].shape, parts[2].shape), -np.inf)
         return nothing, nothing
     value, error = log_falling_tail(excess / gain, *parts)
-    value, error = value + np.log(gain), error + 8.0 * 2.0**-53  # the gain has a few roundings
+    value, error = value + np.log(gain), error + 8.0 * _UNIT  # the gain has a few roundings
     return value - error, np.where(error == np.inf, 0.0, value + error)
 
 
@@ -113,29 +114,19 @@ def forward_ends(
     return _tail(gain, float(np.expm1(eps)), (counts, high, others, low))
 
 
-def _backward_ends(eps: float, setting: Setting, counts: Integers) -> tuple[Floats, Floats]:
-    """The same with the two laws exchanged, for all users of the setting."""
+def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
+    """Lower end with the two laws exchanged, for all users of the setting."""
     others = setting.n - 1 - counts
     if setting.k == 2:
         # The mirror image, in the form without cancellation.
-        return forward_ends(eps, setting, setting.n, others)
+        return forward_ends(eps, setting, setting.n, others)[0]
     high, low = _channel(setting)
     excess = float(np.expm1(eps))
-    gain = low.p * float(np.expm1(setting.eps0) - (setting.k - 1) * excess)
+    all_, lost = float(np.expm1(setting.eps0)), (setting.k - 1) * excess
+    # The divergence grows with the gain, so what the difference loses is taken from it.
+    gain = low.p * (all_ - lost - 8.0 * _UNIT * (all_ + lost))
     # Counting the reports that are not x0 exchanges the roles of the two laws.
-    return _tail(gain, excess, (others, low.complement, counts, high.complement))
-
-
-def _both_ends(
-    eps: float, setting: Setting, counts: Integers, direction: Direction
-) -> tuple[Floats, Floats]:
-    ends = []
-    if direction != "backward":
-        ends.append(forward_ends(eps, setting, setting.n, counts))
-    if direction != "forward":
-        ends.append(_backward_ends(eps, setting, counts))
-    lows, highs = zip(*ends, strict=True)
-    return np.max(lows, axis=0), np.max(highs, axis=0)
+    return _tail(gain, excess, (others, low.complement, counts, high.complement))[0]
 
 
 def log_delta(
@@ -171,7 +162,11 @@ def log_delta(
     found = np.full(values.shape, -np.inf)
     for one in np.unique(values[values < setting.eps0]):
         here = values == one
-        found[here] = _both_ends(float(one), setting, counts[here], direction)[0]
+        if direction != "backward":
+            found[here] = forward_ends(float(one), setting, setting.n, counts[here])[0]
+        if direction != "forward":
+            backward = _backward_low(float(one), setting, counts[here])
+            found[here] = np.maximum(found[here], backward)
     return found
 
 

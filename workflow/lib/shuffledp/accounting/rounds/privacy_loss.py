@@ -169,7 +169,9 @@ def _third_counts(
     half = np.ceil(_reach(float(trials.max()) * pi * (1.0 - pi), depth))
     # Deep windows are wide: they get as many bundles as others.
     width = max(1.0, np.floor(_RANGE * depth / DEPTH * 2.0 * form.n / form.weight_3))
-    if 2.0 * half <= width:  # one bundle holds them all
+    if 2.0 * half <= width:
+        # One bundle holds all but what is left out, which moves its masses by less than rounding
+        # does wherever the windows are deep enough for it to be nothing beside delta.
         mean = trials * pi
         edges = np.clip(
             np.hstack([np.floor(mean) - half - 1.0, np.ceil(mean) + half]), -1.0, trials
@@ -298,7 +300,8 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
             half = _split(half, loss[finite], mass[finite], step)
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
-    return LossDistribution(step, 1 - half.size, mass, infinite)
+    # With a large budget shallow windows may leave out all: then nothing is said.
+    return LossDistribution(step, 1 - half.size, mass, min(infinite, 1.0))
 
 
 def rounded_down(pair: Pair, step: float) -> LossDistribution:

@@ -122,13 +122,13 @@ def _log_less(difference: float) -> float:
 
 
 def _ranges(others: int, rate: float, depth: float) -> list[int]:
-    """First members of ranges of participants; outside all but the first and the last is rare."""
+    """First members of ranges of participants; fewer than the first take part by exp(-depth)."""
     reach = depth / 3.0 + np.sqrt(depth**2 / 9.0 + 2.0 * others * rate * (1.0 - rate) * depth)
     first, last = max(int(others * rate - reach), 0), min(int(others * rate + reach) + 1, others)
     starts = [first]
     while (following := starts[-1] + max(1, int(_WIDTH * starts[-1]))) <= last:
         starts.append(following)
-    return starts if first == 0 else [0, *starts]
+    return starts
 
 
 @lru_cache(maxsize=4)
@@ -151,7 +151,8 @@ def _sampled_round(
     laws = [rounded_up(of(start), step, depth) for start in starts]
     start = min(law.start for law in laws)
     total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
-    infinite = 0.0
+    # Fewer take part so rarely that it counts as an infinite loss, like what windows leave out.
+    infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate)))
     for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
         share = rate * float(np.exp(_log_range(low, high, others, rate)))
         total[law.start - start :][: law.mass.size] += share * law.mass
