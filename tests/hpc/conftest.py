@@ -11,11 +11,15 @@ from hpc.runs import TABLES, tables, town
 from hpc.slurm_site import SlurmSite, machine_to_ourselves, obstacle
 
 
-@contextmanager
-def _site(*, accounting: bool) -> Iterator[SlurmSite]:
+def _skip_without_slurm(*, accounting: bool) -> None:
     # Leave, root, Debian's packages and no other Slurm: .ci/run sees to them.
     if reason := obstacle(accounting=accounting):
         pytest.skip(f"no Slurm is started here: {reason}")
+
+
+@contextmanager
+def _site(*, accounting: bool) -> Iterator[SlurmSite]:
+    _skip_without_slurm(accounting=accounting)
     # A short path: the name of a socket has at most 107 bytes.
     with machine_to_ourselves(), tempfile.TemporaryDirectory(prefix="slurm-") as folder:
         site = SlurmSite(Path(folder), accounting=accounting)
@@ -41,8 +45,7 @@ def accounted_slurm():
 @pytest.fixture(scope="session")
 def undisturbed(tmp_path_factory):
     """Tables of a local run."""
-    if reason := obstacle(accounting=False):
-        pytest.skip(f"no Slurm is started here: {reason}")
+    _skip_without_slurm(accounting=False)
     clone = town(tmp_path_factory.mktemp("local"))
     clone.run(*TABLES)
     made = tables(clone)

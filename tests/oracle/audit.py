@@ -8,18 +8,12 @@ through the inverse problems, and, where ball arithmetic is quick enough, be pro
 """
 
 import argparse
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
-
-if __name__ == "__main__":  # as in pytest's configuration
-    sys.path.insert(0, str(Path(__file__).parents[2] / "workflow" / "lib"))
-
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
 from shuffledp.accounting.registry import BOUNDS

@@ -66,9 +66,7 @@ def complete(plan: Plan) -> Plan:
         names = ", ".join(name.replace("log_", "") for name in missing) or "none"
         raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
     (name,) = missing
-    # Checks what is given; any value does for what is not.
     given = {name: value for name, value in values.items() if value is not None}
-    Setting(given.get("n", 1), given.get("k", 2), given.get("eps0", 1.0))
     if not 0.0 <= given.get("eps", 0.0) < np.inf:
         raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
 
@@ -78,6 +76,7 @@ def complete(plan: Plan) -> Plan:
         v = {"n": 1, "k": 2, "eps0": 1.0, "eps": 0.0, **given, **changed}
         return v["eps"], Setting(v["n"], v["k"], v["eps0"])
 
+    at()  # checks what is given; any value does for what is not
     if name == "log_delta":
         return replace(plan, log_delta=float(upper.log_delta(*at())))
     assert plan.log_delta is not None

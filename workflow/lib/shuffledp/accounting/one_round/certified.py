@@ -74,7 +74,7 @@ def upper_log_delta(eps: float, setting: Setting) -> float:
         If an eps is negative or no number.
     """
     if setting.k == 2:
-        return two_cells.worst(eps, setting).ends.high if eps < setting.eps0 else -np.inf
+        return two_cells.worst(eps, setting).ends.high
     weak = float(weak_adversary_log_delta(eps, setting))
     if hides_one(setting) and weak > -np.inf:
         return min(_one_hidden_log_delta(eps, setting, weak), 0.0)
@@ -94,11 +94,11 @@ class Attained:
 def attained(eps: float, setting: Setting) -> Attained:
     """The data set behind `lower_log_delta` and its delta, rounded down; eps >= 0, one round."""
     others = setting.n - 1
-    if eps >= setting.eps0:
-        return Attained(-np.inf, 0, 0 if setting.k > 2 else others, others if setting.k > 2 else 0)
     if setting.k == 2:
         worst = two_cells.worst(eps, setting)
         return Attained(worst.ends.low, worst.count, others - worst.count, 0)
+    if eps >= setting.eps0:
+        return Attained(-np.inf, 0, 0, others)
     found = [Attained(hockey_stick(pairs.third_cell(setting), eps).low, 0, 0, others)]
     for make, where in ((pairs.same_cell, (others, 0, 0)), (pairs.other_cell, (0, others, 0))):
         pair = make(setting)
@@ -121,6 +121,4 @@ def lower_log_delta(eps: float, setting: Setting) -> float:
     the counts that a search visits. Rounded down, truncated mass left out. Parameters, shape and
     errors as for `upper_log_delta`.
     """
-    if setting.k == 2:
-        return two_cells.worst(eps, setting).ends.low if eps < setting.eps0 else -np.inf
     return attained(eps, setting).log_delta

@@ -56,7 +56,7 @@ def worst(eps: float, setting: Setting) -> Worst:
     Parameters
     ----------
     eps
-        At least 0 and below eps0.
+        At least 0.
     setting
         One round of two cells.
 
@@ -113,4 +113,4 @@ def two_rr_log_delta(eps: float, setting: Setting) -> float:
     reason = two_rr_domain(setting)
     if reason:
         raise InputError(f"the exact delta of 2-RR does not apply: {reason}")
-    return worst(eps, setting).ends.high if eps < setting.eps0 else -np.inf
+    return worst(eps, setting).ends.high
