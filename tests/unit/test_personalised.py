@@ -124,7 +124,8 @@ def test_equal_budgets_are_the_weak_adversary(n, k, eps0, eps):
     reference = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     groups = BudgetGroups(np.array([eps0]), np.array([n]))
     got = float(personalised_log_delta(eps, groups, k))
-    size = max(1.0, -reference / 690)
+    # The allowance for rounding grows with the number of users.
+    size = max(1.0, -reference / 690) * (1.0 + 1e-5 * n)
     assert abs(got - reference) < 1e-9 * size
     # The same users in many small groups: sums of Bernoulli variables instead of a binomial.
     if n <= 100_000:

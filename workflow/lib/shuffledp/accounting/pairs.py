@@ -80,13 +80,21 @@ class Pair:
     def weighted_sum(self, eps: float) -> WeightedSum:
         """``n (dP/dB - exp(eps) dQ/dB)`` as a weighted sum of the counts of n trials."""
         assert not isinstance(self.trials, RandomTrials)
-        return WeightedSum(self.trials, *self.probabilities, *self._weights(eps))
+        return WeightedSum(
+            self.trials, *self.probabilities, *self._weights(eps), units=self._units(eps)
+        )
+
+    def _units(self, eps: float) -> float:
+        """Relative error of the weights, in units of rounding: mostly of their logarithms."""
+        logs = np.abs([v for v in (*self.log_first, *self.log_second) if np.isfinite(v)])
+        return float(16.0 + 2.0 * (eps + logs.max()))
 
     def _mixture(self, eps: float) -> Mixture:
         """The same for a random number of trials."""
         assert isinstance(self.trials, RandomTrials)
         a, b, c, _ = self._weights(eps)
-        return Mixture(self.trials, self.probabilities[0], self.probabilities[2], a, b, c)
+        p, _, p3, _ = self.probabilities
+        return Mixture(self.trials, p, p3, a, b, c, units=self._units(eps))
 
 
 def hockey_stick(pair: Pair, eps: float) -> LogInterval:
@@ -235,7 +243,7 @@ def strong_adversary(setting: Setting) -> Pair:
     _, q = krr.probabilities(setting.eps0, setting.k)
     return Pair(
         trials=setting.n,
-        probabilities=(q, q, 0.0, 1.0 - 2.0 * q),
+        probabilities=(q, q, 0.0, float((np.expm1(setting.eps0) + setting.k - 2) * q)),
         log_first=(0.0, -np.inf, -np.inf, -np.inf),
         log_second=(-np.inf, 0.0, -np.inf, -np.inf),
         scale=1.0 / q,

@@ -1,13 +1,17 @@
-"""Binomial probabilities in log space, right to about 1e-13 for n up to 1e10.
+"""Binomial probabilities, tails and excesses in log space, for n up to 1e10, with their errors.
 
-SciPy's ``binom.logpmf`` differences ``gammaln`` and loses ten digits at n = 1e9, and its survival
-function underflows; deep privacy tails need neither to happen.
+SciPy's ``binom.logpmf`` differences ``gammaln`` and loses ten digits at n = 1e9, its survival
+function underflows, and neither says how wrong it may be. The errors are running bounds on the
+operations done (docs/accounting.md).
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.arrays import Floats
 
 # Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2, exact to 1e-17 from n = 16 on.
@@ -33,14 +37,24 @@ _STIRLING_ERROR = np.array(
         0.0055547335519628013710386899,
     ]
 )
-# Beyond this many standard deviations a continued fraction replaces the incomplete beta function.
-_TAIL = 6.0
-_FRACTION_TERMS = 60
-# Where neighbouring probabilities fall by this factor or faster, a plain sum is exact.
+# Where neighbouring probabilities fall by this factor or faster, a short sum is taken.
 _STEEP = 0.45
 _STEEP_TERMS = 50
-_RUN = 512
+# Below the mean by as many standard deviations and counts, what lies further down is bounded only.
+_FAR, _FAR_MARGIN = 7.0, 20.0
+_NOTHING = -600.0  # the log of a probability whose inverse is still a float
+_RUN = 128
 _UNIT = 2.0**-53
+# Relative error of p and q, each, in units of rounding, unless the caller knows better.
+_INPUTS = 4.0
+
+
+@dataclass(frozen=True)
+class LogIntervals:
+    """Natural logarithms of numbers that enclose the true ones, element by element."""
+
+    low: Floats
+    high: Floats
 
 
 def _stirling_error(n: Floats) -> Floats:
@@ -86,7 +100,7 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
     Returns
     -------
-    Natural logarithms; relative error of the probability about 1e-15 times ``1 + |log pmf|``.
+    Natural logarithms; `log_pmf_error` bounds their error: some 1e-13 but for large n far out.
 
     Source: C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
     """
@@ -121,7 +135,7 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
 
 def log_pmf_error(
-    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = 4.0
+    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = _INPUTS
 ) -> Floats:
     """By how much `log_pmf` may be wrong, in either direction, at ``0 <= x <= n``.
 
@@ -148,7 +162,7 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     """`log_pmf` at ``first, ..., first + count - 1``, ten times faster for long runs.
 
     Within blocks the logarithms of neighbours' ratios are added up; each block starts afresh, so
-    that rounding does not.
+    that rounding does not. It adds `log_pmf_run_error` to the error of `log_pmf`.
     """
     x = first + np.arange(count, dtype=np.float64)
     if count < 2 * _RUN or p <= 0.0 or q <= 0.0:
@@ -162,67 +176,98 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     return np.asarray(result.ravel()[:count])
 
 
-def _log_mills(x: Floats, n: Floats, odds: Floats) -> Floats:
-    """``log(Pr[X >= x] / Pr[X = x])`` for x well above the mean, by Gauss's continued fraction."""
-    # Pr[X >= x] / Pr[X = x] = 2F1(x - n, 1; x + 1; -odds); evaluated from the inside out.
-    value = np.ones_like(x)
-    for j in range(_FRACTION_TERMS, 0, -1):
-        half = j // 2
-        if j % 2:
-            numerator = (x - n + half) * (x + half) if j > 1 else (x - n) * x
-        else:
-            numerator = half * (n + half)
-        denominator = (x + j - 1.0) * (x + j)
-        value = 1.0 + numerator * odds / denominator / value
-    return np.asarray(-np.log(value))
+def log_pmf_run_error(log_mass: Floats, inputs: float = _INPUTS) -> float:
+    """What `log_pmf_run` adds to the error of `log_pmf`, given what it returned.
+
+    A block adds up ratios that are right to six units and the errors of p and q, and logarithms of
+    at most ``step`` each, whose partial sums round.
+    """
+    step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
+    return _UNIT * _RUN * (6.0 + 2.0 * inputs + (2.0 + 0.5 * _RUN) * step)
 
 
-def _upper_tail(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """``Pr[X >= x]`` from whichever of p and q is the smaller."""
-    small = p <= q
-    tail = np.empty_like(x)
-    tail[small] = special.betainc(x[small], n[small] - x[small] + 1.0, p[small])
-    large = ~small
-    tail[large] = special.betaincc(n[large] - x[large] + 1.0, x[large], q[large])
-    return tail
+# --- Tails --------------------------------------------------------------------------------------
 
 
-def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """``log Pr[Bin(n, p) >= x]`` (note: *at least* ``x``), broadcasting; never underflows."""
+def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -> LogIntervals:
+    """``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
+    mills, error = mills_ratio(x, n, p, q)
+    # What a relative error of p / q does to the Mills ratio is as many times larger.
+    moved = (x * q / mills + _mean_less(x, n, p, q)).clip(0.0) + 1.0
+    error = error + log_pmf_error(x, n, p, q, inputs) + _UNIT * (8.0 + 2.0 * inputs * moved)
+    value = log_pmf(x, n, p, q) + np.log(mills)
+    error = 1.01 * error + 4.0 * _UNIT * np.abs(value)
+    return LogIntervals(value - error, value + error)
+
+
+def _mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+    """``n p - x``, from the smaller of the two sides."""
+    return np.where(p <= q, n * p - x, (n - x) - n * q)
+
+
+def log_sf_ends(
+    x: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    q: ArrayLike | None = None,
+    inputs: float = _INPUTS,
+) -> LogIntervals:
+    """Enclose ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``), broadcasting; never underflows.
+
+    Parameters
+    ----------
+    x, n, p, q
+        As for `log_pmf`.
+    inputs
+        Relative error of p and q, each, in units of rounding.
+    """
     x, n, p, q = np.broadcast_arrays(
         np.asarray(x, np.float64),
         np.asarray(n, np.float64),
         np.asarray(p, np.float64),
         _complement(p, q),
     )
-    result = np.where(x <= 0, 0.0, -np.inf)
-    open_ = (x > 0) & (x <= n)
-    deep = open_ & (x - n * p > _TAIL * np.sqrt(n * p * q) + 1.0) & (q > 0)
-    body = open_ & ~deep
-    with np.errstate(divide="ignore"):
-        result[body] = np.log(_upper_tail(x[body], n[body], p[body], q[body]))
-    if deep.any():
-        xd, nd, pd, qd = x[deep], n[deep], p[deep], q[deep]
-        result[deep] = log_pmf(xd, nd, pd, qd) + _log_mills(xd, nd, pd / qd)
-    return result
+    sure = (x <= 0) | ((q <= 0) & (x <= n))
+    low = np.where(sure, 0.0, -np.inf)
+    high = low.copy()
+    live = ~sure & (x <= n) & (p > 0)
+    above = live & (x >= n * p)
+    below = live & ~above
+    if above.any():
+        found = _tail_from_mean(x[above], n[above], p[above], q[above], inputs)
+        low[above], high[above] = found.low, found.high
+    if below.any():
+        xb, nb = x[below], n[below]
+        # The other tail is at most some two thirds.
+        other = _tail_from_mean(nb - xb + 1.0, nb, q[below], p[below], inputs)
+        low[below] = np.log1p(-np.exp(other.high)) - 8.0 * _UNIT
+        high[below] = np.minimum(np.log1p(-np.exp(other.low)) + 8.0 * _UNIT, 0.0)
+    return LogIntervals(low, high)
+
+
+def log_cdf_ends(
+    x: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    q: ArrayLike | None = None,
+    inputs: float = _INPUTS,
+) -> LogIntervals:
+    """Enclose ``log Pr[Bin(n, p) <= x]``; as `log_sf_ends`."""
+    n = np.asarray(n, np.float64)
+    return log_sf_ends(n - np.asarray(x, np.float64), n, _complement(p, q), p, inputs)
+
+
+def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
+    """``log Pr[Bin(n, p) >= x]`` (note: *at least* ``x``), rounded up; `log_sf_ends`."""
+    return log_sf_ends(x, n, p, q).high
 
 
 def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """``log Pr[Bin(n, p) <= x]``, broadcasting; never underflows."""
-    n = np.asarray(n, np.float64)
-    return log_sf(n - np.asarray(x, np.float64), n, _complement(p, q), p)
+    """``log Pr[Bin(n, p) <= x]``, rounded up; `log_cdf_ends`."""
+    return log_cdf_ends(x, n, p, q).high
 
 
-def _steep_sums(x: Floats, n: Floats, odds: Floats) -> tuple[Floats, Floats]:
-    """Sums of ``w_j`` and ``j w_j``, ``w_j = Pr[X = x + j] / Pr[X = x]``, where w falls fast.
-
-    All terms are positive: no digit is lost, unlike in Todhunter's identity far out.
-    """
-    total, moment = np.ones_like(x), np.zeros_like(x)
-    for j in range(_STEEP_TERMS, -1, -1):
-        ratio = np.maximum(n - x - j, 0.0) / (x + j + 1.0) * odds
-        total, moment = 1.0 + ratio * total, ratio * (total + moment)
-    return total, moment
+# --- Excess -------------------------------------------------------------------------------------
 
 
 def log_excess(
@@ -232,57 +277,137 @@ def log_excess(
     q: ArrayLike | None = None,
     start: ArrayLike | None = None,
     gap: ArrayLike | None = None,
-) -> Floats:
-    """``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, broadcasting; never underflows.
+    gap_error: ArrayLike = 0.0,
+    inputs: float = _INPUTS,
+) -> LogIntervals:
+    """Enclose ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, broadcasting.
 
-    ``start`` is an integer above ``z``; by default the smallest one, which makes the result
-    ``log E[(X - z)_+]``. ``gap`` is ``start - z`` and ``q`` is ``1 - p``, to be given where the
-    caller knows them to more digits than the subtraction leaves.
+    Never underflows.
 
-    Near the mean, Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]``
-    gives a closed form whose cancellation grows with the square of the number of standard
-    deviations only; where the probabilities fall fast, a few terms are summed.
+    Parameters
+    ----------
+    z, n, p, q
+        As for `log_pmf`; z may be any number.
+    start
+        An integer above ``z``; by default the smallest one, which makes the result
+        ``log E[(X - z)_+]``.
+    gap, gap_error
+        ``start - z``, where the caller knows it to more digits than the subtraction leaves, and
+        its absolute error; where that is positive and the gap at most 1, the true start may be the
+        integer before.
+    inputs
+        Relative error of p and q, each, in units of rounding.
+
+    Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]`` gives a closed
+    form whose cancellation grows with the square of the number of standard deviations only; where
+    the probabilities fall fast, a few terms are summed.
     """
     z, n, p, q = (np.asarray(v, np.float64) for v in (z, n, p, _complement(p, q)))
     first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
     step = np.maximum(first - z if gap is None else np.asarray(gap, np.float64), 0.0)
-    values = (z, n, p, q, first, step)
+    off = np.asarray(gap_error, np.float64)
+    values = (n, p, q, first, step, off)
     shape = np.broadcast_shapes(*(v.shape for v in values))
-    z, n, p, q, first, step = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
-    mean = n * p
-    with np.errstate(divide="ignore"):
-        # Every outcome counts (first <= 0), or X is constant.
-        result = np.log(np.where((first <= 0) | ((mean >= first) & (n > 0)), mean - z, 0.0).clip(0))
-        live = (n > 0) & (p > 0) & (q > 0) & (first > 0)
-        result[live & (first > n)] = -np.inf
-        live &= first <= n
-        log_mass = np.zeros_like(mean)
-        log_mass[live] = log_pmf(first[live], n[live], p[live], q[live])
-        # So far below the mean that X >= start but for 1e-250: the mean excess itself.
-        sure = live & (log_mass < -600.0) & (first < mean)
-        result[sure] = np.log(mean[sure] - first[sure] + step[sure])
-        live &= ~sure
-        result[live] = log_mass[live] + np.log(
-            _excess_ratio(first[live], n[live], p[live], q[live], step[live], log_mass[live])
+    n, p, q, first, step, off = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
+    live = (first > 0) & (first <= n) & (p > 0) & (q > 0)
+    # Otherwise all outcomes count, or none.
+    whole = ~live & ((first <= 0) | ((q <= 0) & (first <= n)))
+    behind = _mean_less(first, n, p, q)
+    behind_error = _UNIT * ((inputs + 2.0) * n * np.minimum(p, q) + np.abs(behind))
+    value, error = (
+        np.where(whole, behind + step, 0.0),
+        np.where(whole, behind_error + off + 2.0 * _UNIT * step, 0.0),
+    )
+    log_mass, mass_error = np.zeros_like(value), np.zeros_like(value)
+    log_mass[live] = log_pmf(first[live], n[live], p[live], q[live])
+    far = live & (behind > _FAR * np.sqrt(n * p * q) + _FAR_MARGIN)
+    far |= live & (behind > 0.0) & (log_mass < _NOTHING)
+    log_mass[far] = 0.0
+    steep = live & ~far & ((n - first) * p < _STEEP * (first + 1.0) * q)
+    gentle = live & ~far & ~steep
+    if far.any():
+        below = _below(first[far], n[far], p[far], q[far], step[far])
+        value[far] = behind[far] + step[far]
+        error[far] = behind_error[far] + off[far] + 2.0 * _UNIT * step[far] + below
+    for chosen, ratio in ((steep, _steep_ratio), (gentle, _gentle_ratio)):
+        if not chosen.any():
+            continue
+        x, trials, a, b = first[chosen], n[chosen], p[chosen], q[chosen]
+        mass_error[chosen] = log_pmf_error(x, trials, a, b, inputs)
+        value[chosen], error[chosen] = ratio(
+            x, trials, a, b, step[chosen], off[chosen], behind[chosen], behind_error[chosen], inputs
         )
-    return np.asarray(result.reshape(shape))
+    error = 1.01 * error + 4.0 * _UNIT * np.abs(value)
+    with np.errstate(divide="ignore"):
+        low = log_mass + np.log(np.maximum(value - error, 0.0))
+        high = log_mass + np.log(np.maximum(value + error, 0.0))
+    rounding = 1.01 * mass_error + 4.0 * _UNIT * np.abs(log_mass)
+    return LogIntervals((low - rounding).reshape(shape), (high + rounding).reshape(shape))
 
 
-def _excess_ratio(
-    x: Floats, n: Floats, p: Floats, q: Floats, gap: Floats, log_mass: Floats
-) -> Floats:
-    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]``."""
-    ratio = np.empty_like(x)
-    steep = (n - x) * p < _STEEP * (x + 1.0) * q
-    total, moment = _steep_sums(x[steep], n[steep], p[steep] / q[steep])
-    ratio[steep] = gap[steep] * total + moment
-    # n p - x, from the smaller of the two sides.
-    behind = np.where(p <= q, n * p - x, (n - x) - n * q)
-    deep = ~steep & (-behind > _TAIL * np.sqrt(n * p * q) + 1.0)
-    body = ~steep & ~deep
-    mills = np.empty_like(x)
-    mills[deep] = np.exp(_log_mills(x[deep], n[deep], p[deep] / q[deep]))
-    mills[body] = _upper_tail(x[body], n[body], p[body], q[body]) * np.exp(-log_mass[body])
-    gentle = ~steep
-    ratio[gentle] = x[gentle] * q[gentle] + (behind[gentle] + gap[gentle]) * mills[gentle]
-    return ratio.clip(0.0)
+def _below(x: Floats, n: Floats, p: Floats, q: Floats, gap: Floats) -> Floats:
+    """Bound of ``E[|X - x + gap| 1{X < x}]`` far below the mean: the terms fall geometrically."""
+    ratio = (x - 1.0) * q / ((n - x + 2.0) * p)
+    left = 1.0 / (1.0 - ratio)
+    return np.asarray(1.01 * np.exp(log_pmf(x - 1.0, n, p, q)) * left * (gap + left))
+
+
+def _crossed(x: Floats, n: Floats, p: Floats, q: Floats, gap: Floats, error: Floats) -> Floats:
+    """What ``X = x - 1`` adds if the true gap, at most 1 more than the given one, is above 1.
+
+    Where the given gap is above 1, the start is the caller's, and stays.
+    """
+    beyond = np.where(gap <= 1.0, np.maximum(gap + error - 1.0, 0.0), 0.0)
+    return np.asarray(beyond * x * q / ((n - x + 1.0) * p))
+
+
+def _steep_ratio(
+    x: Floats,
+    n: Floats,
+    p: Floats,
+    q: Floats,
+    gap: Floats,
+    gap_error: Floats,
+    behind: Floats,
+    behind_error: Floats,
+    inputs: float,
+) -> tuple[Floats, Floats]:
+    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, where the probabilities fall fast.
+
+    All terms are positive. The j-th, at most 0.45^j of the first, is wrong by ``5 + 2 inputs``
+    units for each factor; the mean j is below 3, and what the sum leaves out below 1e-17.
+    """
+    total, moment = np.ones_like(x), np.zeros_like(x)
+    odds = p / q
+    for j in range(_STEEP_TERMS, -1, -1):
+        ratio = np.maximum(n - x - j, 0.0) / (x + j + 1.0) * odds
+        total, moment = 1.0 + ratio * total, ratio * (total + moment)
+    value = gap * total + moment
+    error = _UNIT * (24.0 + 6.0 * inputs) * value + (gap_error + 2.0 * _UNIT * gap) * total
+    return value, error + _crossed(x, n, p, q, gap, gap_error)
+
+
+def _gentle_ratio(
+    x: Floats,
+    n: Floats,
+    p: Floats,
+    q: Floats,
+    gap: Floats,
+    gap_error: Floats,
+    behind: Floats,
+    behind_error: Floats,
+    inputs: float,
+) -> tuple[Floats, Floats]:
+    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
+    mills, mills_error = mills_ratio(x, n, p, q)
+    moved = (x * q / mills + behind).clip(0.0) + 1.0
+    mills_error = mills_error + 2.0 * inputs * _UNIT * moved
+    above = behind + gap
+    value = x * q + above * mills
+    error = (
+        _UNIT * (inputs + 4.0) * x * q
+        + np.abs(above) * mills * (mills_error + 4.0 * _UNIT)
+        + (behind_error + gap_error + 2.0 * _UNIT * gap) * mills
+        + _crossed(x, n, p, q, gap, gap_error)
+    )
+    return value, error

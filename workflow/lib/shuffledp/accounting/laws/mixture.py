@@ -11,7 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_sf
+from shuffledp.accounting.laws.binomial import (
+    LogIntervals,
+    log_cdf,
+    log_excess,
+    log_pmf,
+    log_pmf_error,
+    log_sf,
+    log_sf_ends,
+)
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.arrays import Floats, Integers
@@ -20,9 +28,11 @@ from shuffledp.roots import brentq
 # Half-width of the windows of s in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3
 _MARGIN = 20.0  # for the Poisson-like tails of small counts
-# Relative error of the floating-point evaluation; agreement with exact values is a hundred times
-# better (tests).
-_ROUNDING = 2e-10
+_UNIT = 2.0**-53
+# Relative error of tilted probabilities, in units of rounding.
+_INPUTS = 8.0
+# Of what is left out, whose size alone matters.
+_LEFT_OUT_ROUNDING = 1e-3
 _CHUNK = 1_000_000
 
 
@@ -52,6 +62,8 @@ class Mixture:
         Probability of each of the two cells that are compared, and of all the others.
     a, b, c
         Weights, positive but for ``c``, which may be 0.
+    units
+        Relative error of each weight, in units of rounding.
     """
 
     trials: RandomTrials
@@ -60,6 +72,7 @@ class Mixture:
     a: float
     b: float
     c: float
+    units: float = 4.0
 
 
 @dataclass(frozen=True)
@@ -72,6 +85,8 @@ class _Tilt:
     rates: Floats
     rho: float  # a uniform report falls into one of the two cells
     rest: float  # or not: more exact than 1 - rho
+    log_others: Floats  # log E exp(lam A) of each of the other users
+    spread: float  # E |expm1(lam A)| of one uniform report, at most 1 + log_total
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
@@ -116,6 +131,8 @@ def _tilt(mixture: Mixture) -> _Tilt:
         rates=rates,
         rho=float(min(law[0] + law[1], 1.0)) if third else 1.0,
         rest=float(law[2]) if third else 0.0,
+        log_others=others,
+        spread=float(min(p @ np.abs(np.expm1(np.minimum(lam * weights, 1.0))), 1.0)),
     )
 
 
@@ -149,8 +166,10 @@ def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, 
     return s, log_ratio + log_pmf(middle, m, rho)[:, None], outside
 
 
-def _log_rows(mixture: Mixture, tilt: _Tilt, m: Floats) -> tuple[Floats, Floats]:
+def _log_rows(mixture: Mixture, tilt: _Tilt, m: Floats) -> tuple[LogIntervals, Floats]:
     """Log of ``E[A_+ | m] / E[exp(lam A) | m]`` for each m, and the tilted probability left out.
+
+    The interval is for the rounding of thresholds and tails; `_rounding` is for the rest.
 
     Given m and s, ``A = alpha (y - n2)``; of ``E[(y - n2)_+ | s]`` everything but the factor of
     the fraction of y depends on the integer part of y only, and comes from a small table.
@@ -168,18 +187,54 @@ def _log_rows(mixture: Mixture, tilt: _Tilt, m: Floats) -> tuple[Floats, Floats]
     row = (clipped - values[0]).astype(np.int64)
     largest = np.ceil((a * values - c * (m[0] - values)) / alpha)
     column = (largest[row] - n2).astype(np.int64)
-    points = (values - largest)[:, None] + np.arange(column.max() + 1.0)
+    # The first column is for thresholds that rounding has moved across an integer.
+    points = (values - largest)[:, None] + np.arange(-1.0, column.max() + 1.0)
     scale = values[:, None] * tilt.log_pair
-    steps = log_sf(points, values[:, None], 0.5) - scale
-    linear = log_excess(points, values[:, None], 0.5) - scale
+    tails = log_sf_ends(points, values[:, None], 0.5, 0.5, 0.0)
+    linear = log_excess(points, values[:, None], 0.5, 0.5, inputs=0.0)
+    at, gap = (row, column + 1), y - n2
+    off = _UNIT * (mixture.units + 16.0) * (a * clipped + c * rest) / alpha
     with np.errstate(divide="ignore"):
-        excess = np.logaddexp(linear[row, column], np.log(y - n2) + steps[row, column])
-    terms = np.where(clipped == s, log_weight + excess + tilt.lam * c * rest, -np.inf)
-    return logsumexp(terms, axis=1) + np.log(alpha), outside
+        wide, narrow = np.log(gap), np.log(np.maximum(gap - off, 0.0))
+        crossed = np.log(np.maximum(gap + off - 1.0, 0.0)) + tails.high[row, column]
+        some = linear.low[at] > -np.inf
+        ratio = np.exp(np.where(some, tails.high[at] - np.where(some, linear.low[at], 0.0), 0.0))
+        lost = np.where(some, np.minimum(off * ratio, 1.0), 1.0)
+        low = np.where(
+            gap > off,
+            np.logaddexp(linear.low[at], narrow + tails.low[at]),
+            linear.low[at] + np.log1p(-lost),
+        )
+    high = np.logaddexp(np.logaddexp(linear.high[at], wide + tails.high[at]), crossed)
+
+    def summed(excess: Floats) -> Floats:
+        terms = log_weight + excess - scale[row, 0] + tilt.lam * c * rest
+        terms = np.where(clipped == s, terms, -np.inf)
+        return np.asarray(logsumexp(terms, axis=1) + np.log(alpha))
+
+    return LogIntervals(summed(low), summed(high)), outside
+
+
+def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> float:
+    """What all else rounds, for up to m reports, as an error of the logarithm.
+
+    Every user's factor of the law of m is right to 16 units and its share of the exponent; so is
+    every report's, to eight; convolutions and the ratios of a row multiply up positive numbers, a
+    term per unit; sums are pairwise.
+    """
+    counts, most = mixture.trials.counts, float(m[-1])
+    users = 16.0 * counts.sum() + 8.0 * float(counts @ np.abs(tilt.log_others))
+    exponents = abs(tilt.log_total) / max(most, 1.0) + abs(tilt.log_pair) + tilt.lam * mixture.c
+    reports = 8.0 * most * (1.0 + exponents + tilt.spread)
+    half = _WIDTH * np.sqrt(most * tilt.rho * (1.0 - tilt.rho)) + _MARGIN
+    terms = 40.0 * half + 32.0 * m.size
+    middle = np.floor(most * tilt.rho)
+    start = float(log_pmf_error(middle, most, tilt.rho, 1.0 - tilt.rho, _INPUTS))
+    return start + _UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value))
 
 
 def log_mixture_excess(mixture: Mixture) -> LogInterval:
-    """Enclose the log of the mixture's mean excess, to 1e-9 relative.
+    """Enclose the log of the mixture's mean excess, for a million users to some 1e-8 relative.
 
     Costs of the order of ``n sqrt(1/k)`` arithmetic operations, and as many special functions as
     there are values of ``n1 + n2`` times thresholds: 10 s at n = 1e6, k = 3.
@@ -190,13 +245,17 @@ def log_mixture_excess(mixture: Mixture) -> LogInterval:
     width = 2.0 * (_WIDTH * np.sqrt(m[-1] * tilt.rho * (1.0 - tilt.rho)) + _MARGIN)
     rows = max(1, int(_CHUNK / width))
     parts = [_log_rows(mixture, tilt, m[i : i + rows]) for i in range(0, m.size, rows)]
-    log_rows = np.concatenate([part[0] for part in parts])
     outside = np.concatenate([part[1] for part in parts])
+
+    def summed(ends: list[Floats]) -> float:
+        with np.errstate(divide="ignore"):
+            return float(logsumexp(np.log(window.mass) + np.concatenate(ends) - np.log(m)))
+
+    low, high = summed([part[0].low for part in parts]), summed([part[0].high for part in parts])
     with np.errstate(divide="ignore"):
-        low = float(logsumexp(np.log(window.mass) + log_rows - np.log(m)))
         # A_+ <= exp(lam A) / (e lam), and 1/m <= 1.
         left_out = np.log(window.missing + window.mass @ (outside / m)) - 1.0 - np.log(tilt.lam)
     common = tilt.log_total
-    high = float(np.logaddexp(low, left_out))
-    slack = _ROUNDING * (1.0 + 1e-3 * abs(common + low))
+    high = float(np.logaddexp(high, left_out + _LEFT_OUT_ROUNDING))
+    slack = _rounding(mixture, tilt, m, common + high)
     return LogInterval(float(common + low - slack), float(common + high + slack))

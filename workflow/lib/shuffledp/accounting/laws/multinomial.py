@@ -15,7 +15,16 @@ import numpy as np
 from scipy.special import logsumexp
 
 from shuffledp.accounting.conventions import Side
-from shuffledp.accounting.laws.binomial import log_cdf, log_excess, log_pmf, log_pmf_run, log_sf
+from shuffledp.accounting.laws.binomial import (
+    LogIntervals,
+    log_cdf,
+    log_excess,
+    log_pmf,
+    log_pmf_error,
+    log_pmf_run,
+    log_pmf_run_error,
+    log_sf,
+)
 from shuffledp.arrays import Floats
 from shuffledp.roots import brentq
 
@@ -24,9 +33,12 @@ from shuffledp.roots import brentq
 _WIDTH = 9.3
 _COARSE_WIDTH = 4.5
 _MARGIN = 20.0  # for the Poisson-like tails of small counts
-# Relative error of the floating-point evaluation, with a factor of ten in hand over what
-# comparison with ball arithmetic finds (tests/oracle).
-_ROUNDING = 2e-10
+_UNIT = 2.0**-53
+# Relative error, in units of rounding, of the probabilities (a product, sum or quotient of numbers
+# that are right to four units each) and of what is computed from the four weights.
+_INPUTS = 20.0
+# Chernoff's bound and tilted probabilities, n roundings at worst: they weigh what is left out.
+_LEFT_OUT_ROUNDING = 1e-3
 # Above this n, neighbouring values of s are bracketed together (relative width of a bucket).
 _EXACT_N = 1_000_000
 _BUCKET = 4e-6
@@ -52,6 +64,8 @@ class WeightedSum:
         Cell probabilities, ``p1 > 0`` and ``p2 > 0``.
     a, b, c, d
         Weights, ``a + b > 0`` and ``c >= d >= 0``.
+    units
+        Relative error of each weight, in units of rounding.
     """
 
     n: int
@@ -63,6 +77,16 @@ class WeightedSum:
     b: float
     c: float
     d: float
+    units: float = 4.0
+
+    @property
+    def alpha(self) -> float:
+        """What one report in cell 1 rather than 2 makes."""
+        return self.a + self.b
+
+    def off(self, *terms: Floats) -> Floats:
+        """Absolute error of a sum of weighted counts with these terms."""
+        return _UNIT * (self.units + _INPUTS + 16.0) * np.sum([np.abs(t) for t in terms], axis=0)
 
 
 @dataclass(frozen=True)
@@ -140,7 +164,7 @@ class _Grain:
 
 def _conditional_excess(
     weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, grain: _Grain, side: Side
-) -> tuple[Floats, Floats, Floats]:
+) -> tuple[LogIntervals, Floats, Floats]:
     """Log of ``E[A_+ | s]``, ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``, by element of s.
 
     Given s, ``n2 ~ Bin(s, p2 / (p1 + p2))`` and ``n3 ~ Bin(trials, p3 / (p3 + p4))``. A is
@@ -151,7 +175,7 @@ def _conditional_excess(
     probability left out, and the largest relative amount neglected where n3 was taken to be unable
     to turn the sign; both make the value smaller.
     """
-    both, alpha, slope = weighted.p1 + weighted.p2, weighted.a + weighted.b, weighted.c - weighted.d
+    both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
     other = weighted.p3 + weighted.p4
     pi, co_pi = (weighted.p3 / other, weighted.p4 / other) if other > 0 else (0.0, 1.0)
@@ -161,18 +185,21 @@ def _conditional_excess(
     def below(n3: Floats) -> Floats:
         return (base - slope * n3) / alpha
 
-    def closed(last2: Floats | None = None) -> Floats:
+    def closed(last2: Floats | None = None) -> LogIntervals:
         """Sum over n2 up to last2 (as far as A is positive), n3 at its mean: in terms of n1."""
+        beside = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
             # s - y from its own terms: next to a, b may be below the last digit.
             least = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
             start = np.floor(least) + 1.0 if last2 is None else s - last2
-            gap = start - least
+            gap, off = start - least, weighted.off(weighted.b * s, *beside)
         else:
             y = below(mean3)
             last2 = np.ceil(y) - 1.0 if last2 is None else last2
             least, start, gap = s - y, s - last2, y - last2
-        return np.asarray(np.log(alpha) + log_excess(least, s, rho1, rho2, start, gap))
+            off = weighted.off(weighted.a * s, *beside)
+        excess = log_excess(least, s, rho1, rho2, start, gap, off / alpha, _INPUTS)
+        return LogIntervals(np.log(alpha) + excess.low, np.log(alpha) + excess.high)
 
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
         none = np.full_like(s, -np.inf)
@@ -182,22 +209,27 @@ def _conditional_excess(
     high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
     left_out = log_cdf(low3 - 1.0, trials, grain.tilted_pi)
     with np.errstate(divide="ignore"):
-        neglected = log_excess(high3, trials, pi, co_pi) - np.log((high3 - mean3).clip(1e-300))
-    # From the first n2 on, n3 can make A negative; from the last on, it always does.
+        neglected = log_excess(high3, trials, pi, co_pi).high
+        neglected = neglected - np.log((high3 - mean3).clip(1e-300))
+    # From the first n2 on, n3 can make A negative; before the last, it cannot always do so.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
-    last = np.clip(np.ceil(below(low3)), first, s + 1.0)
+    last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
     # Far out, all of these n2 but a window about the tilted mean can be left out, too.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
     far = low2 > first
-    below_window = np.where(far, -np.inf, closed(first - 1.0))
+    below_window = closed(first - 1.0)
     first, last = np.where(far, low2, first), np.where(far, np.minimum(last, high2 + 1.0), last)
     outside2 = np.logaddexp(
         log_cdf(low2 - 1.0, s, grain.tilted_rho), log_sf(high2 + 1.0, s, grain.tilted_rho)
     )
     left_out = np.where(far, np.logaddexp(left_out, outside2), left_out)
     partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
-    return np.logaddexp(partial, below_window), left_out, neglected
+    low, high = (
+        np.logaddexp(part, np.where(far, -np.inf, rest))
+        for part, rest in ((partial.low, below_window.low), (partial.high, below_window.high))
+    )
+    return LogIntervals(low, high), left_out, neglected
 
 
 def _excess_by_n2(
@@ -208,7 +240,7 @@ def _excess_by_n2(
     between: tuple[Floats, Floats],
     stride: int,
     side: Side,
-) -> Floats:
+) -> LogIntervals:
     """Log of ``E[A_+ 1{first <= n2 < last} | s]``, by element of s, n3 in closed form.
 
     Several n2 together count with their first one's excess and their largest probability (upper),
@@ -220,36 +252,78 @@ def _excess_by_n2(
     slope = weighted.c - weighted.d
     steps = np.arange(0, max(int((last - first).max()), 0), stride, dtype=np.float64)
     if not steps.size:
-        return np.full_like(s, -np.inf)
+        none = np.full_like(s, -np.inf)
+        return LogIntervals(none, none)
     n2 = first[:, None] + steps
     row, column = np.nonzero(n2 < last[:, None])
     n2 = n2[row, column]
     shares = (weighted.p2 / both, weighted.p1 / both)
     if stride == 1:
-        log_mass = log_pmf(n2, s[row], *shares)
+        at = n2
     else:
         end = np.minimum(n2 + stride, last[row]) - 1.0
+        members = np.log(end - n2 + 1.0)
         if side == "upper":
-            likeliest = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)
-            log_mass = log_pmf(likeliest, s[row], *shares)
+            at = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)
         else:
-            log_mass = np.minimum(log_pmf(n2, s[row], *shares), log_pmf(end, s[row], *shares))
-        log_mass += np.log(end - n2 + 1.0)
+            at = np.where(log_pmf(n2, s[row], *shares) < log_pmf(end, s[row], *shares), n2, end)
         n2 = n2 if side == "upper" else end
-    gain = weighted.a * (s[row] - n2) - weighted.b * n2 - weighted.d * trials[row] - shift[row]
-    z3 = gain / slope
+    log_mass = log_pmf(at, s[row], *shares)
+    error = log_pmf_error(at, s[row], *shares, _INPUTS)
+    if stride > 1:
+        log_mass += members
+    terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
+    off = weighted.off(*terms)
+    with np.errstate(over="ignore"):
+        # At a z3 of -1 as far below, A is never positive.
+        z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
+        off = np.where(z3 > -1.0, off / slope + 2.0 * _UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0
-    terms = np.full((s.size, steps.size), -np.inf)
-    terms[row, column] = (
-        log_mass
-        + np.log(slope)
-        + log_excess(trials[row] - z3, trials[row], co_pi, pi, trials[row] - last3, z3 - last3)
+    excess = log_excess(
+        trials[row] - z3,
+        trials[row],
+        co_pi,
+        pi,
+        trials[row] - last3,
+        z3 - last3,
+        off,
+        _INPUTS,
     )
-    return np.asarray(logsumexp(terms, axis=1))
+    log_mass += np.log(slope)
+
+    def summed(end: Floats) -> Floats:
+        table = np.full((s.size, steps.size), -np.inf)
+        table[row, column] = end
+        return np.asarray(logsumexp(table, axis=1))
+
+    return LogIntervals(
+        summed(log_mass - error + excess.low), summed(log_mass + error + excess.high)
+    )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Values of s, the logs of their probabilities, and bounds of the errors of these."""
+
+    s: Floats
+    log_mass: Floats
+    error: Floats
+
+    def __getitem__(self, part: slice) -> "_Rows":
+        return _Rows(self.s[part], self.log_mass[part], self.error[part])
+
+
+def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
+    s = np.arange(first, last + 1.0)
+    both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
+    log_mass = log_pmf_run(int(first), s.size, weighted.n, both, other)
+    error = log_pmf_error(s, weighted.n, both, other, _INPUTS)
+    error = np.where(log_mass > -np.inf, error + log_pmf_run_error(log_mass, _INPUTS), 0.0)
+    return _Rows(s, log_mass, error)
 
 
 def _bracket(
-    weighted: WeightedSum, s: Floats, log_mass: Floats, width: int, grain: _Grain
+    weighted: WeightedSum, rows: _Rows, width: int, grain: _Grain
 ) -> tuple[float, float, float, float]:
     """Contribution of the given values of s, in buckets of ``width``: low, high, what is left out.
 
@@ -257,8 +331,11 @@ def _bracket(
     added in full without its (non-positive) drift, for the lower end they are replaced by their
     mean (Jensen); E[(.)_+] is monotone in the drift and increasing in the convex order.
     """
+    s = rows.s
     starts = np.arange(0, s.size, width)
-    mass = np.logaddexp.reduceat(log_mass, starts)
+    rounding = width * _UNIT * (4.0 + float(np.abs(rows.log_mass).max())) if width > 1 else 0.0
+    least = np.logaddexp.reduceat(rows.log_mass - rows.error, starts) - rounding
+    most = np.logaddexp.reduceat(rows.log_mass + rows.error, starts) + rounding
     bottom = s[starts]
     top = np.append(s[starts[1:] - 1], s[-1])
     spread = top - bottom
@@ -266,18 +343,18 @@ def _bracket(
     other = weighted.p3 + weighted.p4
     drift3 = -(weighted.c * weighted.p3 + weighted.d * weighted.p4) / other if other > 0 else 0.0
     trials = weighted.n - top
-    high, left_out, neglected = _conditional_excess(
+    upper, left_out, neglected = _conditional_excess(
         weighted, top, trials, spread * min(drift, 0.0), grain, "upper"
     )
     if width == 1 and grain.stride == 1:
-        low = high
+        lower = upper
     else:
-        low, _, _ = _conditional_excess(
+        lower, _, _ = _conditional_excess(
             weighted, bottom, trials, -spread * min(drift, drift3), grain, "lower"
         )
     return (
-        float(logsumexp(mass + low)),
-        float(logsumexp(mass + high)),
+        float(logsumexp(least + lower.low)),
+        float(logsumexp(most + upper.high)),
         float(left_out.max()),
         float(neglected.max()),
     )
@@ -286,9 +363,9 @@ def _bracket(
 def log_mean_excess(weighted: WeightedSum) -> LogInterval:
     """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
-    Relative width about 1e-9 for ``n`` up to a million; above, values of s are bracketed
-    together, which widens the interval by some 1e-6 relative in epsilon. Costs of the order of
-    ``sqrt(n (p1 + p2))`` special functions.
+    For ``n`` up to a million it is as wide as rounding makes it, some 1e-11; above, values of s
+    are bracketed together, which widens the interval by some 1e-6 relative in epsilon. Costs of
+    the order of ``sqrt(n (p1 + p2))`` special functions.
     """
     if weighted.a <= 0.0:
         return ZERO
@@ -316,25 +393,34 @@ def log_mean_excess(weighted: WeightedSum) -> LogInterval:
     outside = np.logaddexp(
         log_cdf(first - 1.0, weighted.n, share, rest), log_sf(last + 1.0, weighted.n, share, rest)
     )
-    s = np.arange(first, last + 1.0)
-    log_mass = log_pmf_run(
-        int(first), s.size, weighted.n, weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
-    )
+    rows = _rows(weighted, first, last)
     # Rows of the two-dimensional sum are limited so that memory stays small.
-    rows = width * max(1, _CHUNK * grain.stride // _columns(weighted, grain))
+    count = width * max(1, _CHUNK * grain.stride // _columns(weighted, grain))
     parts = [
-        _bracket(weighted, s[i : i + rows], log_mass[i : i + rows], width, grain)
-        for i in range(0, s.size, rows)
+        _bracket(weighted, rows[i : i + count], width, grain) for i in range(0, rows.s.size, count)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
     missing = np.logaddexp(outside, max(left_out)) + chernoff + np.log(weighted.n)
-    missing += _inflation(weighted, share, rest, lam, width - 1)
-    upper = np.logaddexp(logsumexp(highs) + np.log1p(np.exp(max(neglected))), missing)
+    missing += _inflation(weighted, share, rest, lam, width - 1) + _LEFT_OUT_ROUNDING
+    neglect = np.log1p(np.exp(max(neglected) + _LEFT_OUT_ROUNDING))
+    upper = np.logaddexp(logsumexp(highs) + neglect, missing)
     lower, upper = logsumexp(lows) - np.log(weighted.n), upper - np.log(weighted.n)
     if upper == -np.inf:
         return ZERO
-    slack = _ROUNDING * (1.0 + 1e-3 * abs(upper))
+    slack = _sum_rounding(weighted, float(upper))
     return LogInterval(float(lower - slack), float(upper + slack))
+
+
+def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
+    """What adding logarithms and sums of exponentials round, given the errors of their terms.
+
+    Sums are pairwise, of fewer than 2^30 terms, thrice nested: less than 64 units each. Partial
+    sums of logarithms are not larger than the result and the largest factors above 1; lesser terms
+    may be, but weigh less by more.
+    """
+    factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
+    factors += np.log(weighted.n)
+    return float(_UNIT * (200.0 + 8.0 * (abs(log_value) + factors)))
 
 
 def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:

@@ -1,0 +1,235 @@
+"""The Mills ratio against ball arithmetic."""
+
+import math
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from flint import arb, ctx, fmpq
+from shuffledp.accounting.laws import mills
+from shuffledp.accounting.laws.mills import mills_ratio
+from shuffledp.arrays import Floats
+
+BITS = 160
+# Beyond so many terms the oracle integrates.
+SUMMED = 3000
+NODES = 60
+
+
+def exact(value: float) -> fmpq:
+    fraction = Fraction(value)
+    return fmpq(fraction.numerator, fraction.denominator)
+
+
+def oracle_sum(x: int, n: int, odds: arb, most: int = SUMMED) -> arb | None:
+    """The sum of ratios, the rest bounded by a geometric series; None if it is long."""
+    total, term = arb(0), arb(1)
+    for j in range(most):
+        total += term
+        ratio = odds * (n - x - j) / (x + 1 + j)
+        term *= ratio
+        if term == 0:
+            return total
+        if ratio < 0.99 and term < total * arb(2) ** -100:
+            return total + (term / (1 - ratio)).union(arb(0))
+    return None
+
+
+@cache
+def nodes() -> list[tuple[arb, arb]]:
+    return [arb.legendre_p_root(NODES, i, weight=True) for i in range(NODES)]
+
+
+def oracle_integral(x: int, n: int, odds: arb) -> arb:
+    """``x int_0^1 (1 - y)^(x - 1) (1 + odds y)^(n - x) dy`` by Gauss's rule on 2 and on 3 panels.
+
+    Their difference, some 1e-25, stands for the error of the second. `acb.integral`, which would
+    prove it, needs seconds for large n.
+    """
+    a, b, r = x - 1, n - x, float(odds)
+
+    def drop(y: float) -> float:
+        return a * math.log1p(-y) + b * math.log1p(r * y)
+
+    mode = max((b * r - a) / (r * (a + b)), 0.0)
+    low, high = mode, 1.0 - 1e-12
+    for _ in range(80):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if drop(middle) < drop(mode) - 60.0 else (middle, high)
+    end = arb(high)
+    scale = a * (1 - arb(mode)).log() + b * (1 + odds * mode).log()
+
+    def logs(y: arb) -> arb:
+        return a * (1 - y).log() + b * (1 + odds * y).log() - scale
+
+    def panels(count: int) -> arb:
+        half = end / (2 * count)
+        return half * sum(
+            (
+                weight * logs(half * (2 * i + 1 + node)).exp()
+                for i in range(count)
+                for node, weight in nodes()
+            ),
+            arb(0),
+        )
+
+    coarse, fine = panels(2), panels(3)
+    slope = a / (1 - end) - b * odds / (1 + odds * end)
+    assert slope > 0
+    rest = logs(end).exp() / slope
+    return x * scale.exp() * (fine + rest.union(arb(0)) + (fine - coarse).union(coarse - fine))
+
+
+def truth(x: float, n: float, p: float, q: float) -> arb:
+    odds = arb(exact(p)) / arb(exact(q))
+    summed = oracle_sum(int(x), int(n), odds)
+    return oracle_integral(int(x), int(n), odds) if summed is None else summed
+
+
+def true_errors(x: Floats, n: Floats, p: Floats, q: Floats, value: Floats) -> Floats:
+    """Upper bounds on the relative errors, right to 1e-19."""
+    ctx.prec = BITS
+    upper = np.empty_like(value)
+    for i in range(value.size):
+        relative = abs(arb(exact(value[i])) / truth(x[i], n[i], p[i], q[i]) - 1)
+        assert relative.rad() < 1e-19
+        upper[i] = float(relative.upper())
+    return upper
+
+
+def settings(rng: np.random.Generator, count: int) -> tuple[Floats, Floats, Floats, Floats]:
+    """Arguments over the whole domain, half of them near where the method changes."""
+    n = np.floor(10.0 ** rng.uniform(0.0, 10.0, count))
+    p = np.where(
+        rng.random(count) < 0.5, 10.0 ** rng.uniform(-12.0, -0.3, count), rng.random(count)
+    )
+    near = rng.random(count) < 0.4
+    n = np.where(near, np.floor(400.0 * 10.0 ** rng.uniform(-0.3, 1.0, count) / p), n).clip(1, 1e10)
+    q = 1.0 - p
+    swapped = rng.random(count) < 0.5
+    p, q = np.where(swapped, q, p), np.where(swapped, p, q)
+    kind = rng.integers(0, 8, count)
+    z = np.select([kind == 0, kind == 1], [-7.0, 0.0], rng.uniform(-7.0, 12.0, count))
+    mean, deviation = n * p, np.sqrt(n * p * q)
+    x = np.ceil(mean + z * deviation - np.where(kind == 0, 20.0, rng.uniform(0.0, 2.0, count)))
+    deep = np.ceil(mean + (n - mean) * 10.0 ** rng.uniform(-6.0, 0.0, count))
+    x = np.select([kind == 2, kind == 3], [deep, n - np.floor(rng.exponential(20.0, count))], x)
+    return x.clip(1.0, n), n, p, q
+
+
+def in_range(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+    return x >= n * p - 7.0 * np.sqrt(n * p * q) - 20.0
+
+
+@pytest.mark.parametrize(
+    "count", [200, pytest.param(4000, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_errors_stay_below_their_bounds(count: int) -> None:
+    arguments = settings(np.random.default_rng(20240), count)
+    within = in_range(*arguments)
+    arguments = tuple(v[within] for v in arguments)
+    value, error = mills_ratio(*arguments)
+    finite = np.isfinite(value)
+    assert finite.sum() > 0.5 * count
+    assert np.all(np.isinf(error[~finite]))
+    assert np.all(error[finite] < 1e-12)
+    upper = true_errors(*(v[finite] for v in arguments), value[finite])
+    assert np.all(upper <= error[finite])
+
+
+@pytest.mark.parametrize(
+    ("x", "n", "p", "q"),
+    [
+        (1, 1, 0.3, 0.7),
+        (1, 1, 1e-150, 1.0),
+        (1, 1, 1.0, 1e-150),
+        (1, 2, 1.0, 1e-150),
+        (10**10, 10**10, 0.5, 0.5),
+        (10**10, 10**10, 1e-150, 1.0),
+        (10**10, 10**10, 1.0, 1e-150),
+        (10**10 - 1, 10**10, 1.0, 1e-150),
+        (10**10 - 2, 10**10, 1.0, 1e-150),
+        (1, 10**10, 1e-150, 1.0),
+        (1, 10**10, 1e-12, 1 - 1e-12),
+        (1, 10**10, 1e-10, 1 - 1e-10),
+        (1, 60, 0.5, 0.5),
+        (20, 10**10, 3e-9, 1 - 3e-9),
+        (9999999990, 10**10, 1 - 1e-9, 1e-9),
+        (5 * 10**9, 10**10, 0.5, 0.5),
+        (5 * 10**9 - 350_000, 10**10, 0.5, 0.5),
+        (5 * 10**9 + 4 * 10**9, 10**10, 0.5, 0.5),
+        (5 * 10**9, 10**10, 1e-7, 1 - 1e-7),
+        (9 * 10**9, 10**10, 0.1, 0.9),
+    ],
+)
+def test_corners(x: int, n: int, p: float, q: float) -> None:
+    value, error = mills_ratio(x, n, p, q)
+    upper = true_errors(*(np.atleast_1d(float(v)) for v in (x, n, p, q)), value.ravel())
+    assert value.shape == error.shape == ()
+    assert upper[0] <= error < 1e-12
+
+
+def test_the_bound_is_infinite_where_the_value_overflows() -> None:
+    value, error = mills_ratio(1, 20, 1.0, 1e-150)
+    assert np.isinf(value)
+    assert np.isinf(error)
+
+
+def test_below_the_range_the_bound_still_holds() -> None:
+    rng = np.random.default_rng(5)
+    n = np.floor(10.0 ** rng.uniform(2.0, 5.0, 300))
+    p = rng.uniform(0.01, 0.99, 300)
+    q = 1.0 - p
+    x = np.ceil(n * p - rng.uniform(7.0, 15.0, 300) * np.sqrt(n * p * q) - 20.0).clip(1.0, n)
+    value, error = mills_ratio(x, n, p, q)
+    known = np.isfinite(error)
+    assert known.sum() > 50
+    upper = true_errors(x[known], n[known], p[known], q[known], value[known])
+    assert np.all(upper <= error[known])
+
+
+@pytest.mark.parametrize(
+    "constants",
+    [{"_NODES": 24}, {"_NODES": 32}, {"_DEGREE": 14}, {"_DROP": 12.0}, {"_DROP": 20.0}],
+    ids=str,
+)
+def test_what_is_cut_off_is_bounded(
+    constants: dict[str, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With rougher constants the truncation shows, unlike in the tests above."""
+    for name, constant in constants.items():
+        monkeypatch.setattr(mills, name, constant)
+    mills._tables.cache_clear()
+    arguments = settings(np.random.default_rng(6), 500)
+    value, error = mills_ratio(*arguments)
+    mills._tables.cache_clear()
+    rough = np.isfinite(error) & (error > 1e-12)
+    upper = true_errors(*(v[rough] for v in arguments), value[rough])
+    assert rough.sum() > 20
+    assert np.all(upper <= error[rough])
+
+
+def test_the_two_oracles_agree() -> None:
+    ctx.prec = BITS
+    for x, n, p in (
+        (70, 200, 0.3),
+        (3000, 10**4, 0.3),
+        (30, 10**3, 0.1),
+        (1500, 10**7, 2e-4),
+        (4_990_000, 10**7, 0.5),
+        (9_999_010_000, 10**10, 0.9999),
+    ):
+        odds = arb(exact(p)) / arb(exact(1 - p))
+        summed, integrated = oracle_sum(x, n, odds, 10**5), oracle_integral(x, n, odds)
+        assert summed is not None
+        assert summed.overlaps(integrated)
+        assert abs(summed / integrated - 1) < 1e-19
+
+
+def test_arguments_broadcast() -> None:
+    x = np.arange(1.0, 6.0)[:, None]
+    p = np.array([0.2, 0.5, 0.9])
+    value, error = mills_ratio(x, 10, p, 1.0 - p)
+    assert value.shape == error.shape == (5, 3)
+    assert value[2, 1] == mills_ratio(3, 10, 0.5, 0.5)[0]
