@@ -171,5 +171,11 @@ def _composed_log_delta(bound: Bound, eps: float, setting: Setting, rate: float)
     mixture = composition.deep_enough(
         lambda depth: _sampled_round(pair, once, rate, depth), max(eps - rounding, 0.0), rounds
     )
-    simple = float(np.log(rounds)) + _one_round_log_delta(bound, eps / rounds, once, rate)
-    return min(mixture + rounding, simple, 0.0)
+    high = min(mixture + rounding, 0.0)
+    # About what the rounds by themselves would give tells whether to look closely.
+    mean = replace(once, n=1 + round(rate * (once.n - 1)))
+    if bound.why_not(mean) is None:
+        about = np.log(rounds) + np.log(rate) + float(bound.log_delta(eps / rounds, mean))
+        if about > high:
+            return high
+    return min(high, float(np.log(rounds)) + _one_round_log_delta(bound, eps / rounds, once, rate))
