@@ -124,6 +124,10 @@ class SymmetricForm:
         Probabilities of each of the two compared cells and of the third.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
+    weight_less
+        ``a - g``, which next to a may be below the last digit.
+    units
+        Relative error of each weight, in units of rounding.
     """
 
     n: int
@@ -133,6 +137,8 @@ class SymmetricForm:
     weight_s: float
     weight_3: float
     constant: float
+    weight_less: float
+    units: float
 
     @property
     def deviation(self) -> float:
@@ -167,6 +173,8 @@ def symmetric_form(pair: Pair) -> SymmetricForm:
         weight_s=scale * float(ratios[0] + ratios[1] - 2.0 * ratios[3]),
         weight_3=scale * 2.0 * _difference(first[2], first[3]),
         constant=scale * 2.0 * n * float(ratios[3]),
+        weight_less=scale * 2.0 * _difference(first[1], first[3]),
+        units=pair._units(0.0),
     )
 
 

@@ -132,7 +132,7 @@ def _tilt(mixture: Mixture) -> _Tilt:
         rho=float(min(law[0] + law[1], 1.0)) if third else 1.0,
         rest=float(law[2]) if third else 0.0,
         log_others=others,
-        spread=float(min(p @ np.abs(np.expm1(np.minimum(lam * weights, 1.0))), 1.0)),
+        spread=min(float(p @ np.abs(np.expm1(np.minimum(lam * weights, 1.0)))), 1.0),
     )
 
 
@@ -230,7 +230,7 @@ def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> flo
     terms = 40.0 * half + 32.0 * m.size
     middle = np.floor(most * tilt.rho)
     start = float(log_pmf_error(middle, most, tilt.rho, 1.0 - tilt.rho, _INPUTS))
-    return start + _UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value))
+    return float(start + _UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value)))
 
 
 def log_mixture_excess(mixture: Mixture) -> LogInterval:

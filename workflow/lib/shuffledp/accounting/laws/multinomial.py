@@ -86,7 +86,8 @@ class WeightedSum:
 
     def off(self, *terms: Floats) -> Floats:
         """Absolute error of a sum of weighted counts with these terms."""
-        return _UNIT * (self.units + _INPUTS + 16.0) * np.sum([np.abs(t) for t in terms], axis=0)
+        size = np.sum([np.abs(term) for term in terms], axis=0)
+        return np.asarray(_UNIT * (self.units + _INPUTS + 16.0) * size)
 
 
 @dataclass(frozen=True)

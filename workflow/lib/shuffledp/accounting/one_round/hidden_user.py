@@ -13,17 +13,18 @@ unsafe. Derivation: docs/accounting.md.
 """
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import logsumexp
 
 from shuffledp import krr
-from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 
 # Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
 _WIDTH, _MARGIN = 5.0, 3.0
 _MOST_STEPS = 8  # reports in the other cell, per pair of counts, that are looked at
-_ROUNDING = 1e-9
+_UNIT = 2.0**-53
+_INPUTS = 8.0  # relative error of the probabilities, in units of rounding
 
 
 def _window(trials: int, share: float) -> Floats:
@@ -55,7 +56,9 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     total = _window(n, 1.0 - float(tilted[3]))
     own = _window(n, float(tilted[0 if forward else 1]))
     total, own = total[total >= 2.0], own[own >= 1.0]
-    log_told = log_pmf(total - 2.0, n - 2, 3.0 * q, E_less * q)
+    chances = (3.0 * q, E_less * q)
+    log_told = log_pmf(total - 2.0, n - 2, *chances)
+    log_told -= log_pmf_error(total - 2.0, n - 2, *chances, _INPUTS)
     row, column = np.nonzero(own <= total[:, None])
     total, own, log_told = total[row], own[column], log_told[row]
     # `own` reports lie in the hidden user's cell, `other` in the second one of x0 and x1. Up to
@@ -66,8 +69,6 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     else:
         slope, shift = E_less, -np.expm1(eps0 + eps)
         constant = -e * E_less * own - e_less * total
-    # n is small here: differences of these lose no digit that counts.
-    log_factorial = gammaln(np.arange(n + 1) + 1.0)
     start = np.floor(min(0.0, shift / slope) - constant / slope) + 1.0
     terms = []
     for step in range(min(int(abs(shift / slope)) + 1, _MOST_STEPS)):
@@ -76,18 +77,23 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
         at = np.nonzero((a * (a - shift) < 0.0) & (other >= 0.0) & (other <= total - own))[0]
         terms.append(
             log_told[at]
-            + _log_uniform(own[at], other[at], total[at], log_factorial)
+            + _log_uniform(own[at], other[at], total[at])
             + _log_merged(a[at], a[at] - shift, own[at], total[at], eps, eps0)
         )
-    found = np.logaddexp.reduce(np.concatenate(terms), initial=-np.inf)
-    return float(2.0 * np.log(3.0 * q) + found - _ROUNDING)
+    each = np.concatenate(terms)
+    if not each.size:
+        return -np.inf
+    found = float(2.0 * np.log(3.0 * q) + logsumexp(each))
+    # Pairwise sums, and logarithms no larger than the result that counts but for the weights'.
+    return found - _UNIT * (200.0 + 8.0 * (abs(found) + 3.0 * eps0))
 
 
-def _log_uniform(own: Floats, other: Floats, total: Floats, log_factorial: Floats) -> Floats:
-    """Log probability of the counts of ``total`` reports that are uniform over three cells."""
-    counts = np.stack([own, other, total - own - other]).astype(np.int64)
-    coefficient = log_factorial[total.astype(np.int64)] - log_factorial[counts].sum(axis=0)
-    return np.asarray(coefficient - total * np.log(3.0))
+def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
+    """Log probability of the counts of reports that are uniform over three cells, rounded down."""
+    rest = total - own
+    value = log_pmf(own, total, 1.0 / 3.0, 2.0 / 3.0) + log_pmf(other, rest, 0.5, 0.5)
+    error = log_pmf_error(own, total, 1.0 / 3.0, 2.0 / 3.0, 1.0)
+    return np.asarray(value - error - log_pmf_error(other, rest, 0.5, 0.5, 0.0))
 
 
 def _log_merged(
@@ -95,7 +101,8 @@ def _log_merged(
 ) -> Floats:
     """Log of the smaller of |a| and |b|, less what rounding may have added to them."""
     E_less = np.expm1(eps0)
-    noise = 1e-14 * (np.exp(eps) * E_less + np.expm1(eps)) * total
+    # Some 90 units of each term: their weights are exponentials of up to 2 eps0.
+    noise = (1e-14 + 4.0 * _UNIT * eps0) * (np.exp(eps) * E_less + np.expm1(eps)) * total
     merged = np.minimum(
         (total - 1.0) * np.maximum(abs(a) - noise, 0.0),
         E_less * own * np.maximum(abs(b) - noise, 0.0),

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
-from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import Pair
@@ -38,9 +38,6 @@ from shuffledp.roots import brentq
 
 # Log of the probability, under the tilted law, of sums outside the transform's window, each side.
 _LOG_TAIL = -40.0
-# Relative error of every probability of one round, from floating point. If P and Q are right to
-# this, eps moves by at most twice and log delta by at most once as much per round.
-_ROUNDING = 1e-11
 _HALF_ULP = 2.0**-53
 # Rounding down is of first order in the step at gaps between atoms, so its steps are finer.
 _FINER = 8
@@ -176,9 +173,10 @@ def self_convolve(mass: Floats, rounds: int) -> tuple[int, Floats]:
 def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of ``rounds`` independent rounds.
 
-    Certified but for the loss distribution itself: the interval holds the rounding of the
-    transform and what its window leaves out. Relative width some 1e-10, whatever the size of the
-    result; an infinite loss has its own term, exact.
+    Certified: the interval holds the rounding of the transform, what its window leaves out, and the
+    errors that the loss distribution states. If all losses are right to an error, eps moves by at
+    most as much per round; if P's and Q's masses are, log delta does. An infinite loss has its own
+    term.
 
     Parameters
     ----------
@@ -192,27 +190,35 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     with np.errstate(divide="ignore"):
         infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
     losses, log_mass = _finite(loss)
-    if eps >= rounds * float(losses[-1]):
+    lost = rounds * loss.loss_error + 8.0 * _HALF_ULP * (1.0 + eps)
+    if eps - lost >= rounds * float(losses[-1]):
         return LogInterval(infinite, infinite)
     lam, log_moment = _tilt(losses, log_mass, eps, rounds)
     tilted = _tilted(loss, lam, log_moment)
     offset, convolved = self_convolve(tilted, rounds)
     index = rounds * loss.start + offset + np.arange(convolved.size, dtype=np.float64)
-    distance = loss.step * index - eps
-    above = distance > 0.0
-    weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
-    value = float(np.sum(weights * convolved[above]))
     norm = float(np.linalg.norm(tilted)) * np.sqrt(np.ceil(tilted.size / convolved.size))
-    error = float(np.linalg.norm(weights)) * transform_error(convolved.size, rounds, norm)
+    transform = transform_error(convolved.size, rounds, norm)
     # Any sum, also one outside the window, weighs at most as much as the best distance does.
     heaviest = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
-    error += 2.0 * float(np.exp(_LOG_TAIL)) * heaviest * float(rounds > 1)
-    scale = rounds * log_moment - lam * eps
-    with np.errstate(divide="ignore"):
-        low, high = np.log(max(value - error, 0.0)), np.log(max(value, 0.0) + error)
-    return LogInterval(
-        float(np.logaddexp(low + scale, infinite)), float(np.logaddexp(high + scale, infinite))
-    )
+    outside = 2.0 * float(np.exp(_LOG_TAIL)) * heaviest * float(rounds > 1)
+    exponents = float(np.abs(log_mass).max()) + lam * float(np.abs(losses[[0, -1]]).max())
+    relative = rounds * (loss.mass_error + 4.0 * _HALF_ULP * (exponents + abs(log_moment) + 8.0))
+
+    def at(eps: float, sign: float) -> float:
+        """An end: the log of the divergence at an eps, the errors added or taken away."""
+        distance = loss.step * index - eps
+        above = distance > 0.0
+        weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
+        value = float(np.sum(weights * convolved[above]))
+        error = float(np.linalg.norm(weights)) * transform + outside
+        scale = rounds * log_moment - lam * eps
+        with np.errstate(divide="ignore"):
+            end = np.log(max(value, 0.0) + error) if sign > 0 else np.log(max(value - error, 0.0))
+        end += scale + sign * (relative + 8.0 * _HALF_ULP * (abs(scale) + 8.0))
+        return float(np.logaddexp(end, infinite))
+
+    return LogInterval(at(eps + lost, -1.0), at(max(eps - lost, 0.0), 1.0))
 
 
 def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
@@ -223,7 +229,9 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
     counts = np.stack([count, n - count]) / n
     first, second = (np.exp(ratios[:2]) @ counts for ratios in (pair.log_first, pair.log_second))
     base = np.exp(log_pmf(count, n, p1, p2))
-    return pooled_down(np.log(first / second), base * first, 0.0, step)
+    units = (pair._units(0.0) + 16.0) * _HALF_ULP
+    error = float(log_pmf_error(count, n, p1, p2, 8.0).max()) + units
+    return pooled_down(np.log(first / second), base * first, 0.0, step, (error, 2.0 * units))
 
 
 @lru_cache(maxsize=16)
@@ -288,7 +296,9 @@ def _coarse_enough(loss: LossDistribution, eps: float, rounds: int) -> LossDistr
     factor = np.ceil((high - low) / _MOST_POINTS)
     if factor <= 1.0:
         return loss
-    return pooled_down(losses, np.exp(log_mass), loss.infinite, float(factor) * loss.step)
+    errors = (loss.mass_error, loss.loss_error)
+    mass = loss.mass[loss.mass > 0.0]
+    return pooled_down(losses, mass, loss.infinite, float(factor) * loss.step, errors)
 
 
 def _check(side: Side, discretisation: float | None) -> None:
@@ -311,8 +321,7 @@ def dominated_log_delta(eps: float, setting: Setting, discretisation: float | No
     def one(depth: float) -> LossDistribution:
         return single_round(once, "upper", discretisation, depth)[0]
 
-    below = max(eps - 2.0 * rounds * _ROUNDING, 0.0)
-    return min(deep_enough(one, below, rounds) + rounds * _ROUNDING, 0.0)
+    return min(deep_enough(one, eps, rounds), 0.0)
 
 
 @over_eps
@@ -360,10 +369,8 @@ def composed_log_delta(
         simple = np.log(rounds) + float(certified.upper_log_delta(eps / rounds, once))
         return float(min(high, simple))
     parts = single_round(once, side, discretisation)
-    above = eps + 2.0 * rounds * _ROUNDING
-    coarse = (_coarse_enough(part, above, rounds) for part in parts)
-    low = max(log_hockey_stick(part, above, rounds).low for part in coarse)
-    low -= rounds * _ROUNDING
+    coarse = (_coarse_enough(part, eps, rounds) for part in parts)
+    low = max(log_hockey_stick(part, eps, rounds).low for part in coarse)
     # Whoever sees all rounds sees one of them. For k = 2 this searches all data sets, in seconds.
     if rounds == 1 or setting.k > 2:
         low = max(low, float(certified.lower_log_delta(eps, once)))

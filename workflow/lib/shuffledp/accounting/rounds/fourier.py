@@ -19,15 +19,14 @@ from shuffledp.accounting.conventions import Side, eps_values
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.composition import transform_error
-from shuffledp.accounting.rounds.privacy_loss import bundles
+from shuffledp.accounting.rounds.privacy_loss import Tally, bundles
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 
 # Paper C, appendix C.
 HALF_WIDTH = 20.0
 N_GRID = 10_000_000
-# Relative error of every probability of one round, as in `composition`.
-_ROUNDING = 1e-11
+_UNIT = 2.0**-53
 _BLOCK = 1_000_000
 
 
@@ -64,6 +63,8 @@ class GridComposition:
     wrap_error, transform_error
         Bounds of the probability that wraps around, and of the Euclidean norm of the rounding
         error of `mass`.
+    mass_error, loss_error
+        Relative error of one round's masses, and absolute error of its losses.
     """
 
     losses: Floats
@@ -71,6 +72,8 @@ class GridComposition:
     infinite: float
     wrap_error: float
     transform_error: float
+    mass_error: float
+    loss_error: float
 
     def delta(self, eps: float) -> tuple[float, float]:
         """Delta by Algorithm 1, and a bound of the numerical error of its sum."""
@@ -94,31 +97,41 @@ class FourierBounds:
     def log_delta(self, eps: float) -> LogInterval:
         """Enclose the log of delta at a total eps of at least 0; the time is linear in the grid."""
         eps = float(eps_values(eps))
-        slack = self.rounds * _ROUNDING
-        low, low_error = self.left.delta(eps + 2.0 * slack)
-        high, high_error = self.right.delta(max(eps - 2.0 * slack, 0.0))
+        low, low_error = self.left.delta(eps + self.rounds * self.left.loss_error)
+        high, high_error = self.right.delta(max(eps - self.rounds * self.right.loss_error, 0.0))
         low -= low_error + self.left.wrap_error
         high = max(high, 0.0) + high_error + self.right.wrap_error
         with np.errstate(divide="ignore"):
             return LogInterval(
-                float(np.log(max(low, 0.0)) - slack), float(min(np.log(high) + slack, 0.0))
+                float(np.log(max(low, 0.0)) - self.rounds * self.left.mass_error),
+                float(min(np.log(high) + self.rounds * self.right.mass_error, 0.0)),
             )
 
 
-def _pieces(
-    loss: Pair | LossAtoms, side: Side
-) -> tuple[Iterator[tuple[Floats, Floats]], float, float]:
+@dataclass(frozen=True)
+class _Piece:
+    """Some losses, their masses, and the errors of `GridComposition`."""
+
+    losses: Floats
+    masses: Floats
+    mass_error: float = 0.0
+    loss_error: float = 0.0
+
+
+def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float, float]:
     """Losses and masses that dominate (upper) or are dominated; infinite mass; mass left out."""
     if isinstance(loss, LossAtoms):
-        return iter([(loss.losses, loss.masses)]), loss.infinite, loss.left_out
+        return iter([_Piece(loss.losses, loss.masses)]), loss.infinite, loss.left_out
     parts, left_out = bundles(loss, side)
 
-    def both_signs() -> Iterator[tuple[Floats, Floats]]:
+    def both_signs() -> Iterator[_Piece]:
         for part in parts:
+            errors = (part.mass_error, part.loss_error)
             for losses, masses in part.spread() if side == "upper" else [part.pooled()]:
-                yield losses, masses
+                yield _Piece(losses, masses, *errors)
                 finite = np.isfinite(losses)
-                yield -losses[finite], masses[finite] * np.exp(-losses[finite])
+                mirrored = masses[finite] * np.exp(-losses[finite])
+                yield _Piece(-losses[finite], mirrored, *errors)
 
     return both_signs(), 0.0, left_out
 
@@ -149,13 +162,18 @@ class _Grid:
     points: Floats
     mass: Floats
     infinite: float
+    mass_error: float
+    loss_error: float
 
 
 def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side) -> _Grid:
     step, half = 2.0 * half_width / n_grid, n_grid // 2
     pieces, infinite, left_out = _pieces(loss, side)
-    mass = np.zeros(n_grid)
-    for losses, masses in pieces:
+    tally, mass_error, loss_error = Tally(n_grid), 0.0, 0.0
+    for piece in pieces:
+        losses, masses = piece.losses, piece.masses
+        mass_error = max(mass_error, piece.mass_error)
+        loss_error = max(loss_error, piece.loss_error)
         index = (np.ceil if side == "upper" else np.floor)(losses / step) + half
         beyond = index >= n_grid
         if side == "upper":
@@ -166,9 +184,16 @@ def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side)
             infinite += float(masses[losses == np.inf].sum())
             index = np.where(beyond & (losses < np.inf), n_grid - 1, index)
         inside = (index >= 0) & (index < n_grid)
-        mass += np.bincount(index[inside].astype(np.int64), masses[inside], minlength=n_grid)
+        tally.add(index[inside], masses[inside])
     infinite += left_out if side == "upper" else 0.0
-    return _Grid(step * np.arange(-half, half, dtype=np.float64), mass, infinite)
+    rounding = 8.0 * _UNIT * (1.0 + half_width)
+    return _Grid(
+        points=step * np.arange(-half, half, dtype=np.float64),
+        mass=tally.total,
+        infinite=infinite,
+        mass_error=mass_error + tally.error + rounding,
+        loss_error=loss_error + rounding,
+    )
 
 
 def _composed(
@@ -185,6 +210,8 @@ def _composed(
         infinite=float(-np.expm1(rounds * np.log1p(-min(grid.infinite, 1.0)))),
         wrap_error=_wrap_bound(grid.points, grid.mass, rounds, half_width, side),
         transform_error=transform_error(n_grid, rounds, float(np.linalg.norm(grid.mass))),
+        mass_error=grid.mass_error,
+        loss_error=grid.loss_error,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from shuffledp.accounting.bound import Bound
-from shuffledp.accounting.laws.binomial import log_cdf, log_sf
+from shuffledp.accounting.laws.binomial import log_cdf_ends, log_sf_ends
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds import composition
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
@@ -25,10 +25,7 @@ from shuffledp.errors import InputError
 _LOST, _MOST = -4.6, 100
 # Relative width of the ranges of participants that a sampled round of several distinguishes.
 _WIDTH = 0.02
-# Floating point, per round: of eps and of log delta, as in `composition`.
-_ROUNDING = 2e-11
-# Relative error of the probabilities of a range of participants.
-_TAIL_ROUNDING = 1e-11
+_UNIT = 2.0**-53
 
 
 def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -70,14 +67,14 @@ def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
 def _log_range(start: int, stop: int, others: int, rate: float) -> float:
     """Log of ``Pr[start <= Bin(others, rate) < stop]``, rounded up, from the nearer tail."""
     if start >= others * rate:
-        near, far = float(log_sf(start, others, rate)), float(log_sf(stop, others, rate))
+        near, far = log_sf_ends(start, others, rate).high, log_sf_ends(stop, others, rate).low
     else:
-        near, far = float(log_cdf(stop - 1, others, rate)), float(log_cdf(start - 1, others, rate))
+        near = log_cdf_ends(stop - 1, others, rate).high
+        far = log_cdf_ends(start - 1, others, rate).low
     if near == -np.inf:
-        return near
-    # Of two tails, each with its error; never more than the nearer one.
-    share = -np.expm1(min(far - near, 0.0)) + 2.0 * _TAIL_ROUNDING
-    return near + float(np.log(min(share, 1.0))) + _TAIL_ROUNDING
+        return float(near)
+    share = -np.expm1(min(float(far - near), 0.0)) + 8.0 * _UNIT
+    return float(near) + float(np.log(min(share, 1.0))) + 8.0 * _UNIT * (1.0 + abs(float(near)))
 
 
 def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -153,12 +150,14 @@ def _sampled_round(
     total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
     # Fewer take part so rarely that it counts as an infinite loss, like what windows leave out.
     infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate)))
+    mass_error = max(law.mass_error for law in laws) + _UNIT * (len(laws) + 2000.0)
     for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
         share = rate * float(np.exp(_log_range(low, high, others, rate)))
         total[law.start - start :][: law.mass.size] += share * law.mass
         infinite += share * law.infinite
     total[-start] += 1.0 - rate
-    return LossDistribution(step, start, total, infinite)
+    loss_error = max(law.loss_error for law in laws)
+    return LossDistribution(step, start, total, infinite, mass_error, loss_error)
 
 
 def _composed_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -167,11 +166,10 @@ def _composed_log_delta(bound: Bound, eps: float, setting: Setting, rate: float)
         return -np.inf
     pair, rounds, once = bound.dominating_pair, setting.rounds, replace(setting, rounds=1)
     assert pair is not None
-    rounding = rounds * _ROUNDING
     mixture = composition.deep_enough(
-        lambda depth: _sampled_round(pair, once, rate, depth), max(eps - rounding, 0.0), rounds
+        lambda depth: _sampled_round(pair, once, rate, depth), eps, rounds
     )
-    high = min(mixture + rounding, 0.0)
+    high = min(mixture, 0.0)
     # About what the rounds by themselves would give tells whether to look closely.
     mean = replace(once, n=1 + round(rate * (once.n - 1)))
     if bound.why_not(mean) is None:
