@@ -1,16 +1,19 @@
 """One vocabulary for all bounds, their order, and the inverse problems."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from shuffledp.accounting import calibrate
+from shuffledp.accounting import calibrate, planner
 from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 
@@ -114,6 +117,65 @@ def test_calibration_meets_its_target(n, k, eps):
     assert upper.log_delta(eps, Setting(n, k, eps0)) <= log_delta
     if eps0 < LARGEST_EPS0:
         assert upper.log_delta(eps, Setting(n, k, eps0 * (1 + 1e-6))) > log_delta
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.5])
+@pytest.mark.parametrize(("n", "k", "eps", "rounds"), [(20, 4, 0.5, 3), (12, 2, 0.2, 2)])
+def test_calibration_over_rounds_was_evaluated_where_it_ends(n, k, eps, rounds, rate):
+    asked = []
+    bound = sampled(BOUNDS["upper"], rate)
+
+    def log_delta(eps, setting):
+        asked.append((setting.eps0, bound.log_delta(eps, setting)))
+        return asked[-1][1]
+
+    target = float(np.log(0.01))
+    found = replace(bound, log_delta_function=log_delta).eps0(
+        eps, target, Setting(n, k, 1.0, rounds)
+    )
+    assert eps / rounds < found < LARGEST_EPS0
+    assert dict(asked)[found] <= target
+    assert bound.log_delta(eps, Setting(n, k, found * (1 + 1e-4), rounds)) > target
+    assert len(asked) <= 20
+
+
+@pytest.mark.parametrize("shift", [-30.0, 0.0, 0.5, 30.0])
+@pytest.mark.parametrize("target", [-400.0, -20.0, -1e-3])
+def test_a_lead_may_be_wrong(shift, target):
+    """The curve falls to a target anywhere, whatever the lead says."""
+
+    def log_delta(eps0):
+        return min(-50.0 / eps0, 0.0)
+
+    found = calibrate.led_eps0(log_delta, target, 0.01, lambda e: log_delta(e) + shift)
+    assert found == pytest.approx(min(-50.0 / target, LARGEST_EPS0), rel=1e-5)
+    assert log_delta(found) <= target or found == 0.01
+
+
+def test_ends_of_calibration_over_rounds():
+    upper, setting = BOUNDS["upper"], Setting(1000, 10, 1.0, rounds=2)
+    assert upper.eps0(0.5, 0.0, setting) == LARGEST_EPS0
+    assert upper.eps0(0.5, -np.inf, setting) == 0.25
+    # So few cannot hide one: only eps / rounds, which needs no shuffler.
+    assert upper.eps0(0.5, -300.0, Setting(2, 10, 1.0, rounds=2)) == pytest.approx(0.25, rel=1e-3)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_epsilon_of_sampled_rounds_meets_its_target(rounds):
+    bound = sampled(BOUNDS["upper"], 0.5)
+    setting, target = Setting(12, 4, 1.0, rounds), float(np.log(0.01))
+    eps = bound.epsilon(target, setting)
+    assert 0.0 < eps < setting.budget
+    assert bound.log_delta(eps, setting) <= target
+    assert bound.log_delta(eps * (1 - 1e-6), setting) > target
+
+
+def test_sampling_is_for_guarantees():
+    assert sampled(BOUNDS["lower"], 1.0) is BOUNDS["lower"]
+    with pytest.raises(InputError, match="no guarantee"):
+        sampled(BOUNDS["lower"], 0.5)
+    with pytest.raises(InputError, match="sampling rate"):
+        sampled(BOUNDS["upper"], 1.5)
 
 
 def test_ends_of_the_inverse_problems():
@@ -223,6 +285,33 @@ def test_the_planner_finds_what_is_missing(missing):
         assert log_delta(n=plan.n - 1) > plan.log_delta
     if missing == "k":
         assert plan.k == 2 or log_delta(k=plan.k - 1) > plan.log_delta
+
+
+@pytest.mark.parametrize("missing", ["n", "k", "eps0", "eps", "log_delta"])
+@pytest.mark.parametrize("rate", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
+def test_the_planner_over_rounds(missing, rate):
+    full = {"n": 60, "k": 4, "eps0": 1.0, "eps": 0.9, "log_delta": float(np.log(0.01))}
+    plan = complete(Plan(**(full | {missing: None}), rounds=3, sampling_rate=rate))
+    upper = sampled(BOUNDS["upper"], rate)
+
+    def log_delta(**changed):
+        v = vars(plan) | changed
+        return upper.log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"], rounds=3))
+
+    assert log_delta() <= plan.log_delta
+    if missing == "n":
+        assert log_delta(n=plan.n - 1) > plan.log_delta
+    if missing == "k":
+        assert plan.k == 2 or log_delta(k=plan.k - 1) > plan.log_delta
+
+
+@pytest.mark.parametrize("answer", [1, 2, 17, 4096, 99_999, 100_000, None])
+@pytest.mark.parametrize("start", [1, 16, 17, 40_000, 100_000])
+def test_the_smallest_integer_from_any_start(answer, start):
+    def meets(value):
+        return answer is not None and value >= answer
+
+    assert planner._smallest(meets, 1, 100_000, start) == answer
 
 
 def test_the_planner_needs_exactly_one_gap():

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting.bound import Bound, NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
-from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
@@ -52,8 +52,8 @@ def _plain(values: ArrayLike) -> Any:
     return array if array.ndim else array.item()
 
 
-def _ends(bound: str, setting: Setting) -> tuple[Bound | None, Bound | None]:
-    """The bounds that give the lower and the upper end for a name."""
+def _ends(bound: str, setting: Setting, rate: float) -> tuple[Bound | None, Bound | None]:
+    """The bounds that give the lower and the upper end for a name and a sampling rate."""
     if bound == CERTIFIED:
         ends: tuple[Bound | None, Bound | None] = (BOUNDS["lower"], BOUNDS["upper"])
     else:
@@ -65,7 +65,11 @@ def _ends(bound: str, setting: Setting) -> tuple[Bound | None, Bound | None]:
         ends = (found, None) if found.kind == "lower" else (None, found)
     if setting.count is not None and not any(end and end.uses_count for end in ends):
         raise InputError(f"count has no meaning for {bound}: it belongs to the single-bin bounds")
-    return ends
+    if rate == 1.0:
+        return ends
+    if ends[1] is None:
+        raise InputError(f"{bound} is no guarantee: with sampling only an upper end is certified")
+    return None, sampled(ends[1], rate)
 
 
 def log_of(delta: ArrayLike | Decimal) -> Any:
@@ -130,16 +134,8 @@ def log_delta(
     >>> log_delta(0.5, Setting(n=100_000, k=408, eps0=4.0)).upper  # 1e-465
     -1071.47...
     """
-    lower, upper = _ends(bound, setting)
-    if sampling_rate == 1.0:
-        return Interval(*(end and _plain(end.log_delta(eps, setting)) for end in (lower, upper)))
-    if upper is None:
-        raise InputError(f"{bound} is no guarantee: with sampling only an upper end is certified")
-
-    def sampled(eps: float) -> float:
-        return subsampled_log_delta(upper, eps, setting, sampling_rate)
-
-    return Interval(None, _plain(np.vectorize(sampled, otypes=[np.float64])(eps)))
+    ends = _ends(bound, setting, sampling_rate)
+    return Interval(*(end and _plain(end.log_delta(eps, setting)) for end in ends))
 
 
 def delta(
@@ -170,14 +166,20 @@ def delta(
     return log_delta(eps, setting, bound=bound, sampling_rate=sampling_rate).exp()
 
 
-def epsilon(delta: ArrayLike | Decimal, setting: Setting, *, bound: str = CERTIFIED) -> Interval:
+def epsilon(
+    delta: ArrayLike | Decimal,
+    setting: Setting,
+    *,
+    bound: str = CERTIFIED,
+    sampling_rate: float = 1.0,
+) -> Interval:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 
     Parameters
     ----------
     delta
         In ``(0, 1]``, any shape; `decimal.Decimal` below the smallest float.
-    setting, bound
+    setting, bound, sampling_rate
         As for `log_delta`.
 
     Returns
@@ -195,24 +197,38 @@ def epsilon(delta: ArrayLike | Decimal, setting: Setting, *, bound: str = CERTIF
     Interval(lower=0.0378805104..., upper=0.0378805153...)
     """
     logs = log_of(delta)
-    return Interval(*(end and _plain(end.epsilon(logs, setting)) for end in _ends(bound, setting)))
+    ends = _ends(bound, setting, sampling_rate)
+    return Interval(*(end and _plain(end.epsilon(logs, setting)) for end in ends))
 
 
-def calibrate(eps: float, delta: float | Decimal, n: int, k: int) -> float:
+def calibrate(
+    eps: float,
+    delta: float | Decimal,
+    n: int,
+    k: int,
+    *,
+    rounds: int = 1,
+    sampling_rate: float = 1.0,
+) -> float:
     """Find the largest local budget with which a collection is certainly (eps, delta)-DP.
 
     Parameters
     ----------
     eps
-        Central budget, at least 0.
+        Central budget of all rounds together, at least 0.
     delta
         In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
     n, k
         Users and cells.
+    rounds
+        How often the same users report, each time with budget eps0.
+    sampling_rate
+        As for `log_delta`; drawn anew for every round.
 
     Returns
     -------
-    eps0, rounded down; at least eps, because shuffling never costs privacy.
+    eps0 of a report, rounded down; at least ``eps / rounds``, because shuffling never costs
+    privacy. Its delta at eps was evaluated.
 
     Raises
     ------
@@ -224,7 +240,7 @@ def calibrate(eps: float, delta: float | Decimal, n: int, k: int) -> float:
     >>> calibrate(0.5, 1e-8, n=100_000, k=408)
     6.648382...
     """
-    eps0 = complete(Plan(n, k, None, eps, log_of(delta))).eps0
+    eps0 = complete(Plan(n, k, None, eps, log_of(delta), rounds, sampling_rate)).eps0
     assert eps0 is not None
     return eps0
 

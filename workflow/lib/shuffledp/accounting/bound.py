@@ -59,6 +59,9 @@ class Bound:
     ceiling
         Found at once, and never below the log of delta by more than rounding (and, over rounds, by
         what windows leave out): it leads the search for eps, and decides for one round.
+    lead
+        About the log of delta, found at once, too large or too small: where a search among
+        settings of several rounds begins, and any search without a ceiling.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Bound:
     over_counts: Callable[[float, Setting, Integers], Floats] | None = None
     dominating_pair: Callable[[Setting], Pair] | None = None
     ceiling: LogDelta | None = None
+    lead: LogDelta | None = None
 
     @property
     def uses_count(self) -> bool:
@@ -148,12 +152,13 @@ class Bound:
         self._require(setting, log_delta)
         if self.epsilon_function is not None:
             return self.epsilon_function(log_delta, setting)
+        first = self.lead if self.ceiling is None else self._ceiling
         return calibrate.epsilon(
             lambda eps: float(self.log_delta(eps, setting)),
             log_delta,
             setting.budget,
             "lower" if self.kind == "lower" else "upper",
-            None if self.ceiling is None else lambda eps: self._ceiling(eps, setting),
+            None if first is None else lambda eps: first(eps, setting),
         )
 
     def surely_below(self, log_delta: float, eps: float, setting: Setting) -> bool:
@@ -179,5 +184,12 @@ class Bound:
         def ceiling(eps0: float) -> float:
             return self._ceiling(eps, replace(setting, eps0=eps0))
 
+        def lead(eps0: float) -> float:
+            assert self.lead is not None
+            return self.lead(eps, replace(setting, eps0=eps0))
+
+        least = eps / setting.rounds
         decides = self.ceiling is not None and setting.rounds == 1
-        return calibrate.eps0(at, log_delta, eps / setting.rounds, ceiling if decides else None)
+        if self.lead is not None and not decides:
+            return calibrate.led_eps0(at, log_delta, least, lead)
+        return calibrate.eps0(at, log_delta, least, ceiling if decides else None)

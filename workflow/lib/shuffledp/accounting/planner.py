@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
 from shuffledp.errors import InputError
 
@@ -23,6 +24,10 @@ class Plan:
         Local budget on the device and the central budget it comes to.
     log_delta
         Natural log of delta.
+    rounds
+        How often the same users report; eps and delta are those of all rounds together.
+    sampling_rate
+        Probability with which each user takes part in a round (docs/rounds.md).
     """
 
     n: int | None
@@ -30,17 +35,34 @@ class Plan:
     eps0: float | None
     eps: float | None
     log_delta: float | None
+    rounds: int = 1
+    sampling_rate: float = 1.0
 
 
-def _smallest(meets: Callable[[int], bool], low: int, high: int, name: str) -> int:
-    """Smallest integer that meets a condition which holds from some integer on."""
-    # Doubling first: values far beyond the answer have the smallest deltas, which cost most.
-    last = low
-    while not meets(last):
-        if last == high:
-            raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
-        low, last = last + 1, min(2 * last, high)
-    high = last
+def _smallest(meets: Callable[[int], bool], low: int, high: int, start: int) -> int | None:
+    """Smallest integer of a range that meets a condition which holds from some integer on.
+
+    None if there is none. The search widens from its start: far beyond the answer deltas are
+    smallest, and cost most.
+    """
+    step = max(start // 1000, 1)
+    if meets(start):
+        high = start
+        while high > low:
+            if not meets(below := max(high - step, low)):
+                low = below + 1
+                break
+            high, step = below, 4 * step
+    else:
+        last = start
+        while True:
+            if last == high:
+                return None
+            low, last = last + 1, min(last + step, high)
+            if meets(last):
+                high = last
+                break
+            step *= 4
     while low < high:
         middle = (low + high) // 2
         if meets(middle):
@@ -60,7 +82,7 @@ def complete(plan: Plan) -> Plan:
     InputError
         If not exactly one value is missing, one is out of range, or no value meets the target.
     """
-    values = vars(plan)
+    values = {field: getattr(plan, field) for field in ("n", "k", "eps0", "eps", "log_delta")}
     missing = [name for name, value in values.items() if value is None]
     if len(missing) != 1:
         names = ", ".join(name.replace("log_", "") for name in missing) or "none"
@@ -70,11 +92,11 @@ def complete(plan: Plan) -> Plan:
     if not 0.0 <= given.get("eps", 0.0) < np.inf:
         raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
 
-    upper = BOUNDS["upper"]
+    upper = sampled(BOUNDS["upper"], plan.sampling_rate)
 
     def at(**changed: Any) -> tuple[float, Setting]:
         v = {"n": 1, "k": 2, "eps0": 1.0, "eps": 0.0, **given, **changed}
-        return v["eps"], Setting(v["n"], v["k"], v["eps0"])
+        return v["eps"], Setting(v["n"], v["k"], v["eps0"], plan.rounds)
 
     at()  # checks what is given; any value does for what is not
     if name == "log_delta":
@@ -82,14 +104,26 @@ def complete(plan: Plan) -> Plan:
     assert plan.log_delta is not None
     target = plan.log_delta
 
-    def meets(**changed: Any) -> bool:
-        where = at(**changed)
-        return upper.surely_below(target, *where) or bool(upper.log_delta(*where) <= target)
+    def smallest(low: int, high: int) -> int:
+        assert upper.lead is not None
+        lead = upper.lead
+
+        def seems(value: int) -> bool:
+            return lead(*at(**{name: value})) <= target
+
+        def meets(value: int) -> bool:
+            where = at(**{name: value})
+            return upper.surely_below(target, *where) or bool(upper.log_delta(*where) <= target)
+
+        found = _smallest(meets, low, high, _smallest(seems, low, high, low) or high)
+        if found is None:
+            raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
+        return found
 
     if name == "n":
-        return replace(plan, n=_smallest(lambda n: meets(n=n), 1, LARGEST_N, "n"))
+        return replace(plan, n=smallest(1, LARGEST_N))
     if name == "k":
-        return replace(plan, k=_smallest(lambda k: meets(k=k), 2, LARGEST_K, "k"))
+        return replace(plan, k=smallest(2, LARGEST_K))
     if name == "eps":
         return replace(plan, eps=float(upper.epsilon(target, at()[1])))
     eps, setting = at()

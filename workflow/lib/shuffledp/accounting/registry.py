@@ -12,6 +12,7 @@ import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.bound import Bound, Kind
+from shuffledp.accounting.central_limit import central_limit
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.one_round import (
     certified,
@@ -160,6 +161,7 @@ _BOUNDS = (
         composes=True,
         dominating_pair=pairs.weak_adversary,
         ceiling=_ceiling,
+        lead=lambda eps, s: central_limit(pairs.weak_adversary, eps, s),
     ),
     Bound(
         "lower",
