@@ -21,7 +21,7 @@ from shuffledp.mechanisms.gaussian import (
     gaussian_sigma,
     published_sigma,
 )
-from shuffledp.mechanisms.protocol import Budget, expected_distance
+from shuffledp.mechanisms.protocol import Budget, Mechanism, expected_distance
 from shuffledp.mechanisms.registry import (
     MECHANISMS,
     get_estimator,
@@ -60,6 +60,22 @@ def test_more_repetitions_begin_with_the_same_ones(mechanism):
     assert more.dtype == np.float64
     np.testing.assert_array_equal(more[:2], few)
     assert len(np.unique(more, axis=0)) == 7
+
+
+def test_the_noise_of_rounds_composes_to_their_budget():
+    once, often = (
+        CentralGaussian().parameters(Setting(N, K, 2.0, rounds), Budget(EPS, LOG_DELTA, ""))
+        for rounds in (1, 9)
+    )
+    assert often.sigma == pytest.approx(3 * once.sigma, rel=1e-15)
+
+
+def test_a_budget_of_all_rounds_is_not_spent_on_each():
+    class OfOneRound(CentralGaussian):
+        parameters = Mechanism.parameters
+
+    with pytest.raises(InputError, match="one round only"):
+        OfOneRound().parameters(Setting(N, K, 2.0, rounds=2), Budget(EPS, LOG_DELTA, ""))
 
 
 @every_mechanism

@@ -4,7 +4,7 @@ Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -193,9 +193,20 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         ]
         return np.array(noisy, dtype=np.float64).reshape(shape)
 
-    def variance(self, shares: ArrayLike, n: int, parameters: GaussianParameters) -> Floats:
+    def variance(self, shares: ArrayLike, n: float, parameters: GaussianParameters) -> Floats:
         """Variance of each share, the same for all."""
         return np.full(np.shape(shares), (parameters.sigma / n) ** 2)
+
+    def parameters(self, setting: Setting, budget: Budget) -> GaussianParameters:
+        """Noise of one round, the same in all: the root of their number times that of a single one.
+
+        As many Gaussians together are as private as one of the root's share of the noise.
+        """
+        once = replace(setting, rounds=1)
+        alone = super().parameters(once, budget)
+        if setting.rounds == 1:
+            return alone
+        return GaussianParameters(alone.sigma * float(np.sqrt(setting.rounds)))
 
     def calibrations(
         self, setting: Setting, budgets: Sequence[Budget]

@@ -83,7 +83,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
             dtype=np.float64,
         )
 
-    def variance(self, shares: ArrayLike, n: int, parameters: KRRParameters) -> Floats:
+    def variance(self, shares: ArrayLike, n: float, parameters: KRRParameters) -> Floats:
         """Variance of each share by inversion.
 
         The report count of cell j is a sum of independent Bernoulli variables, so its variance is

@@ -160,14 +160,16 @@ class Mechanism(ABC, Generic[P]):
         """
 
     @abstractmethod
-    def variance(self, shares: ArrayLike, n: int, parameters: P) -> Floats:
+    def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
         """Variance of the unbiased estimate of each share; shape of ``shares``, ``(..., k)``."""
 
     def parameters(self, setting: Setting, budget: Budget) -> P:
-        """Parameters for a comparison at one point of a setting's certified curve.
+        """Parameters of one round for a comparison at a point of a setting's certified curve.
 
-        By default those of `calibrate`; raises as that.
+        By default those of `calibrate`; raises as that, and for several rounds: a budget of all
+        of them is too much for each.
         """
+        setting.require_one_round()
         return self.calibrate(budget.eps, budget.log_delta, setting.n, setting.k)
 
     def calibrations(self, setting: Setting, budgets: Sequence[Budget]) -> list[Calibration[P]]:
@@ -213,3 +215,19 @@ def expected_distance(variances: ArrayLike) -> Floats:
     """
     deviations = np.sqrt(np.asarray(variances, np.float64))
     return np.asarray(np.sqrt(0.5 / np.pi) * deviations.sum(axis=-1))
+
+
+def drawing_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
+    """Variance of the shares of those who take part about the shares of all users.
+
+    Parameters
+    ----------
+    shares
+        Of all users, any shape.
+    n
+        Number of all users.
+    rate
+        Probability in ``(0, 1]`` with which each takes part; ``rate * n`` do, nearly.
+    """
+    shares = np.asarray(shares, np.float64)
+    return np.asarray((1.0 - rate) * shares * (1.0 - shares) / (rate * n))
