@@ -4,16 +4,18 @@ import csv
 import errno
 import io
 import json
-import shlex
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from shuffledp import cli
+from shuffledp import cli, krr, version
 from shuffledp.accounting.one_round import certified
+from shuffledp.accounting.rounds import renyi
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main
+from shuffledp.mechanisms import gaussian
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
 
@@ -66,21 +68,19 @@ def test_calibrate_then_delta_round_trip(capsys):
     assert back["delta_upper"] == row["delta_upper"]
 
 
-def test_bounds_are_many_and_sorted(capsys):
+def test_bounds_are_many_and_guarantees_come_first(capsys):
     found = rows(capsys, "bounds", *SETTING, "--delta", "1e-6")
     assert len(found) >= 12
-    eps = [row["eps"] for row in found]
-    assert eps == sorted(eps)
-    names = [row["bound"] for row in found]
-    assert names.index("lower") < names.index("upper") < names.index("clones")
-    best = min(row["eps"] for row in found if row["guarantee"])
-    assert next(row for row in found if row["eps"] == best)["bound"] == "upper"
+    order = [(not row["guarantee"], row["eps"]) for row in found]
+    assert order == sorted(order)
+    assert found[0]["bound"] == "upper"
+    assert not found[-1]["guarantee"]
     assert all(row["source"] for row in found)
 
 
 def test_plan_predicts_errors(capsys):
     (row,) = rows(capsys, "plan", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8")
-    assert row["krr_cell_sd"] > row["gaussian_cell_sd"] > 0
+    assert row["krr_cell_sd_users"] > row["gaussian_cell_sd_users"] > 0
     assert 0 < row["gaussian_tv_distance"] < row["krr_tv_distance"] < 1
     (n,) = rows(capsys, "plan", "--eps0", "4", "--k", "408", "--eps", "0.05", "--delta", "1e-8")
     assert 90_000 < n["n"] < 100_000
@@ -92,9 +92,135 @@ def test_rounds_and_sampling(capsys):
         for rounds in ("1", "3")
     )
     assert once < thrice < 3 * once
+    sampled = rows(capsys, "epsilon", "--n", "12", "--k", "4", "--eps0", "1", "--delta", "0.01",
+                   "--sampling-rate", "0.5")[0]  # fmt: skip
+    assert sampled["eps_lower"] is None
+    assert 0 < sampled["eps_upper"] < 1
     sampled = rows(capsys, "delta", *SETTING, "--eps", "0.03", "--sampling-rate", "0.5")[0]
     assert sampled["delta_lower"] is None
     assert sampled["delta_upper"] > 0
+
+
+def test_a_weekly_release_for_a_year(capsys):
+    year = ["--n", "5e4", "--k", "200", "--eps", "1", "--delta", "1e-8", "--rounds", "52"]
+    (row,) = rows(capsys, "calibrate", *year)
+    assert row["eps0"] == pytest.approx(4.2732, abs=1e-4)
+    assert row["delta_upper"] <= 1e-8
+    (plan,) = rows(capsys, "plan", *year)
+    assert plan["eps0"] == row["eps0"]
+    assert plan["krr_cell_sd_users"] == pytest.approx(58.26, abs=0.01)
+    # A curator's noise of sqrt(52) weeks at once: sigma(1, 1e-8) of sensitivity sqrt(2 * 52).
+    sigma = gaussian.gaussian_sigma(1.0, np.log(1e-8), np.sqrt(2 * 52))
+    assert plan["gaussian_cell_sd_users"] == pytest.approx(sigma, rel=1e-9)
+
+
+def test_the_error_of_sampled_rounds_is_of_all_users(capsys):
+    n, k, rate = 2000, 5, 0.3
+    (row,) = rows(capsys, "plan", "--n", str(n), "--k", str(k), "--eps0", "2", "--eps", "1.5",
+                  "--sampling-rate", str(rate))  # fmt: skip
+    rng = np.random.default_rng(5)
+    drawn = rng.binomial(n // k, rate, size=(4000, k))
+    reports = np.concatenate([krr.randomise(counts, 2.0, rng) for counts in drawn])
+    users = n * krr.invert(reports.astype(float), 2.0)
+    assert row["krr_cell_sd_users"] == pytest.approx(users.std(), rel=0.03)
+
+
+@pytest.mark.parametrize(("rounds", "rate"), [("2", "1"), ("2", "0.5"), ("1", "0.5")])
+def test_calibration_over_rounds_round_trips(capsys, rounds, rate):
+    common = ["--n", "12", "--k", "4", "--rounds", rounds, "--sampling-rate", rate]
+    (row,) = rows(capsys, "calibrate", *common, "--eps", "0.3", "--delta", "0.01")
+    (back,) = rows(capsys, "delta", *common, "--eps0", repr(row["eps0"]), "--eps", "0.3")
+    assert back["delta_upper"] == row["delta_upper"] <= 0.01
+    assert ("sampling_rate" in row) == (rate != "1")
+
+
+def test_renyi_and_tradeoff_curves(capsys):
+    found = rows(capsys, "rdp", "--n", "1e5", "--eps0", "1", "--rounds", "3", "--order", "2", "8",
+                 "--bound", "renyi", "renyi-simple")  # fmt: skip
+    assert [(row["bound"], row["order"]) for row in found] == [
+        ("renyi", 2.0), ("renyi", 8.0), ("renyi-simple", 2.0), ("renyi-simple", 8.0)]  # fmt: skip
+    once = renyi.shuffled_rdp_upper(8, Setting(100_000, 2, 1.0))
+    assert found[1]["rdp"] == pytest.approx(3 * float(once), rel=1e-15)
+    found = rows(capsys, "fdp", *SETTING, "--alpha", "0", "0.05", "0.5", "1")
+    errors = [row["type_2_error_at_least"] for row in found]
+    (total,) = rows(capsys, "delta", *SETTING, "--eps", "0")
+    assert errors[0] <= 1.0
+    assert errors[-1] == 0.0
+    # A test of errors a and b needs delta(0) >= 1 - a - b.
+    assert 0.95 > errors[1] > 0.95 - total["delta_upper"]
+    assert 0.5 > errors[2] >= 0.5 - total["delta_upper"] - 1e-12
+
+
+def test_a_bare_call_helps(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main([])
+    assert stopped.value.code == 0
+    assert "calibrate" in capsys.readouterr().out
+
+
+def test_the_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"shuffledp {version.find_version()}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["epsilom", *SETTING], "there is no command epsilom; did you mean epsilon?"),
+        (["frobnicate"], "there is no command frobnicate (commands: delta, epsilon, "),
+        (["--versoin"], "there is no option --versoin; did you mean --version?"),
+        # What argparse says first: --eps is missing.
+        (["delta", *SETTING, "--epss", "1"], "no option --epss of delta; did you mean --eps?"),
+        (["calibrate", "--eps0", "1"], "no option --eps0 of calibrate; did you mean --eps?"),
+        (["delta", *SETTING, "--sample=0.5"], "no option --sample of delta"),
+    ],
+)
+def test_typos_are_told(capsys, arguments, message):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_options_may_be_shortened(capsys):
+    (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.01", "--sampling", "1")
+    assert row["delta_lower"] is not None
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["delta", *SETTING, "--eps", "0.01"],
+        ["delta", *SETTING, "--eps", "0.01", "0.02", "--bound", "clones", "upper"],
+        ["calibrate", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8"],
+        ["plan", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8"],
+        ["rdp", "--n", "1e5", "--eps0", "1", "--bound", "renyi-special-pair"],
+        ["list"],
+    ],
+)
+def test_tables_fit_the_terminal(capsys, monkeypatch, arguments, columns):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    status, out, _ = run(capsys, *arguments)
+    assert status == 0
+    assert max(map(len, out.splitlines())) <= columns
+    # Nothing is left out: each value of every row is there.
+    words = " ".join(out.split())
+    for row in rows(capsys, *arguments):
+        assert all(f"{name}" in words for name in row)
+        assert all(value in words for value in row.values() if isinstance(value, str))
+
+
+def test_what_is_the_same_in_all_rows_is_said_once(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    status, out, _ = run(capsys, "delta", *SETTING, "--eps", "0.01", "0.02")
+    assert status == 0
+    assert out.startswith("n       10000\nk       16\neps0    1\nrounds  1\nbound   certified\n\n")
+    assert [line.split()[0] for line in out.splitlines()[6:]] == ["eps", "0.01", "0.02"]
 
 
 def test_csv_and_table(capsys):
@@ -104,7 +230,7 @@ def test_csv_and_table(capsys):
     assert {"upper", "lower", "clones", "erlingsson"} <= {row["bound"] for row in listed}
     status, out, _ = run(capsys, "delta", *SETTING, "--eps", "0.01", "1", "2")
     assert status == 0
-    assert len(out.splitlines()) == 4
+    assert len(out.splitlines()) == 10
     assert "certified" in out
 
 
@@ -114,6 +240,12 @@ def test_csv_and_table(capsys):
         (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
         (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "there is no bound"),
+        (["delta", *SETTING, "--eps", "0.1", "--bound", "klones"], "did you mean clones?"),
+        (["rdp", "--n", "9", "--eps0", "1", "--bound", "upper"], "no bound on Renyi DP"),
+        (["rdp", "--n", "9", "--eps0", "1", "--order", "1"], "order must be"),
+        (["fdp", *SETTING, "--bound", "lower"], "is no guarantee"),
+        (["fdp", *SETTING, "--alpha", "2"], "alpha must lie"),
+        (["epsilon", *SETTING, "--delta", "1e-6", "--sampling-rate", "0"], "sampling rate"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k = 2 only"),
         (["epsilon", *SETTING, "--delta", "2"], "delta must lie in"),
         (["epsilon", *SETTING, "--delta", "nan"], "delta must lie in"),
@@ -156,10 +288,21 @@ def test_no_room_for_the_answer_is_one_line(capsys, monkeypatch):
     assert err == "shuffledp: the answer cannot be written: [Errno 28] No space left on device\n"
 
 
-def test_a_reader_that_goes_away_is_no_error():
-    command = f"{shlex.quote(sys.executable)} -m shuffledp list --format json | true"
-    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-    assert done.stderr == ""
+@pytest.mark.parametrize("arguments", ["list --format json", "list", "--help", "plan --help", ""])
+def test_a_reader_that_goes_away_is_no_error(arguments):
+    # Only what is buffered meets the closed pipe at the very end.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command = [sys.executable, "-m", "shuffledp", *arguments.split()]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            command, stdout=writer, stderr=subprocess.PIPE, env=environment, check=False
+        )
+    finally:
+        os.close(writer)
+    assert done.stderr == b""
+    assert done.returncode == 1
 
 
 def test_as_a_process():
@@ -208,7 +351,8 @@ def test_calibrated_budgets_are_printed_rounded_down(capsys):
     status, out, _ = run(capsys, *arguments)
     assert status == 0
     (row,) = rows(capsys, *arguments)
-    assert float(out.splitlines()[1].split()[4]) <= row["eps0"]
+    header, shown = (line.split() for line in out.splitlines())
+    assert float(shown[header.index("eps0")]) <= row["eps0"]
 
 
 def test_the_table_rounds_to_the_safe_side(capsys):

@@ -16,12 +16,16 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting.bound import Bound, NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
+from shuffledp.accounting.rounds import tradeoff as curve
 from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 
 CERTIFIED = "certified"
+# A trade-off function is made of this many points of the curve of delta, down to this delta. Of
+# what a test gains over guessing, thirty times as many points would take another 0.1 %.
+_CURVE_POINTS, _SMALLEST_GAIN = 65, 1e-12
 
 
 @dataclass(frozen=True)
@@ -243,6 +247,40 @@ def calibrate(
     eps0 = complete(Plan(n, k, None, eps, log_of(delta), rounds, sampling_rate)).eps0
     assert eps0 is not None
     return eps0
+
+
+def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
+    """Bound the error of whoever tests for one user's report: a trade-off function (f-DP).
+
+    Parameters
+    ----------
+    alpha
+        Type I errors of the test in ``[0, 1]``, any shape.
+    setting, bound
+        As for `log_delta`; the bound must be a guarantee.
+
+    Returns
+    -------
+    Type II errors that the test has at least, shaped like ``alpha``: what the bound on delta says
+    at 66 values of eps together (`rounds.tradeoff`).
+
+    Raises
+    ------
+    InputError
+        If an alpha is out of range, or the bound says nothing there.
+
+    Examples
+    --------
+    >>> tradeoff(0.05, Setting(n=100_000, k=408, eps0=4.0))
+    0.949...
+    """
+    upper = _ends(bound, setting, 1.0)[1]
+    if upper is None:
+        raise InputError(f"{bound} is no guarantee: it bounds no test's error")
+    # Where delta is below this no test of interest gains.
+    top = float(upper.epsilon(log_of(_SMALLEST_GAIN), setting))
+    eps = np.append(np.linspace(0.0, top, _CURVE_POINTS), setting.budget)
+    return _plain(curve.tradeoff(alpha, eps, upper.log_delta(eps, setting)))
 
 
 def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:

@@ -62,6 +62,8 @@ class Bound:
     lead
         About the log of delta, found at once, too large or too small: where a search among
         settings of several rounds begins, and any search without a ceiling.
+    rdp_function
+        Renyi DP of each order, over all rounds, of a bound that is a conversion of it.
     """
 
     name: str
@@ -76,6 +78,7 @@ class Bound:
     dominating_pair: Callable[[Setting], Pair] | None = None
     ceiling: LogDelta | None = None
     lead: LogDelta | None = None
+    rdp_function: Callable[[Floats, Setting], Floats] | None = None
 
     @property
     def uses_count(self) -> bool:
@@ -160,6 +163,24 @@ class Bound:
             "lower" if self.kind == "lower" else "upper",
             None if first is None else lambda eps: first(eps, setting),
         )
+
+    def rdp(self, order: ArrayLike, setting: Setting) -> Any:
+        """Renyi DP over all rounds of each order, a number above 1; shaped like ``order``.
+
+        Raises
+        ------
+        NotApplicableError
+            If the bound says nothing there, or is not one of Renyi DP.
+        InputError
+            If it does not take an order.
+        """
+        self._require(setting)
+        if self.rdp_function is None:
+            raise NotApplicableError(
+                f"{self.name} is no bound on Renyi DP (those are renyi, renyi-simple and "
+                "renyi-special-pair)"
+            )
+        return self.rdp_function(np.asarray(order, np.float64), setting)[()]
 
     def surely_below(self, log_delta: float, eps: float, setting: Setting) -> bool:
         """Whether the ceiling alone shows that delta is below; False if it cannot tell."""

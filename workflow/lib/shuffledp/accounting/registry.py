@@ -27,7 +27,7 @@ from shuffledp.accounting.one_round.strong_adversary import strong_adversary_log
 from shuffledp.accounting.rounds import composition, fourier, renyi, theorems, tradeoff
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
-from shuffledp.errors import InputError
+from shuffledp.errors import InputError, did_you_mean
 
 _FOURIER_GRID = 2_000_000
 
@@ -95,9 +95,12 @@ def _third_cell(s: Setting, log_delta: float | None) -> str | None:
 def _renyi(
     name: str, rdp: Callable[..., Floats], source: str, about: str, *, kind: Kind = "upper"
 ) -> Bound:
+    def composed(orders: Floats, s: Setting) -> Floats:
+        return renyi.composed_rdp(rdp(orders, s), s.rounds)
+
     def orders(s: Setting) -> tuple[Floats, Floats]:
         every = renyi.default_orders()
-        return every, renyi.composed_rdp(rdp(every, s), s.rounds)
+        return every, composed(every, s)
 
     return Bound(
         name,
@@ -108,6 +111,7 @@ def _renyi(
         epsilon_function=lambda ld, s: min(float(renyi.rdp_to_dp(*orders(s), ld)), s.budget),
         domain=lambda s, _: renyi.shuffled_rdp_domain(s),
         composes=True,
+        rdp_function=composed,
     )
 
 
@@ -323,9 +327,10 @@ def get_bound(name: str) -> Bound:
     Raises
     ------
     InputError
-        If there is none; the message lists those there are.
+        If there is none; the message says which was meant, or lists those there are.
     """
     try:
         return BOUNDS[name]
     except KeyError:
-        raise InputError(f"there is no bound {name!r} (bounds: {', '.join(BOUNDS)})") from None
+        meant = did_you_mean(name, BOUNDS) or f" (bounds: {', '.join(BOUNDS)})"
+        raise InputError(f"there is no bound {name!r}{meant}") from None

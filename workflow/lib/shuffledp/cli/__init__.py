@@ -2,10 +2,11 @@
 
 import os
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 from shuffledp.cli.output import print_rows
-from shuffledp.cli.parser import make_parser
+from shuffledp.cli.parser import parse
 from shuffledp.errors import DEFECT, InputError
 
 
@@ -17,18 +18,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Exit status: 0; 2 for arguments that the user can mend; 1 if the answer cannot be written, or a
     certificate is not proven. Anything else is a defect and keeps its traceback.
     """
-    parsed = make_parser().parse_args(arguments)
-    # NumPy and SciPy, which --help does not need.
-    from shuffledp.cli.answers import PROVEN, answer, certify
-
-    rows = []
     try:
-        if parsed.command == "certify":
-            certify(parsed)
-        else:
-            rows = answer(parsed)
-            print_rows(rows, parsed.format)
+        status = _answered(parse(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
+        return status
     except InputError as error:
         print(f"shuffledp: {error}", file=sys.stderr)
         return 2
@@ -41,4 +34,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         error.add_note(f"shuffledp: {DEFECT}")
         raise
+
+
+def _answered(parsed: Namespace) -> int:
+    # NumPy and SciPy, which --help does not need.
+    from shuffledp.cli.answers import PROVEN, answer, certify
+
+    if parsed.command == "certify":
+        certify(parsed)
+        return 0
+    rows = answer(parsed)
+    print_rows(rows, parsed.format)
     return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

@@ -12,7 +12,7 @@ import numpy as np
 from shuffledp import accountant
 from shuffledp.accountant import exp_up, log_of
 from shuffledp.accounting.planner import Plan, complete
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row
 from shuffledp.errors import InputError
@@ -38,8 +38,11 @@ def _settings_row(arguments: Namespace) -> Row:
     return {name: getattr(arguments, name) for name in ("n", "k", "eps0")}
 
 
-def _sampling(rate: float) -> Row:
-    return {} if rate == 1.0 else {"sampling_rate": rate}
+def _rounds_row(arguments: Namespace) -> Row:
+    row = {"rounds": arguments.rounds}
+    return (
+        row if arguments.sampling_rate == 1.0 else row | {"sampling_rate": arguments.sampling_rate}
+    )
 
 
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
@@ -53,8 +56,7 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
             yield {
                 **_settings_row(arguments),
                 "eps": eps,
-                "rounds": setting.rounds,
-                **_sampling(arguments.sampling_rate),
+                **_rounds_row(arguments),
                 "bound": name,
                 "delta_lower": deltas.lower,
                 "delta_upper": deltas.upper,
@@ -65,15 +67,15 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
 
 def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
     setting = _setting(arguments)
-    if arguments.sampling_rate != 1.0:
-        raise InputError("--sampling-rate is answered by 'shuffledp delta' only")
     for name in arguments.bound:
         for delta in arguments.delta:
-            found = accountant.epsilon(delta, setting, bound=name)
+            found = accountant.epsilon(
+                delta, setting, bound=name, sampling_rate=arguments.sampling_rate
+            )
             yield {
                 **_settings_row(arguments),
                 "delta": _given(delta),
-                "rounds": setting.rounds,
+                **_rounds_row(arguments),
                 "bound": name,
                 "eps_lower": found.lower,
                 "eps_upper": found.upper,
@@ -81,15 +83,20 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
-    n, k, eps = arguments.n, arguments.k, arguments.eps
+    n, k, eps, rounds, rate = (
+        getattr(arguments, name) for name in ("n", "k", "eps", "rounds", "sampling_rate")
+    )
     for delta in arguments.delta:
-        eps0 = accountant.calibrate(eps, delta, n, k)
-        achieved = accountant.log_delta(eps, Setting(n, k, eps0)).upper
+        eps0 = accountant.calibrate(eps, delta, n, k, rounds=rounds, sampling_rate=rate)
+        achieved = accountant.log_delta(
+            eps, Setting(n, k, eps0, rounds), bound="upper", sampling_rate=rate
+        ).upper
         yield {
             "n": n,
             "k": k,
             "eps": eps,
             "delta": _given(delta),
+            **_rounds_row(arguments),
             "eps0": eps0,
             "delta_upper": exp_up(achieved),
             "log10_delta_upper": _log10(achieved),
@@ -97,41 +104,81 @@ def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
-    for name, eps in accountant.bounds(arguments.delta, _setting(arguments)).items():
+    found = accountant.bounds(arguments.delta, _setting(arguments))
+    # What may be promised comes first; else the smallest eps, which may not, would head the list.
+    for name, eps in sorted(found.items(), key=lambda item: not BOUNDS[item[0]].guarantee):
         bound = BOUNDS[name]
         yield {
             "bound": name,
             "eps": eps,
             "kind": bound.kind,
             "guarantee": bound.guarantee,
-            "source": bound.source,
+            # A table has no room for it.
+            **({} if arguments.format == "table" else {"source": bound.source}),
         }
 
 
 def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     # No other command needs them.
-    from shuffledp.mechanisms.protocol import Budget, expected_distance
+    from shuffledp.mechanisms.protocol import Budget, drawing_variance, expected_distance
     from shuffledp.mechanisms.registry import MECHANISMS
 
     log_delta = None if arguments.delta is None else log_of(arguments.delta)
-    plan = complete(Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta))
-    n, k, eps0, eps, log_delta = vars(plan).values()
-    row: Row = {"n": n, "k": k, "eps0": eps0, "eps": eps}
+    rounds, rate = arguments.rounds, arguments.sampling_rate
+    plan = complete(
+        Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta, rounds, rate)
+    )
+    n, k, eps0, eps, log_delta, *_ = vars(plan).values()
+    row: Row = {"n": n, "k": k, **_rounds_row(arguments), "eps0": eps0, "eps": eps}
     if arguments.delta is None:
         row |= {"delta": exp_up(log_delta), "log10_delta": _log10(log_delta)}
     else:  # as it was written, without a rounding
         row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
-    setting, budget = Setting(n, k, eps0), Budget(eps, log_delta, "")
+    setting, budget = Setting(n, k, eps0, rounds), Budget(eps, log_delta, "")
+    shares = np.full(k, 1.0 / k)
     for name, mechanism in MECHANISMS.items():
         try:
             parameters = mechanism.parameters(setting, budget)
         except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
-            row |= {f"{name}_cell_sd": None, f"{name}_tv_distance": None}
+            row |= {f"{name}_cell_sd_users": None, f"{name}_tv_distance": None}
             continue
-        variance = mechanism.variance(np.full(k, 1.0 / k), n, parameters)
-        row[f"{name}_cell_sd"] = float(np.sqrt(variance.max()))
+        # A curator, who is calibrated to the budget, counts everybody in every round.
+        part = 1.0 if mechanism.matched else rate
+        variance = mechanism.variance(shares, n * part, parameters)
+        variance = variance + drawing_variance(shares, n, part)
+        row[f"{name}_cell_sd_users"] = n * float(np.sqrt(variance.max()))
         row[f"{name}_tv_distance"] = float(expected_distance(variance))
     yield row
+
+
+def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
+    # The bounds on Renyi DP hold for any number of cells.
+    setting = Setting(arguments.n, 2, arguments.eps0, arguments.rounds)
+    for name in arguments.bound:
+        for order in arguments.order:
+            yield {
+                "n": arguments.n,
+                "eps0": arguments.eps0,
+                "rounds": arguments.rounds,
+                "bound": name,
+                "guarantee": get_bound(name).guarantee,
+                "order": order,
+                "rdp": float(get_bound(name).rdp(order, setting)),
+            }
+
+
+def _fdp_rows(arguments: Namespace) -> Iterable[Row]:
+    setting = Setting(arguments.n, arguments.k, arguments.eps0, arguments.rounds)
+    for name in arguments.bound:
+        errors = accountant.tradeoff(arguments.alpha, setting, bound=name)
+        for alpha, error in zip(arguments.alpha, errors.tolist(), strict=True):
+            yield {
+                **_settings_row(arguments),
+                "rounds": setting.rounds,
+                "bound": name,
+                "alpha": alpha,
+                "type_2_error_at_least": error,
+            }
 
 
 def certify(arguments: Namespace) -> None:
@@ -189,6 +236,8 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "calibrate": _calibrate_rows,
     "bounds": _bounds_rows,
     "plan": _plan_rows,
+    "rdp": _rdp_rows,
+    "fdp": _fdp_rows,
     "verify": _verify_rows,
     "list": _list_rows,
 }

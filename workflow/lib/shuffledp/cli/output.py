@@ -3,16 +3,21 @@
 import csv
 import json
 import math
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Any
 
 Row = dict[str, Any]
 
+# A last column of sentences is folded, to this many characters at least.
+_NARROWEST = 24
+
 # What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
-_UP = {"delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta"}
-_DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0"}
+_UP = {"delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"}
+_DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 
 
 def _rounding(name: str, row: Row) -> str:
@@ -49,7 +54,8 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
     rows
         At least one; None where a value does not exist.
     style
-        ``table`` (seven digits), ``csv`` or ``json`` (all digits).
+        ``table`` (seven digits, as wide as the terminal or 80 columns), ``csv`` or ``json`` (all
+        digits).
     """
     if style == "json":
         finite = [{name: _finite(value) for name, value in row.items()} for row in rows]
@@ -59,8 +65,53 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         writer.writeheader()
         writer.writerows(rows)
     else:
-        lines = [list(rows[0]), *([_cell(name, row) for name in row] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        for line in lines:
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            print("  ".join(cells).rstrip())
+        _print_table(
+            [{name: _cell(name, row) for name in row} for row in rows],
+            shutil.get_terminal_size().columns,
+        )
+
+
+def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:
+    """One line a row; where that is too wide, what is the same in all rows comes first, once."""
+    lines = [list(rows[0]), *(list(row.values()) for row in rows)]
+    if _fits(lines, width):
+        _print_lines(lines, width)
+        return
+    same = {name for name, cell in rows[0].items() if all(row[name] == cell for row in rows)}
+    _print_lines([[name, cell] for name, cell in rows[0].items() if name in same], width)
+    rest = [{name: cell for name, cell in row.items() if name not in same} for row in rows]
+    if not rest[0]:
+        return
+    if same:
+        print()
+    lines = [list(rest[0]), *(list(row.values()) for row in rest)]
+    if _fits(lines, width):
+        _print_lines(lines, width)
+        return
+    for i, row in enumerate(rest):
+        if i:
+            print()
+        _print_lines([[name, cell] for name, cell in row.items()], width)
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _fits(lines: Sequence[Sequence[str]], width: int) -> bool:
+    *others, last = _widths(lines)
+    if any(" " in line[-1] for line in lines):
+        last = min(last, _NARROWEST)
+    return sum(others) + 2 * len(others) + last <= width
+
+
+def _print_lines(lines: Sequence[Sequence[str]], width: int) -> None:
+    """Cells below each other; the last column is folded between words."""
+    widths = _widths(lines)[:-1]
+    indent = sum(widths) + 2 * len(widths)
+    for *cells, last in lines:
+        start = "".join(cell.ljust(size) + "  " for cell, size in zip(cells, widths, strict=True))
+        folded = textwrap.wrap(
+            last, max(width - indent, _NARROWEST), break_long_words=False, break_on_hyphens=False
+        )
+        print(start + f"\n{' ' * indent}".join(folded))

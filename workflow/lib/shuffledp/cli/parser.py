@@ -1,8 +1,15 @@
 """What may be typed after ``shuffledp``; the standard library alone, so that --help is quick."""
 
 import argparse
+import re
+import sys
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
+from itertools import takewhile
 from typing import Any, Final, NoReturn
+
+from shuffledp.errors import did_you_mean
+from shuffledp.version import find_version
 
 
 def _number(text: str) -> int:
@@ -29,16 +36,40 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' shows the usage)\n")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        sys.stdout.flush()  # here a closed pipe can still be told from a defect
+        super().exit(status, message)
+
+
+class _Version(argparse.Action):
+    """As argparse's own, but the version is looked up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"shuffledp {find_version()}")
+        parser.exit()
+
 
 _SETTING: Final[dict[str, dict[str, Any]]] = {
     "--n": {"type": _number, "required": True, "help": "number of users"},
     "--k": {"type": _number, "required": True, "help": "number of cells"},
-    "--eps0": {"type": float, "required": True, "help": "local budget of k-RR"},
+    "--eps0": {"type": float, "required": True, "help": "local budget of k-RR, of one report"},
+}
+_ROUNDS: Final[dict[str, dict[str, Any]]] = {
     "--rounds": {
         "type": _number,
         "default": 1,
-        "help": "times the same users report (default 1)",
+        "help": "times the same users report; eps and delta are of all rounds together (default 1)",
     },
+}
+_SAMPLING: Final[dict[str, dict[str, Any]]] = {
+    "--sampling-rate": {
+        "type": float,
+        "default": 1.0,
+        "help": "probability with which each user takes part in a round, drawn anew for each "
+        "(default 1); what counts as drawn: docs/rounds.md",
+    },
+}
+_COUNT: Final[dict[str, dict[str, Any]]] = {
     "--count": {
         "type": _number,
         "help": "how many other users hold the target's cell (single-bin bounds)",
@@ -51,43 +82,88 @@ _BOUND: Final[dict[str, dict[str, Any]]] = {
         "metavar": "NAME",
         "help": "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
     },
-    "--sampling-rate": {
-        "type": float,
-        "default": 1.0,
-        "help": "probability with which each user takes part (default 1)",
-    },
 }
 _EPS: Final[dict[str, Any]] = {"type": float, "required": True, "help": "central budget"}
 _DELTA: Final[dict[str, Any]] = {"type": _delta, "required": True, "help": "target delta"}
 _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
 _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
-_OPTIONAL: Final = "leave out exactly one of the five"
 
 # Of each command: what it does, and its options.
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
-    "delta": ("delta of given eps", _SETTING | _BOUND | {"--eps": _SEVERAL_EPS}),
-    "epsilon": ("eps of given delta", _SETTING | _BOUND | {"--delta": _SEVERAL_DELTAS}),
+    "delta": (
+        "delta of given eps",
+        _SETTING | _ROUNDS | _SAMPLING | _COUNT | _BOUND | {"--eps": _SEVERAL_EPS},
+    ),
+    "epsilon": (
+        "eps of given delta",
+        _SETTING | _ROUNDS | _SAMPLING | _COUNT | _BOUND | {"--delta": _SEVERAL_DELTAS},
+    ),
     "calibrate": (
         "largest eps0 whose certified delta at eps meets the target",
         {name: _SETTING[name] for name in ("--n", "--k")}
+        | _ROUNDS
+        | _SAMPLING
         | {"--eps": _EPS, "--delta": _SEVERAL_DELTAS},
     ),
-    "bounds": ("eps of every applicable bound, smallest first", _SETTING | {"--delta": _DELTA}),
     "plan": (
         "find the one of n, k, eps0, eps, delta that is left out (the smallest n, k, eps or delta, "
-        "the largest eps0 that is certified), and predict the error of "
-        "every mechanism at the same privacy (uniform histogram, unbiased estimates)",
+        "the largest eps0 that is certified), and predict the error of each round's histogram by "
+        "every mechanism at the same privacy (uniform histogram, unbiased estimates): "
+        "cell_sd_users is the standard deviation of a cell's number of users, tv_distance the "
+        "total variation distance of the shares",
         {
-            "--n": {"type": _number, "help": _OPTIONAL},
-            "--k": {"type": _number, "help": _OPTIONAL},
-            "--eps0": {"type": float, "help": _OPTIONAL},
-            "--eps": {"type": float, "help": _OPTIONAL},
-            "--delta": {"type": _delta, "help": _OPTIONAL},
+            option: {
+                **details,
+                "required": False,
+                "help": f"{details['help']} (leave out exactly one of the five)",
+            }
+            for option, details in (_SETTING | {"--eps": _EPS, "--delta": _DELTA}).items()
+        }
+        | _ROUNDS
+        | _SAMPLING,
+    ),
+    "bounds": (
+        "eps of every applicable bound: guarantees first, each group smallest first "
+        "('shuffledp list' and --format csv have the sources)",
+        _SETTING | _ROUNDS | _COUNT | {"--delta": _DELTA},
+    ),
+    "rdp": (
+        "Renyi DP of given orders, for any randomiser and number of cells",
+        {name: _SETTING[name] for name in ("--n", "--eps0")}
+        | _ROUNDS
+        | {
+            "--order": {
+                "type": float,
+                "nargs": "+",
+                "default": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
+                "help": "orders above 1 (default 2 4 8 16 32 64); renyi takes whole ones",
+            },
+            "--bound": {
+                "nargs": "+",
+                "default": ["renyi"],
+                "metavar": "NAME",
+                "help": "renyi (default), renyi-simple, or renyi-special-pair (no guarantee)",
+            },
+        },
+    ),
+    "fdp": (
+        "trade-off function (f-DP): of whoever tests for one user's report with type I error "
+        "alpha, the type II error that he has at least",
+        _SETTING
+        | _ROUNDS
+        | _BOUND
+        | {
+            "--alpha": {
+                "type": float,
+                "nargs": "+",
+                "default": [0.001, 0.01, 0.05, 0.1, 0.2, 0.5],
+                "help": "type I errors (default 0.001 0.01 0.05 0.1 0.2 0.5)",
+            }
         },
     ),
     "certify": (
         "write a certificate of delta at eps, which 'shuffledp verify' checks",
-        {name: _SETTING[name] for name in ("--n", "--k", "--eps0")}
+        _SETTING
         | {
             "--eps": _EPS,
             "--output": {"metavar": "FILE", "help": "where to write it (default: print it)"},
@@ -101,17 +177,18 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
 }
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Parser of the command line; what it parses has the command's name as ``command``."""
+def _make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="shuffledp",
         description="Privacy of shuffled k-randomised response: (eps, delta)-DP of the histogram "
         "for the replacement of one report, enclosed between certified bounds.",
-        epilog="Only bounds marked as a guarantee in 'shuffledp list' may be promised to users.",
+        epilog="Only bounds marked as a guarantee in 'shuffledp list' may be promised to users. "
+        "'shuffledp COMMAND --help' shows the options of a command.",
     )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (about, options) in _COMMANDS.items():
-        command = commands.add_parser(name, help=about, description=about)
+        command = commands.add_parser(name, help=re.split(r" \(|:", about)[0], description=about)
         for option, details in options.items():
             command.add_argument(option, **details)
         if name == "certify":  # it is JSON
@@ -120,6 +197,48 @@ def make_parser() -> argparse.ArgumentParser:
             "--format",
             choices=["table", "json", "csv"],
             default="table",
-            help="how to print (default table)",
+            help="how to print: a table of seven digits that fits the terminal (default), or all "
+            "digits",
         )
     return parser
+
+
+def _check_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+    """Refuse an unknown command or option, naming the one that was meant.
+
+    argparse would first ask for what is missing, which is often the word with the typo.
+    """
+    before = list(takewhile(lambda word: word.startswith("-"), words))
+    after = words[len(before) :]
+    _check_options(parser, before, ("--help", "--version"), "")
+    if not after:
+        return
+    command = after[0]
+    if command not in _COMMANDS:
+        meant = did_you_mean(command, _COMMANDS) or f" (commands: {', '.join(_COMMANDS)})"
+        parser.error(f"there is no command {command}{meant}")
+    known = [*_COMMANDS[command][1], "--format", "--help"]
+    _check_options(parser, after[1:], known, f" of {command}")
+
+
+def _check_options(
+    parser: argparse.ArgumentParser, words: Sequence[str], known: Sequence[str], whose: str
+) -> None:
+    for word in words:
+        option = word.split("=")[0]
+        if option.startswith("--") and not any(name.startswith(option) for name in known):
+            parser.error(f"there is no option {option}{whose}{did_you_mean(option, known)}")
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Parse the words of the command line; the command's name is in ``command``.
+
+    Exits as argparse does for help, version and what cannot be parsed; a call without words asks
+    for help.
+    """
+    parser = _make_parser()
+    if not words:
+        parser.print_help()
+        parser.exit()
+    _check_words(parser, words)
+    return parser.parse_args(words)
