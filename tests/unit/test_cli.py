@@ -5,8 +5,11 @@ import errno
 import io
 import json
 import os
+import re
 import subprocess
 import sys
+import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,6 +115,18 @@ def test_a_weekly_release_for_a_year(capsys):
     # A curator's noise of sqrt(52) weeks at once: sigma(1, 1e-8) of sensitivity sqrt(2 * 52).
     sigma = gaussian.gaussian_sigma(1.0, np.log(1e-8), np.sqrt(2 * 52))
     assert plan["gaussian_cell_sd_users"] == pytest.approx(sigma, rel=1e-9)
+
+
+@pytest.mark.slow
+def test_the_page_on_rounds_shows_what_is_printed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    page = (Path(__file__).parents[2] / "docs" / "rounds.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^ +\$ shuffledp (.*)\n((?: {4,}.*\n)+)", page, re.MULTILINE)
+    assert len(shown) == 3
+    for command, printed in shown:
+        status, out, _ = run(capsys, *command.split())
+        assert status == 0
+        assert out == textwrap.dedent(printed)
 
 
 def test_the_error_of_sampled_rounds_is_of_all_users(capsys):
