@@ -272,7 +272,7 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
     Examples
     --------
     >>> tradeoff(0.05, Setting(n=100_000, k=408, eps0=4.0))
-    0.949...
+    0.948838...
     """
     upper = _ends(bound, setting, 1.0)[1]
     if upper is None:
