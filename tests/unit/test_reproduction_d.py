@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import multinomial, multivariate_normal, norm
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
@@ -11,6 +11,7 @@ from shuffledp.accounting.one_round.personalised import (
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.studies.reproduction import paper_d
+from shuffledp.studies.reproduction.normal_law import normal_distances
 
 LOG_DELTA = -np.log(1000.0)
 
@@ -75,3 +76,45 @@ def test_equal_budgets_are_the_ordinary_bound():
 def test_figure_says_what_is_assumed():
     (spec,) = paper_d.FIGURES.values()
     assert "Assumed: binary reports (k = 2)" in spec.caption
+
+
+# --- Eq. (15) -------------------------------------------------------------------------------------
+
+
+def brute_distances(n, eps0):
+    """Both distances from a table of all counts and SciPy's bivariate distribution function."""
+    others, share = n - 1, (1 - 1 / n) / (1 + np.exp(eps0))
+    law = multinomial(others, [share, share, 1 - 2 * share])
+    mean = np.full(2, others * share)
+    normal = multivariate_normal(mean, others * (share * np.eye(2) - share**2))
+    first, second = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    third = others - first - second
+    counts = np.stack([first, second, np.maximum(third, 0)], axis=-1)
+    pmf = np.where(third >= 0, law.pmf(counts), 0.0)
+
+    def mass(low, high):
+        corners = [
+            normal.cdf(np.stack([first + a, second + b], axis=-1))
+            for a, b in ((high, high), (high, low), (low, high), (low, low))
+        ]
+        return corners[0] - corners[1] - corners[2] + corners[3]
+
+    total = 0.5 * np.abs(pmf - mass(-0.5, 0.5)).sum()
+    outside = 0.5 * (1.0 - mass(-0.5, 0.5).sum())
+    return np.abs(pmf - mass(0.0, 0.5)).max(), total + outside
+
+
+@pytest.mark.parametrize(("n", "eps0"), [(5, 1.0), (20, 0.1), (50, 0.1)])
+def test_distances_from_the_normal_law(n, eps0):
+    assert normal_distances(n, eps0) == pytest.approx(brute_distances(n, eps0), abs=1e-6)
+
+
+def test_equation_15_is_not_what_it_says():
+    """Printed .0206, and falling like 1/n; the total variation distance does so like 1/sqrt(n)."""
+    assert {n for n in range(40, 60) if f"{normal_distances(n, 0.1)[0]:.4f}" == "0.0206"} == {
+        49,
+        50,
+    }
+    few, many = normal_distances(50, 0.1), normal_distances(800, 0.1)
+    assert 12 < few[0] / many[0] < 20
+    assert 3.5 < few[1] / many[1] < 4.5
