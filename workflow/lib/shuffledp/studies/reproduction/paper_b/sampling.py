@@ -105,8 +105,9 @@ FIGURE: Final = FigureSpec(
     y_label=r"$\epsilon$",
     compute=eps_of_sampling,
     caption=(
-        "delta = 1e-8 and in panel a eps0 = 3, n = 1,000,000 users before sampling as "
-        "stated; the sampling rate is assumed everywhere. Only the certified curve is a "
+        "In panel a eps0 = 3 and n = 1,000,000 users before sampling are as stated. The sampling "
+        "rate is assumed everywhere, and so is delta = 1e-8, which is stated for figure 4. Only "
+        "the certified curve is a "
         "guarantee for the replacement of a record: it holds even if the sample is seen, "
         "and counts no fewer users per round than take part but with probability 1e-14. "
         "The dotted curves take the mean number of users, and use theorems (Zhu and Wang; "
