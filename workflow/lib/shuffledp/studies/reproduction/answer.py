@@ -4,19 +4,14 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from typing import Final
 
-from shuffledp.studies.reproduction.published import (
-    Published,
-    agreement,
-    relative_difference,
-)
+from shuffledp.studies.reproduction.published import Published, relative_difference
 
 REPRODUCED: Final = "reproduced"
 PRINTED_ONLY: Final = "reproduced by the printed formula only"
-RANDOM: Final = "reproduced approximately (random)"
+COMPATIBLE: Final = "compatible with random repetitions"
 NOT: Final = "not reproduced"
-VERDICTS: Final = (REPRODUCED, PRINTED_ONLY, RANDOM, NOT)
-
-_HOW = {"rounded": "Digits as printed, rounded.", "cut": "Digits as printed, cut, not rounded."}
+NOT_TRIED: Final = "not tried"
+VERDICTS: Final = (REPRODUCED, PRINTED_ONLY, COMPATIBLE, NOT, NOT_TRIED)
 
 
 @dataclass(frozen=True)
@@ -52,19 +47,17 @@ class Answer:
     plausible: bool = False
     note: str = ""
 
-    def verdict(self, printed: Published) -> tuple[str, str]:
-        """The verdict, one of `VERDICTS`, and by which rule digits agree (empty if none do)."""
+    def verdict(self, printed: Published) -> str:
+        """The verdict, one of `VERDICTS`."""
         if self.percentile is not None:
-            return (RANDOM if self.plausible else NOT), ""
+            return COMPATIBLE if self.plausible else NOT
         for value, verdict in ((self.correct, REPRODUCED), (self.as_printed, PRINTED_ONLY)):
-            rule = "" if value is None else agreement(value, printed.published)
-            if rule:
-                return verdict, _HOW[rule] if printed.value else ""
-        return NOT, ""
+            if value is not None and printed.agrees(value):
+                return verdict
+        return NOT_TRIED if self.as_printed is None else NOT
 
     def row(self, printed: Published) -> dict[str, str]:
         """The columns that come after those of the printed number, as text."""
-        verdict, rule = self.verdict(printed)
         differences = {
             f"relative_difference_{name}": ""
             if value is None
@@ -82,8 +75,8 @@ class Answer:
             ),
             **differences,
             "percentile": "" if self.percentile is None else f"{self.percentile:.1f}",
-            "verdict": verdict,
-            "note": " ".join(filter(None, (rule, self.note))),
+            "verdict": self.verdict(printed),
+            "note": self.note,
         }
 
 

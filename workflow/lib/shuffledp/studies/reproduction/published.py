@@ -4,10 +4,14 @@ import csv
 from dataclasses import dataclass, fields
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from pathlib import Path
+from typing import Final
 
 from shuffledp.errors import InputError
 
 _DIGITS = Context(prec=50)
+# Tables whose digits are cut; those of all others are rounded.
+_CUT: Final = frozenset({("A", "II")})
+_CUT_DIGITS: Final = 3  # a fourth that is printed once is a 0 behind them
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,23 @@ class Published:
     def value(self) -> Decimal:
         """The printed number."""
         return Decimal(self.published)
+
+    def agrees(self, value: Decimal) -> bool:
+        """Whether a value gives the printed number, by the one rule of its table.
+
+        Rounded to as many digits as are printed; in paper A's Table II cut, to three at most. A
+        quantity "(at least)" is met by any larger value. A printed 0 stands for exactly 0 alone.
+        """
+        target = self.value
+        if "(at least)" in self.quantity:
+            return value >= target
+        if not target or not value or abs(value.adjusted() - target.adjusted()) > 1:
+            return target == value
+        exponent, rounding = int(target.as_tuple().exponent), ROUND_HALF_UP
+        if (self.paper, self.table) in _CUT:
+            exponent, rounding = max(exponent, target.adjusted() + 1 - _CUT_DIGITS), ROUND_DOWN
+        place = Decimal((0, (1,), exponent))
+        return (value / place).quantize(Decimal(1), rounding, _DIGITS) * place == target
 
 
 COLUMNS = tuple(field.name for field in fields(Published))
@@ -93,22 +114,6 @@ def _row(source: Path, line: int, cells: list[str]) -> Published:
 def from_log(log_value: float) -> Decimal:
     """The exponential of a natural logarithm, however small; 0 of -inf."""
     return Decimal(log_value).exp(_DIGITS) if log_value > float("-inf") else Decimal(0)
-
-
-def agreement(value: Decimal, printed: str) -> str:
-    """How a value agrees with a printed one: ``rounded``, ``cut`` or, if it does not, empty.
-
-    Rounding or cutting the value to as many digits as are printed must give the print. A printed
-    0 stands for exactly 0 alone.
-    """
-    target = Decimal(printed)
-    if not target or not value or abs(value.adjusted() - target.adjusted()) > 1:
-        return "rounded" if target == value else ""
-    place = Decimal((0, (1,), int(target.as_tuple().exponent)))
-    for word, rounding in (("rounded", ROUND_HALF_UP), ("cut", ROUND_DOWN)):
-        if (value / place).quantize(Decimal(1), rounding, _DIGITS) * place == target:
-            return word
-    return ""
 
 
 def relative_difference(value: Decimal, printed: str) -> Decimal | None:

@@ -51,6 +51,10 @@ def answers(
         ("A", "V-D text"): lambda r: random_tables.checkins(r, histograms),
         ("B", "Fig 4a headline"): headlines.headline,
         ("B", "Fig 5a headline"): headlines.headline,
+        ("B", "text 1"): headlines.interactions,
+        ("C", "text 6.3"): headlines.duration,
+        ("D", "Fig 3 caption"): headlines.optimal_composition,
+        ("D", "eq. (15)"): headlines.normal_law,
         ("D", "text 4.1"): headlines.accuracy,
         **{("A", f"IV{part}"): delta_tables.table_iv for part in "abc"},
     }
