@@ -304,7 +304,14 @@ def test_erlingssons_theorem_does_not_reach_the_eps0_of_its_last_cell(values):
 
 @pytest.mark.parametrize(
     ("n", "k", "eps0", "eps", "printed"),
-    [(50, 10, 2, 0.1, "1.91E-08"), (50, 10, 2, 1, "2.40E-15"), (100, 15, 2, 0.1, "1.66E-18")],
+    [
+        (100, 10, 2, 0.1, "2.49E-15"),
+        (100, 10, 3, 0.1, "8.79E-11"),
+        (50, 10, 2, 0.1, "1.91E-08"),
+        (50, 10, 2, 0.5, "5.02E-12"),
+        (50, 10, 2, 1, "2.40E-15"),
+        (100, 15, 2, 0.1, "1.66E-18"),
+    ],
 )
 def test_no_count_gives_a_missed_cell(n, k, eps0, eps, printed):
     logs = log_delta_as_printed(eps, Setting(n, k, eps0), np.arange(n))
