@@ -18,7 +18,7 @@ from shuffledp.studies.reproduction.paper_b.rounds import (
     composed_renyi,
     numeric_clones_epsilon,
 )
-from shuffledp.studies.reproduction.paper_b.sampling import sampled, sampled_renyi
+from shuffledp.studies.reproduction.paper_b.sampling import mean_sample, sampled_renyi
 from shuffledp.studies.reproduction.published import Published
 
 _RATE: Final = 0.001  # of paper B's figure 5, which does not state it in the text
@@ -40,7 +40,7 @@ def headline(row: Published) -> Answer:
     everybody, rounds = Setting(int(row.n), 2, float(row.eps0)), np.array([float(row.rounds)])
     sampling = "subsampling" in row.quantity
     rate = _RATE if sampling else 1.0
-    setting = sampled(everybody, rate)
+    setting = mean_sample(everybody, rate)
     if sampling:
         eps = sampled_renyi(everybody, rate, rounds)[0]
     else:
@@ -69,7 +69,7 @@ def headline(row: Published) -> Answer:
 def interactions(row: Published) -> Answer:
     """Paper B's gain in rounds with sampling: at the eps that clones need for the stated rounds."""
     everybody, stated = Setting(int(row.n), 2, float(row.eps0)), float(row.rounds)
-    setting = sampled(everybody, _RATE)
+    setting = mean_sample(everybody, _RATE)
     up, down = np.round(stated * _MORE), np.round(stated / _MORE)
     eps = sampled_renyi(everybody, _RATE, up)
     rival = composed_dp(numeric_clones_epsilon, theorems.kov_epsilon, setting, down, _RATE)

@@ -7,10 +7,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting import calibrate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import renyi, theorems
-from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
+from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.curve import FigureSpec, curve, curves
@@ -43,15 +42,11 @@ def seen_sampling_epsilon(setting: Setting, rate: float) -> float:
     rate
         Probability of each user to take part in a round, independently.
     """
-    return calibrate.epsilon(
-        lambda eps: subsampled_log_delta(BOUNDS["any-randomiser"], eps, setting, rate),
-        np.log(COMPOSED_DELTA),
-        setting.budget,
-        "upper",
-    )
+    bound = sampled(BOUNDS["any-randomiser"], rate)
+    return float(bound.epsilon(np.log(COMPOSED_DELTA), setting))
 
 
-def sampled(setting: Setting, rate: float) -> Setting:
+def mean_sample(setting: Setting, rate: float) -> Setting:
     """The mean number of users who take part."""
     return replace(setting, n=round(rate * setting.n))
 
@@ -61,7 +56,7 @@ def sampled_renyi(setting: Setting, rate: float, rounds: Floats) -> Floats:
 
     No guarantee for replacement neighbours (`renyi.subsampled_rdp`).
     """
-    taking_part = sampled(setting, rate)
+    taking_part = mean_sample(setting, rate)
     rdp = renyi.subsampled_rdp(
         _SAMPLED_ORDERS, rate, lambda order: renyi.shuffled_rdp_upper(order, taking_part)
     )
@@ -73,7 +68,7 @@ def _panel(title: str, setting: Setting, rate: float) -> Iterator[pd.DataFrame]:
         return curve(title, name, "approximate", ROUNDS, below_budget(eps, ROUNDS * setting.eps0))
 
     def clones_curve(one_round: OneRound, compose: Composition) -> Floats:
-        return composed_dp(one_round, compose, sampled(setting, rate), ROUNDS, rate)
+        return composed_dp(one_round, compose, mean_sample(setting, rate), ROUNDS, rate)
 
     every = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
     certified = [seen_sampling_epsilon(one, rate) for one in every]
