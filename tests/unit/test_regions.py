@@ -164,3 +164,30 @@ def test_older_name_of_wgs84_is_accepted(tmp_path):
     crs = {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}}
     assert outlined(tmp_path, {**polygon(SQUARE), "crs": crs}).box.south == 48
     assert outlined(tmp_path, {**polygon(SQUARE), "crs": None}).box.south == 48
+
+
+def _rectangle(west, east):
+    return [[west, -19], [east, -19], [east, -16], [west, -16], [west, -19]]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        # As RFC 7946 wants it, cut at the meridian, and as many programs write it.
+        {"type": "MultiPolygon", "coordinates": [[_rectangle(177, 180)], [_rectangle(-180, -178)]]},
+        collection(
+            feature(polygon([_rectangle(177, 180)])), feature(polygon([_rectangle(-180, -178)]))
+        ),
+        polygon([_rectangle(177, -178)]),
+    ],
+)
+def test_an_outline_across_the_180th_meridian_makes_no_cells_round_the_earth(tmp_path, document):
+    with pytest.raises(ValueError, match="180th meridian, cut it in two regions") as caught:
+        outlined(tmp_path, document)
+    assert str(caught.value).startswith("regions.ville.outline: ")
+
+
+@pytest.mark.parametrize(("west", "east"), [(177, 180), (-180, -178), (-100, 80)])
+def test_an_outline_up_to_the_180th_meridian_is_one(tmp_path, west, east):
+    region = outlined(tmp_path, polygon([_rectangle(west, east)]))
+    assert region.box == Box(south=-19, north=-16, west=west, east=east)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import shapely
@@ -18,6 +18,8 @@ from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 
 logger = logging.getLogger(__name__)
+
+_WIDEST_OUTLINE: Final = 180.0  # degrees of longitude
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,8 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     ------
     InputError
         If both or none are given, a key is missing or unknown, a box is not one, or the file is
-        missing, is not GeoJSON, or holds no valid polygon. The message names region and key.
+        missing, is not GeoJSON, holds no valid polygon, or one that spans more than 180 degrees of
+        longitude. The message names region and key.
     """
     if ("box" in spec) == ("outline" in spec):
         found = "both" if "box" in spec else "neither"
@@ -114,7 +117,9 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
             return Region(name, _box(spec["box"]))
         outline = _read_outline(Path(spec["outline"]))
         west, south, east, north = (float(value) for value in outline.bounds)
-        return Region(name, Box(south=south, north=north, west=west, east=east), outline)
+        box = Box(south=south, north=north, west=west, east=east)
+        _check_width(spec["outline"], box)
+        return Region(name, box, outline)
     except InputError as error:
         raise InputError(f"regions.{name}.{error}") from error
 
@@ -150,6 +155,17 @@ def _read_outline(path: Path) -> Any:
             reason = "it is empty" if polygon.is_empty else shapely.is_valid_reason(polygon)
             raise InputError(f"{where} holds an invalid polygon ({reason}): mend it in a GIS")
     return shapely.union_all(polygons)
+
+
+def _check_width(path: str, box: Box) -> None:
+    """Refuse an outline that is cut at the 180th meridian: its box would go round the earth."""
+    width = box.east - box.west
+    if width > _WIDEST_OUTLINE:
+        raise InputError(
+            f"outline: {path} spans {width:g} degrees of longitude (west={box.west:g}, "
+            f"east={box.east:g}), and its grid would too: if it lies across the 180th meridian, "
+            "cut it in two regions there; for a region that is so wide, use box"
+        )
 
 
 def _check_crs(document: Mapping[str, Any], where: str) -> None:
