@@ -17,7 +17,7 @@ from shuffledp.configuration import (
 )
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.schema import check_schema
+from shuffledp.schema import check_schema, check_unique_keys
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
@@ -287,3 +287,48 @@ def test_a_comparison_needs_a_mechanism_that_is_matched():
     regions = effective_regions(DEFAULTS | _with("regions/paris/mechanisms", ["krr"]))
     with pytest.raises(ConfigurationError, match=r"regions\.paris: mechanisms.*gaussian.*got krr"):
         check_names(regions)
+
+
+# --- keys given twice ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("seed: 1\nrepetitions: 3\nseed: 2\n", "seed is given twice, in lines 1 and 3 of "),
+        ("regions:\n  paris:\n    n: [2]\n    n: [all]\n",
+         "regions.paris.n is given twice, in lines 3 and 4 of "),
+        ("regions: {paris: {n: [2]}, paris: {n: [3]}}", "regions.paris is given twice, in lines 1"),
+        ("eps: [{a: 1,\n a: 2}]", "eps[0].a is given twice, in lines 1 and 2 of "),
+        ('{"seed": 1,\n\t"seed": 2}', "seed is given twice, in lines 1 and 2 of "),
+    ],
+)  # fmt: skip
+def test_a_key_given_twice_is_refused(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError) as refused:
+        check_unique_keys(path)
+    assert str(refused.value).startswith(message)
+    assert str(path) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "just text",
+        "a: {n: 1}\nb: {n: 1}\n",
+        "1: a\n'1': b\n",
+        "a: &x {n: 1, m: 2}\nb: {<<: *x, n: 3}\nc: *x\n",
+        "a: &x [*x]",
+    ],
+)
+def test_keys_alike_in_other_places_are_no_mistake(tmp_path, text):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    check_unique_keys(path)
+
+
+def test_the_shipped_files_give_every_key_once():
+    for path in (ROOT / "config").rglob("*.yaml"):
+        check_unique_keys(path)

@@ -132,6 +132,16 @@ def test_configuration_errors_stop_before_any_job(clone, change, message):
     assert not (clone.path / "results").exists()
 
 
+def test_a_key_given_twice_in_an_overlay_stops_before_any_job(clone):
+    (clone.path / "over.yaml").write_text("eps: [0.1]\nseed: 4\neps: [0.2]\n")
+    overlay = ["--configfile", "config/config.yaml", "over.yaml", "--"]
+    result = clone.run(*overlay, GRID, check=False)
+    text = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "config: eps is given twice, in lines 1 and 3 of " in text, text
+    assert not (clone.path / "results").exists()
+
+
 def test_unknown_region(clone):
     result = clone.run("results/grids/atlantis.shape.parquet", check=False)
     text = result.stdout + result.stderr

@@ -26,7 +26,7 @@ from shuffledp.configuration import (
 from shuffledp.errors import InputError
 from shuffledp.files import parts
 from shuffledp.modules import fingerprint, script_modules
-from shuffledp.schema import check_schema
+from shuffledp.schema import check_schema, check_unique_keys
 
 if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
     raise WorkflowError(
@@ -37,6 +37,9 @@ if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 
 try:
+    if workflow.is_main_process:
+        for path in workflow.configfiles:
+            check_unique_keys(Path(path))
     leave_out(config)
     check_schema(config, yaml.safe_load(SCHEMA.read_text(encoding="utf-8")))
     validate(config, str(SCHEMA))  # sets the defaults

@@ -2,8 +2,10 @@
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+import yaml
 from jsonschema import Draft202012Validator, ValidationError
 
 from shuffledp.errors import InputError
@@ -32,6 +34,45 @@ def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     if lines:
         more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
         raise InputError("\n".join([*lines[:_MOST], *more]))
+
+
+def check_unique_keys(path: Path) -> None:
+    """Refuse a file of the configuration that gives a key twice: YAML readers keep the last.
+
+    Parameters
+    ----------
+    path
+        A YAML or JSON file that could be read as a configuration.
+
+    Raises
+    ------
+    InputError
+        Naming the file, the key and both lines.
+    """
+    # JSON is YAML but for tabs, which separate nothing but spaces in either.
+    text = path.read_text(encoding="utf-8").replace("\t", " ")
+    _check_mapping(path, yaml.compose(text, Loader=yaml.SafeLoader), "", set())
+
+
+def _check_mapping(path: Path, node: Any, place: str, seen: set[int]) -> None:
+    if id(node) in seen:  # an anchor may stand within itself
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            _check_mapping(path, child, f"{place}[{index}]", seen)
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[tuple[str, str], int] = {}
+        for key, child in node.value:
+            name, identity = _below(place, key.value), (key.tag, str(key.value))
+            line = key.start_mark.line + 1
+            if identity in lines:
+                raise InputError(
+                    f"{name} is given twice, in lines {lines[identity]} and {line} of {path}, and "
+                    "only the last would count: keep one"
+                )
+            lines[identity] = line
+            _check_mapping(path, child, name, seen)
 
 
 def _place(error: ValidationError) -> str:
