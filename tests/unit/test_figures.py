@@ -153,7 +153,7 @@ import pandas as pd
 from shuffledp.figures import distances, style
 utility = pd.read_parquet(sys.argv[1])
 figure = distances.distance_boxes(
-    utility, "City", calibration="matched", sizes=[200, 400], target_delta=1e-3
+    utility, "City", calibration="matched", target_delta=1e-3
 )
 style.save(figure, Path(sys.argv[2]))
 assert "matplotlib.pyplot" not in sys.modules
@@ -339,9 +339,7 @@ def test_calibrated_names_what_is_missing(utility: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
 def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -> None:
-    figure = distances.distance_boxes(
-        utility, "City", calibration=calibration, sizes=[400, 200], target_delta=TARGET
-    )
+    figure = distances.distance_boxes(utility, "City", calibration=calibration, target_delta=TARGET)
     rows = calibrated(utility, calibration, TARGET)
     assert len(figure.axes) == 2
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
@@ -381,13 +379,6 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
     assert ("Equal privacy" in title) == (calibration == "matched")
 
 
-def test_boxes_refuse_a_size_that_was_not_run(utility: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match=r"sizes.*\[300\]"):
-        distances.distance_boxes(
-            utility, "City", calibration="matched", sizes=[200, 300], target_delta=TARGET
-        )
-
-
 def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataFrame) -> None:
     figure = distances.distance_over_eps(utility, "City")
     rows = utility[utility["n"] == 400]
@@ -421,9 +412,8 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
 def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame) -> None:
     for widest, scale in [(9.9, "linear"), (10.1, "log")]:
         table = utility.assign(tv_distance=np.where(utility["estimator"] == "raw", widest, 1.0))
-        figure = distances.distance_boxes(
-            table, "City", calibration="matched", sizes=[400], target_delta=TARGET
-        )
+        table = table[table["n"] == 400]
+        figure = distances.distance_boxes(table, "City", calibration="matched", target_delta=TARGET)
         assert figure.axes[0].get_yscale() == scale
 
 
@@ -493,9 +483,7 @@ def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFra
 
 def test_a_budget_without_a_match_is_drawn_all_the_same(utility: pd.DataFrame) -> None:
     without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
-    boxes = distances.distance_boxes(
-        without, "City", calibration="matched", sizes=[200, 400], target_delta=TARGET
-    )
+    boxes = distances.distance_boxes(without, "City", calibration="matched", target_delta=TARGET)
     title = boxes.axes[0].get_title(loc="left")
     assert title == r"$\epsilon_0=2$, nothing to be matched there"
     figure = comparison.matched_comparison(summed(without), TARGET)
@@ -519,9 +507,7 @@ def test_a_third_mechanism_is_in_every_figure(
     compared = comparison.matched_comparison(summed(utility), TARGET)
     assert set(legend(compared)) >= TWINS
     assert sum("twin" in line.get_label() for line in compared.axes[2].lines) == 3 * len(BUDGETS)
-    boxes = distances.distance_boxes(
-        utility, "City", calibration="matched", sizes=[200, 400], target_delta=TARGET
-    )
+    boxes = distances.distance_boxes(utility, "City", calibration="matched", target_delta=TARGET)
     assert set(legend(boxes)) == TWINS | {"twin, not inverted"} | {
         get_estimator(m, e.name).label
         for m in ("gaussian", "krr")

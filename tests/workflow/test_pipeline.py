@@ -71,6 +71,16 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
     assert set(utility["calibration"]) == {"none", "matched", "as-published"}
 
 
+def test_all_check_ins_are_in_the_figure_over_n(clone):
+    clone.config["eps0"] = [1]
+    clone.config["repetitions"] = 1
+    clone.run("results/figures/distances.town.shape.matched.svg")
+    checkins = len(pd.read_parquet(clone.path / "results/checkins/town.parquet"))
+    labels = (clone.path / "results/figures/distances.town.shape.matched.svg").read_text()
+    assert "<!-- 400 -->" in labels
+    assert f"<!-- {checkins:,} -->" in labels
+
+
 @pytest.mark.slow
 def test_figures_of_the_papers_are_drawn_from_their_tables(clone):
     """One of each way: a surface, distances, curves of a study (all of them: `make reproduce`)."""

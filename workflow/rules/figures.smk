@@ -23,11 +23,6 @@ def dots_title(wildcards):
     return title
 
 
-def fixed_sizes(wildcards):
-    """The sample sizes that the configuration gives as numbers."""
-    return [n for n in REGIONS[wildcards.region]["n"] if n != "all"]
-
-
 def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
     """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION.
 
@@ -97,7 +92,7 @@ FIGURES = {
     "distances": figure(
         by="distances.draw_distances",
         inputs={"utility": f"utility/{PLACE[1:]}.parquet"},
-        arguments={"title": region_title, "sizes": fixed_sizes, **CALIBRATED},
+        arguments={"title": region_title, **CALIBRATED},
         stem=f"{PLACE}.{{calibration}}",
         caption="distances",
         category="Distances",

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.errors import InputError
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
@@ -36,22 +35,10 @@ _BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
 _LOG_FROM = 10.0  # ratio of the largest distance to the smallest
 
 
-def draw_distances(
-    utility: Path,
-    *,
-    title: str,
-    calibration: str,
-    sizes: Sequence[int],
-    target_delta: float,
-) -> Figure:
-    """Draw `distance_boxes` from the file of the distances; without sizes, for all there are."""
-    table = read_tables([utility])
+def draw_distances(utility: Path, *, title: str, calibration: str, target_delta: float) -> Figure:
+    """Draw `distance_boxes` from the file of the distances."""
     return distance_boxes(
-        table,
-        title,
-        calibration=calibration,
-        sizes=sizes or sorted(table["n"].unique().tolist()),
-        target_delta=target_delta,
+        read_tables([utility]), title, calibration=calibration, target_delta=target_delta
     )
 
 
@@ -130,7 +117,6 @@ def distance_boxes(
     region_title: str,
     *,
     calibration: str,
-    sizes: Sequence[int],
     target_delta: float,
 ) -> Figure:
     """Distance to the true histogram against n, a panel per eps0 (paper A, figures 6 and 7).
@@ -143,8 +129,6 @@ def distance_boxes(
         Names the region.
     calibration, target_delta
         Which releases (see `shuffledp.selection.calibrated`).
-    sizes
-        Numbers of users to show.
 
     Returns
     -------
@@ -153,10 +137,10 @@ def distance_boxes(
     Raises
     ------
     InputError
-        If a size is not in the table, or it has no release of that calibration.
+        If the table has no release of that calibration.
     """
-    sizes = sorted(sizes)
-    rows = calibrated(_of_sizes(utility, sizes), calibration, target_delta)
+    sizes = sorted(utility["n"].unique())
+    rows = calibrated(utility, calibration, target_delta)
     series = series_of(rows)
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 1.9 * len(budgets))
@@ -172,13 +156,6 @@ def distance_boxes(
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
     figure.suptitle(f"{region_title}\n{words}")
     return figure
-
-
-def _of_sizes(utility: pd.DataFrame, sizes: Sequence[int]) -> pd.DataFrame:
-    missing = sorted(set(sizes) - set(utility["n"]))
-    if missing:
-        raise InputError(f"sizes must be among the table's n (got {missing})")
-    return utility[utility["n"].isin(sizes)]
 
 
 def _eps_range(panel: pd.DataFrame) -> str:
