@@ -83,6 +83,12 @@ def test_more_than_there_are_cannot_be_sampled():
         sample_sizes([401], 400, "here")
 
 
+def test_all_of_one_user_is_refused_as_one_is():
+    with pytest.raises(InputError, match=r"here: only 1 takes part.* at least 2"):
+        sample_sizes(["all"], 1, "here")
+    assert sample_sizes(["all"], 2, "here") == [2]
+
+
 # --- releases ------------------------------------------------------------------------------------
 
 

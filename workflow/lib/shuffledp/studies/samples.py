@@ -15,6 +15,7 @@ from shuffledp.errors import InputError
 from shuffledp.streams import stream
 from shuffledp.tables import read_tables
 
+_FEWEST: Final = 2  # as for the sizes in the configuration
 _MOST: Final = 10**9  # NumPy draws from fewer only
 
 
@@ -24,8 +25,13 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
     Raises
     ------
     InputError
-        If a size exceeds the number of check-ins there are.
+        If a size exceeds the number of check-ins there are, or these are fewer than two.
     """
+    if total < _FEWEST:
+        raise InputError(
+            f"{place}: only {total} takes part, and there is nobody to shuffle with: n must be at "
+            f"least {_FEWEST}; make the region larger, or leave it out"
+        )
     resolved = {total if size == "all" else int(size) for size in sizes}
     if max(resolved) > total:
         raise InputError(
