@@ -54,6 +54,14 @@ def _whole(text: bytes) -> int | None:
     return sign * int(whole)
 
 
+def _user(text: bytes) -> int | bytes | None:
+    """A number, or as it is written: users are only compared."""
+    try:
+        return _whole(text)
+    except ValueError:
+        return text.strip(b" \t\n\v\f\r") or None
+
+
 def _time(text: bytes) -> datetime | None:
     if text in MISSING:
         return None
@@ -72,7 +80,7 @@ def _time(text: bytes) -> datetime | None:
 
 def _row(user: bytes, time: bytes, latitude: bytes, longitude: bytes, location: bytes) -> tuple:
     return (
-        _whole(user),
+        _user(user),
         _time(time),
         _degrees(latitude, 90),
         _degrees(longitude, 180),

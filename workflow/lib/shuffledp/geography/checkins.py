@@ -72,13 +72,14 @@ def crop_checkins(
         Where the columns stand. Those it does not map are null in the output.
     region : Region
     destination : Path
-        Columns user (int64), time (microseconds, UTC), latitude, longitude (float64, degrees),
-        location (int64). It appears only if all went well.
+        Columns user (int64, by `shuffledp.geography.convert.to_identifier`), time (microseconds,
+        UTC), latitude, longitude (float64, degrees), location (int64). It appears only if all went
+        well.
     max_malformed_share : float
         Largest tolerated share of malformed rows among those read, from 0 to 1. Malformed is a row
         with the wrong number of fields, with coordinates that are missing, no numbers or out of
-        range, or with a user, time or location that is given but unreadable, inside the region or
-        not. Missing users, times and locations are null, and empty lines are no rows.
+        range, or with a time or location that is given but unreadable, inside the region or not.
+        Missing users, times and locations are null, and empty lines are no rows.
     metadata : Mapping[str, str]
         Written into the file's key-value metadata.
 

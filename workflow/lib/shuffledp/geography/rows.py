@@ -14,6 +14,7 @@ from shuffledp.geography.convert import (
     ColumnTypeError,
     Converted,
     to_degrees,
+    to_identifier,
     to_time,
     to_whole,
 )
@@ -33,14 +34,13 @@ SHOWN: Final = 5
 
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
-    "user": to_whole,
+    "user": to_identifier,
     "time": to_time,
     "latitude": to_degrees,
     "longitude": to_degrees,
     "location": to_whole,
 }
 _EXPECTED: Final = {
-    "user": "a whole number (without columns.user it is not read)",
     "time": "an ISO 8601 time (without columns.time it is not read)",
     "latitude": "a number from -90 to 90",
     "longitude": "a number from -180 to 180",

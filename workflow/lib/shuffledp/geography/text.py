@@ -156,8 +156,9 @@ class _BlockReader:
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
         lines, faults = _survey(block, self._separator if self._quoted else None)
         usable = np.flatnonzero(lines)
-        # Arrow shows the handler an odd row as text, and gives up if it is not UTF-8.
-        sound = _selected(block, lines).decode(errors="replace").encode()
+        # Arrow shows the handler an odd row as text, and gives up if it is not UTF-8. Written out,
+        # other bytes still tell users apart.
+        sound = _selected(block, lines).decode(errors="backslashreplace").encode()
 
         def on_invalid(row: Any) -> str:
             fields = f"{row.actual_columns} fields where there should be {row.expected_columns}"
