@@ -1,6 +1,7 @@
 """The default configuration passes; each mistake is named with its key."""
 
 import copy
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from shuffledp import configuration
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.configuration import (
     ConfigurationError,
+    check_cells,
     check_configuration,
     check_names,
     effective_regions,
@@ -287,6 +289,33 @@ def test_a_comparison_needs_a_mechanism_that_is_matched():
     regions = effective_regions(DEFAULTS | _with("regions/paris/mechanisms", ["krr"]))
     with pytest.raises(ConfigurationError, match=r"regions\.paris: mechanisms.*gaussian.*got krr"):
         check_names(regions)
+
+
+# --- cells --------------------------------------------------------------------------------------
+
+
+def _cells_of(every, place, **grids):
+    spec = {**place, "grids": grids, "n": ["all"]}
+    spec |= {} if every is None else {"individual_every": every}
+    check_cells({"lyon": spec})
+
+
+BOX = {"box": {"south": 45.0, "north": 46.0, "west": 4.0, "east": 5.0}}
+
+
+def test_individual_every_must_leave_a_cell_of_every_grid(tmp_path):
+    ring = [[4, 45], [5, 45], [5, 45.2], [4.2, 46], [4, 46], [4, 45]]
+    (tmp_path / "cut.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
+    outline = {"outline": str(tmp_path / "cut.geojson")}
+    # Of 3 x 3 cells the one in the north-east does not meet the outline.
+    for place, k in [(BOX, 9), (outline, 8)]:
+        for every in (None, 1, k - 1):
+            _cells_of(every, place, fine={"shape": [9, 9]}, coarse={"shape": [3, 3]})
+        with pytest.raises(
+            ConfigurationError,
+            match=rf"regions\.lyon\.individual_every .* {k} for the grid coarse \(got {k}\)",
+        ):
+            _cells_of(k, place, fine={"shape": [9, 9]}, coarse={"shape": [3, 3]})
 
 
 # --- keys given twice ---------------------------------------------------------------------------

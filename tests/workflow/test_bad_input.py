@@ -132,6 +132,15 @@ def test_configuration_errors_stop_before_any_job(clone, change, message):
     assert not (clone.path / "results").exists()
 
 
+def test_individual_every_beyond_the_cells_stops_before_any_job(clone):
+    clone.config["regions"]["town"]["individual_every"] = 12
+    result = clone.run(GRID, check=False)
+    text = result.stdout + result.stderr
+    assert result.returncode != 0
+    assert "regions.town.individual_every must be below the number of cells, which is 12" in text
+    assert not (clone.path / "results").exists()
+
+
 def test_a_key_given_twice_in_an_overlay_stops_before_any_job(clone):
     (clone.path / "over.yaml").write_text("eps: [0.1]\nseed: 4\neps: [0.2]\n")
     overlay = ["--configfile", "config/config.yaml", "over.yaml", "--"]

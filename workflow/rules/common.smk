@@ -18,6 +18,7 @@ os.environ.update(
 
 import shuffledp
 from shuffledp.configuration import (
+    check_cells,
     check_configuration,
     check_names,
     effective_regions,
@@ -48,6 +49,7 @@ try:
     REGIONS = effective_regions(config)
     if workflow.is_main_process:
         check_names(REGIONS)
+        check_cells(REGIONS)
 except InputError as error:
     raise WorkflowError(f"config: {error}") from None
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from shuffledp.errors import InputError
-from shuffledp.geography.grid import make_lattice
+from shuffledp.geography.grid import cell_count, make_lattice
 from shuffledp.geography.layout import layout_from_config
 from shuffledp.geography.regions import region_from_config
 
@@ -121,6 +121,35 @@ def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
                 f"regions.{name}: mechanisms must name one that is calibrated to a privacy, such "
                 f"as gaussian, to compare with (got {', '.join(spec['mechanisms'])})"
             )
+
+
+def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check every region's `individual_every` against the cells of its grids.
+
+    Parameters
+    ----------
+    regions
+        As `effective_regions` returns them, checked by `check_configuration`.
+
+    Raises
+    ------
+    ConfigurationError
+        If it leaves no cell of a grid, or fewer than two cells meet an outline.
+    """
+    for name, spec in regions.items():
+        region = region_from_config(name, spec)
+        for grid, grid_spec in spec["grids"].items():
+            try:
+                k = cell_count(region, grid_spec)
+            except InputError as error:
+                raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None
+            every = spec.get("individual_every")
+            if every is not None and every >= k:
+                raise ConfigurationError(
+                    f"regions.{name}.individual_every must be below the number of cells, which is "
+                    f"{k} for the grid {grid} (got {every}); without it a twentieth of the cells "
+                    "have a row"
+                )
 
 
 def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:

@@ -23,6 +23,7 @@ from shuffledp.tables import reading
 logger = logging.getLogger(__name__)
 
 MAX_CELLS: Final = 1_000_000
+_MOST_LAID: Final = 100_000  # cells; a million take some ten seconds
 _WGS84: Final = "EPSG:4326"
 _WIDEST_UTM: Final = 12.0  # degrees of longitude; beyond, a UTM zone's metres are no metres
 _SLACK: Final = 1e-9  # of a cell: forgives the rounding of edges written in decimal
@@ -138,6 +139,19 @@ def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
         As `make_lattice`, and if fewer than 2 cells meet the outline.
     """
     return _cells(region, make_lattice(region, spec))
+
+
+def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
+    """Return the number of cells of a grid, k, in at most a second or two.
+
+    Of a lattice of more than 100,000 cells those that do not meet an outline count as well.
+    Parameters and errors as for `grid_cells`.
+    """
+    lattice = make_lattice(region, spec)
+    cells = math.prod(lattice.shape)
+    if region.outline is None or cells > _MOST_LAID:
+        return cells
+    return len(_cells(region, lattice))
 
 
 def count_checkins(
