@@ -95,6 +95,16 @@ def test_wrong_checksum(clone):
     _fails(clone, ["check-ins.txt", digest])
 
 
+def test_a_missing_file_is_named_with_region_source_key_and_folder(clone):
+    clone.config["sources"]["tiny"]["path"] = "data/mine.csv"
+    where = clone.path / "data" / "mine.csv"
+    text = _fails(clone, f"config: sources.tiny.path: there is no {where}, which regions.town")
+    assert text.count("sources.tiny.path") == 1
+    (clone.path / "data").mkdir()
+    _write(clone, checkin_lines(), "data/mine.csv")
+    assert "sources.tiny.path" not in clone.run("--dry-run", GRID).stderr
+
+
 def test_more_users_than_check_ins(clone):
     clone.config["regions"]["town"]["n"] = [10**6]
     _fails(clone, ["1000000", "check-ins"], "results/privacy/town.shape.parquet")

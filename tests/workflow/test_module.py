@@ -126,6 +126,35 @@ def test_a_module_gives_the_bytes_of_a_plain_run_in_the_users_folder(clone, user
     assert sorted(clone.path.iterdir()) == found, "nothing is written into the clone"
 
 
+MADE = """
+configfile: "config/config.yaml"
+
+module shuffledp:
+    snakefile: "{clone}/Snakefile"
+    prefix: "cities"
+    config: config
+
+use rule * from shuffledp as shuffledp_*
+
+rule export:
+    output: "cities/made.txt"
+    shell: "cp check-ins.txt {{output}}"
+"""
+
+
+def test_a_file_that_another_rule_makes_is_not_missed(clone, user):
+    (user.path / "Snakefile").write_text(MADE.format(clone=clone.path))
+    user.config["sources"]["tiny"]["path"] = "made.txt"
+    planned = user.run("--dry-run", f"cities/{TABLES[0]}")
+    assert "rule export" in planned.stdout
+    assert "there is no" not in planned.stdout + planned.stderr
+    user.config["sources"]["tiny"]["path"] = "absent.txt"
+    refused = user.run("--dry-run", f"cities/{TABLES[0]}", check=False)
+    assert refused.returncode != 0
+    missing = user.path / "cities" / "absent.txt"
+    assert f"sources.tiny.path: there is no {missing}" in refused.stdout + refused.stderr
+
+
 def _refusal(user, *snakefiles):
     modules = [MODULE.format(number=i, snakefile=str(file)) for i, file in enumerate(snakefiles)]
     (user.path / "Snakefile").write_text('configfile: "config/config.yaml"\n' + "".join(modules))

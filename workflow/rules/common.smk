@@ -1,8 +1,10 @@
 import os
 import sys
+from functools import cache
 from pathlib import Path
 
 import yaml
+from snakemake.logging import logger
 from snakemake.utils import validate
 
 LIBRARY = ROOT / "workflow" / "lib"
@@ -165,7 +167,25 @@ def source_file(wildcards):
         return result(f"laid/{wildcards.region}.txt.gz")
     if spec["kind"] == "download":
         return f"resources/automatic/{name}/{Path(spec['url']).name}"
+    explain_missing(wildcards.region, name, spec["path"])
     return spec["path"]
+
+
+# In a module it puts the prefix before a path.
+MODIFIER = workflow.modifier
+
+
+@cache
+def explain_missing(region, source, path):
+    """Say whose file is missing: Snakemake, which then stops, names a rule and the file only."""
+    path = str(MODIFIER.modify_path(path))
+    made = any(rule.is_producer(path) for rule in workflow.rules)
+    if workflow.is_main_process and not made and not os.path.exists(path):
+        logger.error(
+            f"config: sources.{source}.path: there is no {os.path.abspath(path)}, which "
+            f"regions.{region} reads; a relative path starts at the folder where snakemake runs, "
+            "wherever the configuration is"
+        )
 
 
 def source_parts(wildcards):
