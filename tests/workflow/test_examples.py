@@ -4,9 +4,14 @@ import itertools
 import json
 import math
 import random
+import re
+import shlex
+import shutil
+import sys
 
 import pandas as pd
 import pytest
+import waiting
 import yaml
 
 from workflow.conftest import ROOT
@@ -120,3 +125,31 @@ def test_every_check_in_of_an_example_is_counted_once(clone, example):
             cells = len(pd.read_parquet(clone.path / table))
             # The box lies askew in its zone, and cells stand over its edges.
             assert height * width < cells < (1.05 * height + 2) * (1.05 * width + 2)
+
+
+def test_the_example_of_readme_works_in_a_folder_of_the_users_own(clone, tmp_path):
+    readme = (ROOT / "README.md").read_text()
+    (example,) = re.findall(r"```yaml\n(sources:\n.*?)```", readme, re.DOTALL)
+    (command,) = re.findall(r"^snakemake .* lyon\.yaml -- lyon$", readme, re.MULTILINE)
+    folder = tmp_path / "of my own"
+    folder.mkdir()
+    (folder / "lyon.yaml").write_text(example)
+    box = yaml.safe_load(example)["regions"]["lyon"]["box"]
+    rng = random.Random(6)
+    rows = [
+        f"{rng.uniform(box['south'], box['north'])},{rng.uniform(box['west'], box['east'])}\n"
+        for _ in range(1500)
+    ]
+    (folder / "checkins.csv").write_text("lat,lon\n" + "".join(rows))
+    shutil.copy(ROOT / "config" / "config.yaml", clone.path / "config" / "config.yaml")
+    words = [word.replace("~/shuffledp", str(clone.path)) for word in shlex.split(command)]
+    snakemake = [sys.executable, "-m", words[0]]
+
+    planned = waiting.run([*snakemake, "--dry-run", *words[1:]], 300, cwd=folder)
+    assert planned.returncode == 0, planned.stdout + planned.stderr
+    # Not the whole region, which takes minutes.
+    grids = ["results/grids/lyon.coarse.parquet", "results/grids/lyon.fine.parquet"]
+    made = waiting.run([*snakemake, *words[1:-1], *grids], 900, cwd=folder)
+    assert made.returncode == 0, made.stdout + made.stderr
+    for grid in grids:
+        assert pd.read_parquet(folder / grid)["count"].sum() == 1500
