@@ -370,6 +370,14 @@ def test_quotation_mark_left_open_spoils_its_line_only(tmp_path, bad, caplog):
     assert "line 3: a quotation mark that is not closed" in caplog.text
 
 
+def test_a_line_break_in_a_quoted_field_is_refused_in_words(tmp_path):
+    rows = ["lon,name,lat", *['2.33,"two\nlines",48.86', "2.33,one,48.86"] * 5]
+    message = refusal(tmp_path, "\n".join(rows), layout=NAMED, share=0.01)
+    assert "10 of 15 rows are malformed" in message
+    assert "line 2: a quotation mark that is not closed in its line; a quoted field may " in message
+    assert "hold no line break: take it out, or give the file as parquet" in message
+
+
 @pytest.mark.parametrize("lines", [[], ["x,2.33,no number"]])
 def test_odd_quotation_marks_are_read_alike_beside_sound_and_malformed_rows(tmp_path, lines):
     text = "\n".join(["name,lon,lat", '"a"b,2.33,48.86', 'x"y,2.34,48.85', *lines])

@@ -20,6 +20,10 @@ from shuffledp.geography.convert import MISSING
 from shuffledp.geography.layout import COLUMNS, COORDINATES, Layout
 from shuffledp.geography.rows import TYPES, Batch, in_range, sift
 
+_OPEN: Final = (
+    "a quotation mark that is not closed in its line; a quoted field may hold no line break: take "
+    "it out, or give the file as parquet"
+)
 _PARSERS: Final = 2  # threads; as many are busy while a third decompresses
 
 
@@ -233,7 +237,7 @@ def _survey(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[
         quotes = np.flatnonzero(buffer == ord('"'))
         for index in np.unique(np.searchsorted(ends, quotes)).tolist():
             if _left_open(block[starts[index] : stops[index]].decode("latin-1"), quoting):
-                refuse(starts[index : index + 1], "a quotation mark that is not closed")
+                refuse(starts[index : index + 1], _OPEN)
     return usable, faults
 
 
