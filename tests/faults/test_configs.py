@@ -190,8 +190,8 @@ def test_mutated_configurations(outline, fault, kind):
         ("sources/far/url", "https://x/it's`a`", "not safe as a file's name"),
         ("sources/far/url", "https://x/a/..", "not safe as a file's name"),
         ("sources/a\n", {"kind": "embedded"}, "must be made of lower-case letters"),
-        ("regions/paris/grids/true", {"shape": [2, 2]}, "the name True must be made of"),
-        ("eps", [1e-300], "is less than the minimum"),
+        ("regions/paris/grids/true", {"shape": [2, 2]}, "the name true must be made of"),
+        ("eps", [1e-300], "must be a number from 1e-09"),
     ],
 )
 def test_what_mutation_has_found(outline, path, value, message):

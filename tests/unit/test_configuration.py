@@ -28,6 +28,11 @@ SCHEMA = yaml.safe_load((ROOT / "workflow" / "schemas" / "config.schema.yaml").r
 DEFAULTS = {key: spec["default"] for key, spec in SCHEMA["properties"].items() if "default" in spec}
 
 
+JARGON = re.compile(
+    r"not of type|non-|does not match|too (short|long|many)|propert|minimum|maximum"
+)
+
+
 def _check(config):
     """Check what the schema has completed, as the workflow does."""
     check_configuration(DEFAULTS | config, CITIES)
@@ -125,8 +130,9 @@ def test_mistakes_in_relations_are_named(path, value, message):
 )
 def test_the_schema_refuses(path, value):
     above = path.rpartition("/")[0] or path
-    with pytest.raises(InputError, match=re.escape(above.replace("/", "."))):
+    with pytest.raises(InputError, match=re.escape(above.replace("/", "."))) as refused:
         check_schema(_with(path, value), SCHEMA)
+    assert not JARGON.search(str(refused.value)), "the validator's own words"
 
 
 @pytest.mark.parametrize(
@@ -138,7 +144,24 @@ def test_the_schema_refuses(path, value):
         ("regions/paris/grids", None, "regions.paris.grids: this key is missing"),
         ("regions/paris/box", None, "regions.paris: give either box or outline, and not both"),
         ("regions/paris/outline", "a", "regions.paris: give either box or outline, and not both"),
-        ("regions/paris/box/north", "48,9", "regions.paris.box.north: '48,9' is not of type"),
+        ("regions/paris/box/north", "48,9",
+         "regions.paris.box.north: must be a number from -90 to 90 (got '48,9')"),
+        ("regions/paris/grids/shape", [10, 12], "regions.paris.grids.shape: must be a mapping with "
+         "one of the keys shape, step, metres (got [10, 12])"),
+        ("regions/paris/grids/shape", {"shape": [10]}, "regions.paris.grids.shape.shape: must be "
+         "a list of 2 entries, each a whole number from 1 (got [10])"),
+        ("regions/paris/n", "all", "regions.paris.n: must be a list of one or more entries, each "
+         "a whole number from 2 or the word all (got 'all')"),
+        ("regions/paris", "x", "regions.paris: must be a mapping with the keys grids, n (got 'x')"),
+        ("regions/paris/title", "", "regions.paris.title: must be text that is not empty (got '')"),
+        ("sources", ["a"], "sources: must be a mapping of names, one or more, to what they are"),
+        ("eps", [0.5, None], "eps[1]: must be a number from 1e-09 (got nothing)"),
+        ("eps", [0.5, 0.5], "eps: every entry may be given once only (got [0.5, 0.5])"),
+        ("target_delta", 1, "target_delta: must be a number above 0 and below 1 (got 1)"),
+        ("repetitions", True, "repetitions: must be a whole number from 1 to 100000 (got true)"),
+        ("run", "a/b", "run: 'a/b' does not fit. Name of a folder of results/"),
+        ("sources/mine", {"kind": "download", "url": "ftp://x"},
+         "sources.mine.url: 'ftp://x' does not fit. Address that begins with http:// or https://"),
         ("regions/paris/n", ["some"],
          "regions.paris.n[0]: must be a whole number from 2 or the word all (got 'some')"),
         ("regions/New York", DEFAULT["regions"]["paris"],
@@ -150,7 +173,7 @@ def test_the_schema_refuses(path, value):
          "sources.mine.layout.columns: this key is missing"),
         ("sources/mine", {"kind": "file", "layout": 3},
          "sources.mine.layout: must be the word snap or a mapping with the keys format, columns"),
-        ("unit", "person", "unit: 'person' is not one of ['checkin', 'user']"),
+        ("unit", "person", "unit: must be checkin or user (got 'person')"),
         ("regions", None, "regions: this key is missing"),
     ],
 )  # fmt: skip

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from shuffledp.errors import InputError
 
 _MOST: Final = 10  # faults in one message
-_LONGEST: Final = 300  # characters of a value or of a validator's own words
+_LONGEST: Final = 300  # characters of a value
 
 
 def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -88,6 +88,8 @@ def _below(place: str, key: object) -> str:
 
 
 def _short(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
@@ -96,31 +98,35 @@ def _faults(error: ValidationError) -> Iterator[str]:
     """Say what is wrong, in words that need no knowledge of JSON schema."""
     place = _place(error)
     value: Any = error.instance
-    wanted: Any = error.validator_value
+    schema: Any = error.schema
     if "propertyNames" in error.absolute_schema_path:
         yield (
             f"{place}: the name {_short(value)} must be made of lower-case letters, digits and _, "
             "and begin with a letter or a digit"
         )
     elif error.validator == "additionalProperties":
-        schema: Any = error.schema
         known = list(schema["properties"])
         for key in value:
             if key not in known:
                 yield f"{_below(place, key)}: there is no such key{_meant(str(key), known)}"
     elif error.validator == "required":
         # One error for each that is missing: its words begin with the name.
+        wanted: Any = error.validator_value
         key = next(key for key in wanted if error.message.startswith(repr(key)))
         yield f"{_below(place, key)}: this key is missing"
     elif error.validator == "oneOf":
         yield from _alternatives(error)
-    elif error.validator == "type" and _reads_as_number(value) and _wants_number(wanted):
+    elif error.validator == "uniqueItems":
+        yield f"{place}: every entry may be given once only (got {_short(value)})"
+    elif error.validator == "pattern":
+        yield f"{place}: {_short(value)} does not fit. {schema['description']}"
+    elif error.validator == "type" and _reads_as_number(value) and _wants_number(schema["type"]):
         yield (
             f"{place}: {value!r} is text to YAML, which reads a number only with a point before "
             f"the exponent, as in 1.0e-6, and without quotes"
         )
     else:
-        yield f"{place or 'the configuration'}: {error.message[:_LONGEST]}"
+        yield f"{place or 'the configuration'}: must be {_form(schema)} (got {_short(value)})"
 
 
 def _alternatives(error: ValidationError) -> Iterator[str]:
@@ -129,7 +135,8 @@ def _alternatives(error: ValidationError) -> Iterator[str]:
     forms: Any = error.validator_value
     if all(set(form) == {"required"} for form in forms):
         keys = " or ".join(key for form in forms for key in form["required"])
-        yield f"{place}: give either {keys}, and not both"
+        if isinstance(value, Mapping):
+            yield f"{place}: give either {keys}, and not both"
         return
     meant = [i for i, form in enumerate(forms) if form.get("type") == "object"]
     if isinstance(value, Mapping) and meant:
@@ -137,15 +144,60 @@ def _alternatives(error: ValidationError) -> Iterator[str]:
             if inner.schema_path[0] == meant[0]:
                 yield from _faults(inner)
         return
-    yield f"{place}: must be {' or '.join(map(_form, forms))} (got {_short(value)})"
+    yield f"{place}: must be {_form({'oneOf': forms})} (got {_short(value)})"
 
 
-def _form(form: Mapping[str, Any]) -> str:
-    if "const" in form:
-        return f"the word {form['const']}"
-    if form["type"] == "integer":
-        return f"a whole number from {form['minimum']}"
-    return f"a mapping with the keys {', '.join(form['required'])}"
+def _form(schema: Mapping[str, Any]) -> str:
+    """Say in words what a schema wants: ``a whole number from 2 or the word all``."""
+    kind = schema.get("type")
+    if kind is None:
+        words = [f"the word {schema['const']}"] if "const" in schema else schema.get("enum")
+        return " or ".join(words or map(_form, schema["oneOf"]))
+    if isinstance(kind, list):
+        return " or ".join(_form({**schema, "type": one}) for one in kind)
+    return _FORMS[kind](schema)
+
+
+def _mapping(schema: Mapping[str, Any]) -> str:
+    if "properties" not in schema:
+        return "a mapping of names, one or more, to what they are"
+    if schema.get("maxProperties") == 1:
+        return f"a mapping with one of the keys {', '.join(schema['properties'])}"
+    return f"a mapping with the keys {', '.join(schema['required'])}"
+
+
+def _list(schema: Mapping[str, Any]) -> str:
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    count = f"{least} entries" if least == most else "one or more entries"
+    item = schema["prefixItems"][0] if "prefixItems" in schema else schema["items"]
+    return f"a list of {count}, each {_form(item)}"
+
+
+def _text(schema: Mapping[str, Any]) -> str:
+    if schema.get("maxLength") == 1:
+        return "one character"
+    return "text that is not empty" if "minLength" in schema else "text"
+
+
+def _number(schema: Mapping[str, Any]) -> str:
+    words = [f"{word} {schema[key]:g}" for key, word in _LIMITS.items() if key in schema]
+    return " ".join(["a whole number" if schema["type"] == "integer" else "a number", *words])
+
+
+_LIMITS: Final = {
+    "minimum": "from",
+    "maximum": "to",
+    "exclusiveMinimum": "above",
+    "exclusiveMaximum": "and below",
+}
+_FORMS: Final = {
+    "object": _mapping,
+    "array": _list,
+    "string": _text,
+    "boolean": lambda schema: "true or false",
+    "integer": _number,
+    "number": _number,
+}
 
 
 def _meant(key: str, known: Iterable[str]) -> str:
