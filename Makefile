@@ -61,9 +61,8 @@ scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (5 
 	$(BIN)/python benchmarks/scale.py
 
 findings: run ## Print the ratios of the main figure
-	@$(BIN)/python -c 'import pandas as pd; t = pd.read_csv("results/utility/comparison.csv"); \
-	  t = t[t["mechanism"] != t["reference"]]; keys = ["region", "eps0", "estimate", "mechanism", "estimator"]; \
-	  print(t.groupby(keys, sort=False)["ratio"].agg(["mean", "min", "max"]).round(2))'
+	@$(BIN)/python -c 'import pandas as pd; from shuffledp.studies.comparison import findings; \
+	  print(findings(pd.read_csv("results/utility/comparison.csv")))'
 
 report: run ## Write results/report.html with all figures and their captions
 	$(BIN)/snakemake --report results/report.html

@@ -19,6 +19,7 @@ include: "workflow/rules/figures.smk"
 include: "workflow/rules/papers.smk"
 include: "workflow/rules/draw.smk"
 include: "workflow/rules/reproduction.smk"
+include: "workflow/rules/summary.smk"
 
 
 rule all:
@@ -26,3 +27,7 @@ rule all:
     input:
         everything,
     localrule: True
+
+
+onsuccess:
+    say_what_came_out()

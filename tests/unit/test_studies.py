@@ -11,7 +11,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.selection import calibrated
-from shuffledp.studies.comparison import COLUMNS, comparison_summary
+from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
 from shuffledp.studies.privacy import other_counts, privacy_table
 from shuffledp.studies.releases import matched_budgets, release_parts
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
@@ -332,6 +332,25 @@ def test_a_single_repetition_has_a_ratio_without_an_error():
     summary = summed(by_hand({series: values[:1] for series, values in HAND.items()}), "gaussian")
     assert summary.loc["krr", "raw"]["ratio"] == 3.0
     assert np.isnan(summary.loc["krr", "raw"]["standard_error"])
+
+
+def _ratios(region, eps0, ratios):
+    """Rows of a summary: a reference, and one series with these ratios over n."""
+    series = {"region": region, "eps0": eps0, "estimator": "raw", "reference": "gaussian"}
+    alone = pd.DataFrame({**series, "mechanism": "gaussian", "ratio": [1.0]})
+    return pd.concat([alone, pd.DataFrame({**series, "mechanism": "krr", "ratio": ratios})])
+
+
+def test_the_findings_are_means_and_ranges_by_region_and_budget():
+    parts = [("Ulm", 6.0, [1.5]), ("Ulm", 4.0, [1.0, 1.2, 1.7]), ("Bonn", 4.0, [0.994, 1.0])]
+    summary = pd.concat([_ratios(*part) for part in parts])
+    lines = findings(summary).splitlines()
+    assert [" ".join(line.split()) for line in lines] == [
+        "eps0 = 4 eps0 = 6",
+        "Ulm, shuffle+INV, raw 1.30 (1.00 to 1.70) 1.50 (1.50 to 1.50)",
+        "Bonn, shuffle+INV, raw 1.00 (0.99 to 1.00)",
+    ]
+    assert findings(summary[summary["mechanism"] == "gaussian"]) == ""
 
 
 def test_what_was_not_matched_cannot_be_compared():

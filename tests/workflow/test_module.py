@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from unit.http_server import FileServer
 
-from workflow.conftest import Clone, make_clone
+from workflow.conftest import ROOT, Clone, make_clone
 
 pytestmark = pytest.mark.workflow
 
@@ -153,6 +153,20 @@ def test_a_file_that_another_rule_makes_is_not_missed(clone, user):
     assert refused.returncode != 0
     missing = user.path / "cities" / "absent.txt"
     assert f"sources.tiny.path: there is no {missing}" in refused.stdout + refused.stderr
+
+
+SAYING = """
+onsuccess:
+    shuffledp.onsuccess()
+"""
+
+
+def test_a_module_says_what_came_out_where_it_is_asked_to(clone, user):
+    (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path) + SAYING)
+    user.config = {"shuffledp": clone.config}
+    said = user.run(f"cities/{FIGURE}").stdout
+    assert "Figures: 1 in cities/results/figures/, as PNG, PDF and SVG.\n" in said
+    assert "shuffledp.onsuccess()" in (ROOT / "docs" / "module.md").read_text()
 
 
 def _refusal(user, *snakefiles):

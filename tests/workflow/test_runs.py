@@ -2,6 +2,7 @@
 
 import pandas as pd
 import pytest
+from shuffledp.studies.comparison import findings
 
 pytestmark = pytest.mark.workflow
 
@@ -27,6 +28,20 @@ def test_two_runs_do_not_disturb_each_other(clone):
         assert nothing_to_do(clone.run(*names))
     after = clone.outputs("checkins", "grids", "samples", "privacy")
     assert after == before
+
+
+def test_a_run_says_what_came_out_and_where(clone):
+    clone.config |= {"eps0": [1], "repetitions": 1, "run": "mine"}
+    table, figures = "results/mine/utility/comparison.csv", "results/mine/figures/"
+    said = clone.run(table, f"{figures}comparison.png").stdout
+    assert f"From {table}.\n\n" in said
+    assert findings(pd.read_csv(clone.path / table)) in said
+    assert f"Figures: 1 in {figures}, as PNG, PDF and SVG; the main one is {figures}comp" in said
+    assert said.count("as a multiple of") == 1, "once, not in every job"
+    # Of what was not asked for nothing is said, though it is there.
+    said = clone.run("--force", f"{figures}privacy.town.shape.png").stdout
+    assert f"Figures: 1 in {figures}, as PNG, PDF and SVG.\n" in said
+    assert "as a multiple of" not in said
 
 
 @pytest.mark.slow

@@ -55,6 +55,34 @@ def comparison_summary(
     return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
 
 
+def findings(summary: pd.DataFrame) -> str:
+    """Write the ratios of `comparison_summary` as a table: mean over n (lowest to highest).
+
+    Parameters
+    ----------
+    summary
+        Its rows. The reference itself is left out: its ratio is 1.
+
+    Returns
+    -------
+    A line for each region and series, a column for each eps0; empty if nothing was compared.
+    """
+    rows = summary[summary["mechanism"] != summary["reference"]].dropna(subset="ratio")
+    if rows.empty:
+        return ""
+    keys = ["region", "mechanism", "estimator", "eps0"]
+    ratios = rows.groupby(keys, sort=False)["ratio"].agg(["mean", "min", "max"])
+    cells = pd.Series([_range(*row) for row in ratios.to_numpy()], ratios.index)
+    table = cells.unstack("eps0", fill_value="").sort_index(axis="columns")
+    lines = [f"{region}, {get_estimator(*series).label}" for region, *series in table.index]
+    heads = [f"eps0 = {eps0:g}" for eps0 in table.columns]
+    return pd.DataFrame(table.to_numpy(), lines, heads).to_string()
+
+
+def _range(mean: float, low: float, high: float) -> str:
+    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+
+
 def _compared(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Compare every series of one region that has a like with the reference's."""
     keys = ["eps0", "n"]
