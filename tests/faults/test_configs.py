@@ -13,7 +13,9 @@ import pytest
 import yaml
 from effort import examples
 from shuffledp.configuration import (
+    check_cells,
     check_configuration,
+    check_drawable,
     check_names,
     effective_regions,
     leave_out,
@@ -92,7 +94,10 @@ def refusal(config):
         config = completed(config)
         check_schema(config, SCHEMA)
         check_configuration(config, CITIES)
-        check_names(effective_regions(config))
+        regions = effective_regions(config)
+        check_names(regions)
+        check_drawable(regions)
+        check_cells(regions)
     except InputError as error:
         assert len(str(error)) < 6000
         return str(error)

@@ -17,7 +17,7 @@ def evil_clone(tmp_path):
     source = clone.path / "data & $(touch pwned); 'ünïcödé' \"x\".txt"
     (clone.path / "check-ins.txt").rename(source)
     clone.config["sources"]["tiny"]["path"] = source.name
-    clone.config["regions"]["town"]["title"] = "".join(EVIL) + " & 東京 <b>é</b> {x} %s \\"
+    clone.config["regions"]["town"]["title"] = "".join(EVIL) + " & Токио <b>é</b> {x} %s \\"
     return clone
 
 

@@ -13,6 +13,7 @@ from shuffledp.configuration import (
     ConfigurationError,
     check_cells,
     check_configuration,
+    check_drawable,
     check_names,
     effective_regions,
     leave_out,
@@ -312,6 +313,23 @@ def test_a_comparison_needs_a_mechanism_that_is_matched():
     regions = effective_regions(DEFAULTS | _with("regions/paris/mechanisms", ["krr"]))
     with pytest.raises(ConfigurationError, match=r"regions\.paris: mechanisms.*gaussian.*got krr"):
         check_names(regions)
+
+
+# --- titles -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("title", ["São Paulo", "Αθήνα", "Київ", "Zu\u0308rich", "Łódź – centre"])
+def test_a_title_that_figures_can_show(title):
+    check_drawable({"town": {"title": title}})
+
+
+@pytest.mark.parametrize(("title", "missing"), [("東京 2010 京", "東京"), ("서울", "서울")])
+def test_a_title_that_figures_cannot_show_is_refused(title, missing):
+    with pytest.raises(ConfigurationError) as refused:
+        check_drawable({"town": {"title": title}})
+    assert str(refused.value).startswith(
+        f"regions.town.title: the font of the figures has no sign for {missing}: write "
+    )
 
 
 # --- cells --------------------------------------------------------------------------------------

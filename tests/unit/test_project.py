@@ -40,7 +40,7 @@ LAYERS = {
     "estimation": {"krr"},
     "geography": {"krr"},
     "krr": set(),
-    "configuration": {"mechanisms", "accounting", "geography"},
+    "configuration": {"figures", "mechanisms", "accounting", "geography"},
 }
 # What any layer may import, and what imports no layer.
 FOUNDATIONS = {

@@ -142,12 +142,19 @@ def test_configuration_errors_stop_before_any_job(clone, change, message):
     assert not (clone.path / "results").exists()
 
 
-def test_individual_every_beyond_the_cells_stops_before_any_job(clone):
-    clone.config["regions"]["town"]["individual_every"] = 12
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("individual_every", 12, ".individual_every must be below the number of cells, which is"),
+        ("title", "東京", ".title: the font of the figures has no sign for 東京"),
+    ],
+)
+def test_what_only_late_jobs_would_meet_stops_before_any_job(clone, key, value, message):
+    clone.config["regions"]["town"][key] = value
     result = clone.run(GRID, check=False)
     text = result.stdout + result.stderr
     assert result.returncode != 0
-    assert "regions.town.individual_every must be below the number of cells, which is 12" in text
+    assert f"config: regions.town{message}" in text, text
     assert not (clone.path / "results").exists()
 
 

@@ -22,6 +22,7 @@ import shuffledp
 from shuffledp.configuration import (
     check_cells,
     check_configuration,
+    check_drawable,
     check_names,
     effective_regions,
     leave_out,
@@ -51,6 +52,7 @@ try:
     REGIONS = effective_regions(config)
     if workflow.is_main_process:
         check_names(REGIONS)
+        check_drawable(REGIONS)
         check_cells(REGIONS)
 except InputError as error:
     raise WorkflowError(f"config: {error}") from None

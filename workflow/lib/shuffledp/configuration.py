@@ -123,6 +123,33 @@ def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
             )
 
 
+def check_drawable(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that figures can show every region's title.
+
+    Parameters
+    ----------
+    regions
+        As `effective_regions` returns them.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the characters that the figures' font lacks, such as Chinese ones.
+    """
+    for name, spec in regions.items():
+        title = spec.get("title", name)
+        if title.isascii():
+            continue
+        from shuffledp.figures.glyphs import missing_glyphs  # slow to import, and seldom needed
+
+        missing = missing_glyphs(title)
+        if missing:
+            raise ConfigurationError(
+                f"regions.{name}.title: the font of the figures has no sign for {missing}: write "
+                f"the title in Latin, Greek or Cyrillic letters (got {title!r})"
+            )
+
+
 def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
     """Check every region's `individual_every` against the cells of its grids.
 
