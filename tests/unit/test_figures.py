@@ -22,14 +22,27 @@ from matplotlib.artist import Artist
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
+from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
+from shuffledp.accounting.setting import Setting
+from shuffledp.curve import FigureText
 from shuffledp.errors import InputError
-from shuffledp.figures import comparison, distances, individual, maps, privacy, style
+from shuffledp.figures import (
+    comparison,
+    distances,
+    individual,
+    literature,
+    maps,
+    privacy,
+    style,
+)
+from shuffledp.figures.bounds import bound_colour
+from shuffledp.figures.curves import curve_panels
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.protocol import Estimator
 from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
 from shuffledp.selection import calibrated
 from shuffledp.studies.comparison import comparison_summary
-from shuffledp.studies.privacy import privacy_table
+from shuffledp.studies.privacy import privacy_curves
 from shuffledp.studies.releases import release_parts
 from shuffledp.studies.samples import sample_table
 from shuffledp.studies.utility import community_utility, individual_summary, individual_utility
@@ -106,11 +119,8 @@ def summed(*tables: pd.DataFrame, unit: str = "one check-in") -> pd.DataFrame:
 
 
 @pytest.fixture(scope="module")
-def bounds() -> pd.DataFrame:
-    return pd.concat(
-        [privacy_table({400: COUNTS}, eps0, [0.1, *EPS], BOUNDS) for eps0 in BUDGETS],
-        ignore_index=True,
-    )
+def curves() -> pd.DataFrame:
+    return privacy_curves(COUNTS, BUDGETS, BOUNDS, TARGET)
 
 
 @pytest.fixture(scope="module")
@@ -529,56 +539,105 @@ def test_a_third_mechanism_is_in_every_figure(
 # --- privacy -------------------------------------------------------------------------------------
 
 
-def test_delta_curves_are_those_of_the_table(bounds: pd.DataFrame) -> None:
-    figure = privacy.delta_curves(bounds, "City", 400)
+def drawn_curves(axes: Any) -> dict[str, Any]:
+    """The curves of a panel by bound, without its marks."""
+    return {line.get_label(): line for line in axes.lines if line.get_label() in BOUNDS}
+
+
+def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
+    figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
-        assert axes.yaxis_inverted()
+        assert axes.get_ylim() == (-12.0, 0.0)
         assert axes.get_xlabel() == r"central budget $\epsilon$"
-        curves = {line.get_label().split(":")[0]: line for line in axes.lines}
-        assert list(curves) == BOUNDS
-        for bound, line in curves.items():
-            rows = bounds[(bounds["bound"] == bound) & (bounds["eps0"] == eps0)]
+        drawn = drawn_curves(axes)
+        assert list(drawn) == BOUNDS
+        for bound, line in drawn.items():
+            rows = curves[(curves["bound"] == bound) & (curves["eps0"] == eps0)]
             rows = rows[np.isfinite(rows["log10_delta"])]
             np.testing.assert_array_equal(line.get_xdata(), rows["eps"])
-            np.testing.assert_allclose(line.get_ydata(), np.maximum(-rows["log10_delta"], 0.1))
-    assert figure.axes[0].get_ylabel() == r"$\log_{10}\,\delta$ (logarithmic scale)"
-    assert [label.partition(": ")[::2] for label in legend(figure)] == [
-        ("upper", ("certified, a DP guarantee")),
-        ("lower", "lower bound, no guarantee"),
+            np.testing.assert_array_equal(line.get_ydata(), rows["log10_delta"])
+        upper = drawn["upper"].get_xydata()
+        assert (upper[0, 0], upper[-1, 0]) == (0.0, axes.get_xlim()[1])
+        assert upper[-1, 1] == pytest.approx(-12.0, abs=1e-3)
+    assert figure.axes[0].get_ylabel() == r"$\delta$"
+    assert [label.partition(": ")[::2] for label in legend(figure)[:3]] == [
+        ("upper", "certified, a guarantee"),
+        ("lower", "certified, lower bound, no guarantee"),
         ("single-bin", "lower bound, no guarantee"),
-        ("single-bin-as-printed", "misprint, no guarantee"),
     ]
-    assert sum("unsafe" in text for text in texts(figure)) == 2
-    assert "n = 400 users, k = 12 cells" in figure.get_suptitle()
+    highest = curves[curves["bound"] == "single-bin-as-printed"]["log10_delta"].max()
+    assert highest < -12.0
+    assert legend(figure)[3] == (
+        "single-bin-as-printed: misprinted, no guarantee\n"
+        f"(off the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
+    )
+    assert "n = 400 check-ins, k = 12 cells" in figure.get_suptitle()
+    users = privacy.delta_curves(curves, "City", "one user", TARGET)
+    assert "n = 400 users, k = 12 cells" in users.get_suptitle()
 
 
-def test_delta_curves_mark_what_the_certified_curve_excludes(bounds: pd.DataFrame) -> None:
-    axes = privacy.delta_curves(bounds, "City", 400).axes[0]
+def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.DataFrame) -> None:
+    figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
+    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
+        eps = BOUND_REGISTRY["upper"].epsilon(np.log(TARGET), Setting(400, 12, eps0))
+        (dot,) = [line for line in axes.lines if line.get_marker() == "o"]
+        assert dot.get_xdata()[0] == eps
+        assert dot.get_ydata()[0] == pytest.approx(-3.0)
+        (words,) = [text.get_text() for text in axes.texts if "target" in text.get_text()]
+        assert r"$\delta=10^{-3}$" in words
+        written = float(words.split(r"\leq")[1].split("$")[0])
+        assert eps <= written < 1.01 * eps  # rounded up: never less private than it says
+
+
+def test_delta_curves_shade_what_the_lower_bounds_exclude(curves: pd.DataFrame) -> None:
+    axes = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
     (shade,) = axes.collections
-    certified, claimed = axes.lines[0], axes.lines[3]
     inside = shade.get_paths()[0]
-    eps = 0.5  # in the middle of the sweep, so that the point is not on the border
-    at = list(claimed.get_xdata()).index(eps)
-    assert inside.contains_point((eps, claimed.get_ydata()[at]))
-    at = list(certified.get_xdata()).index(eps)
-    assert not inside.contains_point((eps, 0.9 * certified.get_ydata()[at]))
+    certified = drawn_curves(axes)["lower"].get_xydata()
+    for eps, level in certified[2:-2]:
+        assert inside.contains_point((eps, level - 0.1))
+        assert not inside.contains_point((eps, level + 0.1))
+    axes.figure.canvas.draw()
+    (words,) = [text for text in axes.texts if "unsafe" in text.get_text()]
+    extent = words.get_window_extent().transformed(axes.transData.inverted())
+    for corner in extent.corners():  # inside the panel and inside the shade
+        assert inside.contains_point(corner)
 
 
-def test_delta_curves_keep_a_guarantee_that_is_worth_nothing(bounds: pd.DataFrame) -> None:
-    """Deltas near 1 are on the upper edge, not away: the other curves would be all there is."""
-    guarantees = bounds["bound"] == "upper"
-    useless = bounds.assign(log10_delta=bounds["log10_delta"].where(~guarantees, -1e-3))
-    axes = privacy.delta_curves(useless, "City", 400).axes[0]
-    assert set(axes.lines[0].get_ydata()) == {0.1}
-    assert axes.get_ylim()[1] == pytest.approx(0.1)
-    assert axes.yaxis.get_major_formatter()(0.1) == "≥ −0.1"
-    nothing = useless[guarantees]
-    assert privacy.delta_curves(nothing, "City", 400).axes[0].lines[0].get_xdata().size > 0
+def test_delta_curves_of_a_small_target_go_below_it(curves: pd.DataFrame) -> None:
+    figure = privacy.delta_curves(curves, "City", "one check-in", 1e-15)
+    assert figure.axes[0].get_ylim()[0] == pytest.approx(-17.0)
+    (words,) = [text.get_text() for text in figure.axes[0].texts if "target" in text.get_text()]
+    assert "certified" not in words  # the table has no eps of that target
 
 
-def test_delta_curves_refuse_another_n(bounds: pd.DataFrame) -> None:
-    with pytest.raises(ValueError, match=r"\[400\] \(got 300\)"):
-        privacy.delta_curves(bounds, "City", 300)
+def test_delta_curves_refuse_several_n(curves: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match=r"\[300, 400\]"):
+        privacy.delta_curves(
+            pd.concat([curves, curves.assign(n=300)]), "City", "one check-in", TARGET
+        )
+
+
+def test_one_bound_has_one_colour_in_every_figure(curves: pd.DataFrame) -> None:
+    panel = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
+    found = {name: line.get_color() for name, line in drawn_curves(panel).items()}
+    table = curves.rename(columns={"bound": "curve", "eps": "x", "log10_delta": "y"}).assign(
+        kind=[BOUND_REGISTRY[name].kind for name in curves["bound"]], panel="", x=lambda t: t.x + 1
+    )
+    text = FigureText(title="", x_label="", y_label="", caption="")
+    everything = literature.all_bounds(table[table["eps0"] == 4.0], text).axes[0]
+    papers = curve_panels(table, replace(text, y_scale="linear")).axes[0]
+    for axes in (everything, papers):
+        colours = {line.get_label(): line.get_color() for line in axes.lines}
+        assert {name: colour for name, colour in colours.items() if name in BOUNDS} == {
+            name: found[name] for name in BOUNDS if name in colours
+        }
+        assert set(colours) >= {"upper", "lower", "single-bin"}
+    assert found["upper"] == "#000000" != found["lower"] != found["single-bin"]
+    named = ("clones pair, certified", "clones", "numeric clones, optimal composition")
+    assert len({bound_colour(name) for name in named}) == 1
+    assert bound_colour("k = 2") is None
+    assert all(bound_colour(name) for name in BOUND_REGISTRY if "composition" not in name)
 
 
 # --- individual ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.selection import calibrated
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
-from shuffledp.studies.privacy import other_counts, privacy_table
+from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
 from shuffledp.studies.releases import matched_budgets, release_parts
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
 from shuffledp.studies.utility import community_utility, individual_utility
@@ -188,6 +188,34 @@ def test_where_a_bound_applies_to_some_sizes_it_has_their_rows():
     assert applies == {400: False, 4000: True}
     table = privacy_table(samples, 0.4, [0.1], ["erlingsson"])
     assert table["n"].tolist() == [4000]
+
+
+def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
+    table = privacy_curves(COUNTS, [4.0], ["upper", "lower", "clones"], TARGET)
+    assert sorted(table.columns) == sorted(PRIVACY.names)
+    setting = Setting(400, 12, 4.0)
+    for name, curve in table.groupby("bound", sort=False):
+        eps, log10_delta = curve["eps"].to_numpy(), curve["log10_delta"].to_numpy()
+        assert eps[0] == 0.0 and (np.diff(eps) > 0.0).all()
+        for e, value in zip(eps, log10_delta, strict=True):
+            expected = float(get_bound(name).log_delta(e, setting)) / np.log(10.0)
+            assert value == pytest.approx(expected, rel=1e-12)
+        # smooth: neighbours are less than a decade and a half apart, or next to one another
+        steep = -np.diff(np.maximum(log10_delta, -12.0)) > 1.5
+        assert (np.diff(eps)[steep] <= table["eps"].max() / 512).all()
+        assert (log10_delta[:-1] >= -12.0).all()
+    assert table["eps"].max() == get_bound("clones").epsilon(np.log(1e-12), setting)
+    assert get_bound("upper").epsilon(np.log(TARGET), setting) in set(table["eps"])
+
+
+def test_curves_take_bounds_of_every_kind_and_targets_of_any_size():
+    names = ["upper", "erlingsson", "clones-closed-form", "mu-gdp", "single-bin", "exact-2rr"]
+    table = privacy_curves(10 * COUNTS, [0.4], names, 1e-20)
+    assert set(table["bound"]) == {*names} - {"exact-2rr"}  # which is for two cells
+    assert table["log10_delta"].min() < -22.0
+    # 2 users: delta falls within a hair of eps0
+    few = privacy_curves(np.array([1, 1, 0]), [1.0], ["upper"], 1e-6)
+    assert few["eps"].max() <= 1.0
 
 
 def test_an_unknown_bound_is_refused():

@@ -142,6 +142,10 @@ def unit_words(region):
     return {"checkin": "one check-in", "user": "one user"}[REGIONS[region]["unit"]]
 
 
+def region_unit(wildcards):
+    return unit_words(wildcards.region)
+
+
 def plain_title(region):
     return REGIONS[region].get("title", region)
 

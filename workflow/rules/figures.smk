@@ -71,8 +71,12 @@ FIGURES = {
     ),
     "privacy": figure(
         by="privacy.draw_privacy",
-        inputs={"privacy": f"privacy/{PLACE[1:]}.parquet"},
-        arguments={"title": region_title},
+        inputs={"curves": f"privacy/{PLACE[1:]}.curves.parquet"},
+        arguments={
+            "title": region_title,
+            "unit": region_unit,
+            "target_delta": config["target_delta"],
+        },
         stem=PLACE,
         caption="delta_curves",
         category="Privacy",

@@ -33,3 +33,25 @@ rule collect_privacy:
         library=library("collect_privacy"),
     script:
         "../scripts/collect_privacy.py"
+
+
+rule trace_privacy:
+    input:
+        samples=result("samples/{region}.{grid}.parquet"),
+    output:
+        result("privacy/{region}.{grid}.curves.parquet"),
+    log:
+        log_of("trace_privacy.{region}.{grid}"),
+    benchmark:
+        benchmark_of("trace_privacy.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 60),
+    params:
+        library=library("trace_privacy"),
+        eps0=of_region("eps0"),
+        bounds=of_region("bounds"),
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/trace_privacy.py"

@@ -10,19 +10,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shuffledp.curve import FigureText
+from shuffledp.figures.bounds import LINES, bound_colour
 from shuffledp.figures.style import local_style, new_figure
 from shuffledp.tables import read_metadata, read_tables
 
-# Okabe and Ito without yellow, which is too light for lines; black is kept for exact curves.
+# Okabe and Ito without yellow, which is too light for lines, for curves that are no bound's.
 _COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
-_LINES: Final = {
-    "exact": "-",
-    "upper": "-",
-    "lower": "-.",
-    "approximate": ":",
-    "as printed": "--",
-}
 _PANEL_HEIGHT, _COLUMNS, _MARKED = 2.6, 3, 6
 
 
@@ -36,7 +30,8 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw every panel of a figure, with one legend for all.
 
     Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones neither,
-    dashed ones a formula as printed. Exact curves are black.
+    dashed ones a formula as printed. Exact curves are wider and have no marker. Colours are those
+    of `bounds.bound_colour`.
 
     Parameters
     ----------
@@ -82,7 +77,10 @@ def _looks(table: pd.DataFrame) -> dict[str, tuple[str, str]]:
     colours, markers = cycle(_COLOURS), cycle(_MARKERS)
     kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
     return {
-        str(name): ("#000000", "") if kind == "exact" else (next(colours), next(markers))
+        str(name): (
+            bound_colour(str(name)) or next(colours),
+            "" if kind == "exact" else next(markers),
+        )
         for name, kind in kinds.items()
     }
 
@@ -98,7 +96,7 @@ def _draw_panel(axes: Axes, table: pd.DataFrame, looks: dict[str, tuple[str, str
             marker=marker,
             markevery=(number % step, step),
             markersize=3.5,
-            linestyle=_LINES[str(rows["kind"].iloc[0])],
+            linestyle=LINES[rows["kind"].iloc[0]],
             linewidth=1.6 if not marker else 1.1,
             label=name,
         )

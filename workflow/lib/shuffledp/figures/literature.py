@@ -1,8 +1,7 @@
 """Every bound on one release in one panel: numbered curves and a list in the order of eps."""
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import matplotlib.patheffects as effects
 import numpy as np
@@ -12,22 +11,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from shuffledp.accounting.bound import Kind
 from shuffledp.curve import FigureText
+from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.style import local_style, new_figure, power
 from shuffledp.tables import read_metadata, read_tables
 
 LOWEST: Final = -30.0  # decimal logarithm of the smallest delta shown
 _REFERENCE: Final = -6.0  # of the delta at which the curves are ranked
-_BAND: Final = ("upper", "lower")  # the certified bounds
-_Dashes = Literal["-", "-.", ":", "--"]
-# Okabe and Ito; the line style says the same in grey.
-_LOOKS: Final[Mapping[str, tuple[str, _Dashes, str]]] = {
-    "upper": ("#0072B2", "-", "upper bound"),
-    "exact": ("#000000", "-", "exact"),
-    "lower": ("#009E73", "-.", "lower bound, no guarantee"),
-    "approximate": ("#D55E00", ":", "approximate, no guarantee"),
-    "as printed": ("#CC79A7", "--", "misprinted, no guarantee"),
-}
+_BAND: Final = {"upper": 3.0, "lower": 3.1}  # drawn above the others
 # Heights of the numbers, one after the other: neighbours in rank do not cover one another.
 _HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
 
@@ -74,22 +66,21 @@ def _reference_eps(rows: pd.DataFrame) -> float:
     return float(np.interp(_REFERENCE, rows["y"], rows["x"]))
 
 
-def _look(rows: pd.DataFrame) -> tuple[str, _Dashes]:
-    colour, line, _ = _LOOKS[str(rows["kind"].iloc[0])]
-    return ("#000000", "-") if rows["curve"].iloc[0] in _BAND else (colour, line)
+def _colour(rows: pd.DataFrame) -> str:
+    return bound_colour(str(rows["curve"].iloc[0])) or "#000000"
 
 
 def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
-    colour, line = _look(rows)
-    certified = rows["curve"].iloc[0] in _BAND
+    colour, name = _colour(rows), rows["curve"].iloc[0]
     axes.plot(
         rows["x"],
         rows["y"],
         color=colour,
-        linestyle=line,
-        linewidth=1.8 if certified else 1.1,
-        zorder=3 if certified else 2,
-        label=rows["curve"].iloc[0],
+        linestyle=LINES[rows["kind"].iloc[0]],
+        # `lower` is drawn upon `upper`, which it may hide.
+        linewidth=2.4 if name == "upper" else 1.2,
+        zorder=_BAND.get(name, 2.0),
+        label=name,
     )
     # A curve that ends early carries its number at its end.
     height = max(_HEIGHTS[rank % len(_HEIGHTS)], float(rows["y"].min()))
@@ -113,24 +104,22 @@ def _list_bounds(
     axes.set(xlim=(0.0, 1.0), ylim=(len(bounds) + 2 * len(below) + 1.5, -0.5))
     axes.text(1.0, 0.0, rf"$\epsilon$ at $\delta={power(10.0**_REFERENCE)}$", ha="right")
     for rank, (name, rows) in enumerate(bounds, 1):
-        colour, _ = _look(rows)
+        colour = _colour(rows)
         axes.text(0.07, rank, str(rank), color=colour, ha="right")
         axes.text(0.10, rank, name, color=colour)
         axes.text(1.0, rank, f"{_reference_eps(rows):.3g}", color=colour, ha="right")
-    colour = _LOOKS["as printed"][0]
     for place, (name, highest) in enumerate(below.items()):
+        colour = bound_colour(name) or "#000000"
         row = len(bounds) + 1 + 2 * place
         axes.text(0.10, row, f"{name}: off the plot,", color=colour)
         axes.text(0.10, row + 1, rf"$\delta < 10^{{{np.ceil(highest):.0f}}}$", color=colour)
 
 
 def _key(table: pd.DataFrame) -> list[Line2D]:
-    kinds = set(table["kind"])
+    """What a line's style says; its colour says whose bound it is, as the list does."""
+    kinds: list[Kind] = [kind for kind in WORTH if (table["kind"] == kind).any()]
     return [
-        Line2D([], [], color="black", linewidth=1.8, label="certified, lower and upper"),
-        *(
-            Line2D([], [], color=colour, linestyle=line, label=label)
-            for kind, (colour, line, label) in _LOOKS.items()
-            if kind in kinds and kind != "as printed"
-        ),
+        Line2D([], [], color="black", linewidth=1.2, linestyle=LINES[kind], label=WORTH[kind])
+        for kind in kinds
+        if kind != "as printed"
     ]

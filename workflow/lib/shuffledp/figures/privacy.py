@@ -1,128 +1,125 @@
 """Delta against eps by every configured bound."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
-from shuffledp.figures.style import local_style, new_figure, plain_log_axis
+from shuffledp.figures.bounds import LINES, WORTH, bound_colour
+from shuffledp.figures.style import counted, local_style, new_figure, power
 from shuffledp.tables import read_tables
 
-_Line = Literal["-", "--", "-.", ":"]
+_LEAST: Final = -12.0  # decimal logarithm of the smallest delta shown
+_ACROSS: Final = 3  # panels in a row
+_APART: Final = {"wspace": 0.06}  # for the outer tick labels of neighbours
 
 
-@dataclass(frozen=True)
-class _Look:
-    """How bounds of a kind are drawn: colours (Okabe and Ito) in turn, and one line."""
-
-    words: str
-    colours: tuple[str, ...]
-    line: _Line
-    width: float
-
-
-_KINDS: Final[Mapping[str, _Look]] = MappingProxyType(
-    {
-        "upper": _Look("certified, a DP guarantee", ("#000000", "#009E73"), "-", 1.8),
-        "exact": _Look("exact, a DP guarantee", ("#332288",), "-", 1.2),
-        "lower": _Look("lower bound, no guarantee", ("#56B4E9", "#0072B2", "#88CCEE"), "--", 1.0),
-        "approximate": _Look("approximate, no guarantee", ("#E69F00", "#CC79A7"), "-.", 1.0),
-        "as printed": _Look("misprint, no guarantee", ("#D55E00",), ":", 1.0),
-    }
-)
-_MARKERS: Final = ("o", "x", "s", "^", "D", "v", "P")
-_LEAST = 0.1  # of log10 1/delta: larger deltas, above 10^-0.1 = 0.79, lie on the upper edge
-
-
-def draw_privacy(privacy: Path, *, title: str) -> Figure:
-    """Draw `delta_curves` at the largest n from the file of the deltas."""
-    table = read_tables([privacy])
-    return delta_curves(table, title, int(table["n"].max()))
+def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) -> Figure:
+    """Draw `delta_curves` from the file of the curves."""
+    return delta_curves(read_tables([curves]), title, unit, target_delta)
 
 
 @local_style()
-def delta_curves(privacy: pd.DataFrame, title: str, n: int) -> Figure:
-    """Delta against eps for one number of users, a panel per eps0, both axes logarithmic.
+def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
+    """Delta against eps, a panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
-    The vertical axis is the logarithm of log10(1/delta), downwards, so that 10^-1 and
-    10^-100,000 both fit. Below the largest lower bound it is shaded: a delta there claims
-    more privacy than there is.
+    The target is marked, with the eps of `upper` there. Below the largest lower bound it is shaded:
+    a delta there claims more privacy than there is.
 
     Parameters
     ----------
-    privacy
-        Columns of `shuffledp.tables.PRIVACY`. Deltas of 0 are not drawn, those above 10^-0.1 on
-        the upper edge.
+    curves
+        Columns of `shuffledp.tables.PRIVACY`, of one n.
     title
         Names the region.
-    n
-        Number of users, one of the table's.
+    unit
+        What delta protects, ``one check-in`` or ``one user``.
+    target_delta
+        Below 1e-10 the axis goes down to a hundredth of it.
 
     Raises
     ------
     InputError
-        If the table has no delta above 0 for n.
+        If the table has several n.
     """
-    rows = privacy[(privacy["n"] == n) & np.isfinite(privacy["log10_delta"])]
-    rows = rows.assign(log10_delta=rows["log10_delta"].clip(upper=-_LEAST))
-    if rows.empty:
-        raise InputError(f"n must be one of the table's, {sorted(set(privacy['n']))} (got {n})")
-    budgets = sorted(rows["eps0"].unique())
-    figure = new_figure(4.1)
-    panels = np.atleast_1d(figure.subplots(1, len(budgets), sharex=True, sharey=True))
-    styles = _styles(rows["bound"].unique())
-    for axes, eps0 in zip(panels, budgets, strict=True):
-        _draw_bounds(axes, rows[rows["eps0"] == eps0], styles)
+    sizes = sorted(set(curves["n"]))
+    if len(sizes) != 1:
+        raise InputError(f"curves must be of one n (got {sizes})")
+    least = min(_LEAST, np.log10(target_delta) - 2.0)
+    budgets = sorted(curves["eps0"].unique())
+    across = min(len(budgets), _ACROSS)
+    down = -(-len(budgets) // across)
+    figure = new_figure(1.2 + 2.9 * down)
+    panels = np.atleast_1d(figure.subplots(down, across, sharey=True, gridspec_kw=_APART)).ravel()
+    for axes, eps0 in zip(panels, budgets, strict=False):
+        rows = curves[curves["eps0"] == eps0]
+        _draw_bounds(axes, rows)
+        _delta_axis(axes, least)
+        axes.set_xlim(0.0, rows["eps"].max())
+        _shade(axes, rows)
+        _mark(axes, rows, target_delta)
         axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
         axes.set_xlabel(r"central budget $\epsilon$")
-    panels[0].set(xscale="log", yscale="log")
-    plain_log_axis(panels[0].xaxis)
-    _delta_axis(panels[0], rows["log10_delta"])
-    for axes, eps0 in zip(panels, budgets, strict=True):
-        _shade(axes, rows[rows["eps0"] == eps0])
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2)
-    k = int(rows["k"].iloc[0])
+    for axes in panels[::across]:
+        axes.set_ylabel(r"$\delta$")
+    for axes in panels[len(budgets) :]:
+        axes.remove()
+    figure.legend(handles=_key(curves, least), loc="outside lower center", ncols=2)
+    k = int(curves["k"].iloc[0])
     figure.suptitle(
-        f"{title}: $\\delta$ of shuffled randomised response, n = {n:,} users, k = {k} cells,\n"
-        "neighbours differing by the replacement of one report"
+        f"{title}: $\\delta$ of shuffled randomised response, n = {counted(sizes[0], unit)}, "
+        f"k = {k} cells,\nneighbours differing by the replacement of one report"
     )
     return figure
 
 
-def _styles(bounds: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Line properties by the name of the bound."""
-    colours = {kind: cycle(look.colours) for kind, look in _KINDS.items()}
-    styles = {}
-    for name, marker in zip(bounds, cycle(_MARKERS), strict=False):
-        kind = BOUNDS[name].kind
-        look = _KINDS[kind]
-        styles[name] = {
-            "color": next(colours[kind]),
-            "marker": marker,
-            "markersize": 6 if marker == "x" else 4,
-            "linestyle": look.line,
-            "linewidth": look.width,
-            "label": f"{name}: {look.words}",
-        }
-    return styles
+def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
+    above = rows[np.isfinite(rows["log10_delta"])]  # a delta of 0 ends a curve
+    for name, curve in above.groupby("bound", sort=False):
+        handle = _handle(str(name))
+        axes.plot(
+            curve["eps"],
+            curve["log10_delta"],
+            color=handle.get_color(),
+            linestyle=handle.get_linestyle(),
+            linewidth=handle.get_linewidth(),
+            label=str(name),
+        )
 
 
-def _draw_bounds(axes: Axes, rows: pd.DataFrame, styles: Mapping[str, dict[str, Any]]) -> None:
-    for name, style in styles.items():
-        curve = rows[rows["bound"] == name].sort_values("eps")
-        axes.plot(curve["eps"], -curve["log10_delta"], clip_on=False, **style)
-    axes.grid(visible=True, axis="y")
+def _handle(name: str) -> Line2D:
+    """How a bound is drawn, with its entry of the legend."""
+    kind = BOUNDS[name].kind
+    certified = "certified, " if name in ("upper", "lower") else ""
+    return Line2D(
+        [],
+        [],
+        color=bound_colour(name) or "#000000",
+        linestyle=LINES[kind],
+        # Wider, because `lower` is drawn upon it and may hide it.
+        linewidth=2.6 if BOUNDS[name].guarantee else 1.3,
+        label=f"{name}: {certified}{WORTH[kind]}",
+    )
+
+
+def _key(curves: pd.DataFrame, least: float) -> list[Line2D]:
+    """Entries of the legend; those of bounds that are nowhere in a panel say how far below."""
+    handles = []
+    for name, highest in curves.groupby("bound", sort=False)["log10_delta"].max().items():
+        handle = _handle(str(name))
+        if highest < least:
+            handle.set_label(
+                f"{handle.get_label()}\n(off the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
+            )
+        handles.append(handle)
+    return handles
 
 
 def _shade(axes: Axes, rows: pd.DataFrame) -> None:
@@ -130,29 +127,57 @@ def _shade(axes: Axes, rows: pd.DataFrame) -> None:
     attained = rows[[BOUNDS[name].kind == "lower" for name in rows["bound"]]]
     if attained.empty:
         return
-    largest = attained.groupby("eps")["log10_delta"].max()
     bottom = axes.get_ylim()[0]
-    axes.fill_between(largest.index, -largest, bottom, color="0.93", linewidth=0.0, zorder=0)
+    # Bounds have points of their own where they are steep.
+    eps = np.unique(attained["eps"])
+    largest = np.full(eps.size, bottom)
+    for _, curve in attained.groupby("bound"):
+        drawn = np.maximum(curve["log10_delta"], bottom)
+        largest = np.maximum(largest, np.interp(eps, curve["eps"], drawn, right=bottom))
+    axes.fill_between(eps, largest, bottom, color="0.93", linewidth=0.0, zorder=0)
     axes.text(
         0.03,
         0.03,
-        "unsafe: claims more privacy than there is",
+        "unsafe: claims more\nprivacy than there is",
         transform=axes.transAxes,
         fontsize=7,
         style="italic",
     )
 
 
-def _delta_axis(axes: Axes, log10_delta: pd.Series) -> None:
-    """Label the axis with log10 delta, the smallest delta at the bottom."""
-    axes.set_ylim(1.6 * -log10_delta.min(), max(_LEAST, 0.7 * -log10_delta.max()))
-    axes.yaxis.set_major_locator(LogLocator())
-    clipped = bool((log10_delta == -_LEAST).any())
+def _mark(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
+    """Mark the target, and the eps that is certified there."""
+    level = np.log10(target_delta)
+    axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
+    words = rf"target $\delta={power(target_delta)}$"
+    upper = rows[(rows["bound"] == "upper") & np.isfinite(rows["log10_delta"])]
+    if not upper.empty:
+        # It is one of the table's points: nothing is interpolated.
+        reached = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
+        if np.isclose(reached["log10_delta"], level, atol=1e-6):
+            axes.plot(reached["eps"], level, "o", color="#000000", markersize=5, zorder=4)
+            words += ":\n" + rf"$\epsilon\leq{_rounded_up(reached['eps']):.3g}$ certified"
+    axes.annotate(
+        words,
+        (1.0, level),
+        (-2, 3),
+        xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points",
+        ha="right",
+        fontsize=7.5,
+    )
 
-    def label(digits: float, _: int) -> str:
-        or_more = "≥ " if clipped and np.isclose(digits, _LEAST) else ""
-        return f"{or_more}−{digits:,.6g}"
 
-    axes.yaxis.set_major_formatter(FuncFormatter(label))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_ylabel(r"$\log_{10}\,\delta$ (logarithmic scale)")
+def _rounded_up(eps: float) -> float:
+    """Three digits, never less private than they say."""
+    step = 10.0 ** (np.floor(np.log10(eps)) - 2.0)
+    return float(np.ceil(eps / step) * step)
+
+
+def _delta_axis(axes: Axes, least: float) -> None:
+    """Decades of delta, the logarithms being what is drawn: deltas may be below 1e-308."""
+    axes.set_ylim(least, 0.0)
+    axes.yaxis.set_major_locator(MultipleLocator(2.0))
+    axes.yaxis.set_minor_locator(MultipleLocator(1.0))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"${power(10.0**x)}$"))
+    axes.grid(visible=True, axis="y")

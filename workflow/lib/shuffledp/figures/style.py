@@ -95,6 +95,25 @@ def calibration_words(calibration: str, target_delta: float, mechanisms: Sequenc
     return own_calibrations(mechanisms)[calibration]
 
 
+def plural(unit: str) -> str:
+    """What n counts where delta protects a unit: ``check-ins`` for ``one check-in``."""
+    return f"{unit.removeprefix('one ')}s"
+
+
+def counted(n: int, unit: str) -> str:
+    """Write n with what it counts."""
+    return f"{n:,} {plural(unit)}"
+
+
+def number_label(unit: str) -> str:
+    """Label of an axis of n: with ``one user`` of each, one check-in is counted."""
+    return (
+        "number of users n (one check-in each)"
+        if unit == "one user"
+        else (f"number of {plural(unit)} n")
+    )
+
+
 @contextmanager
 def local_style() -> Iterator[None]:
     """Apply the shared rcParams for a block or, as a decorator, for a call."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Final
 
 import numpy as np
@@ -11,10 +12,16 @@ from tqdm import tqdm
 from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Integers
+from shuffledp.arrays import Floats, Integers
 
 # Each takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
 MOST_COUNTS: Final = 500
+LEAST_DELTA: Final = 1e-12  # of curves, or a hundredth of the target if that is less
+_POINTS: Final = 17
+_STEEP: Final = 1.5 * float(np.log(10.0))  # fall of log delta between neighbours
+_CLOSE: Final = 1.0 / 512.0  # of the axis: neighbours are no closer
+
+_Row = tuple[Setting, float, Bound, float]  # with eps and the natural log of delta
 
 
 def other_counts(counts: Integers) -> Integers:
@@ -64,19 +71,98 @@ def privacy_table(
     InputError
         If there is no such bound.
     """
-    rows = []
+    rows: list[_Row] = []
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         setting = Setting(n, counts.size, eps0)
         others = other_counts(counts)
-        for bound in map(get_bound, bounds):
-            probe = replace(setting, count=int(others[0])) if bound.uses_count else setting
-            if bound.why_not(probe) is None:
-                values = _log_deltas(bound, eps, setting, others)
-                rows += [
-                    (n, counts.size, eps0, e, bound.name, value)
-                    for e, value in zip(eps, values, strict=True)
-                ]
-    table = pd.DataFrame(rows, columns=["n", "k", "eps0", "eps", "bound", "log_delta"])
+        for bound in _applicable(bounds, setting, others):
+            values = _log_deltas(bound, eps, setting, others)
+            rows += [(setting, e, bound, value) for e, value in zip(eps, values, strict=True)]
+    return _table(rows)
+
+
+def privacy_curves(
+    counts: Integers, budgets: Sequence[float], bounds: Sequence[str], target_delta: float
+) -> pd.DataFrame:
+    """Delta over eps where it is of use: from eps = 0 to where every guarantee is below 1e-12.
+
+    Parameters
+    ----------
+    counts
+        Histogram, shape ``(k,)``.
+    budgets
+        Local budgets eps0.
+    bounds
+        Names in the registry, as for `privacy_table`.
+    target_delta
+        One eps is that of `upper` at this delta. Below a target of 1e-10 curves go down to a
+        hundredth of it.
+
+    Returns
+    -------
+    Columns of `shuffledp.tables.PRIVACY`, eps increasing. A bound ends with its first delta below
+    the least one.
+
+    Raises
+    ------
+    InputError
+        If there is no such bound.
+    """
+    least = float(np.log(min(LEAST_DELTA, 0.01 * target_delta)))
+    others = other_counts(counts)
+    rows: list[_Row] = []
+    for eps0 in budgets:
+        setting = Setting(int(counts.sum()), counts.size, eps0)
+        applicable = _applicable(bounds, setting, others)
+        upper = get_bound("upper")
+        ends = [
+            float(bound.epsilon(least, setting))
+            for bound in {each.name: each for each in (upper, *applicable)}.values()
+            if bound.guarantee and bound.why_not(setting, least) is None
+        ]
+        target = float(upper.epsilon(float(np.log(target_delta)), setting))
+        eps = np.union1d(np.linspace(0.0, max(ends), _POINTS), target)
+        rows += [
+            (setting, e, bound, value)
+            for bound in applicable
+            for e, value in _falling(bound, eps, setting, others, least)
+        ]
+    return _table(rows)
+
+
+def _falling(
+    bound: Bound, eps: Floats, setting: Setting, others: Integers, least: float
+) -> Iterator[tuple[float, float]]:
+    """Points of a curve down to its first log delta below the least, more where it is steep."""
+
+    @cache
+    def value(e: float) -> float:
+        return next(_log_deltas(bound, [e], setting, others))
+
+    last, *ahead = eps.tolist()
+    yield last, value(last)
+    while ahead and value(last) >= least:
+        fall = value(last) - max(value(ahead[0]), least)
+        if fall > _STEEP and ahead[0] - last > _CLOSE * eps[-1]:
+            ahead.insert(0, 0.5 * (last + ahead[0]))
+        else:
+            last = ahead.pop(0)
+            yield last, value(last)
+
+
+def _applicable(bounds: Sequence[str], setting: Setting, others: Integers) -> list[Bound]:
+    """Those that say something about a setting."""
+    counted = replace(setting, count=int(others[0]))
+    found = map(get_bound, bounds)
+    return [b for b in found if b.why_not(counted if b.uses_count else setting) is None]
+
+
+def _table(rows: Sequence[_Row]) -> pd.DataFrame:
+    """Columns of `shuffledp.tables.PRIVACY`."""
+    table = pd.DataFrame(
+        [(s.n, s.k, s.eps0, eps, bound.name, value) for s, eps, bound, value in rows],
+        columns=["n", "k", "eps0", "eps", "bound", "log_delta"],
+    )
     table["delta"] = np.exp(table["log_delta"])
     table["log10_delta"] = table["log_delta"] / np.log(10.0)
     return table.drop(columns="log_delta")

@@ -1,0 +1,18 @@
+from pathlib import Path
+
+from shuffledp.jobs import job
+from shuffledp.studies.privacy import privacy_curves
+from shuffledp.studies.samples import read_samples
+from shuffledp.tables import PRIVACY, run_metadata, write_table
+
+with job(snakemake.log[0]):
+    source = Path(snakemake.input.samples)
+    samples = read_samples(source)
+    table = privacy_curves(
+        samples[max(samples)],
+        snakemake.params.eps0,
+        snakemake.params.bounds,
+        snakemake.params.target_delta,
+    )
+    metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
+    write_table(table, PRIVACY, Path(snakemake.output[0]), metadata)
