@@ -163,7 +163,7 @@ import pandas as pd
 from shuffledp.figures import distances, style
 utility = pd.read_parquet(sys.argv[1])
 figure = distances.distance_boxes(
-    utility, "City", calibration="matched", target_delta=1e-3
+    utility, "City", unit="one check-in", calibration="matched", target_delta=1e-3
 )
 style.save(figure, Path(sys.argv[2]))
 assert "matplotlib.pyplot" not in sys.modules
@@ -219,7 +219,7 @@ def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path: Path) -> No
 
 def test_style_stays_local(utility: pd.DataFrame) -> None:
     before = dict(mpl.rcParams)
-    distances.distance_over_eps(utility, "City")
+    distances.distance_over_eps(utility, "City", "one check-in")
     assert dict(mpl.rcParams) == before
 
 
@@ -237,13 +237,13 @@ def test_power(value: float, text: str) -> None:
 def test_checkins_map_shows_every_point_and_count(
     checkins: pd.DataFrame, cells: gpd.GeoDataFrame
 ) -> None:
-    figure = maps.checkins_map(checkins, cells, "City")
+    figure = maps.checkins_map(checkins, cells, "City", dots=True)
     left, right = figure.axes[:2]
     np.testing.assert_array_equal(left.lines[0].get_xydata(), checkins.to_numpy())
     np.testing.assert_array_equal(heat(right).get_array(), COUNTS[COUNTS > 0])
     (zero,) = [patch for patch in right.patches if patch.get_hatch()]
     assert len(zero.get_path().to_polygons()) == 2
-    assert legend(figure) == ["0 check-ins"]
+    assert legend(figure) == ["no check-in"]
     assert left.get_aspect() == pytest.approx(1 / np.cos(np.radians(60.015)))
     written = texts(figure)
     assert "City\n400 check-ins in 12 cells" in written
@@ -253,11 +253,20 @@ def test_checkins_map_shows_every_point_and_count(
     assert "500 m" in written
 
 
+def test_invented_positions_are_not_drawn(checkins: pd.DataFrame, cells: gpd.GeoDataFrame) -> None:
+    figure = maps.checkins_map(checkins, cells, "City", dots=False)
+    (axes,) = (each for each in figure.axes if each.get_title(loc="left"))
+    assert axes.get_title(loc="left") == "Check-ins per cell"
+    assert not axes.lines
+    np.testing.assert_array_equal(heat(axes).get_array(), COUNTS[COUNTS > 0])
+    assert axes.get_ylabel() == "latitude (degrees north)"
+
+
 def test_checkins_outside_the_grid_are_mentioned(
     checkins: pd.DataFrame, cells: gpd.GeoDataFrame
 ) -> None:
     more = pd.concat([checkins, checkins[:3] + 1.0])
-    title = maps.checkins_map(more, cells, "City").get_suptitle()
+    title = maps.checkins_map(more, cells, "City", dots=True).get_suptitle()
     assert title == "City\n400 check-ins in 12 cells (3 more outside the grid)"
 
 
@@ -271,7 +280,10 @@ def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> N
     np.testing.assert_allclose(heat(second).get_array(), 400 * raw[raw > 0])
     (below,) = [patch for patch in second.patches if patch.get_hatch()]
     assert len(below.get_path().to_polygons()) == (raw < 0).sum()
-    assert legend(figure) == ["0 check-ins", "below 0 (raw estimates may be)"]
+    assert legend(figure) == [
+        "0: in the original no check-in, elsewhere estimated as 0",
+        "below 0 (raw estimates may be)",
+    ]
     # 12 cells, each off by 0.01
     assert "Raw\ntotal variation distance 0.06" in texts(figure)
     assert "check-ins per cell (estimated share × n)" in texts(figure)
@@ -290,7 +302,9 @@ def test_estimates_are_the_first_release_at_the_largest_n(
     write_table(SAMPLED, SAMPLES, tmp_path / "s.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
     files = (tmp_path / f"{name}.parquet" for name in "rsc")
-    figure = maps.draw_estimates(*files, title="City", calibration=calibration, target_delta=TARGET)
+    figure = maps.draw_estimates(
+        *files, title="City", unit="one check-in", calibration=calibration, target_delta=TARGET
+    )
     first = releases[
         (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
     ]
@@ -304,7 +318,7 @@ def test_estimates_are_the_first_release_at_the_largest_n(
         assert estimate.size == 12
         np.testing.assert_allclose(heat(shown[label]).get_array(), 400 * estimate[estimate > 0])
     title = figure.get_suptitle()
-    assert title.startswith("City: n = 400 users")
+    assert title.startswith("City: n = 400 check-ins, ")
     assert ("NOT equal privacy" in title) == (calibration == "as-published")
 
 
@@ -349,7 +363,13 @@ def test_calibrated_names_what_is_missing(utility: pd.DataFrame) -> None:
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
 def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -> None:
-    figure = distances.distance_boxes(utility, "City", calibration=calibration, target_delta=TARGET)
+    figure = distances.distance_boxes(
+        utility,
+        "City",
+        unit="one check-in",
+        calibration=calibration,
+        target_delta=TARGET,
+    )
     rows = calibrated(utility, calibration, TARGET)
     assert len(figure.axes) == 2
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
@@ -381,7 +401,7 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
             assert any(np.allclose(w, extremes, rtol=1e-12) for w in whiskers)
         assert axes.get_ylabel() == "total variation distance"
     assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["200", "400"]
-    assert figure.axes[1].get_xlabel() == "number of users n (one check-in each)"
+    assert figure.axes[1].get_xlabel() == "number of check-ins n"
     assert legend(figure) == [get_estimator(*each).label for each in style.series_of(rows)]
     title = figure.get_suptitle()
     assert title.startswith("City\n")
@@ -390,7 +410,7 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
 
 
 def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataFrame) -> None:
-    figure = distances.distance_over_eps(utility, "City")
+    figure = distances.distance_over_eps(utility, "City", "one check-in")
     rows = utility[utility["n"] == 400]
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         panel = rows[rows["eps0"] == eps0]
@@ -412,7 +432,9 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
             quantiles = steady.quantile([0.1, 0.9])
             assert any(np.allclose(span, quantiles, rtol=1e-12) for span in spans)
         assert len(flat) == 3  # what is not inverted is no fair comparison
-    assert "n = 400 users" in figure.get_suptitle()
+    assert "n = 400 check-ins" in figure.get_suptitle()
+    users = distances.distance_over_eps(utility, "City", "one user")
+    assert "n = 400 users" in users.get_suptitle()
     assert legend(figure) == [
         "Gaussian, raw", "Gaussian, projected",
         "shuffle+INV, raw", "shuffle+INV, projected", "shuffle+IBU",
@@ -423,7 +445,13 @@ def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame
     for widest, scale in [(9.9, "linear"), (10.1, "log")]:
         table = utility.assign(tv_distance=np.where(utility["estimator"] == "raw", widest, 1.0))
         table = table[table["n"] == 400]
-        figure = distances.distance_boxes(table, "City", calibration="matched", target_delta=TARGET)
+        figure = distances.distance_boxes(
+            table,
+            "City",
+            unit="one check-in",
+            calibration="matched",
+            target_delta=TARGET,
+        )
         assert figure.axes[0].get_yscale() == scale
 
 
@@ -460,7 +488,7 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
     assert grid[1, 1].get_title(loc="left") == "Town, distributions"
     assert grid[2, 0].get_title(loc="left") == "City, others ÷ Gaussian"
     assert grid[2, 0].get_ylabel() == "ratio of mean distances\n(above 1: Gaussian closer)"
-    assert grid[2, 0].get_xlabel() == "number of users n (one check-in each)"
+    assert grid[2, 0].get_xlabel() == "number of check-ins n"
     labels = {get_estimator(*each).label for each in COMPARED}
     assert set(legend(figure)) == labels | {r"$\epsilon_0=2$", r"$\epsilon_0=4$"}
     assert legend(figure)[-2:] == [r"$\epsilon_0=2$", r"$\epsilon_0=4$"]
@@ -489,11 +517,18 @@ def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFra
     figure = comparison.matched_comparison(summary, TARGET)
     assert len(figure.axes) == 3
     assert any("replacement of one user" in text for text in texts(figure))
+    assert figure.axes[2].get_xlabel() == "number of users n (one check-in each)"
 
 
 def test_a_budget_without_a_match_is_drawn_all_the_same(utility: pd.DataFrame) -> None:
     without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
-    boxes = distances.distance_boxes(without, "City", calibration="matched", target_delta=TARGET)
+    boxes = distances.distance_boxes(
+        without,
+        "City",
+        unit="one check-in",
+        calibration="matched",
+        target_delta=TARGET,
+    )
     title = boxes.axes[0].get_title(loc="left")
     assert title == r"$\epsilon_0=2$, nothing to be matched there"
     figure = comparison.matched_comparison(summed(without), TARGET)
@@ -517,15 +552,23 @@ def test_a_third_mechanism_is_in_every_figure(
     compared = comparison.matched_comparison(summed(utility), TARGET)
     assert set(legend(compared)) >= TWINS
     assert sum("twin" in line.get_label() for line in compared.axes[2].lines) == 3 * len(BUDGETS)
-    boxes = distances.distance_boxes(utility, "City", calibration="matched", target_delta=TARGET)
+    boxes = distances.distance_boxes(
+        utility,
+        "City",
+        unit="one check-in",
+        calibration="matched",
+        target_delta=TARGET,
+    )
     assert set(legend(boxes)) == TWINS | {"twin, not inverted"} | {
         get_estimator(m, e.name).label
         for m in ("gaussian", "krr")
         for e in MECHANISMS[m].estimators
     }
-    assert set(legend(distances.distance_over_eps(utility, "City"))) >= TWINS
+    assert set(legend(distances.distance_over_eps(utility, "City", "one check-in"))) >= TWINS
     single = pd.concat(individual_utility([three], SAMPLES_BY_SIZE))
-    table = individual.individual_table(individual_summary(single, 5, 4.0, TARGET), "City")
+    table = individual.individual_table(
+        individual_summary(single, 5, 4.0, TARGET), "City", "one check-in"
+    )
     headers = {text.replace(",\n", ", ") for text in texts(table)}
     assert headers >= TWINS
     first = three[(three["n"] == 400) & (three["eps0"] == 4.0) & (three["repetition"] == 0)]
@@ -674,7 +717,9 @@ def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(errors: pd
 def test_individual_table_writes_the_summary(errors: pd.DataFrame, tmp_path: Path) -> None:
     summary = individual_summary(errors, 5, 4.0, TARGET)
     summary.to_csv(tmp_path / "summary.csv", index=False)
-    written = texts(individual.draw_individual(tmp_path / "summary.csv", title="City"))
+    written = texts(
+        individual.draw_individual(tmp_path / "summary.csv", title="City", unit="one check-in")
+    )
     comparable = summary[summary["calibration"] != "as-published"]
     scale = 10.0 ** -np.floor(np.log10(comparable["mean"].mean()))
     for _, row in comparable.iterrows():

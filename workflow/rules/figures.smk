@@ -15,12 +15,9 @@ def drawing(stem, caption, category):
     return files
 
 
-def dots_title(wildcards):
-    """Embedded sources have no real positions, and the figure must say so."""
-    title = region_title(wildcards)
-    if source_spec(wildcards)["kind"] == "embedded":
-        title = f"{title[:-1]}; real counts, positions within cells drawn at random)"
-    return title
+def real_positions(wildcards):
+    """Embedded sources have counts only: their positions are drawn at random."""
+    return source_spec(wildcards)["kind"] != "embedded"
 
 
 def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
@@ -54,6 +51,7 @@ def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
 
 PLACE = ".{region}.{grid}"
 OF_EPS0 = f"{PLACE}.eps0-{{eps0}}"
+NAMED = {"title": region_title, "unit": region_unit}
 CALIBRATED = {
     "calibration": lambda wildcards: wildcards.calibration,
     "target_delta": config["target_delta"],
@@ -64,7 +62,7 @@ FIGURES = {
     "checkins": figure(
         by="maps.draw_checkins",
         inputs={"checkins": unit_checkins, "cells": f"grids/{PLACE[1:]}.parquet"},
-        arguments={"title": dots_title},
+        arguments={"title": region_title, "dots": real_positions},
         stem=PLACE,
         caption="checkins_map",
         category="Data",
@@ -72,11 +70,7 @@ FIGURES = {
     "privacy": figure(
         by="privacy.draw_privacy",
         inputs={"curves": f"privacy/{PLACE[1:]}.curves.parquet"},
-        arguments={
-            "title": region_title,
-            "unit": region_unit,
-            "target_delta": config["target_delta"],
-        },
+        arguments={**NAMED, "target_delta": config["target_delta"]},
         stem=PLACE,
         caption="delta_curves",
         category="Privacy",
@@ -88,7 +82,7 @@ FIGURES = {
             "samples": f"samples/{PLACE[1:]}.parquet",
             "cells": f"grids/{PLACE[1:]}.parquet",
         },
-        arguments={"title": region_title, **CALIBRATED},
+        arguments={**NAMED, **CALIBRATED},
         stem=f"{OF_EPS0}.{{calibration}}",
         caption="estimate_maps",
         category="Estimates",
@@ -96,7 +90,7 @@ FIGURES = {
     "distances": figure(
         by="distances.draw_distances",
         inputs={"utility": f"utility/{PLACE[1:]}.parquet"},
-        arguments={"title": region_title, **CALIBRATED},
+        arguments={**NAMED, **CALIBRATED},
         stem=f"{PLACE}.{{calibration}}",
         caption="distances",
         category="Distances",
@@ -104,7 +98,7 @@ FIGURES = {
     "distances-over-eps": figure(
         by="distances.draw_distances_over_eps",
         inputs={"utility": f"utility/{PLACE[1:]}.parquet"},
-        arguments={"title": region_title},
+        arguments=NAMED,
         stem=PLACE,
         caption="distance_over_eps",
         category="Distances",
@@ -112,7 +106,7 @@ FIGURES = {
     "individual": figure(
         by="individual.draw_individual",
         inputs={"summary": f"utility/{PLACE[1:]}.individual.eps0-{{eps0}}.csv"},
-        arguments={"title": region_title},
+        arguments=NAMED,
         stem=OF_EPS0,
         caption="individual_table",
         category="Individual utility",

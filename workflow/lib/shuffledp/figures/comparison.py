@@ -19,6 +19,7 @@ from shuffledp.figures.style import (
     legend_marks,
     local_style,
     new_figure,
+    number_label,
     of_series,
     plain_log_axis,
     power,
@@ -105,7 +106,7 @@ def _draw_column(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
     _widen(below)
     reference = MECHANISMS[rows["reference"].iloc[0]].label
     below.set_title(f"{title}, others ÷ {reference}", loc="left")
-    below.set_xlabel("number of users n (one check-in each)")
+    below.set_xlabel(number_label(rows["unit"].iloc[0]))
 
 
 def _sides(rows: pd.DataFrame) -> list[tuple[Series, float]]:

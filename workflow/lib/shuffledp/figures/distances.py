@@ -15,10 +15,12 @@ from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
     calibration_words,
+    counted,
     face,
     legend_marks,
     local_style,
     new_figure,
+    number_label,
     of_series,
     plain_log_axis,
     series_look,
@@ -35,16 +37,19 @@ _BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
 _LOG_FROM = 10.0  # ratio of the largest distance to the smallest
 
 
-def draw_distances(utility: Path, *, title: str, calibration: str, target_delta: float) -> Figure:
+def draw_distances(
+    utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
+) -> Figure:
     """Draw `distance_boxes` from the file of the distances."""
+    table = read_tables([utility])
     return distance_boxes(
-        read_tables([utility]), title, calibration=calibration, target_delta=target_delta
+        table, title, unit=unit, calibration=calibration, target_delta=target_delta
     )
 
 
-def draw_distances_over_eps(utility: Path, *, title: str) -> Figure:
+def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
     """Draw `distance_over_eps` from the file of the distances."""
-    return distance_over_eps(read_tables([utility]), title)
+    return distance_over_eps(read_tables([utility]), title, unit)
 
 
 def _draw_boxes(axes: Axes, groups: Sequence[pd.DataFrame], series: Sequence[Series]) -> None:
@@ -116,6 +121,7 @@ def distance_boxes(
     utility: pd.DataFrame,
     region_title: str,
     *,
+    unit: str,
     calibration: str,
     target_delta: float,
 ) -> Figure:
@@ -127,6 +133,8 @@ def distance_boxes(
         Columns of `shuffledp.tables.UTILITY`.
     region_title
         Names the region.
+    unit
+        What delta protects and n counts, ``one check-in`` or ``one user``.
     calibration, target_delta
         Which releases (see `shuffledp.selection.calibrated`).
 
@@ -151,7 +159,7 @@ def distance_boxes(
         _distance_axis(axes, rows["tv_distance"])
         axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel), loc="left")
     panels[-1].set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
-    panels[-1].set_xlabel("number of users n (one check-in each)")
+    panels[-1].set_xlabel(number_label(unit))
     figure.legend(handles=legend_marks(series), loc="outside lower center", ncols=3)
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
     figure.suptitle(f"{region_title}\n{words}")
@@ -179,7 +187,7 @@ def _pair_label(eps: float, log10_delta: float) -> str:
 
 
 @local_style()
-def distance_over_eps(utility: pd.DataFrame, region_title: str) -> Figure:
+def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Figure:
     """Distance at the largest n against the matched eps, a panel per eps0.
 
     The more eps is given, the smaller the delta that the shuffle model has there: what is matched
@@ -191,6 +199,8 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str) -> Figure:
         Columns of `shuffledp.tables.UTILITY`.
     region_title
         Names the region.
+    unit
+        As for `distance_boxes`.
 
     Returns
     -------
@@ -227,7 +237,7 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str) -> Figure:
         ncols=3,
     )
     figure.suptitle(
-        f"{region_title}, n = {n:,} users\nEqual privacy: at each $\\epsilon$ all have the "
+        f"{region_title}, n = {counted(n, unit)}\nEqual privacy: at each $\\epsilon$ all have the "
         r"$\delta$ certified for the shuffle model"
     )
     return figure

@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shuffledp.figures.style import FULL_WIDTH, local_style, new_figure
+from shuffledp.figures.style import FULL_WIDTH, counted, local_style, new_figure
 from shuffledp.mechanisms.registry import get_estimator
 
 _SERIES: Final = ["calibration", "mechanism", "estimator"]
@@ -16,13 +16,13 @@ _FIRST: Final = 0.19  # of the width of a page: centre of the first column
 _COLUMN: Final = 0.178  # of the width of a page, at the most
 
 
-def draw_individual(summary: Path, *, title: str) -> Figure:
+def draw_individual(summary: Path, *, title: str, unit: str) -> Figure:
     """Draw `individual_table` from the file of the summary."""
-    return individual_table(pd.read_csv(summary), title)
+    return individual_table(pd.read_csv(summary), title, unit)
 
 
 @local_style()
-def individual_table(summary: pd.DataFrame, title: str) -> Figure:
+def individual_table(summary: pd.DataFrame, title: str, unit: str) -> Figure:
     """Table VI of paper A as a figure: error per cell, the series side by side.
 
     Parameters
@@ -31,6 +31,8 @@ def individual_table(summary: pd.DataFrame, title: str) -> Figure:
         Columns of `shuffledp.studies.utility.individual_summary`, of one eps0.
     title
         Names the region.
+    unit
+        What delta protects and n counts, ``one check-in`` or ``one user``.
 
     Returns
     -------
@@ -69,7 +71,7 @@ def individual_table(summary: pd.DataFrame, title: str) -> Figure:
     matched = summary[summary["calibration"] == "matched"].iloc[0]
     n, eps0, repetitions = int(matched["n"]), float(matched["eps0"]), int(matched["repetitions"])
     figure.suptitle(
-        f"{title}: absolute error of single cells as a share of n = {n:,} users, "
+        f"{title}: absolute error of single cells as a share of n = {counted(n, unit)}, "
         rf"$\epsilon_0={eps0:g}$" + "\n"
         f"Mean of {repetitions} repetitions (10–90 % range). Equal privacy: "
         rf"$\epsilon={matched['eps']:.3g}$, $\delta=10^{{{matched['log10_delta']:.3g}}}$, "

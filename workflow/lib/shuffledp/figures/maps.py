@@ -23,6 +23,7 @@ from shuffledp.errors import InputError
 from shuffledp.figures.style import (
     FULL_WIDTH,
     calibration_words,
+    counted,
     local_style,
     new_figure,
     of_series,
@@ -36,6 +37,7 @@ _KM_PER_DEGREE = 111.32  # along the equator
 _COLOURS = "cividis"
 _WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}")
 _ACROSS = 3  # panels in a row
+_ALONE: Final = 0.58  # of the width of a page: one map with its colour bar
 _RASTERISE_FROM = 20_000  # polygons: beyond, vector files become unwieldy
 
 
@@ -43,14 +45,15 @@ _RASTERISE_FROM = 20_000  # polygons: beyond, vector files become unwieldy
 class _Fill:
     """How cells off the colour scale are drawn."""
 
-    label: str
     face: str
     edge: str
     hatch: str
 
 
-_ZERO: Final = _Fill("0 check-ins", "white", "0.72", "////")
-_NEGATIVE: Final = _Fill("below 0 (raw estimates may be)", "#F4D9E6", "#8C2D62", "xxxx")
+_ZERO: Final = _Fill("white", "0.72", "////")
+_NEGATIVE: Final = _Fill("#F4D9E6", "#8C2D62", "xxxx")
+_NO_CHECKIN: Final = "no check-in"
+_ESTIMATED_0: Final = "0: in the original no check-in, elsewhere estimated as 0"
 
 
 def _off_scale(values: Floats) -> list[tuple[_Fill, NDArray[np.bool_]]]:
@@ -147,10 +150,11 @@ def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCol
     return heat
 
 
-def _key(figure: Figure, values: Floats) -> None:
-    """Legend of the cells that the colour bar does not hold, if there are any."""
+def _key(figure: Figure, values: Floats, zero: str) -> None:
+    """Legend of the cells that the colour bar does not hold, if any; ``zero`` says what 0 is."""
+    labels = {_ZERO: zero, _NEGATIVE: "below 0 (raw estimates may be)"}
     handles = [
-        Patch(facecolor=o.face, edgecolor=o.edge, hatch=o.hatch, linewidth=0.4, label=o.label)
+        Patch(facecolor=o.face, edgecolor=o.edge, hatch=o.hatch, linewidth=0.4, label=labels[o])
         for o, _ in _off_scale(values)
     ]
     if handles:
@@ -165,10 +169,10 @@ def _height(corners: Floats, panels: int, extra: float) -> float:
     return float(np.clip((FULL_WIDTH - 0.7) / panels * proportion, 0.8, 8.0)) + extra
 
 
-def draw_checkins(checkins: Path, cells: Path, *, title: str) -> Figure:
+def draw_checkins(checkins: Path, cells: Path, *, title: str, dots: bool) -> Figure:
     """Draw `checkins_map` from the files of the check-ins and of the grid."""
     points = read_tables([checkins], columns=["latitude", "longitude"])
-    return checkins_map(points, gpd.read_parquet(cells), title)
+    return checkins_map(points, gpd.read_parquet(cells), title, dots=dots)
 
 
 def draw_estimates(
@@ -177,6 +181,7 @@ def draw_estimates(
     cells: Path,
     *,
     title: str,
+    unit: str,
     calibration: str,
     target_delta: float,
 ) -> Figure:
@@ -189,12 +194,14 @@ def draw_estimates(
         gpd.read_parquet(cells),
         release_panels(original, rows),
         n,
-        release_title(title, rows, calibration, target_delta),
+        release_title(title, unit, rows, calibration, target_delta),
     )
 
 
 @local_style()
-def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) -> Figure:
+def checkins_map(
+    checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str, *, dots: bool
+) -> Figure:
     """Where the check-ins of a region are, as points and per cell (paper A, figure 3).
 
     Parameters
@@ -205,20 +212,41 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
         The grid: columns ``count`` and ``geometry``, WGS84 degrees.
     title
         Names the region.
+    dots
+        Whether the positions are real: if not, no point is drawn.
 
     Returns
     -------
-    Left the points on the grid, right the counts on a logarithmic colour scale. The points are
+    The counts on a logarithmic colour scale; left of them, if wanted, the points on the grid,
     rasterised in vector files.
     """
     corners = _corners(cells)
     counts = cells["count"].to_numpy(dtype=np.float64)
-    figure = new_figure(_height(corners, 2, 1.0))
-    left, right = figure.subplots(1, 2)
-    left.add_collection(
+    figure = new_figure(_height(corners, 2, 1.0), FULL_WIDTH if dots else _ALONE * FULL_WIDTH)
+    *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
+    for axes in left:
+        _draw_dots(axes, corners, checkins)
+    heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
+    titles = [*(["Check-ins, one dot each"] * dots), "Check-ins per cell"]
+    for axes, panel in zip([*left, right], titles, strict=True):
+        _frame(axes, corners, ordinate=panel == titles[0])
+        _scale_bar(axes)
+        axes.set_title(panel, loc="left")
+    # An inset keeps the bar as high as the map, whose proportions are fixed.
+    bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
+    figure.colorbar(heat, cax=bar, format=_WHOLE, label="check-ins per cell")
+    _key(figure, counts, _NO_CHECKIN)
+    outside = len(checkins) - int(counts.sum())
+    dropped = f" ({outside:,} more outside the grid)" if outside else ""
+    figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
+    return figure
+
+
+def _draw_dots(axes: Axes, corners: Floats, checkins: pd.DataFrame) -> None:
+    axes.add_collection(
         PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
     )
-    left.plot(
+    axes.plot(
         checkins["longitude"],
         checkins["latitude"],
         linestyle="none",
@@ -229,19 +257,6 @@ def checkins_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str) ->
         alpha=float(np.clip(5e3 / max(len(checkins), 1), 0.25, 0.8)),
         rasterized=True,
     )
-    heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
-    for axes, panel in [(left, "Check-ins, one dot each"), (right, "Check-ins per cell")]:
-        _frame(axes, corners, ordinate=axes is left)
-        _scale_bar(axes)
-        axes.set_title(panel, loc="left")
-    # An inset keeps the bar as high as the map, whose proportions are fixed.
-    bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
-    figure.colorbar(heat, cax=bar, format=_WHOLE, label="check-ins per cell")
-    _key(figure, counts)
-    outside = len(checkins) - int(counts.sum())
-    dropped = f" ({outside:,} more outside the grid)" if outside else ""
-    figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
-    return figure
 
 
 def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
@@ -288,12 +303,13 @@ def _check_shapes(estimates: Mapping[str, Floats], k: int) -> None:
 
 
 def release_title(
-    region_title: str, rows: pd.DataFrame, calibration: str, target_delta: float
+    region_title: str, unit: str, rows: pd.DataFrame, calibration: str, target_delta: float
 ) -> str:
     """Title for the panels of `release_panels`: region, size, budgets and calibration."""
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
-    return rf"{region_title}: n = {n:,} users, $\epsilon_0={eps0:g}$, $\epsilon={eps:.3g}$" + (
+    return (
+        rf"{region_title}: n = {counted(n, unit)}, $\epsilon_0={eps0:g}$, $\epsilon={eps:.3g}$"
         f"\n{words}"
     )
 
@@ -312,7 +328,7 @@ def estimate_maps(
         Panel title to shares of n in the order of the cells, shape ``(k,)``. The first is the
         original; the others show their total variation distance to it.
     n
-        Number of users: the colour bar counts check-ins.
+        Number of check-ins that were released.
     title
         Should name the region, the privacy and the calibration.
 
@@ -351,6 +367,6 @@ def estimate_maps(
         shrink=0.6,
         aspect=40,
     )
-    _key(figure, values)
+    _key(figure, values, _ESTIMATED_0)
     figure.suptitle(title)
     return figure
