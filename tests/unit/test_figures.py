@@ -45,7 +45,12 @@ from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.privacy import privacy_curves
 from shuffledp.studies.releases import release_parts
 from shuffledp.studies.samples import sample_table
-from shuffledp.studies.utility import community_utility, individual_summary, individual_utility
+from shuffledp.studies.utility import (
+    community_utility,
+    individual_summary,
+    individual_utility,
+    own_delta_summary,
+)
 from shuffledp.tables import RELEASES, SAMPLES, write_table
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
@@ -409,6 +414,20 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
     assert ("Equal privacy" in title) == (calibration == "matched")
 
 
+def test_boxes_at_delta_hat_say_that_it_is_no_guarantee(utility: pd.DataFrame) -> None:
+    figure = distances.distance_boxes(
+        utility,
+        "City",
+        unit="one check-in",
+        calibration="delta-hat",
+        target_delta=TARGET,
+    )
+    title = figure.get_suptitle()
+    assert "NOT equal privacy" in title and "no guarantee" in title and "Biswas" in title
+    hats = utility.query("calibration == 'delta-hat' and eps0 == 2")["log10_delta"]
+    assert rf"$10^{{{hats.min():.1f}}}$" in figure.axes[0].get_title(loc="left")
+
+
 def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataFrame) -> None:
     figure = distances.distance_over_eps(utility, "City", "one check-in")
     rows = utility[utility["n"] == 400]
@@ -720,17 +739,32 @@ def test_individual_table_writes_the_summary(errors: pd.DataFrame, tmp_path: Pat
     written = texts(
         individual.draw_individual(tmp_path / "summary.csv", title="City", unit="one check-in")
     )
+    assert not any("Own" in text for text in written)
     comparable = summary[summary["calibration"] != "as-published"]
     scale = 10.0 ** -np.floor(np.log10(comparable["mean"].mean()))
     for _, row in comparable.iterrows():
         assert f"{scale * row['mean']:.1f}" in written
         assert f"({scale * row['p10']:.1f}–{scale * row['p90']:.1f})" in written
     assert {"5", "10", "mean of rows"} <= set(written)
-    assert sum("NOT equal privacy" in text for text in written) == 1
+    assert sum("NOT equal" in text for text in written) == 1
     assert sum("shuffle+IBU" in text for text in written) == 1
     assert any(
         r"\delta=10^{-3}" in text and "replacement of one report" in text for text in written
     )
+
+
+def test_individual_table_marks_the_cells_own_deltas(errors: pd.DataFrame) -> None:
+    summary = individual_summary(errors, 5, 4.0, TARGET)
+    own = own_delta_summary(summary, COUNTS)
+    figure = individual.individual_table(pd.concat([own, summary]), "City", "one check-in")
+    written = texts(figure)
+    (header,) = [text for text in written if "own" in text]
+    assert header == "Gaussian,\nraw,\nown $\\delta(x_0)$:\nNOT equal"
+    title = figure.get_suptitle()
+    assert "no guarantee" in title and rf"10^{{{own['log10_delta'].min():.1f}}}" in title
+    scale = 10.0 ** -np.floor(np.log10(own["mean"].mean()))
+    for mean in own["mean"]:
+        assert f"{scale * mean:.1f}" in written
 
 
 @pytest.mark.parametrize(("every", "eps0"), [(0, 4.0), (12, 4.0), (5, 3.0)])

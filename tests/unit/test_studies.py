@@ -8,6 +8,7 @@ import pytest
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.gaussian import gaussian_sigma
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.selection import calibrated
@@ -15,7 +16,12 @@ from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
 from shuffledp.studies.releases import matched_budgets, release_parts
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
-from shuffledp.studies.utility import community_utility, individual_utility
+from shuffledp.studies.utility import (
+    community_utility,
+    individual_summary,
+    individual_utility,
+    own_delta_summary,
+)
 from shuffledp.tables import PRIVACY, RELEASES, SAMPLES, UTILITY, write_table
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
@@ -146,6 +152,24 @@ def test_budgets_that_no_gaussian_keeps_are_left_out_and_said(caplog):
     assert "3 budgets left out" in caplog.text
 
 
+def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison():
+    table = released()
+    rows = table[table["calibration"] == "delta-hat"]
+    assert set(rows["mechanism"]) == {"gaussian"}
+    (eps,), (log10_delta,) = rows["eps"].unique(), rows["log10_delta"].unique()
+    setting, single = Setting(400, 12, 4.0), get_bound("single-bin")
+    assert eps == get_bound("upper").epsilon(np.log(TARGET), setting)
+    of_cells = [
+        float(single.log_delta(eps, replace(setting, count=int(count) - 1)))
+        for count in COUNTS[COUNTS > 0]
+    ]
+    assert log10_delta == pytest.approx(max(of_cells) / np.log(10.0), rel=1e-12)
+    assert log10_delta < np.log10(TARGET)  # it claims more than holds
+    noise = (rows["estimate"] - COUNTS[rows["cell"]] / 400)[rows["estimator"] == "raw"]
+    sigma = gaussian_sigma(eps, max(of_cells)) / 400
+    assert 0.5 * sigma < noise.std() < 1.5 * sigma
+
+
 def test_an_unknown_mechanism_is_refused():
     with pytest.raises(InputError, match=r"'laplace' \(mechanisms: gaussian, krr"):
         released(mechanisms=["laplace"])
@@ -246,6 +270,27 @@ def test_utility_is_the_distance_to_the_sample():
     halves = 0.5 * individual.groupby(keys, dropna=False)["error"].sum()
     largest = utility[utility["n"] == 400].set_index(keys)["tv_distance"]
     np.testing.assert_allclose(np.sort(halves), np.sort(largest), rtol=1e-12)
+
+
+def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
+    samples = {400: COUNTS}
+    errors = pd.concat(list(individual_utility([released(samples=samples)], samples)))
+    summary = individual_summary(errors, 1, 4.0, TARGET)
+    assert "delta-hat" not in set(summary["calibration"])
+    own = own_delta_summary(summary, COUNTS).set_index("cell")
+    assert list(own.reset_index()[summary.columns].columns) == list(summary.columns)
+    assert set(own.index) == set(summary["cell"]) == set(range(1, 12))
+    assert (own["calibration"] == "own-delta").all() and (own["mechanism"] == "gaussian").all()
+    eps = summary[summary["calibration"] == "matched"]["eps"].iloc[0]
+    single = get_bound("single-bin")
+    for cell, others in [(1, 2), (2, 49), (6, 0)]:  # nobody is in cell 6
+        log_delta = float(single.log_delta(eps, Setting(400, 12, 4.0, count=others)))
+        assert own.loc[cell, "log10_delta"] == pytest.approx(log_delta / np.log(10.0))
+        sigma = gaussian_sigma(eps, log_delta)
+        drawn = np.abs(np.random.default_rng(1).normal(0.0, sigma / 400, 100_000))
+        found = own.loc[cell, ["mean", "p10", "p90"]].to_numpy(float)
+        expected = [drawn.mean(), *np.quantile(drawn, [0.1, 0.9])]
+        np.testing.assert_allclose(found, expected, rtol=0.03)
 
 
 # --- comparison ----------------------------------------------------------------------------------

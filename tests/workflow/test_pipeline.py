@@ -68,7 +68,11 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
     assert (wide["lower"] <= wide["upper"]).all()
     utility = pd.read_parquet(clone.path / "results/utility/town.shape.parquet")
     assert utility["tv_distance"].between(0, 10).all()
-    assert set(utility["calibration"]) == {"none", "matched", "as-published"}
+    assert set(utility["calibration"]) == {"none", "matched", "delta-hat", "as-published"}
+    for path in (clone.path / "results/releases").iterdir():
+        assert "Whoever knows it can undo the noise" in read_metadata(path)["notice"]
+    individual = pd.read_csv(clone.path / "results/utility/town.shape.individual.eps0-1.csv")
+    assert "own-delta" in set(individual["calibration"])
 
 
 def test_all_check_ins_are_in_the_figure_over_n(clone):

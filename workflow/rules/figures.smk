@@ -124,11 +124,16 @@ FIGURES = {
 # --- What there is to draw ---------------------------------------------------------------
 
 
-def calibrations(region):
-    """At equal privacy, and as some mechanism of the region was published."""
-    from shuffledp.mechanisms.registry import own_calibrations
+def calibrations(figure, region):
+    """At equal privacy, and as some mechanism of the region was published.
 
-    return ["matched", *own_calibrations(REGIONS[region]["mechanisms"])]
+    Distances, the utility that it is for, also with the paper's own delta.
+    """
+    from shuffledp.mechanisms.registry import own_calibrations
+    from shuffledp.selection import DELTA_HAT
+
+    literal = [DELTA_HAT] if figure == "distances" else []
+    return ["matched", *literal, *own_calibrations(REGIONS[region]["mechanisms"])]
 
 
 def figures_of(region):
@@ -137,12 +142,12 @@ def figures_of(region):
         "region": [region],
         "grid": [first_grid(region)],
         "eps0": list(map(budget, REGIONS[region]["eps0"])),
-        "calibration": calibrations(region),
     }
     made = []
     for name, spec in FIGURES.items():
         if "{region}" in spec.stem:
-            used = {k: v for k, v in values.items() if f"{{{k}}}" in spec.stem}
+            every = {**values, "calibration": calibrations(name, region)}
+            used = {k: v for k, v in every.items() if f"{{{k}}}" in spec.stem}
             for stem in expand(f"{name}{spec.stem}", **used):
                 made += figure_files(stem)
     return made

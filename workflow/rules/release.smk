@@ -46,6 +46,7 @@ rule measure_utility:
 rule summarise_individual:
     input:
         individual=result("utility/{region}.{grid}.individual.parquet"),
+        samples=result("samples/{region}.{grid}.parquet"),
     output:
         result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     log:

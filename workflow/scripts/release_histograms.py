@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from shuffledp.jobs import job
-from shuffledp.studies.releases import release_parts
+from shuffledp.studies.releases import NOTICE, release_parts
 from shuffledp.studies.samples import read_samples
 from shuffledp.tables import RELEASES, run_metadata, write_parts
 
@@ -19,4 +19,4 @@ with job(snakemake.log[0]):
         grid=snakemake.wildcards.grid,
     )
     metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
-    write_parts(parts, RELEASES, Path(snakemake.output[0]), metadata)
+    write_parts(parts, RELEASES, Path(snakemake.output[0]), metadata | {"notice": NOTICE})

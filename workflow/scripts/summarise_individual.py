@@ -1,7 +1,9 @@
 from pathlib import Path
 
+import pandas as pd
 from shuffledp.jobs import job
-from shuffledp.studies.utility import individual_summary
+from shuffledp.studies.samples import read_samples
+from shuffledp.studies.utility import individual_summary, own_delta_summary
 from shuffledp.tables import read_tables, write_csv
 
 with job(snakemake.log[0]):
@@ -12,4 +14,6 @@ with job(snakemake.log[0]):
         eps0,
         snakemake.params.target_delta,
     )
-    write_csv(summary.assign(unit=snakemake.params.unit), Path(snakemake.output[0]))
+    samples = read_samples(Path(snakemake.input.samples))
+    table = pd.concat([own_delta_summary(summary, samples[max(samples)]), summary])
+    write_csv(table.assign(unit=snakemake.params.unit), Path(snakemake.output[0]))

@@ -1,10 +1,14 @@
 """Rows of the tables at one calibration."""
 
+from typing import Final
+
 import numpy as np
 import pandas as pd
 
 from shuffledp.errors import InputError
 
+DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is no guarantee
+OWN_DELTA: Final = "own-delta"  # of one cell, to paper A's delta(x0), likewise
 _TOLERANCE = 1e-9  # of log10 delta: the target went through a natural logarithm
 
 
@@ -36,9 +40,9 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
     table
         Utility, individual or release table.
     calibration
-        ``matched`` (at the target delta), or one of a mechanism's own.
+        ``matched`` (at the target delta), ``delta-hat``, or one of a mechanism's own.
     target_delta
-        Unused for a mechanism's own.
+        Of ``matched`` alone.
 
     Raises
     ------

@@ -28,7 +28,7 @@ from shuffledp.figures.style import (
     tint,
 )
 from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import calibrated
+from shuffledp.selection import DELTA_HAT, calibrated
 from shuffledp.tables import read_tables
 
 _Line = Literal["-", "--", "-.", ":"]
@@ -174,10 +174,14 @@ def _eps_range(panel: pd.DataFrame) -> str:
     low, high = eps.iloc[0], eps.iloc[-1]
     if low == high:
         return rf", calibrated to $\epsilon={low:.3g}$"
-    return (
+    words = (
         rf", all at $\epsilon={low:.2g}$ for n = {eps.index[0]:,} "
         rf"falling to {high:.2g} for n = {eps.index[-1]:,}"
     )
+    hats = panel[panel["calibration"] == DELTA_HAT]["log10_delta"]
+    if hats.empty:
+        return words
+    return rf"{words}; $\hat\delta$ from $10^{{{hats.min():.1f}}}$ to $10^{{{hats.max():.1f}}}$"
 
 
 def _pair_label(eps: float, log10_delta: float) -> str:

@@ -16,6 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from shuffledp.files import replacing
 from shuffledp.mechanisms.protocol import Look
 from shuffledp.mechanisms.registry import get_estimator, own_calibrations
+from shuffledp.selection import DELTA_HAT
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
@@ -91,6 +92,13 @@ def calibration_words(calibration: str, target_delta: float, mechanisms: Sequenc
         return (
             r"Equal privacy: all have the ($\epsilon$, $\delta$) certified for the shuffle "
             rf"model at $\delta={power(target_delta)}$"
+        )
+    if calibration == DELTA_HAT:
+        return (
+            r"NOT equal privacy, the comparison of Biswas et al.: the same $\epsilon$, but "
+            r"$\hat\delta$ of one cell's count (their eq. 10)"
+            "\nin place of the shuffle model's larger "
+            rf"$\delta={power(target_delta)}$: $\hat\delta$ is no guarantee for the histogram"
         )
     return own_calibrations(mechanisms)[calibration]
 

@@ -59,7 +59,7 @@ class Estimator(Generic[P]):
 
 @dataclass(frozen=True)
 class Budget:
-    """A point on the certified privacy curve of the setting that mechanisms are compared at.
+    """A point (eps, delta) that mechanisms are compared at, of a setting's certified curve or not.
 
     Attributes
     ----------
@@ -68,11 +68,14 @@ class Budget:
     asked
         What was asked for, ``eps=0.5`` or ``delta=1e-06``: it names the random stream, since
         computed digits may differ from machine to machine.
+    calibration
+        Name of the calibration to it: ``matched`` on the certified curve, which is equal privacy.
     """
 
     eps: float
     log_delta: float
     asked: str
+    calibration: str = "matched"
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ class Calibration(Generic[P]):
     Attributes
     ----------
     name
-        ``none``: they follow from eps0; ``matched``: from a `Budget`; or a mechanism's own.
+        ``none``: they follow from eps0; that of a `Budget`; or a mechanism's own.
     eps, log_delta
         Of the budget; NaN where the parameters follow from eps0.
     asked
@@ -180,15 +183,15 @@ class Mechanism(ABC, Generic[P]):
         setting
             n, k and the local budget eps0 of those who randomise.
         budgets
-            Points on its certified curve.
+            Points on its certified curve, and others that are named for what they are.
 
         Returns
         -------
-        By default one calibration for each budget, ``matched``.
+        By default one calibration for each budget.
         """
         return [
             Calibration(
-                name="matched",
+                name=budget.calibration,
                 eps=budget.eps,
                 log_delta=budget.log_delta,
                 asked=budget.asked,

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,9 +14,16 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.selection import DELTA_HAT
 from shuffledp.streams import stream
+from shuffledp.studies.privacy import other_counts
 
 _log = logging.getLogger(__name__)
+
+NOTICE: Final = (
+    "Simulated releases, for measuring errors: their noise follows from the seed, which stands "
+    "beside this. Whoever knows it can undo the noise. They are not to be published as private."
+)
 
 
 @dataclass(frozen=True)
@@ -52,6 +59,29 @@ def matched_budgets(
             len(budgets) - len(usable),
         )
     return usable
+
+
+def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integers) -> list[Budget]:
+    """The same eps with the delta-hat that paper A compares at (its eq. 10): NO guarantee.
+
+    Delta-hat is the largest divergence of the count of a cell, over the cells that somebody holds.
+    Whoever sees the histogram sees more than one count, so the shuffle model has a larger delta.
+    It is computed as eq. 10 means it, without the misprint, in both directions.
+
+    Parameters
+    ----------
+    matched
+        Points on the setting's certified curve.
+    setting, counts
+        What is released; its true histogram, shape ``(k,)``.
+    """
+    over_counts = BOUNDS["single-bin"].over_counts
+    assert over_counts is not None
+    others = other_counts(counts)
+    return [
+        Budget(b.eps, float(over_counts(b.eps, setting, others).max()), b.asked, DELTA_HAT)
+        for b in matched
+    ]
 
 
 def releases(
@@ -117,8 +147,8 @@ def release_parts(
     """Every mechanism's estimates for every sample, one series and sample at a time.
 
     Calibrations: ``none`` (the noise follows from eps0), ``matched`` (at the privacy that `upper`
-    certifies for shuffled k-RR with eps0), and a mechanism's own, such as the Gaussian's
-    ``as-published``.
+    certifies for shuffled k-RR with eps0), ``delta-hat`` (at the eps of a target delta, with the
+    delta of `literal_budgets`), and a mechanism's own, such as the Gaussian's ``as-published``.
 
     Parameters
     ----------
@@ -145,7 +175,12 @@ def release_parts(
     chosen = get_mechanisms(mechanisms)
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         setting = Setting(n, counts.size, eps0)
-        budgets = matched_budgets(setting, eps, target_deltas)
+        at_targets = matched_budgets(setting, [], target_deltas)
+        budgets = [
+            *matched_budgets(setting, eps, []),
+            *at_targets,
+            *literal_budgets(at_targets, setting, counts),
+        ]
         labels = ("release", region, grid, n, f"eps0={eps0:g}")
         for mechanism in chosen:
             calibrations = mechanism.calibrations(setting, budgets)

@@ -5,16 +5,22 @@ from typing import Final
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtri
 
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import at_target
+from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
+from shuffledp.selection import DELTA_HAT, OWN_DELTA, at_target
 
 _KEYS: Final = [
     "n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "estimator", "repetition",
 ]  # fmt: skip
 _CELL_KEYS: Final = ["n", "eps0", "calibration", "mechanism", "estimator", "cell"]
+# Of the absolute value of a standard normal variable.
+_NORMAL_MEAN: Final = float(np.sqrt(2.0 / np.pi))
+_NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0.9))
 
 
 def _with_errors(
@@ -110,7 +116,9 @@ def individual_summary(
         raise InputError(
             f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
         )
-    rows = pd.concat([rows[rows["calibration"] != "matched"], at_target(rows, target_delta)])
+    # Delta-hat is about the whole histogram; of single cells there is `own_delta_summary`.
+    others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
+    rows = pd.concat([others, at_target(rows, target_delta)])
     rows = rows[(rows["cell"] > 0) & (rows["cell"] % every == 0)]
     series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
     found = []
@@ -133,6 +141,45 @@ def individual_summary(
         ],
         ignore_index=True,
     )
+
+
+def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
+    """Absolute error of single cells, each at its own delta, as paper A defines it (section V-A).
+
+    The mechanism gets the eps of the comparison and, for the cell x0, the delta(x0) that paper A
+    gives a holder of x0: the divergence of that one count, without the misprint and in both
+    directions. It is NO guarantee for the histogram, and differs from cell to cell.
+
+    Parameters
+    ----------
+    summary
+        What `individual_summary` returns: its cells, and its eps at equal privacy.
+    counts
+        Histogram that was released, shape ``(k,)``.
+
+    Returns
+    -------
+    The same columns, of the raw estimates of what is matched there; calibration ``own-delta``. The
+    numbers are those of a normal law with the estimate's variance, so that ``repetitions`` is 0.
+    """
+    n, shares = int(counts.sum()), counts / counts.sum()
+    matched = summary[summary["calibration"] == "matched"]
+    eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
+    setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
+    over_counts = BOUNDS["single-bin"].over_counts
+    assert over_counts is not None
+    # Where nobody is, x0's holder would be alone.
+    log_deltas = over_counts(eps, setting, np.maximum(counts[cells] - 1, 0))
+    rows = []
+    for name in matched["mechanism"].unique():
+        mechanism = MECHANISMS[name]
+        for cell, log_delta in zip(cells, log_deltas, strict=True):
+            parameters = mechanism.calibrate(eps, float(log_delta), n, counts.size)
+            deviation = float(np.sqrt(mechanism.variance(shares, n, parameters)[cell]))
+            numbers = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
+            keys = (n, eps0, OWN_DELTA, name, mechanism.estimators[0].name, cell)
+            rows.append((*keys, eps, log_delta / np.log(10.0), 0, *numbers))
+    return pd.DataFrame(rows, columns=summary.columns)
 
 
 def _describe(rows: pd.DataFrame) -> pd.DataFrame:
