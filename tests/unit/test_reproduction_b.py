@@ -35,20 +35,26 @@ def test_divergence_of_the_special_pair_lies_between_the_theorems(
     divergences: pd.DataFrame,
 ) -> None:
     pair = divergences["special pair of 2-RR, exact, larger direction"]
-    assert (divergences["B, Theorem 3.4"] <= pair * (1 + 1e-9)).all()
-    assert (pair <= divergences["B, Theorem 3.1"]).all()
-    assert (pair <= divergences["B, Theorem 3.3"]).all()
-    assert (pair <= divergences["Erlingsson et al., Rényi (B, eq. 9, reconstructed)"]).all()
+    assert (divergences["Girgis et al., Theorem 3.4"] <= pair * (1 + 1e-9)).all()
+    assert (pair <= divergences["Girgis et al., Theorem 3.1"]).all()
+    assert (pair <= divergences["Girgis et al., Theorem 3.3"]).all()
+    assert (
+        pair <= divergences["Erlingsson et al., Rényi (Girgis et al., eq. 9, reconstructed)"]
+    ).all()
 
 
 def test_theorem_3_4_falls_behind_the_larger_direction(divergences: pd.DataFrame) -> None:
     last = divergences.loc[r"$\epsilon_0=3$, $n=10^{4}$ (assumed)"].iloc[-1]
-    share = last["B, Theorem 3.4"] / last["special pair of 2-RR, exact, larger direction"]
+    share = (
+        last["Girgis et al., Theorem 3.4"] / last["special pair of 2-RR, exact, larger direction"]
+    )
     assert 0.25 < share < 0.28
 
 
 def test_divergence_of_order_two_has_a_closed_form(divergences: pd.DataFrame) -> None:
-    first = divergences.loc[r"$\epsilon_0=1$, $n=10^{6}$ (assumed)"]["B, Theorem 3.4"].iloc[0]
+    first = divergences.loc[r"$\epsilon_0=1$, $n=10^{6}$ (assumed)"][
+        "Girgis et al., Theorem 3.4"
+    ].iloc[0]
     assert first == pytest.approx(np.log1p(np.expm1(1.0) ** 2 / (1e6 * np.e)), rel=1e-9)
 
 

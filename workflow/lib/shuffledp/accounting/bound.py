@@ -42,7 +42,7 @@ class Bound:
         ``upper``: never below the true delta; ``lower``: never above; ``exact``; ``approximate``:
         neither is known; ``as printed``: a formula that is wrong.
     source
-        Paper and theorem (letters as in docs/accounting.md), or docs/accounting.md.
+        Paper, by its authors, and theorem; or docs/accounting.md.
     about
         What it is, in a line.
     log_delta_function, epsilon_function

@@ -1,7 +1,7 @@
 """Every bound under one name, with its kind and its source.
 
-`shuffledp.accounting.bound.Bound` says what a bound answers. Letters name papers as in
-docs/accounting.md.
+`shuffledp.accounting.bound.Bound` says what a bound answers. Sources name papers by their
+authors, as CITATION.cff does.
 """
 
 from collections.abc import Callable
@@ -159,7 +159,7 @@ _BOUNDS = (
     Bound(
         "upper",
         "upper",
-        "C, Theorem 10, corrected (docs/accounting.md)",
+        "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md)",
         "certified: exact against an adversary who also learns which others randomised",
         log_delta_function=_upper,
         composes=True,
@@ -187,7 +187,7 @@ _BOUNDS = (
     Bound(
         "single-bin",
         "lower",
-        "A, eqs. (6) and (10), corrected",
+        "Biswas et al., eqs. (6) and (10), corrected",
         "the count of one bin alone; at the worst count unless --count is given",
         log_delta_function=_single_bin,
         over_counts=single_bin.log_delta,
@@ -195,8 +195,8 @@ _BOUNDS = (
     Bound(
         "single-bin-as-printed",
         "as printed",
-        "A, Theorem IV.1, as printed",
-        "misprinted privacy loss: far too small; only to reproduce A's tables",
+        "Biswas et al., Theorem IV.1, as printed",
+        "misprinted privacy loss: far too small; only to reproduce the paper's tables",
         log_delta_function=_as_printed,
         domain=_needs_count,
         over_counts=single_bin.log_delta_as_printed,
@@ -204,7 +204,7 @@ _BOUNDS = (
     Bound(
         "fourier",
         "upper",
-        "C, Algorithm 1 and Lemma 6, on the corrected pair",
+        "Koskela et al. 2021, Algorithm 1 and Lemma 6, on the corrected pair",
         "the pair of `upper` on a grid, composed by FFT; stated error terms, floor about 1e-10",
         log_delta_function=lambda eps, s: min(_fourier(s).log_delta(eps).high, 0.0),
         composes=True,
@@ -212,7 +212,7 @@ _BOUNDS = (
     Bound(
         "strong-adversary",
         "upper",
-        "C, Definition 8 and eq. (5.1)",
+        "Koskela et al. 2021, Definition 8 and eq. (5.1)",
         "against an adversary who knows every other report's origin but for the blanket's",
         log_delta_function=_number(strong_adversary_log_delta),
     ),
@@ -228,7 +228,7 @@ _BOUNDS = (
     Bound(
         "clones",
         "upper",
-        "Feldman, McMillan and Talwar 2021, Theorem 3.1; C, section 6",
+        "Feldman, McMillan and Talwar 2021, Theorem 3.1; Koskela et al. 2021, section 6",
         "numeric clones bound for every eps0-LDP randomiser",
         log_delta_function=_number(clones.clones_log_delta),
     ),
@@ -261,7 +261,7 @@ _BOUNDS = (
     Bound(
         "balle-krr",
         "upper",
-        "Balle et al. 2019, Theorem 3.1; C, Theorem C.1",
+        "Balle et al. 2019, Theorem 3.1; Koskela et al. 2021, Theorem C.1",
         "closed form for k-RR",
         log_delta_function=_number(closed_forms.balle_krr_log_delta),
         epsilon_function=_number(closed_forms.balle_krr_epsilon),
@@ -292,7 +292,7 @@ _BOUNDS = (
     Bound(
         "mu-gdp",
         "approximate",
-        "D, Theorem 3, for equal budgets",
+        "Chen et al. 2023, Theorem 3, for equal budgets",
         "mu-GDP value that drops a term of order 1/sqrt(n): no bound, too small near k = 2",
         log_delta_function=_mu_gdp,
         composes=True,
@@ -300,19 +300,19 @@ _BOUNDS = (
     _renyi(
         "renyi",
         renyi.shuffled_rdp_upper,
-        "B, Theorem 3.1 and Lemma 2.1",
+        "Girgis et al. 2021, Theorem 3.1 and Lemma 2.1",
         "Renyi DP of any shuffled randomiser, converted",
     ),
     _renyi(
         "renyi-simple",
         renyi.shuffled_rdp_upper_simple,
-        "B, Theorem 3.3 and Lemma 2.1",
+        "Girgis et al. 2021, Theorem 3.3 and Lemma 2.1",
         "simpler Renyi bound, converted",
     ),
     _renyi(
         "renyi-special-pair",
         renyi.special_pair_renyi,
-        "B, section 3.4 (special pair), computed exactly; Lemma 2.1",
+        "Girgis et al. 2021, section 3.4 (special pair), exactly; Lemma 2.1",
         "Renyi DP of one pair of 2-RR, converted: no bound on delta in either direction",
         kind="approximate",
     ),

@@ -77,7 +77,7 @@ def delta_surfaces(table: pd.DataFrame, count: int) -> Figure:
         axes.set_title(title)
     n, k = table["n"].iloc[0], table["k"].iloc[0]
     figure.suptitle(
-        rf"Paper A, figure 1: n = {n}, k = {k}, {count} others in $x_0$ (assumed); "
+        rf"Biswas et al., figure 1: n = {n}, k = {k}, {count} others in $x_0$ (assumed); "
         r"$\delta$ = 0 where $\epsilon\geq\epsilon_0$"
     )
     return figure
@@ -118,7 +118,8 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
     )
     figure.legend(handles=legend_marks(series_of(utility)), loc="outside lower center", ncols=3)
     figure.suptitle(
-        "Paper A, figure 2: 15 cells, normal data of variance 2 rounded to whole numbers (assumed)"
+        "Biswas et al., figure 2: 15 cells, normal data of variance 2 rounded to whole numbers "
+        "(assumed)"
     )
     return figure
 

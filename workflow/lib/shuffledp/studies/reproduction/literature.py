@@ -16,7 +16,10 @@ from shuffledp.curve import FigureSpec, curve, curves
 # says more than local privacy down to delta = 1e-30. No other user holds the target's cell, the
 # worst count for single-bin.
 SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
-LOG10_DELTAS: Final = -np.array([2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 14.0, 18.0, 24.0, 30.0])
+# Closer where eps nears 0, which bends a curve on a logarithmic axis.
+LOG10_DELTAS: Final = -np.concatenate(
+    [np.arange(2.0, 6.0, 0.25), [6.0, 7.0, 8.0, 10.0, 13.0, 16.0, 20.0, 25.0, 30.0]]
+)
 _EPS: Final = np.geomspace(1e-4, 0.4, 15)
 
 
@@ -70,7 +73,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "local randomiser and cannot be tight for 16 cells; `strong-adversary` is exact "
                 "against somebody who knows far more. Lower bounds and approximate curves are no "
                 "guarantee. `single-bin` looks at one count only, at the worst number of users "
-                "in its cell, none. `single-bin-as-printed`, paper A's theorem with its misprint, "
+                "in its cell, none. `single-bin-as-printed`, the theorem of Biswas, Jung and "
+                "Palamidessi with its misprint, "
                 "is off the plot, thousands of orders of magnitude below the truth. `fourier` ends "
                 "at its floor; bounds begin where their eps is above 0 and end at eps0."
             ),

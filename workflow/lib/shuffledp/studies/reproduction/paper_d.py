@@ -38,8 +38,8 @@ _LARGEST_MU_EPS = 20.0
 _FIRST_GUESS, _CLONES_SHARE = 3.0, 1.15
 
 PERSONALISED: Final = "personalised k-RR, exact"
-CLONES: Final = "personalised clones (D, Theorem 1, corrected)"
-MU_GDP: Final = r"$\mu$-GDP (D, Theorem 3 without its error term)"
+CLONES: Final = "personalised clones (Chen et al., Theorem 1, corrected)"
+MU_GDP: Final = r"$\mu$-GDP (Chen et al., Theorem 3 without its error term)"
 LARGEST: Final = "all at the largest budget, certified"
 SMALLEST: Final = "all at the smallest budget (no guarantee)"
 
@@ -143,20 +143,24 @@ def _figure_4() -> pd.DataFrame:
 FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
     {
         "figure-4": FigureSpec(
-            title=r"Paper D, figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
+            title=r"Chen et al., figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
             x_label="number of users n",
             y_label=r"$\epsilon\,\sqrt{n}$",
             compute=_figure_4,
             caption=(
-                "The five laws of D's Table 3; delta = 1/n; 1,000 budgets are drawn and repeated "
-                "for more users, all as D states. D draws eps; drawn here is eps sqrt(n), which "
+                "The five laws of the paper's Table 3; delta = 1/n; 1,000 budgets are drawn and "
+                "repeated "
+                "for more users, all as stated. The paper draws eps; drawn here is eps sqrt(n), "
+                "which "
                 "grows only as delta falls. Assumed: binary reports (k = 2), the seed, the second "
-                "number of N(m, s) as a standard deviation (D's caption makes it a variance), "
+                "number of N(m, s) as a standard deviation (its caption makes it a variance), "
                 "budgets rounded up to multiples of 0.05, which makes nobody's report more "
-                "private. Black: exact against the weak adversary, to 1e-5 of eps, for the user "
+                "private. Personalised k-RR: exact against the weak adversary, to 1e-5 of eps, "
+                "for the user "
                 "with the largest budget. Clones: decoys with probability exp(-eps_i), a guarantee "
                 "for 2-RR or if all share one randomiser. mu-GDP is neither an upper nor a lower "
-                "bound: Theorem 3 of D has an error term without a value, dropped here as in D. It "
+                "bound: Theorem 3 has an error term without a value, dropped here as in the "
+                "paper. It "
                 "treats the target's report as if it were not randomised; at budgets up to 1 it "
                 "gives twice what all users at the largest budget have. The smallest budget is "
                 "no guarantee; eps is 0 where delta is met without any."

@@ -9,6 +9,10 @@ import pandas as pd
 from shuffledp.studies.reproduction.answer import NOT, NOT_TRIED, REPRODUCED, VERDICTS
 
 _WORST: Final = 10
+_PAPERS: Final = (
+    "A is Biswas, Jung and Palamidessi; B Girgis, Data, Diggavi, Suresh and Kairouz; C Koskela, "
+    "Heikkilä and Honkela; D Chen, Cao and Ge."
+)
 _PARAMETERS: Final = ("bound", "mechanism", "region", "n", "k", "eps0", "eps", "x0")
 _VERDICTS: Final = (
     "Every number stands with its parameters, values and note in `values.csv`. Digits are compared "
@@ -38,7 +42,7 @@ def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
     """
     rows: list[Row] = list(values.to_dict("records"))
     lines = [
-        *("# The papers' numbers, recomputed", "", *_counts(values), _VERDICTS, ""),
+        *("# The papers' numbers, recomputed", "", _PAPERS, "", *_counts(values), _VERDICTS, ""),
         *(_reproduced(rows), ""),
         *("## Not reproduced", "", *_with_verdict(rows, NOT)),
         *("## Not tried", "", *_with_verdict(rows, NOT_TRIED)),

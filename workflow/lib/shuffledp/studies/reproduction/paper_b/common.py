@@ -10,15 +10,15 @@ from shuffledp.arrays import Floats
 ORDERS: Final = np.unique(np.round(np.geomspace(2.0, 131072.0, 120)))
 
 UPPER: Final = "certified upper bound"
-FIRST: Final = "B, Theorem 3.1"
-ERLINGSSON: Final = "Erlingsson et al., Rényi (B, eq. 9, reconstructed)"
+FIRST: Final = "Girgis et al., Theorem 3.1"
+ERLINGSSON: Final = "Erlingsson et al., Rényi (Girgis et al., eq. 9, reconstructed)"
 
 WORST: Final = (
     "The certified curves are those of 2-RR: the upper one bounds every eps0-LDP randomiser, the "
     "lower one is reached by data sets whose other users all agree. "
 )
 EQUATION_9: Final = (
-    "Eq. (9), missing from the available text, is reconstructed as 2 l exp(4 eps0) "
+    "Their eq. (9), missing from the available text, is reconstructed as 2 l exp(4 eps0) "
     "(exp(eps0) - 1)^2 / n from what the text says of it. "
 )
 

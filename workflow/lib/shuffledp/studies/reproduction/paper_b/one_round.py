@@ -85,7 +85,7 @@ def eps_of_one_round() -> pd.DataFrame:
 
 
 FIGURE: Final = FigureSpec(
-    title=r"Paper B, figure 3: one round, $\delta=10^{-6}$",
+    title=r"Girgis et al., figure 3: one round, $\delta=10^{-6}$",
     x_label=r"$\epsilon_0$",
     y_label=r"$\epsilon$",
     compute=eps_of_one_round,
@@ -95,8 +95,8 @@ FIGURE: Final = FigureSpec(
         + WORST
         + EQUATION_9
         + "Points no better than eps0 are left out. The privacy blanket is the smaller of "
-        "Hoeffding's and Bennett's. Lemma 2.1 applied to the special pair, with which B "
-        "argues, bounds nothing: an upper bound on a lower bound. Its exact eps is beside."
+        "Hoeffding's and Bennett's. Lemma 2.1 applied to the special pair, with which the "
+        "paper argues, bounds nothing: an upper bound on a lower bound. Its exact eps is beside."
     ),
     x_scale="linear",
 )

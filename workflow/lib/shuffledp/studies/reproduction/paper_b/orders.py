@@ -25,11 +25,11 @@ def _panel(setting: Setting) -> Iterator[pd.DataFrame]:
     exact = renyi.special_pair_renyi(orders, setting)
     yield curve(panel, ERLINGSSON, "upper", orders, erlingsson_rdp(orders, setting))
     second = renyi.shuffled_rdp_upper_simple(orders, setting)
-    yield curve(panel, "B, Theorem 3.3", "upper", orders, second)
+    yield curve(panel, "Girgis et al., Theorem 3.3", "upper", orders, second)
     yield curve(panel, FIRST, "upper", orders, renyi.shuffled_rdp_upper(orders, setting))
     yield curve(panel, "special pair of 2-RR, exact, larger direction", "exact", orders, exact)
     third = renyi.shuffled_rdp_lower(orders, setting)
-    yield curve(panel, "B, Theorem 3.4", "lower", orders, third)
+    yield curve(panel, "Girgis et al., Theorem 3.4", "lower", orders, third)
 
 
 def rdp_against_order() -> pd.DataFrame:
@@ -39,14 +39,14 @@ def rdp_against_order() -> pd.DataFrame:
 
 
 FIGURE: Final = FigureSpec(
-    title="Paper B, figure 2: Rényi divergence of the shuffle model",
+    title="Girgis et al., figure 2: Rényi divergence of the shuffle model",
     x_label=r"order $\lambda$",
     y_label="Rényi divergence",
     compute=rdp_against_order,
     caption=(
         "Every panel is at assumed eps0 and n, which the available text does not give. "
         + EQUATION_9
-        + "B's bounds never exceed eps0; eq. (9) is drawn as it is. The special pair is "
+        + "The paper's bounds never exceed eps0; eq. (9) is drawn as it is. The special pair is "
         "that of Theorem 3.4 (2-RR, all users equal against one flipped) in the larger of "
         "its two directions; Theorem 3.4 is the other direction, and falls behind at high "
         "orders: at order 1,802, n = 10,000, eps0 = 3 it is a quarter of the larger."

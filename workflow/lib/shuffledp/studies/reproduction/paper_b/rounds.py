@@ -146,7 +146,7 @@ def eps_of_composition() -> pd.DataFrame:
 
 
 FIGURE: Final = FigureSpec(
-    title=r"Paper B, figure 4: composition, $\delta=10^{-8}$",
+    title=r"Girgis et al., figure 4: composition, $\delta=10^{-8}$",
     x_label="rounds",
     y_label=r"$\epsilon$",
     compute=eps_of_composition,

@@ -73,7 +73,7 @@ def _panel(title: str, setting: Setting, rate: float) -> Iterator[pd.DataFrame]:
     every = [replace(setting, rounds=int(count)) for count in FEW_ROUNDS]
     certified = [seen_sampling_epsilon(one, rate) for one in every]
     yield curve(title, "certified, the sample is seen", "upper", FEW_ROUNDS, certified)
-    yield below("B, Theorem 3.1, sampled", sampled_renyi(setting, rate, ROUNDS))
+    yield below("Girgis et al., Theorem 3.1, sampled", sampled_renyi(setting, rate, ROUNDS))
     optimal, advanced = theorems.kov_epsilon, theorems.advanced_epsilon
     numeric, closed = numeric_clones_epsilon, closed_clones_epsilon
     yield below("numeric clones, sampled, optimal composition", clones_curve(numeric, optimal))
@@ -95,7 +95,7 @@ def eps_of_sampling() -> pd.DataFrame:
 
 
 FIGURE: Final = FigureSpec(
-    title=r"Paper B, figure 5: Poisson sampling before each round, $\delta=10^{-8}$",
+    title=r"Girgis et al., figure 5: Poisson sampling before each round, $\delta=10^{-8}$",
     x_label="rounds",
     y_label=r"$\epsilon$",
     compute=eps_of_sampling,

@@ -124,52 +124,55 @@ def _figure_4() -> pd.DataFrame:
 
 
 _LEGEND: Final = (
-    "Black: exact against the weak adversary for one round, certified to 1e-5 of eps for more. "
-    "Fourier accountant: Algorithm 1 with L = 20 and m = 4e5 on the same pair (C has m = 1e7); the "
-    "interval holds every error. Strong adversary: for one round his exact delta, (1 - gamma) "
+    "Weak adversary, certified: exact against the weak adversary for one round, certified to "
+    "1e-5 of eps for more. Fourier accountant: Algorithm 1 with L = 20 and m = 4e5 on the same "
+    "pair (the paper has m = 1e7); the interval holds every error. Strong adversary: for one round his exact delta, (1 - gamma) "
     "times that of the pair (N1 + 1, N2) against (N1, N2 + 1), for more Algorithm 1's upper end. "
     "Histogram only: what the histogram of an explicit data set leaks (lower by some 1e-4 of eps "
     "for more than one round); no bound can be below it. Dashed: no guarantee. Pairs as printed "
-    "are one-dimensional; the larger delta of the two directions is drawn (Algorithm 1), as C's "
-    "Definition 1 asks."
+    "are one-dimensional; the larger delta of the two directions is drawn (Algorithm 1), as the "
+    "paper's Definition 1 asks."
 )
 _BALLE_NOTE: Final = (
-    "Balle et al.'s theorem is proved for eps <= 1 per round; C draws its formula beyond as well."
+    "Balle et al.'s theorem is proved for eps <= 1 per round; the paper draws its formula beyond "
+    "as well."
 )
 
 FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
     {
         "figure-1": FigureSpec(
-            title="Paper C, figure 1: shuffled k-RR over rounds, by what the adversary knows",
+            title=(
+                "Koskela et al., figure 1: shuffled k-RR over rounds, by what the adversary knows"
+            ),
             x_label=r"$\delta$",
             y_label=r"total $\epsilon$",
             compute=_figure_1,
             caption=(
                 "n = 1,000 users, k = 4 cells, gamma = 0.25 (eps0 = log 13 = 2.565), n_c = 1, 4, "
-                f"16 rounds; all as C states. {_LEGEND} {_BALLE_NOTE} Here it gives eps >= 1.3 for "
+                f"16 rounds; all as stated. {_LEGEND} {_BALLE_NOTE} Here it gives eps >= 1.3 for "
                 "every delta shown, so that the theorem itself says nothing."
             ),
             y_scale="linear",
         ),
         "figure-3": FigureSpec(
-            title="Paper C, figure 3: shuffled k-RR, one round",
+            title="Koskela et al., figure 3: shuffled k-RR, one round",
             x_label=r"$\delta$",
             y_label=r"$\epsilon$",
             compute=_figure_3,
             caption=(
                 "k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n = 1,000 (a) and 10,000 (b); "
-                f"all as C states. {_LEGEND} {_BALLE_NOTE} In (a) all of its curve lies beyond."
+                f"all as stated. {_LEGEND} {_BALLE_NOTE} In (a) all of its curve lies beyond."
             ),
             y_scale="linear",
         ),
         "figure-4": FigureSpec(
-            title="Paper C, figure 4: shuffled k-RR over rounds against basic composition",
+            title="Koskela et al., figure 4: shuffled k-RR over rounds against basic composition",
             x_label=r"$\delta$",
             y_label=r"total $\epsilon$",
             compute=_figure_4,
             caption=(
                 "n = 10,000 users, k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n_c = 1, 2, 4 "
-                f"rounds; all as C states. {_LEGEND} {_BALLE_NOTE} Basic composition: n_c rounds "
+                f"rounds; all as stated. {_LEGEND} {_BALLE_NOTE} Basic composition: n_c rounds "
                 "of (eps, delta) are (n_c eps, n_c delta)."
             ),
             y_scale="linear",

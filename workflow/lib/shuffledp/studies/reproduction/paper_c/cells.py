@@ -51,17 +51,18 @@ def _figure_10() -> pd.DataFrame:
 FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
     {
         "figure-10": FigureSpec(
-            title="Paper C, figure 10: k cells and the clones bound; "
+            title="Koskela et al., figure 10: k cells and the clones bound; "
             r"(a) n = 1,000, $\epsilon_0 = 1$; (b) n = 10,000, $\epsilon_0 = 4$",
             x_label=r"$\delta$",
             y_label=r"$\epsilon$",
             compute=_figure_10,
             caption=(
-                "One round: (a) n = 1,000, eps0 = 1; (b) n = 10,000, eps0 = 4; all as C states. "
+                "One round: (a) n = 1,000, eps0 = 1; (b) n = 10,000, eps0 = 4; all as stated. "
                 "Left: the pair (5.1) as printed, no guarantee, the larger delta of its two "
                 "directions by Algorithm 1 (L = 10, m = 2e5). Middle: the strong adversary's exact "
                 "delta. Right: the weak adversary's (certified). That amplification weakens with "
-                "k, as C reads off its figure, holds against the strong adversary only: someone "
+                "k, as the paper reads off its figure, holds against the strong adversary only: "
+                "someone "
                 "who does not learn whether the target randomised learns less the more cells "
                 "there are, and the clones bound is above every one of these curves."
             ),

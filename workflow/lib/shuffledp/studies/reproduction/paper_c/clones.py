@@ -89,9 +89,10 @@ def _general(eps0: float, n: int, smallest: float) -> pd.DataFrame:
 
 
 _CAPTION: Final = (
-    "n_c = 1 to 4 rounds; all as C states. Black: the clones pair, exact for one round (this is "
+    "n_c = 1 to 4 rounds; all as stated. Clones pair, certified: exact for one round (this is "
     "the numeric method of Feldman et al.; not composable by itself) and certified to 1e-5 of eps "
-    "for more. Fourier accountant: Algorithm 1 with L = 20 and m = 4e5 on the same pair (C has "
+    "for more. Fourier accountant: Algorithm 1 with L = 20 and m = 4e5 on the same pair (the "
+    "paper has "
     "m = 1e7); the interval holds every error. Dashed: the pair (6.1) as printed, upper end of "
     "Algorithm 1. Above all of it is loose: the bound by 2-RR's weak adversary holds for every "
     "eps0-LDP randomiser shared by all users, too, and no such bound can be below what 2-RR leaks "
@@ -101,7 +102,7 @@ _CAPTION: Final = (
 
 def _spec(number: int, eps0: float, n: int, smallest: float) -> FigureSpec:
     return FigureSpec(
-        title=f"Paper C, figure {number}: any shuffled randomiser, n = {n:,}, "
+        title=f"Koskela et al., figure {number}: any shuffled randomiser, n = {n:,}, "
         rf"$\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",

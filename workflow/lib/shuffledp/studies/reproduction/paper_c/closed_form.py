@@ -98,9 +98,11 @@ def against_theorem(
 
 
 _CAPTION: Final = (
-    "Black: the clones pair, exact for one round and certified to 1e-5 of eps for more. Fourier "
-    "accountant: Algorithm 1 with L = 20 and m = 4e5 (C has m = 1e7) and all its errors: in double "
-    "precision it cannot resolve delta below some 1e-11, where C's axis goes on to 1e-15. Theorem "
+    "Clones pair, certified: exact for one round and certified to 1e-5 of eps for more. Fourier "
+    "accountant: Algorithm 1 with L = 20 and m = 4e5 (the paper has m = 1e7) and all its errors: "
+    "in double "
+    "precision it cannot resolve delta below some 1e-11, where the paper's axis goes on to "
+    "1e-15. Theorem "
     "3.1 of Feldman et al. holds for eps0 <= log(n / (16 log(2/delta))), which ends here at delta "
     "= {end} per round; dashed: its formula (C.2) used below that as well, and without the factor "
     "(E-1)/(E+1). It is not true there: at small delta it falls below the pair that it bounds."
@@ -114,7 +116,8 @@ def _spec(number: int, eps0: float, n: int, compose: Composition) -> FigureSpec:
     all_rounds = (1, 8, 64) if advances else (1, 2, 4)
     largest = 200.0 if advances else 8.0
     how = (
-        "Advanced composition at the best eps per round (C does not say how it splits delta)."
+        "Advanced composition at the best eps per round (the paper does not say how it splits "
+        "delta)."
         if advances
         else "Basic composition: n_c rounds of (eps, delta) are (n_c eps, n_c delta)."
     )
@@ -124,14 +127,14 @@ def _spec(number: int, eps0: float, n: int, compose: Composition) -> FigureSpec:
         return curves(part for one in settings for part in against_theorem(one, largest, compose))
 
     return FigureSpec(
-        title=f"Paper C, figure {number}: clones with {name} composition, n = {n:,}, "
+        title=f"Koskela et al., figure {number}: clones with {name} composition, n = {n:,}, "
         rf"$\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",
         compute=compute,
         caption=(
-            f"n = {n:,} users, eps0 = {eps0:g}, n_c = {', '.join(map(str, all_rounds))}; all as C "
-            f"states. {_CAPTION.format(end=f'{end:.1e}')} {how}"
+            f"n = {n:,} users, eps0 = {eps0:g}, n_c = {', '.join(map(str, all_rounds))}; all "
+            f"as stated. {_CAPTION.format(end=f'{end:.1e}')} {how}"
         ),
     )
 
