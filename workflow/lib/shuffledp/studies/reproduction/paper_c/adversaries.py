@@ -126,8 +126,9 @@ def _figure_4() -> pd.DataFrame:
 _LEGEND: Final = (
     "Weak adversary, certified: exact against the weak adversary for one round, certified to "
     "1e-5 of eps for more. Fourier accountant: Algorithm 1 with L = 20 and m = 4e5 on the same "
-    "pair (the paper has m = 1e7); the interval holds every error. Strong adversary: for one round his exact delta, (1 - gamma) "
-    "times that of the pair (N1 + 1, N2) against (N1, N2 + 1), for more Algorithm 1's upper end. "
+    "pair (the paper has m = 1e7); the interval holds every error. Strong adversary: for one round "
+    "his exact delta, (1 - gamma) times that of the pair (N1 + 1, N2) against (N1, N2 + 1), for "
+    "more Algorithm 1's upper end. "
     "Histogram only: what the histogram of an explicit data set leaks (lower by some 1e-4 of eps "
     "for more than one round); no bound can be below it. Dashed: no guarantee. Pairs as printed "
     "are one-dimensional; the larger delta of the two directions is drawn (Algorithm 1), as the "
