@@ -94,6 +94,10 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(variance / n / (p - q) ** 2)
 
+    def local_eps0(self, parameters: KRRParameters) -> float:
+        """The budget of each report."""
+        return parameters.eps0
+
     def parameters(self, setting: Setting, budget: Budget) -> KRRParameters:
         """The setting's own eps0, whatever the central budget."""
         del budget

@@ -166,6 +166,16 @@ class Mechanism(ABC, Generic[P]):
     def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
         """Variance of the unbiased estimate of each share; shape of ``shares``, ``(..., k)``."""
 
+    def messages(self, n: int, k: int, parameters: P) -> float:
+        """Mean number of messages that reach the shuffler, or the curator, per user."""
+        del n, k, parameters
+        return 1.0
+
+    def local_eps0(self, parameters: P) -> float:
+        """What a user's own messages reveal to who sees them before they are mixed; inf: all."""
+        del parameters
+        return float("inf")
+
     def parameters(self, setting: Setting, budget: Budget) -> P:
         """Parameters of one round for a comparison at a point of a setting's certified curve.
 
