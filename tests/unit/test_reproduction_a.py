@@ -453,7 +453,7 @@ def test_the_readme_has_the_counts_of_the_summary(values):
     assert f"{counts[PRINTED_ONLY]} come out only by a misprinted or simplified formula" in readme
     assert f"{counts[COMPATIBLE]} are compatible with 1,000 random repetitions" in readme
     assert f"{counts[NOT]} do not come out, and {counts[NOT_TRIED]} were not tried" in readme
-    assert f"{min(orders):.0f} to {max(orders):.0f} powers of ten on the unsafe side" in readme
+    assert f"{min(orders):.0f} to {max(orders):.0f} powers of ten too small" in readme
 
 
 def test_the_surface_that_is_printed_lies_far_below_the_right_one():

@@ -1,4 +1,4 @@
-"""The accountant in five functions: what (eps, delta) shuffled k-RR has, between certified ends.
+"""The accountant: what (eps, delta) shuffled k-RR has, between certified ends.
 
 Everything is for the replacement of one report, against whoever sees the histogram of all reports
 (docs/accounting.md). Promise to users only upper ends.

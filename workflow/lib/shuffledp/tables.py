@@ -167,8 +167,7 @@ def read_parts(sources: Sequence[Path], multiple: int) -> Iterator[pd.DataFrame]
     sources
         Parquet files.
     multiple
-        Rows that belong together: every part has a whole number of times as many, at least once,
-        if the file has.
+        Rows that belong together, such as the cells of one release. No part ends within them.
     """
     size = max(GROUP_ROWS // multiple, 1) * multiple
     for path in sources:

@@ -1,9 +1,9 @@
-"""Mean excess over a random number of uniform reports, that number being Poisson-binomial.
+"""The mean excess of a weighted sum of counts whose number of trials is itself random.
 
-What `multinomial` is to users who are all alike, for users who differ. The sum runs over the
-number m of uniform reports and s = n1 + n2, within windows that follow the law tilted by
-exp(lambda A); n1, binomial given s, is summed in closed form. By x_+ <= exp(lambda x)/(e lambda)
-what the windows leave out is bounded by its tilted probability and added to the upper end.
+`multinomial` is for users who are all alike, this is for users who differ. The number m of uniform
+reports then follows a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, binomial given
+s, is summed in closed form. Windows follow the law tilted by exp(lambda A). What they leave out is
+bounded by its tilted probability, as in `multinomial`, and added to the upper end.
 """
 
 from dataclasses import dataclass

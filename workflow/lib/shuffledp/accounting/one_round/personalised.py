@@ -149,7 +149,7 @@ def personalised_log_delta(
     Returns
     -------
     Logarithms shaped like ``eps``; -inf where eps is at least the target's budget. Relative error
-    of delta at most 1e-9 for n up to a million.
+    of delta some 3e-9 for a million users.
 
     Raises
     ------

@@ -135,8 +135,8 @@ def _sampled_round(
     """Loss of one sampled round against an adversary who sees who took part.
 
     With probability ``1 - rate`` the target is not in it, and the loss is zero. Otherwise
-    ``1 + Bin(n - 1, rate)`` users report; what more than the fewest of a range see is a
-    post-processing of what the fewest see.
+    ``1 + Bin(n - 1, rate)`` users report. Their numbers are taken in ranges. A range counts as its
+    smallest number: more reports hide more.
     """
     others = setting.n - 1
 
