@@ -14,8 +14,8 @@ from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
-from shuffledp.estimation import project_simplex
-from shuffledp.mechanisms.protocol import Budget, Calibration, Estimator, Look, Mechanism
+from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
+from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
@@ -26,7 +26,6 @@ PUBLISHED_SENSITIVITY = 1.0
 DIFFPRIVLIB_DELTA = 1e-12
 _AGREEMENT = 1e-6
 _PUBLISHED = "as-published"
-_COLOUR = "#0072B2"
 
 
 def gaussian_sigma(
@@ -127,31 +126,13 @@ class GaussianParameters:
     request: DiffprivlibRequest | None = None
 
 
-def _raw(noisy: Floats, n: int, parameters: GaussianParameters) -> Floats:
-    del parameters
-    return np.asarray(noisy / n)
-
-
-def _projected(noisy: Floats, n: int, parameters: GaussianParameters) -> Floats:
-    return project_simplex(_raw(noisy, n, parameters))
-
-
 class CentralGaussian(Mechanism[GaussianParameters]):
     """A curator adds normal noise to the true counts; see `Mechanism`."""
 
     name = "gaussian"
     label = "Gaussian"
     trust = "curator, with every record"
-    estimators = (
-        Estimator("raw", "Gaussian, raw", Look(_COLOUR, "o"), _raw, "raw"),
-        Estimator(
-            "projected",
-            "Gaussian, projected",
-            Look(_COLOUR, "o", filled=False),
-            _projected,
-            "projected",
-        ),
-    )
+    estimators = raw_and_projected("Gaussian", "#0072B2", "o", noisy_shares)
     own_calibrations = MappingProxyType(
         {
             _PUBLISHED: "NOT equal privacy, calibration as published: $\\epsilon=\\epsilon_0$, "

@@ -10,10 +10,9 @@ from shuffledp import krr
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
-from shuffledp.estimation import iterative_bayesian_update, project_simplex
+from shuffledp.estimation import iterative_bayesian_update
+from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Calibration, Estimator, Look, Mechanism
-
-_COLOUR = "#D55E00"
 
 
 @dataclass(frozen=True)
@@ -33,10 +32,6 @@ def _inverted(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     return krr.invert(reports, parameters.eps0)
 
 
-def _projected(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
-    return project_simplex(_inverted(reports, n, parameters))
-
-
 def _updated(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     del n
     return iterative_bayesian_update(reports, parameters.eps0)
@@ -50,14 +45,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     trust = "shuffler, to mix the reports; a report alone reveals at most eps0"
     matched = False
     estimators = (
-        Estimator("raw", "shuffle+INV, raw", Look(_COLOUR, "s"), _inverted, "raw"),
-        Estimator(
-            "projected",
-            "shuffle+INV, projected",
-            Look(_COLOUR, "s", filled=False),
-            _projected,
-            "projected",
-        ),
+        *raw_and_projected("shuffle+INV", "#D55E00", "s", _inverted),
         Estimator("ibu", "shuffle+IBU", Look("#009E73", "D", filled=False), _updated, "projected"),
         Estimator("uncorrected", "shuffle, not inverted", Look("#777777", "^"), _uncorrected, None),
     )
