@@ -308,3 +308,57 @@ def variation_ratio_delta(n: int, k: int, E: Fraction, e: Fraction) -> Fraction:
     p, q = reports(k, E)
     P, Q = _decoy_laws(n, 2 * q, {(1, 0): p, (0, 1): q, (0, 0): 1 - p - q})
     return hockey_stick(P, Q, e)
+
+
+# --- Dummies and noise on true counts ------------------------------------------------------------
+
+
+def dummies_law(
+    records: Sequence[int], k: int, rate: Fraction, chances: int
+) -> dict[Histogram, Fraction]:
+    """Return the law of true reports and uniform dummies, one chance of a user after the other."""
+    law = {(0,) * k: ONE}
+    for record in records:
+        law = {_add_one(histogram, record): p for histogram, p in law.items()}
+        for _ in range(chances):
+            after: dict[Histogram, Fraction] = defaultdict(Fraction)
+            for histogram, p in law.items():
+                after[histogram] += p * (1 - rate)
+                for cell in range(k):
+                    after[_add_one(histogram, cell)] += p * rate / k
+            law = after
+    return law
+
+
+def dummies_delta(trials: int, q: Fraction, e: Fraction) -> Fraction:
+    """Return the hockey-stick of (1 + B0, B1) against (B0, 1 + B1), trinomial with q and q."""
+    law: dict[Histogram, Fraction] = {}
+    for b0 in range(trials + 1):
+        for b1 in range(trials + 1 - b0):
+            counts = (b0, b1, trials - b0 - b1)
+            law[b0, b1] = _multinomial(counts, (q, q, 1 - 2 * q))
+    P = {(b0 + 1, b1): p for (b0, b1), p in law.items()}
+    Q = {(b0, b1 + 1): p for (b0, b1), p in law.items()}
+    return hockey_stick(P, Q, e)
+
+
+def noisy_law(
+    records: Sequence[int], k: int, noise: Mapping[int, Fraction]
+) -> dict[Histogram, Fraction]:
+    """Return the law of true counts and the same noise on every cell, independently."""
+    counts = [records.count(cell) for cell in range(k)]
+    return {
+        tuple(c + z for c, z in zip(counts, drawn, strict=True)): prod(
+            (noise[z] for z in drawn), start=ONE
+        )
+        for drawn in product(noise, repeat=k)
+    }
+
+
+def geometric_law(theta: Fraction, low: int, high: int) -> dict[int, Fraction]:
+    """Return theta^|z| on low..high, normalised to its whole mass from low on: tails are missing.
+
+    Without truncation below, give low far out: then they are missing there, too.
+    """
+    mass = (1 + theta - theta ** (1 - low)) / (1 - theta)
+    return {z: theta ** abs(z) / mass for z in range(low, high + 1)}

@@ -43,7 +43,9 @@ def edit(clone, name, old, new):
 def add_mechanism(clone):
     (clone.path / LIBRARY / "mechanisms" / "twin.py").write_text(MECHANISM)
     registry = "mechanisms/registry.py"
-    edit(clone, registry, "KRandomisedResponse())", "KRandomisedResponse(), Twin())")
+    edit(
+        clone, registry, "    KRandomisedResponse(),\n", "    KRandomisedResponse(),\n    Twin(),\n"
+    )
     line = "from shuffledp.mechanisms.krr import KRandomisedResponse\n"
     edit(clone, registry, line, f"{line}from shuffledp.mechanisms.twin import Twin\n")
 

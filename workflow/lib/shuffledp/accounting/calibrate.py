@@ -18,6 +18,8 @@ from shuffledp.roots import brentq
 _XTOL = 1e-12
 # Over rounds log delta itself is right to some 1e-5 of eps: grids are no finer.
 _LED_XTOL = 1e-6
+# Of the least noise, whose variance is as close to the optimum.
+_NOISE_XTOL = 1e-9
 # First step away from where a lead points, relative.
 _LED_STEP = 1e-3
 # Where budgets come to an end below.
@@ -198,3 +200,65 @@ def _led(excess: Curve, least: float, largest: float) -> float:
     if excess(largest) <= 0.0:
         return largest
     return least if excess(least) >= 0.0 else _root(excess, least, largest)
+
+
+def smallest_whole(meets: Callable[[int], bool], least: int, largest: int) -> int | None:
+    """Smallest whole number that meets a target, of those from ``least`` to ``largest``.
+
+    Parameters
+    ----------
+    meets
+        Whether a number does; if one does, all larger ones do.
+    least, largest
+        Where to look, ``least`` first.
+
+    Returns
+    -------
+    A number that was tried and does; None if the largest does not.
+    """
+    below, step = least - 1, 1
+    while not meets(number := min(below + step, largest)):
+        if number == largest:
+            return None
+        below, step = number, 2 * step
+    while number - below > 1:
+        middle = (below + number) // 2
+        below, number = (below, middle) if meets(middle) else (middle, number)
+    return number
+
+
+def least_noise(log_delta: Curve, target: float, high: float) -> float:
+    """Smallest number in ``(0, high]`` whose delta is at most ``exp(target)``, to 1e-9 of itself.
+
+    Parameters
+    ----------
+    log_delta
+        Natural log of delta, non-increasing, and above the target at small numbers.
+    target
+        Natural log of the target delta.
+    high
+        Meets the target.
+
+    Returns
+    -------
+    A number that meets the target: ``log_delta`` was evaluated there, or it is ``high``.
+    """
+    best = high
+
+    @cache
+    def excess(log_x: float) -> float:
+        nonlocal best
+        value = min(float(np.exp(log_x)), high)
+        found = max(log_delta(value), -1e300) - target
+        if found <= 0.0:
+            best = min(best, value)
+        return found
+
+    upper = float(np.log(high))
+    if excess(upper) == 0.0:
+        return best
+    lower = upper - 1.0
+    while excess(lower) <= 0.0:
+        upper, lower = lower, lower - 1.0
+    brentq(excess, lower, upper, xtol=_NOISE_XTOL)
+    return best

@@ -242,6 +242,17 @@ def other_cell(setting: Setting) -> Pair:
     )
 
 
+def _one_among(trials: int, q: float, rest: float) -> Pair:
+    """``(N1 + 1, N2)`` against ``(N1, N2 + 1)``, (N1, N2, .) of trials - 1 with q, q and rest."""
+    return Pair(
+        trials=trials,
+        probabilities=(q, q, 0.0, rest),
+        log_first=(0.0, -np.inf, -np.inf, -np.inf),
+        log_second=(-np.inf, 0.0, -np.inf, -np.inf),
+        scale=1.0 / q,
+    )
+
+
 def strong_adversary(setting: Setting) -> Pair:
     """Who randomised is known, the target included, who told the truth: ``(N1 + 1, N2)``.
 
@@ -249,13 +260,26 @@ def strong_adversary(setting: Setting) -> Pair:
     adversary (Definition 8) sees this with probability ``1 - gamma`` only.
     """
     _, q = krr.probabilities(setting.eps0, setting.k)
-    return Pair(
-        trials=setting.n,
-        probabilities=(q, q, 0.0, float((np.expm1(setting.eps0) + setting.k - 2) * q)),
-        log_first=(0.0, -np.inf, -np.inf, -np.inf),
-        log_second=(-np.inf, 0.0, -np.inf, -np.inf),
-        scale=1.0 / q,
-    )
+    return _one_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
+
+
+def dummies(chances: int, k: int, rate: float, less: float) -> Pair:
+    """True reports of all users among dummies: exact for every data set.
+
+    Each chance makes a dummy, uniform over the cells, with probability ``rate``. The cells' dummies
+    (B0, B1) are the same on every data set, where the target adds 1 to one of them; what the other
+    cells show has one law given B0 + B1.
+
+    Parameters
+    ----------
+    chances
+        Number of independent chances of all users together, at least 0.
+    k
+        Number of cells, at least 2.
+    rate, less
+        Probability in ``(0, 1]`` that a chance is taken, and 1 less it, both right to some units.
+    """
+    return _one_among(chances + 1, rate / k, less + rate * ((k - 2.0) / k))
 
 
 def clones(setting: Setting) -> Pair:

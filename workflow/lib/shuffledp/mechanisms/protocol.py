@@ -166,6 +166,14 @@ class Mechanism(ABC, Generic[P]):
     def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
         """Variance of the unbiased estimate of each share; shape of ``shares``, ``(..., k)``."""
 
+    def expected_distance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
+        """Expected total variation distance of the unbiased estimate, one for each histogram.
+
+        Half the sum of the mean absolute errors of the shares, shape ``(..., k)``; by default of
+        errors that are nearly normal.
+        """
+        return expected_distance(self.variance(shares, n, parameters))
+
     def messages(self, n: int, k: int, parameters: P) -> float:
         """Mean number of messages that reach the shuffler, or the curator, per user."""
         del n, k, parameters

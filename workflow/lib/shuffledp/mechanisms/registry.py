@@ -4,11 +4,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace
 from shuffledp.mechanisms.gaussian import CentralGaussian
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.protocol import Estimator, Mechanism
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
+from shuffledp.mechanisms.user_dummies import UserDummies
 
-_MECHANISMS: tuple[Mechanism[Any], ...] = (CentralGaussian(), KRandomisedResponse())
+_MECHANISMS: tuple[Mechanism[Any], ...] = (
+    CentralGaussian(),
+    KRandomisedResponse(),
+    DiscreteLaplace(),
+    UserDummies(),
+    ShufflerDummies(),
+)
 
 MECHANISMS: dict[str, Mechanism[Any]] = {mechanism.name: mechanism for mechanism in _MECHANISMS}
 

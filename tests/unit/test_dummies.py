@@ -1,0 +1,355 @@
+"""Dummies and geometric noise: exact rationals, sums as they stand, draws."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+from math import exp, log
+
+import mpmath
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import exact
+from scipy import stats
+from shuffledp.accounting import pairs
+from shuffledp.accounting.calibrate import least_noise, smallest_whole
+from shuffledp.accounting.geometric import geometric_noise
+from shuffledp.errors import InputError
+from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
+from shuffledp.mechanisms.protocol import expected_distance
+from shuffledp.mechanisms.shuffler_dummies import (
+    LARGEST_NU,
+    ShufflerDummies,
+    ShufflerDummiesParameters,
+)
+from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+
+TARGET = log(1e-6)
+
+
+def precisely(eps):
+    """exp(eps) of a float, to 60 digits."""
+    with mpmath.workdps(60):
+        return Fraction(mpmath.nstr(mpmath.exp(mpmath.mpf(eps)), 60))
+
+
+def log_of(value):
+    """Log of a fraction, to 60 digits."""
+    with mpmath.workdps(60):
+        return mpmath.log(mpmath.mpf(value.numerator) / value.denominator)
+
+
+def user_ends(n, k, parameters, eps):
+    chances, dummies = parameters.chances, parameters.dummies
+    less = (chances - dummies) / chances
+    return pairs.hockey_stick(pairs.dummies(n * chances, k, parameters.rate, less), eps)
+
+
+def both_directions(law, n, k, e):
+    """Deltas of every data set of n users, in both directions."""
+    for others in combinations_with_replacement(range(k), n - 1):
+        first, second = law([0, *others]), law([1, *others])
+        yield exact.hockey_stick(first, second, e)
+        yield exact.hockey_stick(second, first, e)
+
+
+# --- by users ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "dummies", "chances"),
+    [(1, 2, 0.5, 1), (2, 2, 1.0, 1), (2, 3, 0.3, 1), (3, 2, 1.25, 2), (2, 3, 1.5, 2), (3, 3, 1, 1)],
+)
+@pytest.mark.parametrize("eps", [0.0, 0.4, 1.7])
+def test_dummies_by_users_are_exact_for_every_data_set(n, k, dummies, chances, eps):
+    parameters, e = UserDummiesParameters(dummies, chances), precisely(eps)
+    rate = Fraction(dummies) / chances
+
+    def law(records):
+        return exact.dummies_law(records, k, rate, chances)
+
+    deltas = set(both_directions(law, n, k, e))
+    assert len(deltas) == 1  # whatever the others hold
+    (delta,) = deltas
+    assert delta == exact.dummies_delta(n * chances, rate / k, e)
+    found = user_ends(n, k, parameters, eps)
+    assert found.low <= log_of(delta) <= found.high
+    assert found.high - found.low < 1e-11
+    assert UserDummies().log_delta(eps, n, k, parameters) == min(found.high, 0.0)
+
+
+@given(
+    n=st.integers(1, 5),
+    chances=st.integers(1, 3),
+    k=st.integers(2, 500),
+    part=st.floats(1e-6, 1.0) | st.floats(0.0, 1e-9).map(lambda x: 1.0 - x),
+    eps=st.floats(0.0, 12.0),
+)
+@settings(max_examples=examples(100), deadline=None)
+def test_the_ends_enclose_the_exact_delta(n, chances, k, part, eps):
+    parameters = UserDummiesParameters(part * chances, chances)
+    q = Fraction(parameters.dummies) / chances / k
+    delta = log_of(exact.dummies_delta(n * chances, q, precisely(eps)))
+    found = user_ends(n, k, parameters, eps)
+    assert found.low <= delta <= found.high
+    assert found.high - found.low < 1e-10
+
+
+def test_more_cells_than_dummies_hide_little():
+    """Without a dummy in x1's cell nothing hides that x0 was reported."""
+    nearly = UserDummies().log_delta(2000.0, 10, 400, UserDummiesParameters(1.0, 1))
+    assert nearly == pytest.approx(10 * np.log1p(-1 / 400), rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 408), (50, 2), (300, 40), (100_000, 408)])
+def test_users_send_no_more_dummies_than_needed(n, k):
+    mechanism = UserDummies()
+    found = mechanism.calibrate(0.5, TARGET, n, k)
+    assert mechanism.log_delta(0.5, n, k, found) <= TARGET
+    fewer = UserDummiesParameters(found.dummies * (1 - 1e-8), found.chances)
+    assert mechanism.log_delta(0.5, n, k, fewer) > TARGET
+    if found.chances > 1:
+        sure = UserDummiesParameters(found.chances - 1, found.chances - 1)
+        assert mechanism.log_delta(0.5, n, k, sure) > TARGET
+
+
+def test_several_chances_have_the_variance_they_say():
+    mechanism, counts = UserDummies(), np.array([5, 0, 15, 30])
+    parameters = UserDummiesParameters(2.7, 3)
+    seen = mechanism.observe(counts, parameters, np.random.default_rng(1), 20_000)
+    assert (seen >= counts).all()
+    assert seen.sum(axis=1).max() <= 4 * 50
+    assert seen.sum(axis=1).mean() == pytest.approx(50 * 3.7, rel=1e-3)
+    estimates = mechanism.estimators[0].estimate(seen, 50, parameters)
+    variance = mechanism.variance(counts / 50, 50, parameters)
+    np.testing.assert_allclose(estimates.mean(axis=0), counts / 50, atol=5 * 0.1 / np.sqrt(20_000))
+    np.testing.assert_allclose(estimates.var(axis=0), variance, rtol=0.05)
+
+
+# --- geometric noise -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 2), (3, 2), (2, 3)])
+@pytest.mark.parametrize("nu", [0, 1, 3, np.inf])
+@pytest.mark.parametrize("e", [Fraction(1), Fraction(3), Fraction(9), Fraction(12)])
+def test_geometric_noise_is_exact_for_every_data_set(n, k, nu, e):
+    theta, far = Fraction(1, 3), 14 if k == 2 else 7
+    noise = exact.geometric_law(theta, -far if nu == np.inf else -nu, far)
+    if nu == np.inf:
+        noise = {z: (1 - theta) / (1 + theta) * theta ** abs(z) for z in noise}
+
+    def law(records):
+        return exact.noisy_law(records, k, noise)
+
+    missing = 1.0 - float(sum(noise.values()) ** k)
+    found = geometric_noise(log(e), -2.0 * log(theta), nu)
+    for delta in both_directions(law, n, k, e):
+        # What is beyond the far end counts at most as it weighs.
+        assert exp(found.high) == pytest.approx(float(delta), abs=(1 + float(e)) * missing + 1e-12)
+    assert missing < (1e-5 if k == 2 else 3e-3)
+
+
+def reference(eps, budget, nu):
+    """The double sum as it stands, with 60 digits; what is left out is below 1e-40 of it."""
+    theta, e = mpmath.exp(-mpmath.mpf(budget) / 2), mpmath.exp(mpmath.mpf(eps))
+    far = nu + int(250 / budget) + 10
+    f = [theta ** abs(z - nu) for z in range(far)]
+    whole = (1 + theta - theta ** (nu + 1)) / (1 - theta)
+    f = [0, *(value / whole for value in f)]  # f[z + 1], f(-1) = 0
+    sides = [(a, b) for a, b in product(range(far), repeat=2)]
+    total = sum(max(f[a] * f[b + 1] - e * f[a + 1] * f[b], 0) for a, b in sides)
+    return mpmath.log(total)
+
+
+@pytest.mark.parametrize("nu", [0, 1, 2, 9])
+@pytest.mark.parametrize(("eps", "budget"), [(0.0, 3.0), (2.9999999, 3.0), (3.0, 3.0), (4.0, 3.1)])
+def test_the_closed_form_is_the_double_sum(eps, budget, nu):
+    found = geometric_noise(eps, budget, nu)
+    with mpmath.workdps(60):
+        value = reference(eps, budget, nu)
+        assert found.low <= value <= found.high
+    assert found.high - found.low < 1e-12
+
+
+@given(
+    eps=st.floats(0.0, 20.0),
+    budget=st.floats(1e-9, 20.0),
+    nu=st.integers(0, 10**6) | st.just(np.inf),
+)
+@settings(max_examples=examples(200))
+def test_the_ends_enclose_the_closed_form(eps, budget, nu):
+    found = geometric_noise(eps, budget, nu)
+    with mpmath.workdps(60):
+        theta = mpmath.exp(-mpmath.mpf(budget) / 2)
+        centre = theta ** mpmath.mpf(nu)
+        whole = 1 + theta - theta * centre
+        less = max(1 - mpmath.exp(mpmath.mpf(eps) - mpmath.mpf(budget)), 0)
+        delta = centre * (1 - theta) / whole + (1 - centre) * less / whole**2
+        value = mpmath.log(delta) if delta else -mpmath.inf
+        assert found.low <= value <= found.high
+    assert found.low == -np.inf or found.high - found.low < 1e-11 * max(1.0, abs(found.high))
+
+
+def test_pure_dp_is_pure():
+    mechanism = DiscreteLaplace()
+    parameters = mechanism.calibrate(0.7, -np.inf, 100, 5)
+    assert mechanism.log_delta(0.7, 100, 5, parameters) == -np.inf
+    assert mechanism.log_delta(0.69, 100, 5, parameters) > -6.0
+
+
+@pytest.mark.parametrize("log_delta", [log(0.5), TARGET, -300.0, -1e5])
+@pytest.mark.parametrize("eps", [1e-4, 0.5, 3.0])
+def test_the_shuffler_adds_no_more_dummies_than_needed(eps, log_delta):
+    mechanism = ShufflerDummies()
+    found = mechanism.calibrate(eps, log_delta, 100, 5)
+    assert found.eps == eps
+    assert mechanism.log_delta(eps, 100, 5, found) <= log_delta
+    if found.nu > 0:
+        fewer = ShufflerDummiesParameters(eps, found.nu - 1)
+        assert mechanism.log_delta(eps, 100, 5, fewer) > log_delta
+
+
+@pytest.mark.parametrize("nu", [0, 1, 5, np.inf])
+@pytest.mark.parametrize("budget", [0.05, 1.0, 4.0])
+def test_noise_has_its_law_and_its_moments(budget, nu):
+    theta = np.exp(-budget / 2)
+    low = -nu if nu < np.inf else -int(100 / budget)
+    z = np.arange(low, int(100 / budget))
+    law = theta ** np.abs(z)
+    law /= law.sum()
+    if nu < np.inf:
+        z = z + nu
+    mean = law @ z
+    found = two_sided.moments(budget, nu)
+    assert found.mean == pytest.approx(mean, rel=1e-10, abs=1e-12)
+    assert found.variance == pytest.approx(law @ (z - mean) ** 2, rel=1e-10)
+    assert found.absolute_error == pytest.approx(law @ np.abs(z - mean), rel=1e-10)
+    drawn = two_sided.draw(40_000, budget, np.random.default_rng(4), nu)
+    inner = z[law > 5e-3]
+    counted = np.array([(drawn == value).sum() for value in inner])
+    counted = np.append(counted, drawn.size - counted.sum())
+    expected = np.append(law[law > 5e-3], law[law <= 5e-3].sum()) * drawn.size
+    assert stats.chisquare(counted, expected).pvalue > 1e-5
+    assert nu == np.inf or drawn.min() >= 0
+
+
+# --- what they cost ------------------------------------------------------------------------------
+
+# Variance in counts, and messages beside the report, at delta = 1e-6: independent computations
+# (that of several chances a user with one chance each, within 1 %).
+CITIES = {"San Francisco": (100_000, 408), "Paris": (10_000, 192)}
+COSTS = [
+    ("San Francisco", 0.5, DiscreteLaplace(), 31.834, 0.0, 0.00918),
+    ("San Francisco", 0.5, ShufflerDummies(), 31.831, 0.192, 0.00918),
+    ("San Francisco", 0.5, UserDummies(), 135.904, 0.5552, 0.01898),
+    ("Paris", 0.5, ShufflerDummies(), 31.831, 0.902, 0.04322),
+    ("Paris", 0.5, UserDummies(), 135.5, 2.6118, 0.08873),
+    ("San Francisco", 1.0, DiscreteLaplace(), 7.835, 0.0, 0.00456),
+    ("San Francisco", 1.0, ShufflerDummies(), 7.836, 0.102, 0.00456),
+    ("San Francisco", 1.0, UserDummies(), 42.634, 0.1740, 0.01063),
+    ("Paris", 1.0, ShufflerDummies(), 7.836, 0.480, 0.02144),
+    ("Paris", 1.0, UserDummies(), 42.450, 0.8185, 0.04991),
+]
+
+
+@pytest.mark.parametrize(("city", "eps", "mechanism", "variance", "messages", "distance"), COSTS)
+def test_error_and_messages_of_two_cities(city, eps, mechanism, variance, messages, distance):
+    n, k = CITIES[city]
+    parameters = mechanism.calibrate(eps, TARGET, n, k)
+    shares = np.full(k, 1 / k)
+    per_cell = mechanism.variance(shares, n, parameters)
+    np.testing.assert_allclose(per_cell * n**2, variance, rtol=1e-3)
+    assert mechanism.messages(n, k, parameters) == pytest.approx(1 + messages, rel=1e-3)
+    # The references take errors for normal.
+    assert expected_distance(per_cell) == pytest.approx(distance, rel=5e-3)
+    assert mechanism.local_eps0(parameters) == np.inf
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("dummies", "chances", "words"),
+    [
+        (1.5, 1, r"lambda must lie in \(0, r\].*r=1.*lambda=1.5"),
+        (0.0, 1, "lambda must lie"),
+        (np.nan, 2, "lambda must lie"),
+        (0.5, 0, "r must be whole and at least 1.*r=0"),
+        (0.5, 1.5, "r must be whole"),
+    ],
+)
+def test_impossible_dummies_by_users_are_refused(dummies, chances, words):
+    with pytest.raises(InputError, match=words):
+        UserDummiesParameters(dummies, chances)
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, np.inf, np.nan])
+def test_theta_must_lie_between_0_and_1(eps):
+    for make in (
+        lambda: DiscreteLaplaceParameters(eps),
+        lambda: ShufflerDummiesParameters(eps, 3),
+        lambda: DiscreteLaplace().calibrate(eps, TARGET, 10, 2),
+        lambda: ShufflerDummies().calibrate(eps, TARGET, 10, 2),
+    ):
+        with pytest.raises(InputError, match=r"theta = exp\(-eps/2\).*got eps="):
+            make()
+
+
+@pytest.mark.parametrize("nu", [-1, 2.5, np.nan, np.inf, LARGEST_NU + 2])
+def test_the_centre_must_be_a_number_of_dummies(nu):
+    with pytest.raises(InputError, match=r"nu must be .*dummies"):
+        ShufflerDummiesParameters(1.0, nu)
+
+
+def test_impossible_targets_are_refused():
+    users, shuffler = UserDummies(), ShufflerDummies()
+    for log_delta in (0.0, -np.inf, np.nan):
+        with pytest.raises(InputError, match="strictly between 0 and 1"):
+            users.calibrate(1.0, log_delta, 10, 2)
+    for mechanism in (users, shuffler):
+        with pytest.raises(InputError, match="delta must"):
+            mechanism.calibrate(1.0, np.nan, 10, 2)
+    with pytest.raises(InputError, match="delta must be larger for dummies by users: none of up"):
+        users.calibrate(0.0, -60.0, 10**9, 2)
+    with pytest.raises(InputError, match="delta must be larger for dummies by the shuffler"):
+        shuffler.calibrate(1.0, -np.inf, 10, 2)
+    with pytest.raises(InputError, match="n r must be below"):
+        users.log_delta(1.0, 10**9, 2, UserDummiesParameters(11.0, 11))
+    with pytest.raises(InputError, match="eps must be at least 0"):
+        users.log_delta(-1.0, 10, 2, UserDummiesParameters(1.0, 1))
+    with pytest.raises(InputError, match="k must be at least 2"):
+        users.log_delta(1.0, 10, 1, UserDummiesParameters(1.0, 1))
+
+
+# --- searches ------------------------------------------------------------------------------------
+
+
+@given(least=st.integers(0, 20), size=st.integers(0, 3000), where=st.integers(0, 3100))
+def test_the_smallest_whole_number_was_tried(least, size, where):
+    tried = []
+
+    def meets(number):
+        assert least <= number <= least + size
+        tried.append(number)
+        return number >= where
+
+    found = smallest_whole(meets, least, least + size)
+    assert found == (None if where > least + size else max(where, least))
+    assert found is None or found in tried
+    assert len(tried) <= 26
+
+
+@pytest.mark.parametrize("high", [2.0, 2.1, 1e6])
+def test_the_least_noise_was_tried(high):
+    tried = []
+
+    def log_delta(x):
+        tried.append(x)
+        return -x
+
+    found = least_noise(log_delta, -2.0, high)
+    assert found in tried or found == high
+    assert found == pytest.approx(2.0, rel=2e-9)
+    assert found >= 2.0

@@ -1,0 +1,79 @@
+"""Two-sided geometric noise on the true histogram, added by a curator: pure DP.
+
+Histograms that differ in one record (replacement) are 2 apart in L1 norm, so that theta =
+exp(-eps/2) gives eps, whatever delta.
+
+Source: Ghosh, Roughgarden and Sundararajan, "Universally utility-maximizing privacy mechanisms"
+(2009).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.geometric import check_budget, geometric_noise
+from shuffledp.arrays import Floats
+from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
+from shuffledp.mechanisms.protocol import Mechanism
+
+
+@dataclass(frozen=True)
+class DiscreteLaplaceParameters:
+    """Budget eps of the noise, whose theta is exp(-eps/2).
+
+    Raises
+    ------
+    InputError
+        If eps is not positive and finite.
+    """
+
+    eps: float
+
+    def __post_init__(self) -> None:
+        check_budget(self.eps)
+
+
+class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
+    """A curator adds two-sided geometric noise to the true counts; see `Mechanism`."""
+
+    name = "discrete-laplace"
+    label = "discrete Laplace"
+    trust = "curator, with every record"
+    estimators = raw_and_projected("discrete Laplace", "#56B4E9", "P", noisy_shares)
+
+    def log_delta(self, eps: float, n: int, k: int, parameters: DiscreteLaplaceParameters) -> float:
+        """Natural log of the exact delta, rounded up; -inf from the noise's eps on."""
+        del n, k
+        return geometric_noise(eps, parameters.eps).high
+
+    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> DiscreteLaplaceParameters:
+        """Noise of budget eps: delta is 0, whatever the target."""
+        del log_delta, n, k
+        return DiscreteLaplaceParameters(eps)
+
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: DiscreteLaplaceParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Histograms with noise, in counts."""
+        counts = np.asarray(counts, dtype=np.int64)
+        noise = [two_sided.draw(counts.size, parameters.eps, rng) for _ in range(repetitions)]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+
+    def variance(
+        self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters
+    ) -> Floats:
+        """Variance of each share, the same for all."""
+        return np.full(np.shape(shares), two_sided.moments(parameters.eps).variance / n**2)
+
+    def expected_distance(
+        self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters
+    ) -> Floats:
+        """From the exact mean absolute error: that of a normal law is 13 % too large."""
+        shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
+        return np.full(shape, 0.5 * k * two_sided.moments(parameters.eps).absolute_error / n)

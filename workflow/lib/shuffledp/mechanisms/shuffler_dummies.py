@@ -1,0 +1,113 @@
+"""True reports, among which the shuffler mixes dummies: truncated two-sided geometric ones.
+
+It draws a number of dummies for every cell, by itself: `shuffledp.accounting.geometric` has the law
+and the exact delta.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.calibrate import smallest_whole
+from shuffledp.accounting.geometric import check_budget, check_centre, geometric_noise
+from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
+from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.protocol import Mechanism
+
+LARGEST_NU = 2**53
+
+
+@dataclass(frozen=True)
+class ShufflerDummiesParameters:
+    """Law of each cell's dummies: theta = exp(-eps/2), most likely number nu.
+
+    Raises
+    ------
+    InputError
+        If eps is not positive and finite, or nu is not whole and in 0..2^53.
+    """
+
+    eps: float
+    nu: int
+
+    def __post_init__(self) -> None:
+        check_budget(self.eps)
+        check_centre(self.nu)
+        if self.nu > LARGEST_NU:
+            raise InputError(f"nu must be at most 2^53 dummies (got nu={self.nu})")
+
+    @property
+    def moments(self) -> two_sided.Moments:
+        """Of the number of a cell's dummies."""
+        return two_sided.moments(self.eps, self.nu)
+
+
+def _unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) -> Floats:
+    return np.asarray((reports - parameters.moments.mean) / n)
+
+
+class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
+    """Users report the truth, the shuffler adds dummies to every cell; see `Mechanism`."""
+
+    name = "shuffler-dummies"
+    label = "dummies by the shuffler"
+    trust = "shuffler, to add dummies and to mix the reports, which alone reveal all"
+    estimators = raw_and_projected("dummies by the shuffler", "#CC79A7", "*", _unbiased)
+
+    def log_delta(self, eps: float, n: int, k: int, parameters: ShufflerDummiesParameters) -> float:
+        """Natural log of the exact delta, rounded up."""
+        del n, k
+        return geometric_noise(eps, parameters.eps, parameters.nu).high
+
+    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> ShufflerDummiesParameters:
+        """Noise of budget eps, and the fewest dummies whose delta meets the target."""
+        del n, k
+        check_budget(eps)
+        if np.isnan(log_delta):
+            raise InputError("delta must be a number (got log delta=nan)")
+
+        def meets(nu: int) -> bool:
+            return geometric_noise(eps, eps, nu).high <= log_delta
+
+        nu = smallest_whole(meets, 0, LARGEST_NU)
+        if nu is None:
+            raise InputError(
+                f"delta must be larger for dummies by the shuffler: none of up to 2^53 a cell meet "
+                f"it (got eps={eps}, log delta={log_delta})"
+            )
+        return ShufflerDummiesParameters(eps, nu)
+
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: ShufflerDummiesParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Histograms of reports and dummies."""
+        counts = np.asarray(counts, dtype=np.int64)
+        dummies = [
+            two_sided.draw(counts.size, parameters.eps, rng, parameters.nu)
+            for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+
+    def variance(
+        self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
+    ) -> Floats:
+        """Variance of each share, the same for all."""
+        return np.full(np.shape(shares), parameters.moments.variance / n**2)
+
+    def expected_distance(
+        self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
+    ) -> Floats:
+        """From the exact mean absolute error: that of a normal law is 13 % too large."""
+        shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
+        return np.full(shape, 0.5 * k * parameters.moments.absolute_error / n)
+
+    def messages(self, n: int, k: int, parameters: ShufflerDummiesParameters) -> float:
+        """A report, and the user's share of the dummies."""
+        return 1.0 + k * parameters.moments.mean / n

@@ -1,0 +1,134 @@
+"""True reports, among which the users themselves mix uniform dummies.
+
+Every user sends the true cell and takes r chances of one dummy each, with probability lambda / r:
+lambda dummies on average. `shuffledp.accounting.pairs.dummies` is the exact pair.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting import pairs
+from shuffledp.accounting.calibrate import least_noise, smallest_whole
+from shuffledp.accounting.conventions import eps_values
+from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
+from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.protocol import Mechanism
+
+
+@dataclass(frozen=True)
+class UserDummiesParameters:
+    """Mean number lambda of a user's dummies, in ``(0, r]``, and the number r of chances.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
+
+    dummies: float
+    chances: int
+
+    def __post_init__(self) -> None:
+        if not (self.chances >= 1 and self.chances == int(self.chances)):
+            raise InputError(
+                f"r must be whole and at least 1, chances of a dummy each (got r={self.chances})"
+            )
+        if not 0.0 < self.dummies <= self.chances:
+            raise InputError(
+                f"lambda must lie in (0, r], a user's dummies on average of r={self.chances} "
+                f"chances (got lambda={self.dummies})"
+            )
+
+    @property
+    def rate(self) -> float:
+        """Probability that a chance is taken."""
+        return self.dummies / self.chances
+
+    def share(self, k: int) -> float:
+        """Probability q that a chance makes a dummy in a given cell of k."""
+        return self.rate / k
+
+
+def _unbiased(reports: Floats, n: int, parameters: UserDummiesParameters) -> Floats:
+    return np.asarray(reports / n - parameters.dummies / reports.shape[-1])
+
+
+class UserDummies(Mechanism[UserDummiesParameters]):
+    """Users report the truth and dummies, the shuffler mixes the reports; see `Mechanism`."""
+
+    name = "user-dummies"
+    label = "dummies by users"
+    trust = "shuffler, to mix the reports, which alone reveal all; all users, to add dummies"
+    estimators = raw_and_projected("dummies by users", "#E69F00", "X", _unbiased)
+
+    def log_delta(self, eps: float, n: int, k: int, parameters: UserDummiesParameters) -> float:
+        """Natural log of the exact delta, rounded up."""
+        eps_values(eps)
+        Setting(n, k, 1.0)
+        number = n * parameters.chances
+        if number >= LARGEST_N:
+            raise InputError(
+                f"n r must be below {LARGEST_N:,} chances of a dummy (got n={n}, "
+                f"r={parameters.chances})"
+            )
+        less = (parameters.chances - parameters.dummies) / parameters.chances
+        pair = pairs.dummies(number, k, parameters.rate, less)
+        # Beyond, exp(eps) may not be a float; delta falls with eps.
+        return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0)).high, 0.0)
+
+    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> UserDummiesParameters:
+        """Fewest chances that can meet the target, and the fewest dummies with these."""
+        if not log_delta < 0.0 or log_delta == -np.inf:
+            raise InputError(
+                f"delta must lie strictly between 0 and 1 for dummies by users (got log "
+                f"delta={log_delta}); pure DP needs another mechanism"
+            )
+
+        def log_delta_of(dummies: float, chances: int) -> float:
+            return self.log_delta(eps, n, k, UserDummiesParameters(dummies, chances))
+
+        largest = (LARGEST_N - 1) // n
+        chances = smallest_whole(lambda r: log_delta_of(r, r) <= log_delta, 1, largest)
+        if chances is None:
+            raise InputError(
+                f"delta must be larger for dummies by users: none of up to {largest:,} a user meet "
+                f"it (got eps={eps}, log delta={log_delta}, n={n})"
+            )
+        everything = UserDummiesParameters(chances, chances)
+        least = least_noise(
+            lambda dummies: log_delta_of(dummies, everything.chances), log_delta, float(chances)
+        )
+        return replace(everything, dummies=least)
+
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: UserDummiesParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Histograms of reports and dummies."""
+        counts = np.asarray(counts, dtype=np.int64)
+        chances, uniform = (
+            counts.sum() * parameters.chances,
+            np.full(counts.size, 1.0 / counts.size),
+        )
+        dummies = [
+            rng.multinomial(rng.binomial(chances, parameters.rate), uniform)
+            for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+
+    def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
+        """Variance of each share, the same for all: that of a binomial number of dummies."""
+        q = parameters.share(np.shape(shares)[-1])
+        return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
+
+    def messages(self, n: int, k: int, parameters: UserDummiesParameters) -> float:
+        """A report, and the user's dummies."""
+        del n, k
+        return 1.0 + parameters.dummies
