@@ -12,6 +12,8 @@ import textwrap
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from shuffledp import cli, krr, version
 from shuffledp.accounting.one_round import certified
@@ -19,6 +21,7 @@ from shuffledp.accounting.rounds import renyi
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main
 from shuffledp.mechanisms import gaussian
+from shuffledp.mechanisms.registry import MECHANISMS
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
 
@@ -87,6 +90,103 @@ def test_plan_predicts_errors(capsys):
     assert 0 < row["gaussian_tv_distance"] < row["krr_tv_distance"] < 1
     (n,) = rows(capsys, "plan", "--eps0", "4", "--k", "408", "--eps", "0.05", "--delta", "1e-8")
     assert 90_000 < n["n"] < 100_000
+
+
+def test_plan_predicts_for_the_mechanisms_it_is_told(capsys):
+    plan = ["plan", "--n", "1e4", "--k", "16", "--eps0", "2", "--delta", "1e-6"]
+    (row,) = rows(capsys, *plan)
+    (one,) = rows(capsys, *plan, "--mechanism", "krr")
+    assert one == {name: value for name, value in row.items() if not name.startswith("gaussian")}
+    (both,) = rows(capsys, *plan, "--mechanism", "krr", "--mechanism", "gaussian")
+    assert both == row
+
+
+COMPARE = ["compare", "--eps", "1", "--delta", "1e-6"]
+TWO = [*COMPARE, "--mechanism", "gaussian", "krr"]
+
+
+def test_compare_lists_every_mechanism_the_most_accurate_first(capsys):
+    found = rows(capsys, *COMPARE, "--n", "1e4", "--k", "16")
+    assert {row["mechanism"] for row in found} == set(MECHANISMS)
+    assert all(row["histogram"] == "uniform" and row["reason"] is None for row in found)
+    distances = [row["tv_distance"] for row in found]
+    assert distances == sorted(distances)
+    by_name = {row["mechanism"]: row for row in found}
+    central = by_name["gaussian"]
+    sigma = gaussian.gaussian_sigma(1.0, np.log(1e-6))
+    assert central["cell_sd_users"] == pytest.approx(sigma, rel=1e-12)
+    assert central["largest_cell_sd_users"] == pytest.approx(sigma, rel=1e-12)
+    assert central["parameters"] == f"sigma={sigma}"
+    assert central["tv_distance"] == pytest.approx(16 * sigma / 1e4 / np.sqrt(2 * np.pi))
+    assert central["local_eps0"] is None
+    (budget,) = rows(capsys, "calibrate", "--n", "1e4", "--k", "16", *COMPARE[1:])
+    assert by_name["krr"]["local_eps0"] == budget["eps0"]
+
+
+def test_compare_reads_a_histogram(capsys, tmp_path):
+    counts = [0, 30, 500, 70]
+    text, table = tmp_path / "counts.csv", tmp_path / "counts.parquet"
+    text.write_text("cell,count\n" + "".join(f"{i},{c}\n" for i, c in enumerate(counts)))
+    pq.write_table(pa.table({"count": counts}), table)
+    found = rows(capsys, *TWO, "--histogram", str(text))
+    assert {(row["n"], row["k"], row["histogram"]) for row in found} == {(600, 4, str(text))}
+    krr_row = next(row for row in found if row["mechanism"] == "krr")
+    p, q = krr.probabilities(krr_row["local_eps0"], 4)
+    # The cell that most hold has the most variance.
+    variance = (500 * p * (1 - p) + 100 * q * (1 - q)) / (p - q) ** 2
+    assert krr_row["largest_cell_sd_users"] == pytest.approx(np.sqrt(variance))
+    assert krr_row["cell_sd_users"] < krr_row["largest_cell_sd_users"]
+    again = rows(capsys, *TWO, "--histogram", str(table))
+    assert [row | {"histogram": ""} for row in again] == [row | {"histogram": ""} for row in found]
+    wider = rows(capsys, *TWO, "--histogram", str(text), "--n", "1e4", "--k", "9")
+    assert {(row["n"], row["k"]) for row in wider} == {(10_000, 9)}
+
+
+def test_a_mechanism_that_cannot_meet_the_target_says_why(capsys):
+    arguments = ["compare", "--n", "100", "--k", "4", "--eps", "1", "--delta", "1"]
+    found = rows(capsys, *arguments, "--mechanism", "gaussian", "krr")
+    assert [row["mechanism"] for row in found] == ["krr", "gaussian"]
+    assert found[0]["reason"] is None
+    assert "between 0 and 1 for a Gaussian" in found[1]["reason"]
+    assert found[1]["tv_distance"] is None
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("cell\n1\n", "no column count"),
+        ("", "no column count"),
+        ("count\n-1\n", "whole number of users"),
+        ("count\n1.5\n", "whole number of users"),
+        ("cell,count\n1\n", "whole number of users"),
+        ("count\nmany\n", "whole number of users"),
+        ("count\nnan\n", "whole number of users"),
+        ("count\n0\n0\n", "counts nobody"),
+        ("count\n5\n", "k must be at least 2"),
+        (b"\xff\xfe\x00", "is no csv file"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_histogram_that_cannot_be_used_is_refused(capsys, tmp_path, content, message):
+    path = tmp_path / "counts.csv"
+    if content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    status, out, err = run(capsys, *COMPARE, "--histogram", str(path))
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_parquet_histogram_that_cannot_be_used_is_refused(capsys, tmp_path):
+    path = tmp_path / "counts.parquet"
+    path.write_bytes(b"count")
+    status, _, err = run(capsys, *COMPARE, "--histogram", str(path))
+    assert status == 2
+    assert "no parquet file" in err
+    pq.write_table(pa.table({"users": [1, 2]}), path)
+    status, _, err = run(capsys, *COMPARE, "--histogram", str(path))
+    assert status == 2
+    assert "columns: users" in err
 
 
 def test_rounds_and_sampling(capsys):
@@ -214,6 +314,7 @@ def test_options_may_be_shortened(capsys):
         ["delta", *SETTING, "--eps", "0.01", "0.02", "--bound", "clones", "upper"],
         ["calibrate", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8"],
         ["plan", "--n", "1e5", "--k", "408", "--eps", "0.5", "--delta", "1e-8"],
+        [*TWO, "--n", "1e5", "--k", "408"],
         ["rdp", "--n", "1e5", "--eps0", "1", "--bound", "renyi-special-pair"],
         ["list"],
     ],
@@ -272,6 +373,11 @@ def test_csv_and_table(capsys):
         (["plan", "--n", "0", "--eps0", "1", "--eps", "1", "--delta", "0.1"], "n must lie in"),
         (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
         (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
+        ([*COMPARE, "--n", "10"], "--n and --k are needed"),
+        ([*COMPARE, "--n", "0", "--k", "3"], "n must lie in"),
+        ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "there is no mechanism"),
+        (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
+        (["compare", "--n", "9", "--k", "3", "--eps", "1", "--delta", "0"], "delta must lie in"),
         (["plan", "--n", "1000", "--k", "1e9", "--eps0", "2", "--eps", "0.1"], "k must lie in"),
     ],
 )

@@ -122,9 +122,11 @@ def test_a_new_mechanism_and_a_new_bound_are_everywhere(clone, targets, figures)
     assert "doubled: " in svg(clone, "privacy.town.shape")
 
     plan = ["plan", "--n", "10000", "--k", "16", "--eps0", "2", "--delta", "1e-6"]
-    (row,) = command(clone, *plan)
+    (row,) = command(clone, *plan, "--mechanism", "gaussian", "krr", "twin")
     assert row["twin_cell_sd_users"] == row["krr_cell_sd_users"]
     assert row["krr_cell_sd_users"] > row["gaussian_cell_sd_users"] > 0
+    compared = command(clone, "compare", *plan[1:5], "--eps", "1", "--delta", "1e-6")
+    assert "twin" in {row["mechanism"] for row in compared}
     assert "doubled" in {row["bound"] for row in command(clone, "list")}
     setting = ["--n", "10000", "--k", "16", "--eps0", "1"]
     listed = command(clone, "bounds", *setting, "--delta", "1e-6")

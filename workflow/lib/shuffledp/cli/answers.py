@@ -14,7 +14,9 @@ from shuffledp.accountant import exp_up, log_of
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
+from shuffledp.arrays import Floats
 from shuffledp.cli.output import Row
+from shuffledp.cli.parser import PLANNED
 from shuffledp.errors import InputError
 
 PROVEN: Final = "proven"
@@ -121,8 +123,9 @@ def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
 def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     # No other command needs them.
     from shuffledp.mechanisms.protocol import Budget, drawing_variance, expected_distance
-    from shuffledp.mechanisms.registry import MECHANISMS
+    from shuffledp.mechanisms.registry import get_mechanisms
 
+    chosen = get_mechanisms(list(dict.fromkeys(arguments.mechanism or PLANNED)))
     log_delta = None if arguments.delta is None else log_of(arguments.delta)
     rounds, rate = arguments.rounds, arguments.sampling_rate
     plan = complete(
@@ -136,7 +139,8 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
         row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
     setting, budget = Setting(n, k, eps0, rounds), Budget(eps, log_delta, "")
     shares = np.full(k, 1.0 / k)
-    for name, mechanism in MECHANISMS.items():
+    for mechanism in chosen:
+        name = mechanism.name
         try:
             parameters = mechanism.parameters(setting, budget)
         except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
@@ -149,6 +153,71 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
         row[f"{name}_cell_sd_users"] = n * float(np.sqrt(variance.max()))
         row[f"{name}_tv_distance"] = float(expected_distance(variance))
     yield row
+
+
+def _histogram(arguments: Namespace) -> tuple[int, Floats]:
+    """Number of users, and shares of the cells: of a file, or uniform."""
+    n, k = arguments.n, arguments.k
+    if arguments.histogram is None:
+        if n is None or k is None:
+            raise InputError("--n and --k are needed, or a --histogram that has them")
+        Setting(n, k, 1.0)  # checks them, before an array of k cells is made
+        return n, np.full(k, 1.0 / k)
+    from shuffledp.cli.histogram import read_histogram
+
+    counts = read_histogram(Path(arguments.histogram))
+    n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
+    if k < counts.size:
+        raise InputError(
+            f"k must be at least the number of cells of {arguments.histogram}, {counts.size} "
+            f"(got k={k})"
+        )
+    Setting(n, k, 1.0)
+    return n, np.pad(counts, (0, k - counts.size)) / counts.sum()
+
+
+def _compare_rows(arguments: Namespace) -> Iterable[Row]:
+    from shuffledp.mechanisms.offers import offer, parameter_words
+    from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
+
+    chosen = get_mechanisms(list(dict.fromkeys(arguments.mechanism or MECHANISMS)))
+    eps, log_delta = arguments.eps, log_of(arguments.delta)
+    if not 0.0 < eps < np.inf:
+        raise InputError(f"eps must be positive and finite (got eps={eps})")
+    n, shares = _histogram(arguments)
+    asked: Row = {
+        "n": n,
+        "k": shares.size,
+        "eps": eps,
+        "delta": _given(arguments.delta),
+        "histogram": arguments.histogram or "uniform",
+    }
+    unknown: Row = dict.fromkeys(
+        ["parameters", "local_eps0", "messages", "cell_sd_users", "largest_cell_sd_users",
+         "tv_distance"]
+    )  # fmt: skip
+    rows = []
+    for mechanism in chosen:
+        named = asked | {"mechanism": mechanism.name}
+        try:
+            found = offer(mechanism, eps, log_delta, n, shares)
+        except InputError as error:
+            rows.append(named | unknown | {"trust": mechanism.trust, "reason": str(error)})
+            continue
+        rows.append(
+            named
+            | {
+                "parameters": parameter_words(found.parameters),
+                "local_eps0": found.local_eps0 if np.isfinite(found.local_eps0) else None,
+                "messages": found.messages,
+                "cell_sd_users": found.cell_sd,
+                "largest_cell_sd_users": found.largest_cell_sd,
+                "tv_distance": found.tv_distance,
+                "trust": mechanism.trust,
+                "reason": None,
+            }
+        )
+    return sorted(rows, key=lambda row: np.inf if row["reason"] else row["tv_distance"])
 
 
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
@@ -236,6 +305,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "calibrate": _calibrate_rows,
     "bounds": _bounds_rows,
     "plan": _plan_rows,
+    "compare": _compare_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
     "verify": _verify_rows,

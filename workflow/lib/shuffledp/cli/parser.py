@@ -83,6 +83,9 @@ _BOUND: Final[dict[str, dict[str, Any]]] = {
         "help": "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
     },
 }
+# Whose errors `plan` predicts unless it is told.
+PLANNED: Final = ("gaussian", "krr")
+_MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
 _EPS: Final[dict[str, Any]] = {"type": float, "required": True, "help": "central budget"}
 _DELTA: Final[dict[str, Any]] = {"type": _delta, "required": True, "help": "target delta"}
 _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
@@ -108,7 +111,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "plan": (
         "find the one of n, k, eps0, eps, delta that is left out (the smallest n, k, eps or delta, "
         "the largest eps0 that is certified), and predict the error of each round's histogram by "
-        "every mechanism at the same privacy (uniform histogram, unbiased estimates): "
+        "mechanisms at the same privacy (uniform histogram, unbiased estimates): "
         "cell_sd_users is the standard deviation of a cell's number of users, tv_distance the "
         "total variation distance of the shares",
         {
@@ -120,7 +123,35 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             for option, details in (_SETTING | {"--eps": _EPS, "--delta": _DELTA}).items()
         }
         | _ROUNDS
-        | _SAMPLING,
+        | _SAMPLING
+        | {
+            "--mechanism": {
+                **_MECHANISM,
+                "help": f"whose errors to predict (default {' '.join(PLANNED)})",
+            }
+        },
+    ),
+    "compare": (
+        "every mechanism calibrated to the same certified (eps, delta), the most accurate first: "
+        "its parameters, who must be trusted, what a user's messages alone reveal (local_eps0; "
+        "none: all), messages per user, and the predicted error of its unbiased estimate: "
+        "standard deviation of a cell's number of users (root mean square over the cells, and "
+        "largest), total variation distance of the shares",
+        {
+            "--n": {"type": _number, "help": "number of users (default: those of the histogram)"},
+            "--k": {
+                "type": _number,
+                "help": "number of cells (default: those of the histogram; more are empty)",
+            },
+            "--eps": _EPS,
+            "--delta": _DELTA,
+            "--mechanism": {**_MECHANISM, "help": "mechanisms to compare (default: all)"},
+            "--histogram": {
+                "metavar": "FILE",
+                "help": "csv or parquet file with a column 'count', the users of each cell, such "
+                "as a grid file of the pipeline (default: as many users in each cell)",
+            },
+        },
     ),
     "bounds": (
         "eps of every applicable bound: guarantees first, each group smallest first "
