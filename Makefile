@@ -60,9 +60,12 @@ audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 S
 scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (5 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py
 
-findings: run ## Print the ratios of the main figure
+findings: run ## Print the ratios of the main figure, and all mechanisms at the targets
 	@$(BIN)/python -c 'import pandas as pd; from shuffledp.studies.comparison import findings; \
 	  print(findings(pd.read_csv("results/utility/comparison.csv")))'
+	@$(BIN)/python -c 'import glob, pandas as pd; from shuffledp.studies.targets import target_findings; \
+	  tables = sorted(glob.glob("results/utility/*.targets.csv")); \
+	  print("\n".join("\n" + target_findings(pd.read_csv(table)) for table in tables))'
 
 report: run ## Write results/report.html with all figures and their captions
 	$(BIN)/snakemake --report results/report.html

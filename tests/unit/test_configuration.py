@@ -21,6 +21,7 @@ from shuffledp.configuration import (
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.schema import check_schema, check_unique_keys
+from snakemake.utils import update_config
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
@@ -218,6 +219,7 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     top = SCHEMA["properties"]
     source = top["sources"]["additionalProperties"]
     assert documented["# Configuration"] == _keys(SCHEMA)
+    assert documented["Two sweeps"] == _keys(top["targets"])
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
     assert documented["A region"] == _keys(top["regions"]["additionalProperties"])
 
@@ -251,6 +253,34 @@ OWN = {
 }
 
 
+def test_the_overlay_of_mechanisms_names_all_of_them():
+    overlay = yaml.safe_load((ROOT / "config" / "mechanisms.yaml").read_text())
+    assert set(MECHANISMS) <= set(overlay["targets"]["mechanisms"])
+    config = copy.deepcopy(DEFAULT)
+    update_config(config, overlay)
+    check_schema(config, SCHEMA)
+    _check(config)
+
+
+def test_mechanisms_of_the_targets_are_the_regions_unless_they_are_named():
+    own = DEFAULTS | _with("regions/paris/mechanisms", ["krr", "gaussian"])
+    regions = effective_regions(own)
+    assert regions["paris"]["targets"]["mechanisms"] == ["krr", "gaussian"]
+    assert regions["san_francisco"]["targets"] == DEFAULT["targets"] | {
+        "mechanisms": ["gaussian", "krr"]
+    }
+    named = DEFAULTS | _with("targets/mechanisms", ["krr"])
+    check_schema(named, SCHEMA)
+    regions = effective_regions(named)
+    assert all(spec["targets"]["mechanisms"] == ["krr"] for spec in regions.values())
+    assert all(spec["mechanisms"] == ["gaussian", "krr"] for spec in regions.values())
+    with pytest.raises(ConfigurationError, match="there is no mechanism 'none'"):
+        check_names(effective_regions(DEFAULTS | _with("targets/mechanisms", ["none"])))
+    without = DEFAULTS | _with("targets", None)
+    check_schema(without, SCHEMA)
+    assert not any("targets" in spec for spec in effective_regions(without).values())
+
+
 def test_a_region_has_its_own_values_or_the_common_ones():
     config = DEFAULTS | _with("regions/paris", DEFAULT["regions"]["paris"] | OWN)
     check_schema(config, SCHEMA)
@@ -259,7 +289,7 @@ def test_a_region_has_its_own_values_or_the_common_ones():
     common = {key: config[key] for key in (*OWN, "source")}
     assert {key: regions["san_francisco"][key] for key in common} == common
     assert regions["paris"]["source"] == config["source"]
-    assert set(regions["paris"]) == {*common, *DEFAULT["regions"]["paris"]}
+    assert set(regions["paris"]) == {*common, *DEFAULT["regions"]["paris"], "targets"}
 
 
 def test_a_region_may_exceed_what_is_common():

@@ -91,6 +91,7 @@ def svg(clone, stem):
 SOME = [
     *("results/utility/comparison.csv", "results/utility/town.shape.individual.eps0-2.csv"),
     *("results/figures/comparison.svg", "results/figures/privacy.town.shape.svg"),
+    *("results/utility/town.shape.targets.csv", "results/figures/mechanisms.town.shape.svg"),
 ]
 FIGURES = ["distances.town.shape.matched", "distances.town.shape.as-published",
            "distances-over-eps.town.shape", "individual.town.shape.eps0-2",
@@ -106,19 +107,22 @@ def test_a_new_mechanism_and_a_new_bound_are_everywhere(clone, targets, figures)
     clone.config["mechanisms"] = ["gaussian", "krr", "twin"]
     clone.config["bounds"] = ["upper", "lower", "doubled"]
     clone.config["eps0"] = [2]
+    clone.config["targets"] = {"eps": [0.5], "delta": 1e-6}
     clone.run(*targets)
 
     for table in ["releases/town.shape.eps0-2", "utility/town.shape",
                   "utility/town.shape.individual"]:  # fmt: skip
         rows = pd.read_parquet(clone.path / "results" / f"{table}.parquet")
         assert set(rows["mechanism"]) == {"gaussian", "krr", "twin"}, table
-    for table in ["utility/comparison", "utility/town.shape.individual.eps0-2"]:
+    for table in ["utility/comparison", "utility/town.shape.individual.eps0-2",
+                  "utility/town.shape.targets"]:  # fmt: skip
         rows = pd.read_csv(clone.path / "results" / f"{table}.csv")
         assert set(rows["mechanism"]) == {"gaussian", "krr", "twin"}, table
     privacy = pd.read_parquet(clone.path / "results" / "privacy" / "town.shape.parquet")
     assert set(privacy["bound"]) == {"upper", "lower", "doubled"}
     for stem in ["comparison", *figures]:
         assert "twin of shuffle+INV" in svg(clone, stem), stem
+    assert "twin: 1 message a user" in svg(clone, "mechanisms.town.shape")
     assert "doubled: " in svg(clone, "privacy.town.shape")
 
     plan = ["plan", "--n", "10000", "--k", "16", "--eps0", "2", "--delta", "1e-6"]

@@ -64,6 +64,7 @@ wildcard_constraints:
     source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
     calibration="[a-z-]+",
+    mechanism="[a-z0-9-]+",
 
 
 # --- Files ------------------------------------------------------------------------------
@@ -247,4 +248,9 @@ def tables_of(region):
                 f"{s}/{place}.eps0-{eps0}.parquet" for s in ("privacy", "releases")
             ]
             names.append(f"utility/{place}.individual.eps0-{eps0}.csv")
+    if "targets" in config:
+        place = f"{region}.{first_grid(region)}.targets"
+        names += [f"utility/{place}.{kind}" for kind in ("parquet", "csv")]
+        for mechanism in REGIONS[region]["targets"]["mechanisms"]:
+            names.append(f"utility/{place}.{mechanism}.parquet")
     return list(map(result, names))

@@ -57,6 +57,18 @@ CALIBRATED = {
     "target_delta": config["target_delta"],
 }
 
+# Only where the mechanisms have targets.
+TARGET_FIGURES = {
+    "mechanisms": figure(
+        by="mechanisms.draw_mechanisms",
+        inputs={"summary": f"utility/{PLACE[1:]}.targets.csv"},
+        arguments={},
+        stem=PLACE,
+        caption="mechanisms",
+        category="Which mechanism",
+    ),
+}
+
 # By the name that their files begin with.
 FIGURES = {
     "checkins": figure(
@@ -118,6 +130,7 @@ FIGURES = {
         caption="matched_comparison",
         category="The main result",
     ),
+    **(TARGET_FIGURES if "targets" in config else {}),
 }
 
 

@@ -47,9 +47,18 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     ----------
     config
         A configuration that the schema has accepted, with its defaults.
+
+    Returns
+    -------
+    Specifications by name; ``targets``, if there are any, with the mechanisms that calibrate to
+    them.
     """
     common = {key: config[key] for key in _OF_REGIONS}
-    return {name: common | dict(spec) for name, spec in config["regions"].items()}
+    regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
+    if "targets" in config:
+        for spec in regions.values():
+            spec["targets"] = {"mechanisms": spec["mechanisms"], **config["targets"]}
+    return regions
 
 
 def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
@@ -114,6 +123,7 @@ def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
             for bound in spec["bounds"]:
                 get_bound(bound)
             chosen = get_mechanisms(spec["mechanisms"])
+            get_mechanisms(spec.get("targets", spec)["mechanisms"])
         except InputError as error:
             raise ConfigurationError(f"regions.{name}: {error}") from None
         if not any(mechanism.matched for mechanism in chosen):

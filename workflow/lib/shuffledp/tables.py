@@ -74,6 +74,24 @@ INDIVIDUAL = pa.schema(
         ("error", _FLOAT),
     ]
 )
+TARGETS = pa.schema(
+    [
+        ("n", _COUNT),
+        ("eps", _FLOAT),
+        ("delta", _FLOAT),
+        ("mechanism", _NAME),
+        ("estimator", _NAME),
+        ("repetition", _COUNT),
+        ("tv_distance", _FLOAT),
+        ("expected_tv_distance", _FLOAT),
+        ("cell_error", _FLOAT),
+        ("expected_cell_error", _FLOAT),
+        ("parameters", _NAME),
+        ("local_eps0", _FLOAT),
+        ("messages", _FLOAT),
+        ("reason", _NAME),
+    ]
+)
 CURVES = pa.schema(
     [("panel", _NAME), ("curve", _NAME), ("kind", _NAME), ("x", _FLOAT), ("y", _FLOAT)]
 )

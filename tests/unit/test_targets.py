@@ -1,0 +1,188 @@
+"""Mechanisms that calibrate themselves to targets: what is measured, expected, said and drawn."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp.errors import InputError
+from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
+from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.offers import offer, parameter_words
+from shuffledp.mechanisms.protocol import Look
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.studies.targets import COLUMNS, target_findings, target_summary, target_utility
+from shuffledp.tables import TARGETS, read_tables, write_csv, write_table
+
+SAMPLES = {
+    200: np.array([0, 20, 5, 75, 60, 40]),
+    400: np.array([0, 40, 10, 150, 120, 80]),
+}
+DELTA = 1e-4
+
+
+class Unable(KRandomisedResponse):
+    """As k-RR, but for few users it finds no parameters."""
+
+    name = "unable"
+    label = "unable"
+    estimators = tuple(
+        replace(each, look=Look("#CC79A7", "v", each.look.filled))
+        for each in KRandomisedResponse.estimators
+    )
+
+    def calibrate(self, eps, log_delta, n, k):
+        if n < 300:
+            raise InputError(f"n must be at least 300 (got n={n})")
+        return super().calibrate(eps, log_delta, n, k)
+
+
+@pytest.fixture
+def unable(monkeypatch):
+    monkeypatch.setitem(MECHANISMS, "unable", Unable())
+
+
+def measured(mechanism, **changes):
+    asked = {
+        "samples": SAMPLES,
+        "eps": [0.5, 1.0],
+        "delta": DELTA,
+        "repetitions": 3,
+        "seed": 7,
+        "region": "town",
+        "grid": "3x4",
+    }
+    table = target_utility(mechanism=mechanism, **asked | changes)
+    assert set(table.columns) <= set(TARGETS.names)
+    return table
+
+
+def summed(*mechanisms):
+    table = pd.concat([measured(name) for name in mechanisms], ignore_index=True)
+    return target_summary(table, "Town", "one check-in")
+
+
+def texts(figure):
+    legend = [text.get_text() for text in figure.legends[0].get_texts()]
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    return [*legend, *titles, *(axes.get_ylabel() for axes in figure.axes)]
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "krr"])
+def test_errors_are_those_expected(mechanism):
+    table = measured(mechanism, repetitions=1000)
+    raw = table[table["estimator"] == "raw"]
+    for (n, eps), rows in raw.groupby(["n", "eps"]):
+        counts = SAMPLES[n]
+        found = offer(MECHANISMS[mechanism], eps, float(np.log(DELTA)), n, counts / n)
+        assert set(rows["expected_cell_error"]) == {found.cell_sd}
+        assert set(rows["expected_tv_distance"]) == {found.tv_distance}
+        assert set(rows["parameters"]) == {parameter_words(found.parameters)}
+        # 1000 releases of 6 cells: the relative standard error is about 0.01.
+        mean_square = np.sqrt((rows["cell_error"] ** 2).mean())
+        assert mean_square == pytest.approx(found.cell_sd, rel=0.05)
+        assert rows["tv_distance"].mean() == pytest.approx(found.tv_distance, rel=0.05)
+    others = table[table["estimator"] != "raw"]
+    assert others["expected_tv_distance"].isna().all()
+    assert "uncorrected" not in set(table["estimator"])  # no fair comparison
+
+
+def test_offers_are_of_users():
+    found = offer(MECHANISMS["gaussian"], 1.0, np.log(DELTA), 400, SAMPLES[400] / 400)
+    assert found.cell_sd == pytest.approx(found.parameters.sigma)
+    assert found.largest_cell_sd == pytest.approx(found.parameters.sigma)
+    assert (found.messages, found.local_eps0) == (1.0, np.inf)
+    # What diffprivlib would be asked is no parameter of this one.
+    assert parameter_words(found.parameters) == f"sigma={found.parameters.sigma}"
+    found = offer(MECHANISMS["krr"], 1.0, np.log(DELTA), 400, SAMPLES[400] / 400)
+    assert found.local_eps0 == found.parameters.eps0
+    assert found.largest_cell_sd > found.cell_sd
+
+
+def test_more_targets_or_releases_change_no_other_number():
+    table = measured("krr")
+    more = measured("krr", eps=[0.25, 0.5, 1.0], repetitions=5)
+    kept = more[more["eps"].isin([0.5, 1.0]) & (more["repetition"] < 3)]
+    pd.testing.assert_frame_equal(kept.reset_index(drop=True), table)
+    one = table[(table["eps"] == 1.0) & (table["n"] == 400)]["tv_distance"].to_numpy()
+    assert not set(one) & set(measured("krr", seed=8)["tv_distance"])
+    assert not set(one) & set(measured("krr", delta=1e-3)["tv_distance"])
+
+
+@pytest.mark.usefixtures("unable")
+def test_a_mechanism_that_cannot_meet_a_target_has_a_row_that_says_why(tmp_path):
+    write_table(measured("unable"), TARGETS, tmp_path / "targets.parquet", {})
+    table = read_tables([tmp_path / "targets.parquet"])
+    few = table[table["n"] == 200]
+    assert list(few["eps"]) == [0.5, 1.0]
+    assert set(few["reason"]) == {"n must be at least 300 (got n=200)"}
+    assert few[["tv_distance", "cell_error", "messages"]].isna().all(axis=None)
+    assert table[table["n"] == 400]["reason"].isna().all()
+
+
+@pytest.mark.usefixtures("unable")
+def test_the_summary_describes_every_series(tmp_path):
+    summary = summed("gaussian", "krr", "unable")
+    assert list(summary.columns) == list(COLUMNS)
+    keys = ["n", "eps", "mechanism", "estimator"]
+    assert not summary.duplicated(keys).any()
+    table = measured("krr")
+    rows = table[(table["n"] == 400) & (table["eps"] == 0.5) & (table["estimator"] == "raw")]
+    (row,) = summary.query("n == 400 and eps == 0.5 and mechanism == 'krr' and estimator == 'raw'"
+                           ).to_dict("records")  # fmt: skip
+    assert row["tv_distance"] == pytest.approx(rows["tv_distance"].mean())
+    assert row["cell_error_p90"] == pytest.approx(rows["cell_error"].quantile(0.9))
+    assert row["trust"] == MECHANISMS["krr"].trust
+    assert (row["region"], row["unit"], row["messages"]) == ("Town", "one check-in", 1.0)
+    failed = summary[summary["reason"].notna()]
+    assert set(failed["n"]) == {200}
+    assert set(failed["mechanism"]) == {"unable"}
+    assert failed["tv_distance"].isna().all()
+    write_csv(summary, tmp_path / "summary.csv")
+    assert target_findings(pd.read_csv(tmp_path / "summary.csv")) == target_findings(summary)
+
+
+@pytest.mark.usefixtures("unable")
+def test_findings_put_the_most_accurate_first():
+    summary = summed("krr", "gaussian", "unable")
+    head, columns, *lines = target_findings(summary).splitlines()
+    assert head.startswith("Town, n = 400, delta = 0.0001: total variation distance")
+    assert head.endswith("(error of a cell, check-ins)")
+    assert columns.split() == ["eps", "=", "0.5", "eps", "=", "1", "messages", "trusted"]
+    rows = summary.query("n == 400 and eps == 1 and estimator == 'raw'").sort_values("tv_distance")
+    assert len(lines) == 3
+    for line, row in zip(lines, rows.itertuples(), strict=True):
+        assert line.startswith(MECHANISMS[row.mechanism].label)
+        assert f" {row.tv_distance:.5f} ({row.cell_error:.2f}) " in line
+        assert line.endswith(row.trust)
+    few = target_findings(summary[summary["n"] == 200]).splitlines()
+    assert few[-1].split()[:4] == ["unable", "-", "-", "-"]
+
+
+@pytest.mark.usefixtures("unable")
+def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
+    summary = summed("gaussian", "krr", "unable")
+    write_csv(summary, tmp_path / "summary.csv")
+    shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
+    assert "Gaussian: 1 message a user; trusted: curator, with every record" in shown
+    assert any(
+        text.startswith("shuffle+INV: 1 message a user; trusted: shuffler") for text in shown
+    )
+    assert any("n = 400 check-ins" in text for text in shown)
+    assert "error of a cell, check-ins\n(root mean square)" in shown
+    few = texts(mechanism_errors(summary[summary["n"] == 200]))
+    assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
+
+
+def test_the_figure_shows_what_was_measured_and_expected():
+    summary = summed("gaussian", "krr")
+    figure = mechanism_errors(summary)
+    assert len(figure.axes) == 6
+    over_n = figure.axes[1]
+    marks = {line.get_label(): line for line in over_n.lines if line.get_linestyle() == "None"}
+    rows = summary.query("mechanism == 'krr' and estimator == 'raw' and eps == 1").sort_values("n")
+    np.testing.assert_allclose(marks["krr raw"].get_ydata(), rows["cell_error"])
+    lines = [line for line in over_n.lines if line.get_linestyle() != "None"]
+    assert any(np.array_equal(one.get_ydata(), rows["expected_cell_error"]) for one in lines)
+    # One target and one n are drawn as well.
+    assert len(mechanism_errors(summary.query("n == 400 and eps == 1")).axes) == 6
