@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shuffledp.accounting.laws.binomial import (
     log_cdf,
-    log_excess,
     log_pmf,
     log_pmf_error,
     log_pmf_run,
@@ -15,6 +14,7 @@ from shuffledp.accounting.laws.binomial import (
     log_sf,
     log_sf_ends,
 )
+from shuffledp.accounting.laws.excess import log_excess
 
 
 @pytest.fixture(autouse=True)

@@ -116,7 +116,7 @@ def test_headline_of_composition() -> None:
 def test_headline_of_sampling() -> None:
     counts, everybody = np.array([1e4]), Setting(1_000_000, 2, 3.0)
     eps = float(sampling.sampled_renyi(everybody, 1e-3, counts)[0])
-    setting = sampling.sampled(everybody, 1e-3)
+    setting = sampling.mean_sample(everybody, 1e-3)
     assert eps == pytest.approx(1.016, abs=2e-3)
     numeric, closed = rounds.numeric_clones_epsilon, rounds.closed_clones_epsilon
     factors = [
@@ -140,7 +140,7 @@ def test_rounds_gained_by_sampling() -> None:
     assert more == pytest.approx(17.5, abs=0.1)
     assert "6.6 times fewer" in answer.note
     everybody = Setting(1_000_000, 2, 3.0)
-    setting = sampling.sampled(everybody, 1e-3)
+    setting = sampling.mean_sample(everybody, 1e-3)
 
     def clones(counts: float) -> float:
         numeric, at = rounds.numeric_clones_epsilon, np.array([counts])

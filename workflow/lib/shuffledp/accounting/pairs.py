@@ -14,13 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shuffledp import krr
+from shuffledp.accounting.laws.conditional import WeightedSum
 from shuffledp.accounting.laws.mixture import Mixture, RandomTrials, log_mixture_excess
-from shuffledp.accounting.laws.multinomial import (
-    ZERO,
-    LogInterval,
-    WeightedSum,
-    log_mean_excess,
-)
+from shuffledp.accounting.laws.multinomial import ZERO, LogInterval, log_mean_excess
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 

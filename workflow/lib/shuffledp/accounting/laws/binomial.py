@@ -1,4 +1,4 @@
-"""Binomial probabilities, tails and excesses in log space, for n up to 1e10, with their errors.
+"""Binomial probabilities and tails in log space, for n up to 1e10, with their errors.
 
 SciPy's ``binom.logpmf`` differences ``gammaln`` and loses ten digits at n = 1e9, its survival
 function underflows, and neither says how wrong it may be. The errors are running bounds on the
@@ -37,16 +37,10 @@ _STIRLING_ERROR = np.array(
         0.0055547335519628013710386899,
     ]
 )
-# Where neighbouring probabilities fall by this factor or faster, a short sum is taken.
-_STEEP = 0.45
-_STEEP_TERMS = 50
-# Below the mean by as many standard deviations and counts, what lies further down is bounded only.
-_FAR, _FAR_MARGIN = 7.0, 20.0
-_NOTHING = -600.0  # the log of a probability whose inverse is still a float
 _RUN = 128
 _UNIT = 2.0**-53
 # Relative error of p and q, each, in units of rounding, unless the caller knows better.
-_INPUTS = 4.0
+INPUTS = 4.0
 
 
 @dataclass(frozen=True)
@@ -82,7 +76,8 @@ def _deviance(x: Floats, mean: Floats) -> Floats:
     return np.where(np.abs(v) < 0.1, near, far)
 
 
-def _complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
+def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
+    """``q``, or ``1 - p`` where it is not given."""
     return 1.0 - np.asarray(p, np.float64) if q is None else np.asarray(q, np.float64)
 
 
@@ -108,7 +103,7 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
         np.asarray(x, np.float64),
         np.asarray(n, np.float64),
         np.asarray(p, np.float64),
-        _complement(p, q),
+        complement(p, q),
     )
     inside = (x >= 0) & (x <= n)
     y = np.where(inside, n - x, 1.0)
@@ -135,7 +130,7 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
 
 def log_pmf_error(
-    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = _INPUTS
+    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUTS
 ) -> Floats:
     """By how much `log_pmf` may be wrong, in either direction, at ``0 <= x <= n``.
 
@@ -176,7 +171,7 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     return np.asarray(result.ravel()[:count])
 
 
-def log_pmf_run_error(log_mass: Floats, inputs: float = _INPUTS) -> float:
+def log_pmf_run_error(log_mass: Floats, inputs: float = INPUTS) -> float:
     """What `log_pmf_run` adds to the error of `log_pmf`, given what it returned.
 
     A block adds up ratios that are right to six units and the errors of p and q, and logarithms of
@@ -186,21 +181,18 @@ def log_pmf_run_error(log_mass: Floats, inputs: float = _INPUTS) -> float:
     return _UNIT * _RUN * (6.0 + 2.0 * inputs + (2.0 + 0.5 * _RUN) * step)
 
 
-# --- Tails --------------------------------------------------------------------------------------
-
-
 def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -> LogIntervals:
     """``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
     mills, error = mills_ratio(x, n, p, q)
     # What a relative error of p / q does to the Mills ratio is as many times larger.
-    moved = (x * q / mills + _mean_less(x, n, p, q)).clip(0.0) + 1.0
+    moved = (x * q / mills + mean_less(x, n, p, q)).clip(0.0) + 1.0
     error = error + log_pmf_error(x, n, p, q, inputs) + _UNIT * (8.0 + 2.0 * inputs * moved)
     value = log_pmf(x, n, p, q) + np.log(mills)
     error = 1.01 * error + 4.0 * _UNIT * np.abs(value)
     return LogIntervals(value - error, value + error)
 
 
-def _mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+def mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """``n p - x``, from the smaller of the two sides."""
     return np.where(p <= q, n * p - x, (n - x) - n * q)
 
@@ -210,7 +202,7 @@ def log_sf_ends(
     n: ArrayLike,
     p: ArrayLike,
     q: ArrayLike | None = None,
-    inputs: float = _INPUTS,
+    inputs: float = INPUTS,
 ) -> LogIntervals:
     """Enclose ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``), broadcasting; never underflows.
 
@@ -225,7 +217,7 @@ def log_sf_ends(
         np.asarray(x, np.float64),
         np.asarray(n, np.float64),
         np.asarray(p, np.float64),
-        _complement(p, q),
+        complement(p, q),
     )
     sure = (x <= 0) | ((q <= 0) & (x <= n))
     low = np.where(sure, 0.0, -np.inf)
@@ -250,11 +242,11 @@ def log_cdf_ends(
     n: ArrayLike,
     p: ArrayLike,
     q: ArrayLike | None = None,
-    inputs: float = _INPUTS,
+    inputs: float = INPUTS,
 ) -> LogIntervals:
     """Enclose ``log Pr[Bin(n, p) <= x]``; as `log_sf_ends`."""
     n = np.asarray(n, np.float64)
-    return log_sf_ends(n - np.asarray(x, np.float64), n, _complement(p, q), p, inputs)
+    return log_sf_ends(n - np.asarray(x, np.float64), n, complement(p, q), p, inputs)
 
 
 def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
@@ -265,149 +257,3 @@ def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None)
 def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
     """``log Pr[Bin(n, p) <= x]``, rounded up; `log_cdf_ends`."""
     return log_cdf_ends(x, n, p, q).high
-
-
-# --- Excess -------------------------------------------------------------------------------------
-
-
-def log_excess(
-    z: ArrayLike,
-    n: ArrayLike,
-    p: ArrayLike,
-    q: ArrayLike | None = None,
-    start: ArrayLike | None = None,
-    gap: ArrayLike | None = None,
-    gap_error: ArrayLike = 0.0,
-    inputs: float = _INPUTS,
-) -> LogIntervals:
-    """Enclose ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, broadcasting.
-
-    Never underflows.
-
-    Parameters
-    ----------
-    z, n, p, q
-        As for `log_pmf`; z may be any number.
-    start
-        An integer above ``z``; by default the smallest one, which makes the result
-        ``log E[(X - z)_+]``.
-    gap, gap_error
-        ``start - z``, where the caller knows it to more digits than the subtraction leaves, and
-        its absolute error; where that is positive and the gap at most 1, the true start may be the
-        integer before.
-    inputs
-        Relative error of p and q, each, in units of rounding.
-
-    Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]`` gives a closed
-    form whose cancellation grows with the square of the number of standard deviations only; where
-    the probabilities fall fast, a few terms are summed.
-    """
-    z, n, p, q = (np.asarray(v, np.float64) for v in (z, n, p, _complement(p, q)))
-    first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
-    step = np.maximum(first - z if gap is None else np.asarray(gap, np.float64), 0.0)
-    off = np.asarray(gap_error, np.float64)
-    values = (n, p, q, first, step, off)
-    shape = np.broadcast_shapes(*(v.shape for v in values))
-    n, p, q, first, step, off = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
-    live = (first > 0) & (first <= n) & (p > 0) & (q > 0)
-    # Otherwise all outcomes count, or none.
-    whole = ~live & ((first <= 0) | ((q <= 0) & (first <= n)))
-    behind = _mean_less(first, n, p, q)
-    behind_error = _UNIT * ((inputs + 2.0) * n * np.minimum(p, q) + np.abs(behind))
-    value, error = (
-        np.where(whole, behind + step, 0.0),
-        np.where(whole, behind_error + off + 2.0 * _UNIT * step, 0.0),
-    )
-    log_mass, mass_error = np.zeros_like(value), np.zeros_like(value)
-    log_mass[live] = log_pmf(first[live], n[live], p[live], q[live])
-    far = live & (behind > _FAR * np.sqrt(n * p * q) + _FAR_MARGIN)
-    far |= live & (behind > 0.0) & (log_mass < _NOTHING)
-    log_mass[far] = 0.0
-    steep = live & ~far & ((n - first) * p < _STEEP * (first + 1.0) * q)
-    gentle = live & ~far & ~steep
-    if far.any():
-        below = _below(first[far], n[far], p[far], q[far], step[far])
-        value[far] = behind[far] + step[far]
-        error[far] = behind_error[far] + off[far] + 2.0 * _UNIT * step[far] + below
-    for chosen, ratio in ((steep, _steep_ratio), (gentle, _gentle_ratio)):
-        if not chosen.any():
-            continue
-        x, trials, a, b = first[chosen], n[chosen], p[chosen], q[chosen]
-        mass_error[chosen] = log_pmf_error(x, trials, a, b, inputs)
-        value[chosen], error[chosen] = ratio(
-            x, trials, a, b, step[chosen], off[chosen], behind[chosen], behind_error[chosen], inputs
-        )
-    error = 1.01 * error + 4.0 * _UNIT * np.abs(value)
-    with np.errstate(divide="ignore"):
-        low = log_mass + np.log(np.maximum(value - error, 0.0))
-        high = log_mass + np.log(np.maximum(value + error, 0.0))
-    rounding = 1.01 * mass_error + 4.0 * _UNIT * np.abs(log_mass)
-    return LogIntervals((low - rounding).reshape(shape), (high + rounding).reshape(shape))
-
-
-def _below(x: Floats, n: Floats, p: Floats, q: Floats, gap: Floats) -> Floats:
-    """Bound of ``E[|X - x + gap| 1{X < x}]`` far below the mean: the terms fall geometrically."""
-    ratio = (x - 1.0) * q / ((n - x + 2.0) * p)
-    left = 1.0 / (1.0 - ratio)
-    return np.asarray(1.01 * np.exp(log_pmf(x - 1.0, n, p, q)) * left * (gap + left))
-
-
-def _crossed(x: Floats, n: Floats, p: Floats, q: Floats, gap: Floats, error: Floats) -> Floats:
-    """What ``X = x - 1`` adds if the true gap, at most 1 more than the given one, is above 1.
-
-    Where the given gap is above 1, the start is the caller's, and stays.
-    """
-    beyond = np.where(gap <= 1.0, np.maximum(gap + error - 1.0, 0.0), 0.0)
-    return np.asarray(beyond * x * q / ((n - x + 1.0) * p))
-
-
-def _steep_ratio(
-    x: Floats,
-    n: Floats,
-    p: Floats,
-    q: Floats,
-    gap: Floats,
-    gap_error: Floats,
-    behind: Floats,
-    behind_error: Floats,
-    inputs: float,
-) -> tuple[Floats, Floats]:
-    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, where the probabilities fall fast.
-
-    All terms are positive. The j-th, at most 0.45^j of the first, is wrong by ``5 + 2 inputs``
-    units for each factor; the mean j is below 3, and what the sum leaves out below 1e-17.
-    """
-    total, moment = np.ones_like(x), np.zeros_like(x)
-    odds = p / q
-    for j in range(_STEEP_TERMS, -1, -1):
-        ratio = np.maximum(n - x - j, 0.0) / (x + j + 1.0) * odds
-        total, moment = 1.0 + ratio * total, ratio * (total + moment)
-    value = gap * total + moment
-    error = _UNIT * (24.0 + 6.0 * inputs) * value + (gap_error + 2.0 * _UNIT * gap) * total
-    return value, error + _crossed(x, n, p, q, gap, gap_error)
-
-
-def _gentle_ratio(
-    x: Floats,
-    n: Floats,
-    p: Floats,
-    q: Floats,
-    gap: Floats,
-    gap_error: Floats,
-    behind: Floats,
-    behind_error: Floats,
-    inputs: float,
-) -> tuple[Floats, Floats]:
-    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
-    mills, mills_error = mills_ratio(x, n, p, q)
-    moved = (x * q / mills + behind).clip(0.0) + 1.0
-    mills_error = mills_error + 2.0 * inputs * _UNIT * moved
-    above = behind + gap
-    value = x * q + above * mills
-    error = (
-        _UNIT * (inputs + 4.0) * x * q
-        + np.abs(above) * mills * (mills_error + 4.0 * _UNIT)
-        + (behind_error + gap_error + 2.0 * _UNIT * gap) * mills
-        + _crossed(x, n, p, q, gap, gap_error)
-    )
-    return value, error

@@ -14,12 +14,12 @@ from scipy.special import expit, logsumexp
 from shuffledp.accounting.laws.binomial import (
     LogIntervals,
     log_cdf,
-    log_excess,
     log_pmf,
     log_pmf_error,
     log_sf,
     log_sf_ends,
 )
+from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.arrays import Floats, Integers

@@ -10,10 +10,8 @@ relative to Chernoff's bound on delta instead of relative to 1.
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
-import scipy
 from scipy.special import logsumexp
 
 from shuffledp.accounting import calibrate, pairs
@@ -22,9 +20,14 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import Pair
+from shuffledp.accounting.rounds.convolution import (
+    LOG_TAIL,
+    self_convolve,
+    sum_window,
+    transform_error,
+)
+from shuffledp.accounting.rounds.outcomes import DEEPEST, DEPTH
 from shuffledp.accounting.rounds.privacy_loss import (
-    DEEPEST,
-    DEPTH,
     LossDistribution,
     default_step,
     pooled_down,
@@ -36,8 +39,6 @@ from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.roots import brentq
 
-# Log of the probability, under the tilted law, of sums outside the transform's window, each side.
-_LOG_TAIL = -40.0
 _HALF_ULP = 2.0**-53
 # Rounding down is of first order in the step at gaps between atoms, so its steps are finer.
 _FINER = 8
@@ -48,25 +49,6 @@ _SHARE, _DEEPER = -26.0, 24.0
 _MOST_POINTS = 4_000_000
 # How far Chernoff's bound is above the log of a hockey-stick divergence, at most or so.
 _CHERNOFF = 8.0
-
-
-def transform_error(size: int, rounds: int, norm: float) -> float:
-    """Bound of the Euclidean norm of the rounding error of an FFT convolution power.
-
-    Parameters
-    ----------
-    size
-        Length of the transforms.
-    rounds
-        Power, at least 1.
-    norm
-        Euclidean norm of the sequence; its entries are non-negative and add up to at most 1.
-
-    A forward and an inverse transform lose ``8 log2(size) u`` each, relative in norm (Higham,
-    "Accuracy and stability of numerical algorithms", Theorem 24.2, with some reserve), a power
-    ``8 rounds u``; a relative error of a number of modulus at most 1 grows ``rounds``-fold.
-    """
-    return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * _HALF_ULP * norm)
 
 
 def _saddle_point(losses: Floats, log_mass: Floats, mean: float) -> tuple[float, float]:
@@ -117,59 +99,6 @@ def log_chernoff(loss: LossDistribution, eps: float, rounds: int) -> float:
     return min(rounds * log_moment - lam * eps, 0.0)
 
 
-def _sum_window(mass: Floats, rounds: int) -> tuple[int, int]:
-    """First and last value that the sum of ``rounds`` indices takes but for `_LOG_TAIL` beyond."""
-    index = np.arange(mass.size, dtype=np.float64)
-    used = mass > 0.0
-    index, log_mass = index[used], np.log(mass[used])
-    mean = float(mass[used] @ index)
-    variance = float(mass[used] @ (index - mean) ** 2)
-    centred = index - mean
-    # Chernoff's bound, at some tilts about the one that is best for a normal law.
-    about = np.sqrt(-2.0 * _LOG_TAIL / (rounds * max(variance, 1e-6)))
-    reach = []
-    for sign in (-1.0, 1.0):
-        tilts = about * np.geomspace(0.25, 1.5, 6)
-        logs = [float(logsumexp(log_mass + sign * tilt * centred)) for tilt in tilts]
-        reach.append(float(((rounds * np.array(logs) - _LOG_TAIL) / tilts).min()))
-    low = max(int(np.floor(rounds * mean - reach[0])), 0)
-    return low, min(int(np.ceil(rounds * mean + reach[1])), rounds * (mass.size - 1))
-
-
-def _power(base: Any, exponent: int) -> Any:
-    """By squaring: a third of the time of NumPy's own."""
-    result = None
-    while exponent:
-        if exponent % 2:
-            result = base if result is None else result * base
-        exponent //= 2
-        base = base * base if exponent else base
-    return result
-
-
-def self_convolve(mass: Floats, rounds: int) -> tuple[int, Floats]:
-    """First index and law of the sum of ``rounds`` indices, by one FFT.
-
-    Right to `transform_error` in norm, and to twice ``exp(_LOG_TAIL)``: the probability outside
-    the window, which the transform wraps around into it.
-
-    Parameters
-    ----------
-    mass
-        Probabilities of 0, 1, ...; they may add up to less than 1.
-    rounds
-        At least 1.
-    """
-    if rounds == 1:
-        return 0, mass
-    low, high = _sum_window(mass, rounds)
-    size = int(scipy.fft.next_fast_len(high - low + 1, real=True))
-    folded = np.zeros(size)
-    np.add.at(folded, np.arange(mass.size) % size, mass)
-    summed = scipy.fft.irfft(_power(scipy.fft.rfft(folded), rounds), size)
-    return low, np.roll(summed, -(low % size))
-
-
 def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of ``rounds`` independent rounds.
 
@@ -201,7 +130,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     transform = transform_error(convolved.size, rounds, norm)
     # Any sum, also one outside the window, weighs at most as much as the best distance does.
     heaviest = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
-    outside = 2.0 * float(np.exp(_LOG_TAIL)) * heaviest * float(rounds > 1)
+    outside = 2.0 * float(np.exp(LOG_TAIL)) * heaviest * float(rounds > 1)
     exponents = float(np.abs(log_mass).max()) + lam * float(np.abs(losses[[0, -1]]).max())
     relative = rounds * (loss.mass_error + 4.0 * _HALF_ULP * (exponents + abs(log_moment) + 8.0))
 
@@ -292,7 +221,7 @@ def _coarse_enough(loss: LossDistribution, eps: float, rounds: int) -> LossDistr
     if eps >= rounds * float(losses[-1]):
         return loss
     lam, log_moment = _tilt(losses, log_mass, eps, rounds)
-    low, high = _sum_window(_tilted(loss, lam, log_moment), rounds)
+    low, high = sum_window(_tilted(loss, lam, log_moment), rounds)
     factor = np.ceil((high - low) / _MOST_POINTS)
     if factor <= 1.0:
         return loss

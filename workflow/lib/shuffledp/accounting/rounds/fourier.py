@@ -18,8 +18,9 @@ from scipy.special import logsumexp
 from shuffledp.accounting.conventions import Side, eps_values
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.pairs import Pair
-from shuffledp.accounting.rounds.composition import transform_error
-from shuffledp.accounting.rounds.privacy_loss import Tally, bundles
+from shuffledp.accounting.rounds.convolution import transform_error
+from shuffledp.accounting.rounds.outcomes import bundles
+from shuffledp.accounting.rounds.privacy_loss import Tally
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 

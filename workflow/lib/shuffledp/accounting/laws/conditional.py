@@ -1,0 +1,227 @@
+"""The mean excess of a weighted sum of four counts, given how many fell into the first two."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from shuffledp.accounting.conventions import Side
+from shuffledp.accounting.laws.binomial import (
+    LogIntervals,
+    log_cdf,
+    log_pmf,
+    log_pmf_error,
+    log_sf,
+)
+from shuffledp.accounting.laws.excess import log_excess
+from shuffledp.arrays import Floats
+
+MARGIN = 20.0  # of windows, in counts: for the Poisson-like tails of small counts
+_UNIT = 2.0**-53
+# Relative error, in units of rounding, of the probabilities (a product, sum or quotient of numbers
+# that are right to four units each) and of what is computed from the four weights.
+INPUTS = 20.0
+
+
+@dataclass(frozen=True)
+class WeightedSum:
+    """``A = a n1 - b n2 - c n3 - d n4`` over a multinomial of ``n`` trials.
+
+    Every probability is given, though they add up to 1, and every count has its weight, though
+    one could be taken out: what is small must not come from a difference of what is large.
+
+    Attributes
+    ----------
+    n
+        Number of trials, at least 1.
+    p1, p2, p3, p4
+        Cell probabilities, ``p1 > 0`` and ``p2 > 0``.
+    a, b, c, d
+        Weights, ``a + b > 0`` and ``c >= d >= 0``.
+    units
+        Relative error of each weight, in units of rounding.
+    """
+
+    n: int
+    p1: float
+    p2: float
+    p3: float
+    p4: float
+    a: float
+    b: float
+    c: float
+    d: float
+    units: float = 4.0
+
+    @property
+    def alpha(self) -> float:
+        """What one report in cell 1 rather than 2 makes."""
+        return self.a + self.b
+
+    def off(self, *terms: Floats) -> Floats:
+        """Absolute error of a sum of weighted counts with these terms."""
+        size = np.sum([np.abs(term) for term in terms], axis=0)
+        return np.asarray(_UNIT * (self.units + INPUTS + 16.0) * size)
+
+
+@dataclass(frozen=True)
+class Grain:
+    """How finely the sum is taken.
+
+    Attributes
+    ----------
+    width
+        Half-width of the windows, in standard deviations.
+    stride
+        How many n2 are taken together.
+    tilted_rho, tilted_pi
+        Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4`` under the tilted law.
+    """
+
+    width: float
+    stride: int
+    tilted_rho: float
+    tilted_pi: float
+
+    def window(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        half = self.width * np.sqrt(variance) + MARGIN
+        return np.floor(mean - half), np.ceil(mean + half)
+
+
+def conditional_excess(
+    weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, grain: Grain, side: Side
+) -> tuple[LogIntervals, Floats, Floats]:
+    """Log of ``E[A_+ | s]``, ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``, by element of s.
+
+    Given s, ``n2 ~ Bin(s, p2 / (p1 + p2))`` and ``n3 ~ Bin(trials, p3 / (p3 + p4))``. A is
+    positive where n2 is below ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; written
+    so, nothing cancels as eps nears eps0.
+
+    Returns the value (rounded to the side where n2 are taken together), the largest tilted
+    probability left out, and the largest relative amount neglected where n3 was taken to be unable
+    to turn the sign; both make the value smaller.
+    """
+    both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
+    rho1, rho2 = weighted.p1 / both, weighted.p2 / both
+    other = weighted.p3 + weighted.p4
+    pi, co_pi = (weighted.p3 / other, weighted.p4 / other) if other > 0 else (0.0, 1.0)
+    mean3 = trials * pi
+    base = weighted.a * s - weighted.d * trials - shift
+
+    def below(n3: Floats) -> Floats:
+        return (base - slope * n3) / alpha
+
+    def closed(last2: Floats | None = None) -> LogIntervals:
+        """Sum over n2 up to last2 (as far as A is positive), n3 at its mean: in terms of n1."""
+        beside = (slope * mean3, weighted.d * trials, shift)
+        if weighted.a > weighted.b:
+            # s - y from its own terms: next to a, b may be below the last digit.
+            least = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
+            start = np.floor(least) + 1.0 if last2 is None else s - last2
+            gap, off = start - least, weighted.off(weighted.b * s, *beside)
+        else:
+            y = below(mean3)
+            last2 = np.ceil(y) - 1.0 if last2 is None else last2
+            least, start, gap = s - y, s - last2, y - last2
+            off = weighted.off(weighted.a * s, *beside)
+        excess = log_excess(least, s, rho1, rho2, start, gap, off / alpha, INPUTS)
+        return LogIntervals(np.log(alpha) + excess.low, np.log(alpha) + excess.high)
+
+    if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
+        none = np.full_like(s, -np.inf)
+        return closed(), none, none
+    tilted_mean = trials * grain.tilted_pi
+    low3 = np.maximum(grain.window(tilted_mean, tilted_mean * (1.0 - grain.tilted_pi))[0], 0.0)
+    high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
+    left_out = log_cdf(low3 - 1.0, trials, grain.tilted_pi)
+    with np.errstate(divide="ignore"):
+        neglected = log_excess(high3, trials, pi, co_pi).high
+        neglected = neglected - np.log((high3 - mean3).clip(1e-300))
+    # From the first n2 on, n3 can make A negative; before the last, it cannot always do so.
+    first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
+    last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
+    # Far out, all of these n2 but a window about the tilted mean can be left out, too.
+    tilted2 = s * grain.tilted_rho
+    low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
+    far = low2 > first
+    below_window = closed(first - 1.0)
+    first, last = np.where(far, low2, first), np.where(far, np.minimum(last, high2 + 1.0), last)
+    outside2 = np.logaddexp(
+        log_cdf(low2 - 1.0, s, grain.tilted_rho), log_sf(high2 + 1.0, s, grain.tilted_rho)
+    )
+    left_out = np.where(far, np.logaddexp(left_out, outside2), left_out)
+    partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
+    low, high = (
+        np.logaddexp(part, np.where(far, -np.inf, rest))
+        for part, rest in ((partial.low, below_window.low), (partial.high, below_window.high))
+    )
+    return LogIntervals(low, high), left_out, neglected
+
+
+def _excess_by_n2(
+    weighted: WeightedSum,
+    s: Floats,
+    trials: Floats,
+    shift: Floats,
+    between: tuple[Floats, Floats],
+    stride: int,
+    side: Side,
+) -> LogIntervals:
+    """Log of ``E[A_+ 1{first <= n2 < last} | s]``, by element of s, n3 in closed form.
+
+    Several n2 together count with their first one's excess and their largest probability (upper),
+    or with their last one's and their smallest: the excess falls with n2, the law is log-concave.
+    """
+    first, last = between
+    both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
+    pi, co_pi = weighted.p3 / other, weighted.p4 / other
+    slope = weighted.c - weighted.d
+    steps = np.arange(0, max(int((last - first).max()), 0), stride, dtype=np.float64)
+    if not steps.size:
+        none = np.full_like(s, -np.inf)
+        return LogIntervals(none, none)
+    n2 = first[:, None] + steps
+    row, column = np.nonzero(n2 < last[:, None])
+    n2 = n2[row, column]
+    shares = (weighted.p2 / both, weighted.p1 / both)
+    if stride == 1:
+        at = n2
+    else:
+        end = np.minimum(n2 + stride, last[row]) - 1.0
+        members = np.log(end - n2 + 1.0)
+        if side == "upper":
+            at = np.clip(np.floor((s[row] + 1.0) * shares[0]), n2, end)
+        else:
+            at = np.where(log_pmf(n2, s[row], *shares) < log_pmf(end, s[row], *shares), n2, end)
+        n2 = n2 if side == "upper" else end
+    log_mass = log_pmf(at, s[row], *shares)
+    error = log_pmf_error(at, s[row], *shares, INPUTS)
+    if stride > 1:
+        log_mass += members
+    terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
+    off = weighted.off(*terms)
+    with np.errstate(over="ignore"):
+        # At a z3 of -1 as far below, A is never positive.
+        z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
+        off = np.where(z3 > -1.0, off / slope + 2.0 * _UNIT * np.abs(z3), 0.0)
+    last3 = np.ceil(z3) - 1.0
+    excess = log_excess(
+        trials[row] - z3,
+        trials[row],
+        co_pi,
+        pi,
+        trials[row] - last3,
+        z3 - last3,
+        off,
+        INPUTS,
+    )
+    log_mass += np.log(slope)
+
+    def summed(end: Floats) -> Floats:
+        table = np.full((s.size, steps.size), -np.inf)
+        table[row, column] = end
+        return np.asarray(logsumexp(table, axis=1))
+
+    return LogIntervals(
+        summed(log_mass - error + excess.low), summed(log_mass + error + excess.high)
+    )
