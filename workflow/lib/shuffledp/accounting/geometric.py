@@ -86,7 +86,7 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     value = min(float(np.logaddexp.reduce(terms)), 0.0)
     if value == -np.inf:
         return ZERO
-    # All parts of a term have one sign and are right to a few units each, but for their size. A
+    # All parts of a term have one sign and are right to a few units each, but for their size; a
     # term moves the sum by as much as it weighs.
     sizes = sum(abs(term) * np.exp(term - value) for term in terms if term > -np.inf)
     slack = float(_UNIT * (64.0 + 8.0 * (sizes + abs(value))))

@@ -321,6 +321,27 @@ def variation_ratio(setting: Setting) -> Pair:
     )
 
 
+def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
+    """The weak adversary where users also send dummies, uniform over the cells.
+
+    The uniform reports are those of the other users who randomised, and the dummies.
+
+    Parameters
+    ----------
+    setting
+        One round of it.
+    chances
+        Independent chances of a dummy, of all users together; at least 0.
+    rate
+        Probability in ``(0, 1]`` that a chance is taken.
+    """
+    with np.errstate(divide="ignore"):
+        dummy = np.log(rate) - np.log1p(-rate)
+    uniform = np.log(setting.k) - setting.eps0 - np.log(-np.expm1(-setting.eps0))
+    counts = np.array([setting.n - 1, chances], np.int64)
+    return personalised(setting, RandomTrials(np.array([uniform, dummy]), counts))
+
+
 def personalised(setting: Setting, others: RandomTrials) -> Pair:
     """The weak adversary where the other users have budgets of their own.
 

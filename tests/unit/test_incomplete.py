@@ -1,0 +1,164 @@
+"""Colluders, dropouts, and k-RR among dummies, against exact rationals of all data sets."""
+
+from collections import defaultdict
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import comb, exp, log
+
+import numpy as np
+import pytest
+from oracle import exact
+from shuffledp.accounting.incomplete import incomplete_log_delta, krr_among_dummies_log_delta
+from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+
+E, EPS = Fraction(3), log(1.5)
+MODERATE = Fraction(3, 2)
+
+
+def added(law, cell_law):
+    """Law of a histogram after one more message; cell None is none."""
+    after = defaultdict(Fraction)
+    for histogram, p in law.items():
+        for cell, chance in cell_law.items():
+            more = list(histogram)
+            if cell is not None:
+                more[cell] += 1
+            after[tuple(more)] += p * chance
+    return dict(after)
+
+
+def of_user(law, record, k, report, rate):
+    """Law after one user's report and one chance of a dummy."""
+    law = added(law, {cell: report(record, cell) for cell in range(k)})
+    return added(law, {None: 1 - rate, **dict.fromkeys(range(k), rate / k)})
+
+
+def released(target, others, k, report, rate, response):
+    """Law of what the analyst sees: the target responds, each other user with a probability."""
+    law = of_user({(0,) * k: Fraction(1)}, target, k, report, rate)
+    for record in others:
+        there = of_user(law, record, k, report, rate)
+        law = {
+            histogram: response * there.get(histogram, 0) + (1 - response) * law.get(histogram, 0)
+            for histogram in there.keys() | law.keys()
+        }
+    return law
+
+
+def worst(n, k, report, rate, response):
+    """Largest delta over all data sets."""
+    return max(
+        exact.hockey_stick(
+            released(0, others, k, report, rate, response),
+            released(1, others, k, report, rate, response),
+            MODERATE,
+        )
+        for others in combinations_with_replacement(range(k), n - 1)
+    )
+
+
+def krr(k):
+    p, q = exact.reports(k, E)
+    return lambda record, cell: p if cell == record else q
+
+
+def truth(record, cell):
+    return Fraction(int(cell == record))
+
+
+def over_decoys(n, k, rate):
+    """Sum over m of ``Pr[M = m] E[(G_1 + ... + G_m)_+] / m``, M uniform reports."""
+    p, q = exact.reports(k, E)
+    gamma = k * q
+    decoys = {1: Fraction(1)}
+    for chance in [gamma] * (n - 1) + [rate] * n:
+        after = defaultdict(Fraction)
+        for m, mass in decoys.items():
+            after[m] += mass * (1 - chance)
+            after[m + 1] += mass * chance
+        decoys = after
+    values = [p - MODERATE * q, q - MODERATE * p, *[q - MODERATE * q] * (k - 2)]
+    atoms = [(Fraction(1, k), k * value) for value in values]
+    return sum(mass * exact.mean_positive_part(m, atoms) for m, mass in decoys.items())
+
+
+@pytest.mark.parametrize(("n", "k"), [(1, 2), (2, 2), (3, 2), (2, 3), (3, 3), (2, 4)])
+@pytest.mark.parametrize("rate", [Fraction(1, 4), Fraction(3, 4), Fraction(1)])
+def test_krr_among_dummies_covers_every_data_set(n, k, rate):
+    found = exp(krr_among_dummies_log_delta(EPS, Setting(n, k, log(3.0)), float(rate)))
+    assert found >= float(worst(n, k, krr(k), rate, Fraction(1))) * (1 - 1e-12)
+    assert found == pytest.approx(float(over_decoys(n, k, rate)), rel=1e-9)
+
+
+def test_without_dummies_krr_is_itself():
+    setting = Setting(1000, 4, 2.0)
+    few = krr_among_dummies_log_delta([0.1, 0.5], setting, 1e-12)
+    none = krr_among_dummies_log_delta([0.1, 0.5], setting, 0.0)
+    np.testing.assert_allclose(few, none, rtol=1e-7)
+    np.testing.assert_array_equal(none, upper_log_delta([0.1, 0.5], setting))
+    assert (krr_among_dummies_log_delta([0.1, 0.5], setting, 1.5, 3) < none).all()
+    assert krr_among_dummies_log_delta(2.0, setting, 0.5) == -np.inf
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 2), (3, 2), (3, 3)])
+@pytest.mark.parametrize("response", [Fraction(1, 4), Fraction(3, 4), Fraction(1)])
+@pytest.mark.parametrize("rate", [Fraction(0), Fraction(1, 2)])
+def test_dropouts_are_covered(n, k, response, rate):
+    def log_delta(users):
+        return krr_among_dummies_log_delta(EPS, Setting(users, k, log(3.0)), float(rate))
+
+    found = exp(incomplete_log_delta(log_delta, n, response=float(response)))
+    assert found >= float(worst(n, k, krr(k), rate, response)) * (1 - 1e-12)
+    mean = sum(
+        comb(n - 1, m) * float(response) ** m * float(1 - response) ** (n - 1 - m)
+        * exp(log_delta(1 + m))
+        for m in range(n)
+    )  # fmt: skip
+    assert mean * (1 - 1e-12) <= found <= 1.02 * mean
+
+
+@pytest.mark.parametrize("response", [Fraction(1, 3), Fraction(9, 10)])
+def test_dropouts_who_would_have_sent_dummies_are_covered(response):
+    mechanism, parameters, k, n = UserDummies(), UserDummiesParameters(0.75, 1), 2, 4
+
+    def log_delta(users):
+        return mechanism.log_delta(EPS, users, k, parameters)
+
+    found = exp(incomplete_log_delta(log_delta, n, response=float(response)))
+    assert found >= float(worst(n, k, truth, Fraction(3, 4), response))
+    assert found > exp(log_delta(n))
+
+
+def test_colluders_hide_nobody():
+    def log_delta(users):
+        return float(upper_log_delta(0.2, Setting(users, 5, 1.0)))
+
+    assert incomplete_log_delta(log_delta, 300, colluding=40) == pytest.approx(
+        log_delta(260), rel=1e-12
+    )
+    assert incomplete_log_delta(log_delta, 300, colluding=299) == pytest.approx(
+        log_delta(1), rel=1e-12
+    )
+    both = incomplete_log_delta(log_delta, 300, colluding=40, response=0.5)
+    assert log_delta(140) < both < log_delta(80)
+
+
+@pytest.mark.parametrize("colluding", [-1, 10, 1.5, float("nan")])
+def test_impossible_colluders_are_refused(colluding):
+    with pytest.raises(InputError, match="colluding users must be whole and below n"):
+        incomplete_log_delta(lambda users: -1.0, 10, colluding=colluding)
+
+
+@pytest.mark.parametrize("response", [0.0, 1.1, -1.0, float("nan")])
+def test_impossible_response_rates_are_refused(response):
+    with pytest.raises(InputError, match=r"response rate must lie in \(0, 1\]"):
+        incomplete_log_delta(lambda users: -1.0, 10, response=response)
+
+
+@pytest.mark.parametrize(("dummies", "chances"), [(1.5, 1), (-0.1, 1), (0.5, 0), (0.5, 1.5)])
+def test_impossible_dummies_are_refused(dummies, chances):
+    with pytest.raises(InputError, match=r"lambda dummies of a user must lie in \[0, r\]"):
+        krr_among_dummies_log_delta(0.5, Setting(10, 3, 1.0), dummies, chances)
