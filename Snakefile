@@ -15,13 +15,7 @@ include: "workflow/rules/checkins.smk"
 include: "workflow/rules/grid.smk"
 include: "workflow/rules/privacy.smk"
 include: "workflow/rules/release.smk"
-
-
-if "targets" in config:
-
-    include: "workflow/rules/targets.smk"
-
-
+include: "workflow/rules/targets.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/papers.smk"
 include: "workflow/rules/draw.smk"

@@ -91,6 +91,7 @@ def svg(clone, stem):
 SOME = [
     *("results/utility/comparison.csv", "results/utility/town.shape.individual.eps0-2.csv"),
     *("results/figures/comparison.svg", "results/figures/privacy.town.shape.svg"),
+    "results/privacy/town.shape.parquet",
     *("results/utility/town.shape.targets.csv", "results/figures/mechanisms.town.shape.svg"),
 ]
 FIGURES = ["distances.town.shape.matched", "distances.town.shape.as-published",

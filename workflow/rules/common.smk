@@ -139,6 +139,32 @@ def of_region(key):
     return lambda wildcards: REGIONS[wildcards.region].get(key)
 
 
+def of_targets(key):
+    """Params function: a key of the targets that the mechanisms of a region calibrate to."""
+
+    def value(wildcards):
+        if "targets" not in config:
+            raise WorkflowError(
+                "config: targets: mechanisms are compared at targets, and there are none; give "
+                "their eps and delta (config/README.md)"
+            )
+        return REGIONS[wildcards.region]["targets"][key]
+
+    return value
+
+
+def per_mechanism(pattern):
+    """Input function: the pattern's files for every mechanism that calibrates to the targets."""
+    return lambda wildcards: [
+        result(
+            pattern.format(
+                region=wildcards.region, grid=wildcards.grid, mechanism=mechanism
+            )
+        )
+        for mechanism in of_targets("mechanisms")(wildcards)
+    ]
+
+
 def unit_words(region):
     return {"checkin": "one check-in", "user": "one user"}[REGIONS[region]["unit"]]
 

@@ -57,18 +57,6 @@ CALIBRATED = {
     "target_delta": config["target_delta"],
 }
 
-# Only where the mechanisms have targets.
-TARGET_FIGURES = {
-    "mechanisms": figure(
-        by="mechanisms.draw_mechanisms",
-        inputs={"summary": f"utility/{PLACE[1:]}.targets.csv"},
-        arguments={},
-        stem=PLACE,
-        caption="mechanisms",
-        category="Which mechanism",
-    ),
-}
-
 # By the name that their files begin with.
 FIGURES = {
     "checkins": figure(
@@ -130,7 +118,14 @@ FIGURES = {
         caption="matched_comparison",
         category="The main result",
     ),
-    **(TARGET_FIGURES if "targets" in config else {}),
+    "mechanisms": figure(
+        by="mechanisms.draw_mechanisms",
+        inputs={"summary": f"utility/{PLACE[1:]}.targets.csv"},
+        arguments={},
+        stem=PLACE,
+        caption="mechanisms",
+        category="Which mechanism",
+    ),
 }
 
 
@@ -150,7 +145,7 @@ def calibrations(figure, region):
 
 
 def figures_of(region):
-    """The figures of a region's first grid."""
+    """The figures of a region's first grid; that of mechanisms if they have targets."""
     values = {
         "region": [region],
         "grid": [first_grid(region)],
@@ -158,7 +153,7 @@ def figures_of(region):
     }
     made = []
     for name, spec in FIGURES.items():
-        if "{region}" in spec.stem:
+        if "{region}" in spec.stem and (name != "mechanisms" or "targets" in config):
             every = {**values, "calibration": calibrations(name, region)}
             used = {k: v for k, v in every.items() if f"{{{k}}}" in spec.stem}
             for stem in expand(f"{name}{spec.stem}", **used):

@@ -1,20 +1,3 @@
-def of_targets(key):
-    """Params function: a key of the targets that the mechanisms of a region calibrate to."""
-    return lambda wildcards: REGIONS[wildcards.region]["targets"][key]
-
-
-def per_mechanism(pattern):
-    """Input function: the pattern's files for every mechanism that calibrates to the targets."""
-    return lambda wildcards: [
-        result(
-            pattern.format(
-                region=wildcards.region, grid=wildcards.grid, mechanism=mechanism
-            )
-        )
-        for mechanism in of_targets("mechanisms")(wildcards)
-    ]
-
-
 # One job for each mechanism: of slow ones several run at once, and a new one leaves the others be.
 rule release_to_targets:
     input:
