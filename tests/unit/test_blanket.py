@@ -1,0 +1,114 @@
+"""The evaluator without a lattice: against exact rationals, and against the code for k-RR."""
+
+from fractions import Fraction
+from itertools import combinations_with_replacement
+from math import factorial, log, prod
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffledp import krr
+from shuffledp.accounting import pairs
+from shuffledp.accounting.blanket.atoms import Atoms, excess, log_saddle_point
+from shuffledp.accounting.blanket.mean_excess import log_mean_excess
+from shuffledp.accounting.setting import Setting
+
+
+def exact_mean_excess(values, masses, n):
+    """``(1/n) E[(G_1 + ... + G_n)_+]`` in rationals; the rest of the mass has value 0."""
+    values, masses = [*values, Fraction(0)], [*masses, 1 - sum(masses)]
+    total = Fraction(0)
+    for draw in combinations_with_replacement(range(len(values)), n):
+        counts = [draw.count(i) for i in set(draw)]
+        orders = factorial(n) // prod(map(factorial, counts))
+        weight = orders * prod(masses[i] for i in draw)
+        total += weight * max(sum(values[i] for i in draw), Fraction(0))
+    return total / n
+
+
+rationals = st.builds(Fraction, st.integers(-60, 60), st.integers(1, 23))
+laws = st.lists(st.tuples(rationals, st.integers(1, 50)), min_size=1, max_size=4)
+
+
+@given(law=laws, rest=st.integers(0, 50), n=st.integers(1, 6))
+@settings(max_examples=examples(60), deadline=None)
+def test_both_ends_enclose_exact_rationals(law, rest, n):
+    size = sum(weight for _, weight in law) + rest
+    values = [value for value, _ in law]
+    masses = [Fraction(weight, size) for _, weight in law]
+    exact = exact_mean_excess(values, masses, n)
+    atoms = Atoms(np.array(values, np.float64), np.array(masses, np.float64), 1.0)
+    found = log_mean_excess(atoms, n)
+    if exact == 0:
+        assert found.low == found.high == -np.inf
+        return
+    true = log(exact.numerator) - log(exact.denominator)
+    assert found.low <= true + 1e-14 * abs(true)
+    assert found.high >= true - 1e-14 * abs(true)
+    assert found.high - found.low < 1e-3
+
+
+def weak_adversary(setting, eps):
+    """The atoms of `pairs.weak_adversary`."""
+    eps0, k = setting.eps0, setting.k
+    _, q = krr.probabilities(eps0, k)
+    values = excess([eps0, 0.0, 0.0], [0.0, eps0, 0.0], eps)
+    return Atoms(values, np.array([q, q, (k - 2) * q]), 16.0 + 2.0 * (eps0 + eps))
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps0", "eps", "above", "below"),
+    [
+        (1, 3, 1.0, 0.3, 1e-6, 1e-4),
+        (50, 3, 1.0, 0.5, 1e-6, 1e-4),
+        (1_000, 16, 1.0, 0.0, 1e-5, 1e-4),
+        (1_000, 4, 1.0, 0.99, 1e-5, 1e-3),  # delta = 1e-312
+        (10_000, 64, 4.0, 0.27, 1e-5, 1e-4),
+        (100_000, 408, 4.0, 0.0379, 1e-5, 1e-4),
+        (100_000, 408, 12.0, 11.0, 1e-5, 1e-3),  # a value 60,000 times the others
+        (100_000, 408, 4.0, 0.23, 1e-4, 1e-3),  # delta = 1e-98
+    ],
+)
+def test_agrees_with_the_code_for_krr(n, k, eps0, eps, above, below):
+    setting = Setting(n, k, eps0)
+    reference = pairs.hockey_stick(pairs.weak_adversary(setting), eps)
+    found = log_mean_excess(weak_adversary(setting, eps), n)
+    assert reference.high - below < found.low <= reference.high
+    assert reference.low <= found.high < reference.low + above
+
+
+def test_many_atoms_are_enclosed_as_their_refinement_is():
+    """A normal density cut into 4,000 atoms: pooled below, split above."""
+    z = np.linspace(-6.0, 6.0, 4001)
+    masses = np.exp(-0.5 * z * z)
+    masses /= masses.sum() * (1.0 + 1e-14)
+    found = log_mean_excess(Atoms(z - 0.05, masses, 64.0), 10_000)
+    # A normal law of mean -5 and deviation 1, in hundreds: phi(5) - 5 Phi(-5), over 100.
+    true = np.log(5.346_166_9e-8 / 100.0)
+    assert found.low < true < found.high
+    assert found.high - found.low < 0.2
+
+
+def test_nothing_positive_is_nothing():
+    atoms = Atoms(np.array([-1.0, 0.0]), np.array([0.5, 0.25]), 1.0)
+    assert log_mean_excess(atoms, 10).high == -np.inf
+    assert log_saddle_point(atoms, 10) == -np.inf
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.05, 0.5, 0.9])
+def test_the_saddle_point_leads_near(eps):
+    setting = Setting(10_000, 16, 1.0)
+    atoms = weak_adversary(setting, eps)
+    assert log_saddle_point(atoms, 10_000) == pytest.approx(
+        log_mean_excess(atoms, 10_000).high, abs=0.2
+    )
+
+
+@pytest.mark.parametrize("gap", [1.0, 1e-6, 1e-13])
+def test_an_excess_loses_no_digit(gap):
+    assert excess(3.0, 0.0, 3.0 - gap) == pytest.approx(np.exp(3.0) * -np.expm1(-gap), rel=3e-3)
+    assert excess(-np.inf, 0.5, 1.0) == pytest.approx(-np.exp(1.5))
+    assert excess(0.5, -np.inf, 1.0) == pytest.approx(np.exp(0.5))
+    assert excess(-np.inf, -np.inf, 1.0) == 0.0
