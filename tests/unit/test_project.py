@@ -35,7 +35,8 @@ LAYERS = {
     "verification": set(),  # it shares nothing with what it checks
     "studies": {"mechanisms", "accounting", "estimation", "geography", "krr"},
     "figures": {"mechanisms", "accounting", "estimation", "krr"},
-    "mechanisms": {"accounting", "estimation", "krr"},
+    "mechanisms": {"randomisers", "accounting", "estimation", "krr"},
+    "randomisers": {"accounting", "krr"},
     "accounting": {"krr"},
     "estimation": {"krr"},
     "geography": {"krr"},

@@ -145,6 +145,16 @@ def reach(values: Floats, weights: Floats, n: int) -> tuple[float, float]:
     return max(low, n * float(values.min())), min(high, n * float(values.max()))
 
 
+def log_chernoff(atoms: Atoms, n: int) -> float:
+    """Upper bound on the log of the mean excess, too large by some units; -inf if it is 0."""
+    atoms = atoms.with_rest()
+    if atoms.values.max() <= 0.0:
+        return -np.inf
+    tilted = tilt(atoms.values, atoms.masses, n)
+    # x_+ is at most exp(lam x) / (e lam); one for what n roundings may do.
+    return tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
+
+
 def log_saddle_point(atoms: Atoms, n: int) -> float:
     """About the log of the mean excess, at once: right to some per cent. -inf if nothing is above.
 

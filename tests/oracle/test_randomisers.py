@@ -1,0 +1,186 @@
+"""Certified ends of every randomiser against brute force in exact rationals over small data sets.
+
+Here a randomiser is a stochastic matrix built from its definition, report by report; the package
+knows only how reports speak for three records.
+"""
+
+from collections import defaultdict
+from fractions import Fraction
+from functools import cache
+from itertools import combinations, combinations_with_replacement, permutations, product
+from math import log
+
+import numpy as np
+import pytest
+from shuffledp.randomisers import hadamard, local_hashing, subset_selection, unary_encoding
+from shuffledp.randomisers.k_rr import KRR
+from shuffledp.randomisers.matrix import MatrixRandomiser
+from shuffledp.randomisers.protocol import log_delta
+
+from oracle.exact import hockey_stick
+
+E = Fraction(3)
+EPS0 = log(3)
+
+
+def krr_rows(k):
+    return [[E / (E + k - 1) if x == y else 1 / (E + k - 1) for y in range(k)] for x in range(k)]
+
+
+def support_rows(supports, weights, k):
+    """Reports in proportion to their weight, E times as often if they speak for the record."""
+    rows = []
+    for x in range(k):
+        row = [w * (E if x in s else 1) for s, w in zip(supports, weights, strict=True)]
+        rows.append([entry / sum(row) for entry in row])
+    return rows
+
+
+def subset_rows(k, size):
+    sets = list(combinations(range(k), size))
+    return support_rows(sets, [Fraction(1)] * len(sets), k)
+
+
+def hashing_rows(k, g):
+    functions = list(product(range(g), repeat=k))
+    supports = [[x for x in range(k) if h[x] == y] for h in functions for y in range(g)]
+    return support_rows(supports, [Fraction(1)] * len(supports), k)
+
+
+def unary_rows(k, p, q):
+    rows = []
+    for x in range(k):
+        row = []
+        for bits in product((0, 1), repeat=k):
+            chance = Fraction(1)
+            for cell, bit in enumerate(bits):
+                one = p if cell == x else q
+                chance *= one if bit else 1 - one
+            row.append(chance)
+        rows.append(row)
+    return rows
+
+
+def hadamard_rows(k):
+    size = 1
+    while size <= k:
+        size *= 2
+    matrix = [[1]]
+    while len(matrix) < size:
+        matrix = [r + r for r in matrix] + [r + [-v for v in r] for r in matrix]
+    supports = [[x for x in range(k) if matrix[x + 1][y] == 1] for y in range(size)]
+    return support_rows(supports, [Fraction(1)] * size, k)
+
+
+MADE_UP = [
+    [Fraction(v, 40) for v in row] for row in ([20, 10, 6, 4], [5, 15, 10, 10], [10, 8, 10, 12])
+]
+
+
+def merged(rows):
+    """Reports of proportional columns are one: they say the same."""
+    columns = defaultdict(lambda: [Fraction(0)] * len(rows))
+    for column in zip(*rows, strict=True):
+        key = tuple(entry / column[0] for entry in column)
+        columns[key] = [a + b for a, b in zip(columns[key], column, strict=True)]
+    return tuple(zip(*columns.values(), strict=True))
+
+
+@cache
+def shuffled_law(records, rows):
+    """Law of the counts of reports of the given records, one user more at a time."""
+    if not records:
+        return {(0,) * len(rows[0]): Fraction(1)}
+    law = defaultdict(Fraction)
+    for counts, weight in shuffled_law(records[:-1], rows).items():
+        for report, chance in enumerate(rows[records[-1]]):
+            after = (*counts[:report], counts[report] + 1, *counts[report + 1 :])
+            law[after] += weight * chance
+    return dict(law)
+
+
+def worst_delta(rows, n, e):
+    """Largest delta over all data sets of n users and all replacements of one record."""
+    rows = merged(rows)
+    worst = Fraction(0)
+    for others in combinations_with_replacement(range(len(rows)), n - 1):
+        for x, y in permutations(range(len(rows)), 2):
+            P, Q = shuffled_law((*others, x), rows), shuffled_law((*others, y), rows)
+            worst = max(worst, hockey_stick(P, Q, e))
+    return worst
+
+
+CASES = {
+    "k-RR": (KRR(4, EPS0), krr_rows(4), 5),
+    "k-RR, two cells": (KRR(2, EPS0), krr_rows(2), 5),
+    "subsets of 2 of 4": (subset_selection.SubsetSelection(4, EPS0, 2), subset_rows(4, 2), 4),
+    "subsets of 2 of 3": (subset_selection.SubsetSelection(3, EPS0, 2), subset_rows(3, 2), 5),
+    "OUE": (unary_encoding.optimised(3, EPS0), unary_rows(3, Fraction(1, 2), 1 / (E + 1)), 4),
+    "OUE, two cells": (
+        unary_encoding.optimised(2, EPS0), unary_rows(2, Fraction(1, 2), 1 / (E + 1)), 5,
+    ),
+    "unary, p and q": (
+        unary_encoding.UnaryEncoding(3, 0.75, 0.375), unary_rows(3, Fraction(3, 4), Fraction(3, 8)),
+        4,
+    ),
+    "binary hashing": (local_hashing.LocalHashing(3, EPS0, 2), hashing_rows(3, 2), 4),
+    "hashing, two cells": (local_hashing.LocalHashing(2, EPS0, 3), hashing_rows(2, 3), 5),
+    "OLH": (local_hashing.optimised(3, EPS0), hashing_rows(3, 4), 4),
+    "Hadamard": (hadamard.HadamardResponse(3, EPS0), hadamard_rows(3), 5),
+    "Hadamard, 4 of 7": (hadamard.HadamardResponse(4, EPS0), hadamard_rows(4), 3),
+    "made up": (MatrixRandomiser(np.array(MADE_UP, np.float64)), MADE_UP, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("randomiser", "rows", "n"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize(
+    "e",
+    [
+        Fraction(5, 4),
+        pytest.param(Fraction(1), marks=pytest.mark.slow),
+        pytest.param(Fraction(9, 4), marks=pytest.mark.slow),
+    ],
+)
+def test_the_worst_data_set_is_enclosed(randomiser, rows, n, e):
+    found = log_delta(log(e), n, randomiser)
+    worst = worst_delta(rows, n, e)
+    if worst == 0:
+        assert found.low == -np.inf
+        return
+    true = log(worst)
+    assert found.low <= true + 1e-12
+    assert found.high >= true - 1e-12
+    # Neither end is a triviality: the local delta, which no shuffler has lowered, is far above.
+    local = max(
+        sum(max(a - e * b, Fraction(0)) for a, b in zip(rows[x], rows[y], strict=True))
+        for x, y in permutations(range(len(rows)), 2)
+    )
+    assert found.high < log(local)
+    assert found.low > true - 2.0
+
+
+@pytest.mark.parametrize(("randomiser", "rows", "n"), CASES.values(), ids=CASES)
+def test_the_stated_budget_is_that_of_the_matrix(randomiser, rows, n):
+    del n
+    largest = max(max(column) / min(column) for column in zip(*rows, strict=True))
+    assert randomiser.eps0 == pytest.approx(log(largest), rel=1e-14)
+
+
+_LIGHT = {"subsets of 2 of 3", "Hadamard"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in _LIGHT else pytest.mark.slow)
+        for name in CASES
+        if name != "made up"
+    ],
+)
+def test_a_known_randomiser_is_the_matrix_it_stands_for(name):
+    """The same upper end from the symmetric form and from the bare matrix."""
+    randomiser, rows, n = CASES[name]
+    bare = MatrixRandomiser(np.array(merged(rows), np.float64))
+    one, other = log_delta(0.4, n, randomiser), log_delta(0.4, n, bare)
+    assert one.high == pytest.approx(other.high, abs=1e-5)
+    assert other.low <= one.high and one.low <= other.high

@@ -1,0 +1,163 @@
+"""Local randomisers: what they refuse, what users report, reference bands of their privacy."""
+
+import numpy as np
+import pytest
+from shuffledp.errors import InputError
+from shuffledp.randomisers import local_hashing, unary_encoding
+from shuffledp.randomisers.hadamard import HadamardResponse
+from shuffledp.randomisers.k_rr import KRR
+from shuffledp.randomisers.local_hashing import LocalHashing
+from shuffledp.randomisers.matrix import MatrixRandomiser
+from shuffledp.randomisers.protocol import (
+    log_delta,
+    lower_log_delta,
+    upper_log_delta,
+)
+from shuffledp.randomisers.subset_selection import SubsetSelection
+from shuffledp.randomisers.unary_encoding import UnaryEncoding
+
+COUNTS = np.array([400, 0, 50, 200, 10, 340])
+N, K = int(COUNTS.sum()), COUNTS.size
+CLOSE = MatrixRandomiser(
+    np.exp(-0.4 * np.abs(np.subtract.outer(np.arange(K), np.arange(K + 2))))
+    / np.exp(-0.4 * np.abs(np.subtract.outer(np.arange(K), np.arange(K + 2)))).sum(1)[:, None]
+)
+RANDOMISERS = {
+    "k-RR": KRR(K, 1.5),
+    "subsets of 3": SubsetSelection(K, 1.5, 3),
+    "subsets of 5": SubsetSelection(K, 1.5, 5),
+    "OUE": unary_encoding.optimised(K, 1.5),
+    "RAPPOR": unary_encoding.symmetric(K, 1.5),
+    "OLH": local_hashing.optimised(K, 1.5),
+    "Hadamard": HadamardResponse(K, 1.5),
+    "matrix": CLOSE,
+}
+every_randomiser = pytest.mark.parametrize("randomiser", RANDOMISERS.values(), ids=RANDOMISERS)
+
+
+@every_randomiser
+def test_estimates_are_unbiased_and_of_the_variance_stated(randomiser):
+    rng = np.random.default_rng(4)
+    repetitions = 8000
+    seen = np.array([randomiser.observe(COUNTS, rng) for _ in range(repetitions)])
+    estimates = randomiser.estimate(seen, N)
+    variance = randomiser.variance(COUNTS / N, N)
+    assert variance.shape == (K,)
+    # 5.5 standard errors in one of 6 cells have chance 2e-7.
+    z = (estimates.mean(axis=0) - COUNTS / N) / np.sqrt(variance / repetitions)
+    assert np.abs(z).max() < 5.5
+    squares = (estimates - COUNTS / N) ** 2
+    z = (squares.mean(axis=0) - variance) / (squares.std(axis=0) / np.sqrt(repetitions))
+    assert np.abs(z).max() < 5.5
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 5])
+def test_every_subset_names_as_many_cells_as_it_should(size):
+    rng = np.random.default_rng(2)
+    randomiser = SubsetSelection(K, 1.0, size)
+    for _ in range(20):
+        assert randomiser.observe(COUNTS, rng).sum() == size * N
+
+
+def test_cells_of_a_subset_are_as_dependent_as_they_should_be():
+    """One user after the other, from the definition."""
+    randomiser = SubsetSelection(4, 1.0, 2)
+    counts = np.array([3, 1, 0, 2])
+    rng, slow = np.random.default_rng(5), np.random.default_rng(6)
+    seen = np.array([randomiser.observe(counts, rng) for _ in range(20_000)])
+
+    def user(cell):
+        others = [other for other in range(4) if other != cell]
+        if slow.random() < randomiser.chances[0]:
+            return [cell, slow.choice(others)]
+        return slow.choice(others, 2, replace=False)
+
+    holders = np.repeat(np.arange(4), counts)
+    expected = np.zeros((4000, 4))
+    for row in expected:
+        for cell in holders:
+            row[list(user(cell))] += 1.0
+    # Entries near 1; standard errors about 0.02.
+    np.testing.assert_allclose(np.cov(seen.T), np.cov(expected.T), atol=0.12)
+    np.testing.assert_allclose(seen.mean(axis=0), expected.mean(axis=0), atol=0.1)
+
+
+# Facts of mechanism_bands.csv (reference numbers of the project): eps at delta = 1e-6, right to
+# 5e-6 relative. Lower ends are of the data set whose others hold a third cell.
+BANDS = [
+    (SubsetSelection(16, 1.0, 4), 1000, 0.09669284, 0.10461568),
+    (unary_encoding.optimised(16, 1.0), 1000, 0.09263987, 0.10246213),
+    (unary_encoding.symmetric(64, 4.0), 10_000, 0.33650615, 0.36106874),
+    (local_hashing.optimised(64, 4.0), 10_000, 0.27561310, 0.27830317),
+    (HadamardResponse(16, 1.0), 1000, 0.10223292, 0.10269411),
+    (HadamardResponse(64, 4.0), 10_000, 0.27873560, 0.28464541),
+]
+
+
+@pytest.mark.parametrize(("randomiser", "n", "lower", "upper"), BANDS)
+def test_ends_are_the_reference_bands(randomiser, n, lower, upper):
+    target = np.log(1e-6)
+    # 1e-5 of eps is some 1.5e-4 of log delta.
+    assert upper_log_delta(upper, n, randomiser) == pytest.approx(target, abs=1.5e-4)
+    assert lower_log_delta(lower, n, randomiser) == pytest.approx(target, abs=1.5e-4)
+
+
+def test_all_others_in_a_compared_cell_may_be_worse_than_in_a_third():
+    """Binary hashing: the reference band's lower end is 1.4 % of eps too low."""
+    found = lower_log_delta(0.08362932, 1000, LocalHashing(16, 1.0, 2))
+    assert found > np.log(1e-6) + 0.15
+
+
+def test_a_clamped_geometric_matrix_has_its_reference_band():
+    theta, places = np.exp(-1.0 / 15.0), np.arange(16)
+    ends = np.where((places == 0) | (places == 15), 1.0, 1.0 - theta) / (1.0 + theta)
+    rows = theta ** np.abs(np.subtract.outer(places, places)) * ends
+    randomiser = MatrixRandomiser(rows)
+    assert randomiser.eps0 == pytest.approx(1.0, rel=1e-12)
+    target = np.log(1e-6)
+    assert lower_log_delta(0.11056438, 1000, randomiser) == pytest.approx(target, abs=1.5e-4)
+    assert upper_log_delta(0.13031487, 1000, randomiser) == pytest.approx(target, abs=1.5e-4)
+
+
+def test_from_the_local_budget_on_nothing_leaks():
+    randomiser = SubsetSelection(16, 1.0, 4)
+    for eps in (1.0, 2.0):
+        assert log_delta(eps, 1000, randomiser).high == -np.inf
+    assert log_delta(0.999, 10, randomiser).high > -np.inf
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: SubsetSelection(5, 1.0, 0), r"1\.\.k-1 = 1\.\.4 \(got m=0\)"),
+        (lambda: SubsetSelection(5, 1.0, 5), r"\(got m=5\)"),
+        (lambda: LocalHashing(5, 1.0, 1), r"at least 2: .* \(got g=1\)"),
+        (lambda: UnaryEncoding(5, 0.3, 0.3), r"q < p .*\(got p=0.3, q=0.3\)"),
+        (lambda: UnaryEncoding(5, 0.2, 0.3), r"q < p .*\(got p=0.2, q=0.3\)"),
+        (lambda: UnaryEncoding(5, 1.0, 0.3), "p < 1"),
+        (lambda: KRR(1, 1.0), "at least 2"),
+        (lambda: HadamardResponse(5, 0.0), "positive"),
+        (lambda: KRR(5, 400.0), "at most 350"),
+        (lambda: KRR(5, float("nan")), "positive"),
+        (lambda: MatrixRandomiser([[1.2, -0.2], [0.5, 0.5]]), "got -0.2 for record 0, report 1"),
+        (lambda: MatrixRandomiser([[0.5, float("nan")], [0.5, 0.5]]), "got nan"),
+        (lambda: MatrixRandomiser([[0.5, 0.5], [0.5, 0.49]]), "within 1e-09 .*0.99 for record 1"),
+        (lambda: MatrixRandomiser([[0.5, 0.5, 0], [0.4, 0.6, 0]]), "lead to report 2"),
+        (lambda: MatrixRandomiser([[1.0, 0.0], [0.4, 0.6]]), "eps0 is infinite: record 0"),
+        (lambda: MatrixRandomiser([[0.4, 0.6], [0.4, 0.6]]), "eps0 must be positive"),
+        (lambda: MatrixRandomiser([[0.4, 0.6]]), "at least 2 records"),
+        (lambda: log_delta(-0.1, 10, KRR(5, 1.0)), "eps must be at least 0"),
+        (lambda: log_delta(0.1, 0, KRR(5, 1.0)), "at least 1"),
+    ],
+)
+def test_bad_input_is_refused_in_a_line(make, words):
+    with pytest.raises(InputError, match=words) as error:
+        make()
+    assert "\n" not in str(error.value)
+
+
+def test_dependent_rows_have_ends_but_no_estimate():
+    randomiser = MatrixRandomiser([[0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.4, 0.3, 0.3]])
+    assert log_delta(0.1, 10, randomiser).high < 0.0
+    with pytest.raises(InputError, match="linearly dependent"):
+        randomiser.estimate([1.0, 2.0, 3.0], 6)

@@ -1,0 +1,1 @@
+"""Local randomisers: what a user does to a record before the report is shuffled."""

@@ -1,0 +1,64 @@
+"""Local hashing: draw a function of the cells into g values, report it and k-RR of one's value.
+
+Wang et al., "Locally differentially private protocols for frequency estimation" (2017). Functions
+are uniform: each cell's value is drawn on its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.arrays import Floats
+from shuffledp.errors import InputError
+from shuffledp.randomisers.protocol import (
+    Pattern,
+    SupportRandomiser,
+    check_budget,
+    check_cells,
+    independent_counts,
+    independent_patterns,
+)
+
+
+@dataclass(frozen=True)
+class LocalHashing(SupportRandomiser):
+    """Functions into ``values`` values (g), local budget eps0.
+
+    Raises `InputError` if g is below 2 or another parameter is out of range.
+    """
+
+    k: int
+    eps0: float
+    values: int
+
+    def __post_init__(self) -> None:
+        check_cells(self.k)
+        check_budget(self.eps0)
+        if not (self.values >= 2 and self.values == int(self.values)):
+            raise InputError(
+                f"local hashing needs a whole number g of values, at least 2: a function into one "
+                f"value says nothing (got g={self.values})"
+            )
+
+    @property
+    def share(self) -> float:
+        return 1.0 / self.values
+
+    @property
+    def patterns(self) -> Mapping[Pattern, float]:
+        return independent_patterns(self.share, self.k)
+
+    @property
+    def everywhere(self) -> float:
+        return float(self.share**self.k)
+
+    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
+        return independent_counts(counts, self.chances, rng)
+
+
+def optimised(k: int, eps0: float) -> LocalHashing:
+    """OLH, of least variance for an empty cell at a local budget: g nearest to ``E + 1``."""
+    check_budget(eps0)
+    return LocalHashing(k, eps0, round(float(np.exp(eps0))) + 1)
