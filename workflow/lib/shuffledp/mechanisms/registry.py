@@ -6,9 +6,14 @@ from typing import Any
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace
 from shuffledp.mechanisms.gaussian import CentralGaussian
+from shuffledp.mechanisms.hadamard import ShuffledHadamard
 from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.local_hashing import ShuffledHashing
 from shuffledp.mechanisms.protocol import Estimator, Mechanism
+from shuffledp.mechanisms.rappor import ShuffledRappor
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
+from shuffledp.mechanisms.subset_selection import ShuffledSubsets
+from shuffledp.mechanisms.unary_encoding import ShuffledUnaryEncoding
 from shuffledp.mechanisms.user_dummies import UserDummies
 
 _MECHANISMS: tuple[Mechanism[Any], ...] = (
@@ -17,6 +22,11 @@ _MECHANISMS: tuple[Mechanism[Any], ...] = (
     DiscreteLaplace(),
     UserDummies(),
     ShufflerDummies(),
+    ShuffledSubsets(),
+    ShuffledUnaryEncoding(),
+    ShuffledRappor(),
+    ShuffledHashing(),
+    ShuffledHadamard(),
 )
 
 MECHANISMS: dict[str, Mechanism[Any]] = {mechanism.name: mechanism for mechanism in _MECHANISMS}

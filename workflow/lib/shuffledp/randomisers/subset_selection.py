@@ -7,6 +7,7 @@ privacy" (2018).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -61,18 +62,23 @@ class SubsetSelection(SupportRandomiser):
         """
         counts = np.asarray(counts, np.int64)
         own = rng.binomial(counts, self.chances[0])
-        # Users by own cell and by how many other cells they still have to name.
-        users = np.zeros((self.k, self.size + 1), np.int64)
-        users[:, self.size - 1] += own
-        users[:, self.size] += counts - own
-        named = own.astype(np.int64)
-        still = np.arange(self.size + 1)
-        for cell in range(self.k):
-            left = self.k - cell - (np.arange(self.k) > cell)  # other cells not yet passed
-            chance = np.minimum(still / np.maximum(left, 1)[:, None], 1.0)
-            chance[cell] = 0.0  # the own cell is decided
+        # Users by own cell and by how many other cells they still have to name, from 1 on.
+        users = np.zeros((self.k, self.size), np.int64)
+        users[:, -1] = counts - own
+        if self.size > 1:
+            users[:, -2] = own
+        named = own.astype(np.float64)
+        for cell, chance in enumerate(_chances(self.k, self.size)):
             takers = rng.binomial(users, chance)
             named[cell] += takers.sum()
             users -= takers
             users[:, :-1] += takers[:, 1:]
-        return np.asarray(named, np.float64)
+        return named
+
+
+@lru_cache(maxsize=4)
+def _chances(k: int, size: int) -> Floats:
+    """Chance to name a cell, by cell, own cell and how many are still to name; ``(k, k, size)``."""
+    cell, own, still = np.ogrid[:k, :k, 1 : size + 1]
+    left = k - cell - (own > cell)  # other cells not yet passed
+    return np.asarray(np.where(cell == own, 0.0, np.minimum(still / left, 1.0)), np.float64)

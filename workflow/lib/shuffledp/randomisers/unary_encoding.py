@@ -68,7 +68,7 @@ def optimised(k: int, eps0: float) -> UnaryEncoding:
 
 
 def symmetric(k: int, eps0: float) -> UnaryEncoding:
-    """Basic RAPPOR: ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``."""
+    """Basic RAPPOR: ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``; p is at most the float before 1."""
     check_budget(eps0)
     half = float(np.exp(0.5 * eps0))
-    return UnaryEncoding(k, half / (half + 1.0), 1.0 / (half + 1.0))
+    return UnaryEncoding(k, min(half / (half + 1.0), 1.0 - 2.0**-53), 1.0 / (half + 1.0))

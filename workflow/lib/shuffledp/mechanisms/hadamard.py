@@ -1,0 +1,18 @@
+"""Shuffled Hadamard response: a report is a column of a Hadamard matrix."""
+
+from shuffledp.mechanisms.local import ShuffledRandomiser
+from shuffledp.randomisers.hadamard import HadamardResponse
+
+
+class ShuffledHadamard(ShuffledRandomiser):
+    """One of some 2k reports. See `Mechanism`."""
+
+    name = "hadamard"
+    label = "Hadamard response"
+
+    def __init__(self) -> None:
+        super().__init__("#000000", ("h", "h"))
+
+    def randomiser(self, k: int, eps0: float) -> HadamardResponse:
+        """Hadamard response of k cells."""
+        return HadamardResponse(k, eps0)

@@ -1,0 +1,18 @@
+"""Shuffled basic RAPPOR: symmetric unary encoding, every bit flipped with the same chance."""
+
+from shuffledp.mechanisms.local import ShuffledRandomiser
+from shuffledp.randomisers.unary_encoding import UnaryEncoding, symmetric
+
+
+class ShuffledRappor(ShuffledRandomiser):
+    """All bits are flipped alike. See `Mechanism`."""
+
+    name = "rappor"
+    label = "RAPPOR"
+
+    def __init__(self) -> None:
+        super().__init__("#E69F00", ("<", "<"))
+
+    def randomiser(self, k: int, eps0: float) -> UnaryEncoding:
+        """Symmetric encoding of k cells."""
+        return symmetric(k, eps0)
