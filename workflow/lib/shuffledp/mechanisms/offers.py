@@ -6,7 +6,7 @@ from typing import Generic
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.mechanisms.protocol import Mechanism, P, expected_distance
+from shuffledp.mechanisms.protocol import Mechanism, P
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def offer(
         messages=mechanism.messages(n, shares.size, parameters),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
-        tv_distance=float(expected_distance(variance)),
+        tv_distance=float(mechanism.expected_distance(shares, n, parameters)),
     )
 
 

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
+from shuffledp.accounting.rounds.convolution import LOG_TAIL
 from shuffledp.arrays import Floats
 from shuffledp.roots import brentq
 
 HALF_ULP = 2.0**-53
-# Log of the probability that a tilted sum lies beyond its reach, each side.
-LOG_TAIL = -40.0
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:

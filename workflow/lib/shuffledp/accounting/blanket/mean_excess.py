@@ -16,9 +16,9 @@ result, at any depth.
 import numpy as np
 from scipy.special import logsumexp
 
-from shuffledp.accounting.blanket.atoms import HALF_ULP, LOG_TAIL, Atoms, reach, tilt
+from shuffledp.accounting.blanket.atoms import HALF_ULP, Atoms, reach, tilt
 from shuffledp.accounting.laws.multinomial import LogInterval
-from shuffledp.accounting.rounds.convolution import self_convolve, transform_error
+from shuffledp.accounting.rounds.convolution import LOG_TAIL, self_convolve, transform_error
 from shuffledp.arrays import Floats
 
 # Points of the transform, roughly: at least, and at most where delta is deep.
