@@ -84,6 +84,7 @@ class Grain:
     tilted_pi: float
 
     def window(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """First and last count of a window about the mean."""
         half = self.width * np.sqrt(variance) + MARGIN
         return np.floor(mean - half), np.ceil(mean + half)
 
