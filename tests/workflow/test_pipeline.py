@@ -34,11 +34,17 @@ def _backwards(config):
     return {key: _backwards(config[key]) for key in reversed(config)}
 
 
-STEMS = ("comparison", "checkins.town.shape", "distances.town.shape.matched")
+STEMS = (
+    "comparison",
+    "checkins.town.shape",
+    "distances.town.shape.matched",
+    "mechanisms.town.shape",
+)
 
 
 @pytest.mark.slow
 def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
+    clone.config["targets"] = {"eps": [0.5, 1], "delta": 1e-6}
     clone.run(cores=2)
     tables = clone.outputs("checkins", "grids", "privacy", "releases", "utility", "figures")
     names = set(tables)
