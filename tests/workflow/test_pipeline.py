@@ -242,5 +242,5 @@ def test_default_configuration_plans_everything(clone):
     assert planned["release_histograms"] == 8
     assert planned["draw_estimates"] == 8
     assert planned["draw_comparison"] == 1
-    assert planned["release_to_targets"] == 4
+    assert planned["release_to_targets"] == 10
     assert planned["summarise_targets"] == planned["draw_mechanisms"] == 2
