@@ -262,12 +262,13 @@ def test_the_overlay_of_mechanisms_is_valid():
 
 
 def test_mechanisms_of_the_targets_are_the_regions_unless_they_are_named():
-    own = DEFAULTS | _with("regions/paris/mechanisms", ["krr", "gaussian"])
+    targets = {key: DEFAULT["targets"][key] for key in ("eps", "delta")}
+    unnamed = DEFAULTS | _with("targets", targets)
+    regions = _with("regions/paris/mechanisms", ["krr", "gaussian"])["regions"]
+    own = unnamed | {"regions": regions}
     regions = effective_regions(own)
     assert regions["paris"]["targets"]["mechanisms"] == ["krr", "gaussian"]
-    assert regions["san_francisco"]["targets"] == DEFAULT["targets"] | {
-        "mechanisms": ["gaussian", "krr"]
-    }
+    assert regions["san_francisco"]["targets"] == targets | {"mechanisms": ["gaussian", "krr"]}
     named = DEFAULTS | _with("targets/mechanisms", ["krr"])
     check_schema(named, SCHEMA)
     regions = effective_regions(named)

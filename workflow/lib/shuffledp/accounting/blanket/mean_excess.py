@@ -86,7 +86,8 @@ def log_mean_excess_high(atoms: Atoms, n: int) -> float:
     low, high = reach(values, rough.weights(values, masses), n)
     # With a value this far below no sum is positive within the window; nearer, it takes less room.
     values = np.maximum(values, -max(high, _DECAY / rough.lam))
-    width = max(high - low, float(values.max() - values.min()) / 16.0)
+    # A constant has no width; then any will do.
+    width = max(high - low, float(values.max() - values.min()) / 16.0) or 1.0
     step = width / _POINTS
     start, grid = _split(values, masses, step)
     # Splitting adds this to the log of the sum's moment: as much as the step's square.
