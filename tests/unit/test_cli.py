@@ -459,6 +459,7 @@ def test_deltas_below_the_smallest_float(capsys):
     assert row["delta_upper"] == 0.0
 
 
+@pytest.mark.slow
 def test_sampling_certifies_upper_ends_only(capsys):
     arguments = ["--n", "1000", "--k", "2", "--eps0", "1", "--eps", "0.1", "--sampling-rate", "0.5"]
     for name in ("exact-2rr", "blanket-bennett", "certified"):

@@ -252,6 +252,7 @@ def test_infinite_losses_compose_by_survival() -> None:
     ).high == pytest.approx(log(4e-20), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
     """Windows grow until what they leave out is nothing; where they end, basic composition."""
     setting = Setting(10_000, 16, 1.0, rounds=10)
@@ -278,6 +279,7 @@ def test_pure_local_privacy_of_a_single_user(k: int) -> None:
     assert log(delta) - 1e-12 <= upper <= log(delta) + 1e-3
 
 
+@pytest.mark.slow
 def test_epsilon_inverts_log_delta() -> None:
     args = (Setting(10_000, 16, 1.0, 10),)
     for side, sign in (("upper", 1), ("lower", -1)):

@@ -255,6 +255,7 @@ def test_clones_hold_for_two_rr_of_any_budgets(users):
         assert float(truth) <= bound * (1 + 1e-12)
 
 
+@pytest.mark.slow
 def test_clones_are_no_guarantee_for_krr_with_unequal_budgets():
     # Uniform reports of k-RR spread over k cells, the clones they are taken for over two.
     ratios = [Fraction(40), Fraction(1), Fraction(3)]

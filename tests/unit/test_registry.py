@@ -218,6 +218,7 @@ def test_rounds():
         get_bound("clones").epsilon(log_delta, twice)
 
 
+@pytest.mark.slow
 def test_sampling():
     setting, upper = Setting(5000, 16, 2.0), BOUNDS["upper"]
     eps = 0.3

@@ -127,6 +127,7 @@ def test_every_check_in_of_an_example_is_counted_once(clone, example):
             assert height * width < cells < (1.05 * height + 2) * (1.05 * width + 2)
 
 
+@pytest.mark.slow
 def test_the_example_of_readme_works_in_a_folder_of_the_users_own(clone, tmp_path):
     readme = (ROOT / "README.md").read_text()
     (example,) = re.findall(r"```yaml\n(sources:\n.*?)```", readme, re.DOTALL)

@@ -142,6 +142,7 @@ rule export:
 """
 
 
+@pytest.mark.slow
 def test_a_file_that_another_rule_makes_is_not_missed(clone, user):
     (user.path / "Snakefile").write_text(MADE.format(clone=clone.path))
     user.config["sources"]["tiny"]["path"] = "made.txt"
@@ -161,6 +162,7 @@ onsuccess:
 """
 
 
+@pytest.mark.slow
 def test_a_module_says_what_came_out_where_it_is_asked_to(clone, user):
     (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path) + SAYING)
     user.config = {"shuffledp": clone.config}

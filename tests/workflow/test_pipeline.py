@@ -81,6 +81,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
     assert "own-delta" in set(individual["calibration"])
 
 
+@pytest.mark.slow
 def test_all_check_ins_are_in_the_figure_over_n(clone):
     clone.config["eps0"] = [1]
     clone.config["repetitions"] = 1
@@ -101,6 +102,7 @@ def test_figures_of_the_papers_are_drawn_from_their_tables(clone):
             assert (clone.path / "results" / "figures" / f"{stem}.{kind}").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_only_what_depends_on_a_change_is_run_again(clone):
     targets = ["results/utility/town.shape.parquet", "results/privacy/town.shape.parquet"]
     clone.config["eps0"] = [1]
@@ -190,6 +192,7 @@ def test_after_a_killed_run_the_next_makes_every_table_again(clone, tmp_path, op
     assert {name: after[name] for name in after if "/." not in name} == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not GOWALLA.exists(), reason=f"real check-ins are not at {GOWALLA}")
 def test_real_files_give_the_counts_of_the_embedded_run(clone):
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())

@@ -30,6 +30,7 @@ def test_two_runs_do_not_disturb_each_other(clone):
     assert after == before
 
 
+@pytest.mark.slow
 def test_a_run_says_what_came_out_and_where(clone):
     clone.config |= {"eps0": [1], "repetitions": 1, "run": "mine"}
     table, figures = "results/mine/utility/comparison.csv", "results/mine/figures/"
