@@ -6,15 +6,17 @@ from fractions import Fraction
 from functools import cache
 from math import comb, exp, inf, log, log1p
 
+import flint
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
 from shuffledp.accounting import calibrate, pairs
+from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.rounds import composition, privacy_loss
+from shuffledp.accounting.rounds import composition, outcomes, privacy_loss
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -349,3 +351,32 @@ def test_two_cells_direct_sum() -> None:
     losses = composition.single_round(Setting(n, 2, eps0), "lower", 1e-5)
     found = max(composition.log_hockey_stick(loss, eps, 1).low for loss in losses)
     assert log(max(deltas)) + log1p(-1e-3) <= found <= log(max(deltas)) + 1e-12
+
+
+@pytest.mark.parametrize(("n", "k"), [(10**9, 2), (10**10, 10**6)])
+def test_rare_cells_of_a_round_keep_their_digits(n, k):
+    """Where nearly every report is in the other cells: 1 less their share had no digit left."""
+    eps0 = 1e-3
+    form = pairs.symmetric_form(pairs.weak_adversary(Setting(n, k, eps0)))
+    with flint.ctx.workdps(60):
+        grown = flint.arb(eps0).exp()
+        q = 1 / (grown + k - 1)
+        for got, truth in (
+            (form.q, q),
+            (form.p3, (k - 2) * q),
+            (form.p4, (grown - 1) * q),
+            (form.p3 + form.p4, 1 - 2 * q),
+        ):
+            assert abs(flint.arb(got) - truth) <= 8 * 2.0**-53 * truth
+        part = next(outcomes.bundles(pairs.weak_adversary(Setting(n, k, eps0)), "lower")[0])
+    assert part.mass_error < 1e-6
+    rest = form.p3 + form.p4
+    s = np.floor(n * 2.0 * form.q + np.array([-9.0, 3.0]) * np.sqrt(n * 2.0 * form.q * rest))
+    error = log_pmf_error(s, n, 2.0 * form.q, rest, 20.0)
+    with flint.ctx.workdps(60):
+        trials = flint.arb(n)
+        for count, value, bound in zip(s, log_pmf(s, n, 2.0 * form.q, rest), error, strict=True):
+            x = flint.arb(int(count))
+            truth = (trials + 1).lgamma() - (x + 1).lgamma() - (trials - x + 1).lgamma()
+            truth += x * (2 * q).log() + (trials - x) * (1 - 2 * q).log()
+            assert abs(truth - float(value)) <= float(bound)

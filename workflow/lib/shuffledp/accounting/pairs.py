@@ -116,8 +116,9 @@ class SymmetricForm:
     ----------
     n
         Number of trials.
-    q, p3
-        Probabilities of each of the two compared cells and of the third.
+    q, p3, p4
+        Probabilities of each of the two compared cells, of the third and of the fourth. Each stands
+        by itself: of 1 less the others, where these are nearly all, no digit need be right.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
     weight_less
@@ -129,6 +130,7 @@ class SymmetricForm:
     n: int
     q: float
     p3: float
+    p4: float
     gain: float
     weight_s: float
     weight_3: float
@@ -165,6 +167,7 @@ def symmetric_form(pair: Pair) -> SymmetricForm:
         n=n,
         q=p[0],
         p3=p[2],
+        p4=p[3],
         gain=scale * _difference(first[0], first[1]),
         weight_s=scale * float(ratios[0] + ratios[1] - 2.0 * ratios[3]),
         weight_3=scale * 2.0 * _difference(first[2], first[3]),

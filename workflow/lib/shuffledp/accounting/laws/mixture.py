@@ -22,17 +22,17 @@ from shuffledp.accounting.laws.binomial import (
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
-from shuffledp.arrays import Floats, Integers
+from shuffledp.arrays import UNIT, Floats, Integers
 from shuffledp.roots import brentq
 
 # Half-width of the windows of s in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3
 _MARGIN = 20.0  # for the Poisson-like tails of small counts
-_UNIT = 2.0**-53
 # Relative error of tilted probabilities, in units of rounding.
 _INPUTS = 8.0
 # Of what is left out, whose size alone matters.
 _LEFT_OUT_ROUNDING = 1e-3
+_NEVER = 1e-30  # chance of a report in other cells below which there are none
 _CHUNK = 1_000_000
 
 
@@ -83,6 +83,7 @@ class _Tilt:
     log_total: float  # log E exp(lam A)
     log_pair: float  # log of the mean of exp(lam a) and exp(-lam b)
     rates: Floats
+    co_rates: Floats  # 1 less the rates, not by a difference
     rho: float  # a uniform report falls into one of the two cells
     rest: float  # or not: more exact than 1 - rho
     log_others: Floats  # log E exp(lam A) of each of the other users
@@ -129,6 +130,7 @@ def _tilt(mixture: Mixture) -> _Tilt:
         log_total=float(total + counts @ others),
         log_pair=_log_mean_exp(np.array([0.5, 0.5]), lam * weights[:2]),
         rates=rates,
+        co_rates=expit(-(log_odds + total)),
         rho=float(min(law[0] + law[1], 1.0)) if third else 1.0,
         rest=float(law[2]) if third else 0.0,
         log_others=others,
@@ -142,13 +144,13 @@ def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, 
     The ratios of neighbours are multiplied up from the row's middle, ten times faster than a
     `log_pmf` per entry.
     """
-    if rho == 1.0:
+    if rest < _NEVER:
         return m[:, None], np.zeros((m.size, 1)), m * rest
-    half = int(_WIDTH * np.sqrt(m[-1] * rho * (1.0 - rho)) + _MARGIN)
+    half = int(_WIDTH * np.sqrt(m[-1] * rho * rest) + _MARGIN)
     middle = np.floor(m * rho)
     offset = np.arange(-half, half + 1.0)
     s = middle[:, None] + offset
-    odds = rho / (1.0 - rho)
+    odds = rho / rest
     up, down = s[:, half:-1], s[:, half:0:-1]
     rising = np.maximum(m[:, None] - up, 0.0) / np.maximum(up + 1.0, 1.0) * odds
     falling = np.maximum(down, 0.0) / (np.maximum(m[:, None] - down, 0.0) + 1.0) / odds
@@ -162,8 +164,10 @@ def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, 
                 ]
             )
         )
-    outside = np.exp(log_cdf(s[:, 0] - 1.0, m, rho)) + np.exp(log_sf(s[:, -1] + 1.0, m, rho))
-    return s, log_ratio + log_pmf(middle, m, rho)[:, None], outside
+    outside = np.exp(log_cdf(s[:, 0] - 1.0, m, rho, rest)) + np.exp(
+        log_sf(s[:, -1] + 1.0, m, rho, rest)
+    )
+    return s, log_ratio + log_pmf(middle, m, rho, rest)[:, None], outside
 
 
 def _log_rows(mixture: Mixture, tilt: _Tilt, m: Floats) -> tuple[LogIntervals, Floats]:
@@ -193,7 +197,7 @@ def _log_rows(mixture: Mixture, tilt: _Tilt, m: Floats) -> tuple[LogIntervals, F
     tails = log_sf_ends(points, values[:, None], 0.5, 0.5, 0.0)
     linear = log_excess(points, values[:, None], 0.5, 0.5, inputs=0.0)
     at, gap = (row, column + 1), y - n2
-    off = _UNIT * (mixture.units + 16.0) * (a * clipped + c * rest) / alpha
+    off = UNIT * (mixture.units + 16.0) * (a * clipped + c * rest) / alpha
     with np.errstate(divide="ignore"):
         wide, narrow = np.log(gap), np.log(np.maximum(gap - off, 0.0))
         crossed = np.log(np.maximum(gap + off - 1.0, 0.0)) + tails.high[row, column]
@@ -226,11 +230,11 @@ def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> flo
     users = 16.0 * counts.sum() + 8.0 * float(counts @ np.abs(tilt.log_others))
     exponents = abs(tilt.log_total) / max(most, 1.0) + abs(tilt.log_pair) + tilt.lam * mixture.c
     reports = 8.0 * most * (1.0 + exponents + tilt.spread)
-    half = _WIDTH * np.sqrt(most * tilt.rho * (1.0 - tilt.rho)) + _MARGIN
+    half = _WIDTH * np.sqrt(most * tilt.rho * tilt.rest) + _MARGIN
     terms = 40.0 * half + 32.0 * m.size
     middle = np.floor(most * tilt.rho)
-    start = float(log_pmf_error(middle, most, tilt.rho, 1.0 - tilt.rho, _INPUTS))
-    return float(start + _UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value)))
+    start = float(log_pmf_error(middle, most, tilt.rho, tilt.rest, _INPUTS))
+    return float(start + UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value)))
 
 
 def log_mixture_excess(mixture: Mixture) -> LogInterval:
@@ -240,9 +244,9 @@ def log_mixture_excess(mixture: Mixture) -> LogInterval:
     there are values of ``n1 + n2`` times thresholds: 10 s at n = 1e6, k = 3.
     """
     tilt = _tilt(mixture)
-    window = poisson_binomial(tilt.rates, mixture.trials.counts)
+    window = poisson_binomial(tilt.rates, mixture.trials.counts, tilt.co_rates)
     m = window.start + 1.0 + np.arange(window.mass.size, dtype=np.float64)
-    width = 2.0 * (_WIDTH * np.sqrt(m[-1] * tilt.rho * (1.0 - tilt.rho)) + _MARGIN)
+    width = 2.0 * (_WIDTH * np.sqrt(m[-1] * tilt.rho * tilt.rest) + _MARGIN)
     rows = max(1, int(_CHUNK / width))
     parts = [_log_rows(mixture, tilt, m[i : i + rows]) for i in range(0, m.size, rows)]
     outside = np.concatenate([part[1] for part in parts])

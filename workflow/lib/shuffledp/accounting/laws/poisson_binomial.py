@@ -38,22 +38,24 @@ def _trimmed(start: int, mass: Floats, missing: float) -> Window:
     return Window(start + first, mass[first:last], missing + cut)
 
 
-def _binomial(n: int, p: float) -> Window:
-    half = _WIDTH * np.sqrt(n * p * (1.0 - p)) + _MARGIN
+def _binomial(n: int, p: float, q: float) -> Window:
+    half = _WIDTH * np.sqrt(n * p * q) + _MARGIN
     low, high = max(np.floor(n * p - half), 0.0), min(np.ceil(n * p + half), float(n))
-    outside = np.exp(log_cdf(low - 1.0, n, p)) + np.exp(log_sf(high + 1.0, n, p))
-    mass = np.exp(log_pmf(np.arange(low, high + 1.0), n, p))
+    outside = np.exp(log_cdf(low - 1.0, n, p, q)) + np.exp(log_sf(high + 1.0, n, p, q))
+    mass = np.exp(log_pmf(np.arange(low, high + 1.0), n, p, q))
     return _trimmed(int(low), mass, float(outside))
 
 
-def _bernoulli_blocks(p: Floats) -> list[Window]:
+def _bernoulli_blocks(p: Floats, q: Floats) -> list[Window]:
     """Laws of the sums of blocks of single users, all blocks at once."""
-    padded = np.append(p, np.zeros(-p.size % _BLOCK)).reshape(-1, _BLOCK)
+    more = np.zeros(-p.size % _BLOCK)
+    padded = np.append(p, more).reshape(-1, _BLOCK)
+    failing = np.append(q, more + 1.0).reshape(-1, _BLOCK)
     law = np.zeros((padded.shape[0], _BLOCK + 1))
     law[:, 0] = 1.0
-    for column in padded.T[:, :, None]:
-        law[:, 1:] = law[:, 1:] * (1.0 - column) + law[:, :-1] * column
-        law[:, :1] *= 1.0 - column
+    for column, less in zip(padded.T[:, :, None], failing.T[:, :, None], strict=True):
+        law[:, 1:] = law[:, 1:] * less + law[:, :-1] * column
+        law[:, :1] *= less
     return [_trimmed(0, row, 0.0) for row in law]
 
 
@@ -65,7 +67,7 @@ def _merge(x: Window, y: Window | None) -> Window:
     return _trimmed(x.start + y.start, mass, x.missing + y.missing)
 
 
-def poisson_binomial(p: Floats, counts: Integers) -> Window:
+def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
     """Law of a sum of independent Bernoulli variables, ``counts`` of them with probability ``p``.
 
     Relative error of each probability about 1e-12 at worst; what is left out is at most about
@@ -78,11 +80,16 @@ def poisson_binomial(p: Floats, counts: Integers) -> Window:
         Probability of each group, in ``[0, 1]``.
     counts
         Variables in each group, at least 1.
+    q
+        ``1 - p``, right to as many digits.
     """
     large = counts >= _BLOCK
-    parts = [_binomial(int(n), float(x)) for n, x in zip(counts[large], p[large], strict=True)]
+    parts = [
+        _binomial(int(n), float(x), float(y))
+        for n, x, y in zip(counts[large], p[large], q[large], strict=True)
+    ]
     if not large.all():
-        parts += _bernoulli_blocks(np.repeat(p[~large], counts[~large]))
+        parts += _bernoulli_blocks(*(np.repeat(v[~large], counts[~large]) for v in (p, q)))
     while len(parts) > 1:
         parts.sort(key=lambda part: part.mass.size)
         parts = [_merge(x, y) for x, y in zip_longest(parts[::2], parts[1::2])]

@@ -19,7 +19,7 @@ from shuffledp.accounting.laws.binomial import (
     log_sf_ends,
 )
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
 # Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality; deeper ones on demand, down
 # to where a float ends.
@@ -29,9 +29,8 @@ DEPTH, DEEPEST = 46.0, 690.0
 _RANGE = 4e-3
 _BUNDLE = 1e-4
 _CHUNK = 1_000_000
-_UNIT = 2.0**-53
-# Relative error of the cell probabilities, in units of rounding.
-_INPUTS = 8.0
+# Relative error of probabilities and their ratios, in units of rounding.
+_INPUTS = 20.0
 _LOST = 1e-3  # relative error from which on a difference of two tails counts as lost
 _BUNDLES = 4.0  # of u per grid step
 
@@ -116,13 +115,15 @@ class _Intervals:
     lost: float
 
 
-def _interval_probabilities(edges: Floats, n: Floats, p: float, middle: int) -> _Intervals:
+def _interval_probabilities(
+    edges: Floats, n: Floats, p: float, q: float, middle: int
+) -> _Intervals:
     """``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, from the nearer tail (`middle`: the mean).
 
     Next to a much larger tail a probability is lost in its rounding: it comes out as 0.
     """
-    left = log_cdf_ends(edges[:, : middle + 1], n, p, inputs=_INPUTS)
-    right = log_sf_ends(edges[:, middle:] + 1.0, n, p, inputs=_INPUTS)
+    left = log_cdf_ends(edges[:, : middle + 1], n, p, q, _INPUTS)
+    right = log_sf_ends(edges[:, middle:] + 1.0, n, p, q, _INPUTS)
 
     def between(inner: tuple[Floats, Floats], outer: tuple[Floats, Floats]) -> Floats:
         """The nearer end of each interval less its farther one."""
@@ -162,11 +163,12 @@ class _ThirdCounts:
 
 def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     trials = (form.n - s)[:, None]
-    pi = min(form.p3 / (1.0 - 2.0 * form.q), 1.0)
+    rest = form.p3 + form.p4
+    pi, co_pi = (form.p3 / rest, form.p4 / rest) if rest > 0.0 else (0.0, 1.0)
     if pi == 0.0:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
-    half = np.ceil(_reach(float(trials.max()) * pi * (1.0 - pi), depth))
+    half = np.ceil(_reach(float(trials.max()) * pi * co_pi, depth))
     # Deep windows are wide: they get as many bundles as others.
     width = max(1.0, np.floor(_RANGE * depth / DEPTH * 2.0 * form.n / form.weight_3))
     if 2.0 * half <= width:
@@ -176,29 +178,29 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
             np.hstack([np.floor(mean) - half - 1.0, np.ceil(mean) + half]), -1.0, trials
         )
         outside = 2.0 * float(np.exp(-depth))
-        error = _UNIT * (_INPUTS + 2.0) + float(form.n) * outside
+        error = UNIT * (_INPUTS + 2.0) + float(form.n) * outside
         return _ThirdCounts(edges, np.ones_like(trials), mean, outside, error)
     middle = int(np.ceil(half / width))
     steps = width * np.arange(-middle, middle + 1)
     edges = np.clip(np.floor(trials * pi) + steps, -1.0, trials)
-    chances = _interval_probabilities(edges, trials, pi, middle)
+    chances = _interval_probabilities(edges, trials, pi, co_pi, middle)
     fewer = np.maximum(trials - 1.0, 0.0)
-    moments = _interval_probabilities(edges - 1.0, fewer, pi, middle)
-    below = log_cdf_ends(edges[:, :1], trials, pi, inputs=_INPUTS).high
-    above = log_sf_ends(edges[:, -1:] + 1.0, trials, pi, inputs=_INPUTS).high
+    moments = _interval_probabilities(edges - 1.0, fewer, pi, co_pi, middle)
+    below = log_cdf_ends(edges[:, :1], trials, pi, co_pi, _INPUTS).high
+    above = log_sf_ends(edges[:, -1:] + 1.0, trials, pi, co_pi, _INPUTS).high
     outside = float((np.exp(below) + np.exp(above)).max())
     return _ThirdCounts(
         edges,
         chances.probability,
         trials * pi * moments.probability,
         outside + chances.lost + float(trials.max()) * pi * moments.lost,
-        max(chances.error, moments.error) + _UNIT * (_INPUTS + 4.0),
+        max(chances.error, moments.error) + UNIT * (_INPUTS + 4.0),
     )
 
 
 def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
-    share, rest = 2.0 * form.q, 1.0 - 2.0 * form.q
-    half = _reach(form.n * share * (1.0 - share), depth)
+    share, rest = 2.0 * form.q, form.p3 + form.p4
+    half = _reach(form.n * share * rest, depth)
     first = max(np.floor(form.n * share - half), 0.0)
     last = min(np.ceil(form.n * share + half), float(form.n))
     s = np.arange(first, last + 1.0)
@@ -210,8 +212,8 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     base = (form.weight_less * s + form.gain * beside + form.constant)[:, None]
     mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
     error = float(log_pmf_error(s, form.n, share, rest, _INPUTS).max())
-    outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, inputs=_INPUTS).high) + np.exp(
-        log_sf_ends(last + 1.0, form.n, share, inputs=_INPUTS).high
+    outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, _INPUTS).high) + np.exp(
+        log_sf_ends(last + 1.0, form.n, share, rest, _INPUTS).high
     )
     return _Rows(
         coins=coins,
@@ -222,7 +224,7 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
         low=np.minimum.reduceat(base + form.weight_3 * (third.edges[:, :-1] + 1.0), starts),
         high=np.maximum.reduceat(base + form.weight_3 * third.edges[:, 1:], starts),
         left_out=float(outside) + third.left_out,
-        error=error + third.error + _UNIT * (width + form.units + 12.0),
+        error=error + third.error + UNIT * (width + form.units + 12.0),
     )
 
 
@@ -242,7 +244,7 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
         pmf = np.exp(log_pmf(heads, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
         inside = np.broadcast_to(heads <= coins, u.shape)
         error = np.where(inside, log_pmf_error(np.minimum(heads, coins), coins, 0.5, 0.5, 0.0), 0.0)
-        wrong = float(error.max()) + _UNIT * (together + 4.0)
+        wrong = float(error.max()) + UNIT * (together + 4.0)
         pmf_u = np.add.reduceat(pmf * u, starts, axis=1)
         pmf = np.add.reduceat(pmf, starts, axis=1)
         first, last = (u[:, edge, None] for edge in (starts, ends))
@@ -270,7 +272,7 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.broadcast_to(ranges / less(mean, middle), keep.shape)[keep]
         moved = moved[np.isfinite(moved)]
-        loss_error = mass_error * float(moved.max(initial=0.0)) + _UNIT * (2.0 * form.units + 32.0)
+        loss_error = mass_error * float(moved.max(initial=0.0)) + UNIT * (2.0 * form.units + 32.0)
         yield Bundles(smallest, own, largest_loss, mass[keep], mass_error, loss_error)
 
 
