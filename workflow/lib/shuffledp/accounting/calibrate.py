@@ -202,7 +202,9 @@ def _led(excess: Curve, least: float, largest: float) -> float:
     return least if excess(least) >= 0.0 else _root(excess, least, largest)
 
 
-def smallest_whole(meets: Callable[[int], bool], least: int, largest: int) -> int | None:
+def smallest_whole(
+    meets: Callable[[int], bool], least: int, largest: int, start: int | None = None
+) -> int | None:
     """Smallest whole number that meets a target, of those from ``least`` to ``largest``.
 
     Parameters
@@ -210,17 +212,27 @@ def smallest_whole(meets: Callable[[int], bool], least: int, largest: int) -> in
     meets
         Whether a number does; if one does, all larger ones do.
     least, largest
-        Where to look, ``least`` first.
+        Where to look.
+    start
+        Where to look first, by default at ``least``. The search widens from there: far beyond the
+        answer deltas are smallest, and cost most.
 
     Returns
     -------
     A number that was tried and does; None if the largest does not.
     """
-    below, step = least - 1, 1
-    while not meets(number := min(below + step, largest)):
-        if number == largest:
-            return None
-        below, step = number, 2 * step
+    number = least if start is None else start
+    step = max(number // 1000, 1)
+    if meets(number):
+        while number > least and meets(lower := max(number - step, least)):
+            number, step = lower, 4 * step
+        below = max(number - step, least) if number > least else least - 1
+    else:
+        below = number
+        while not meets(number := min(below + step, largest)):
+            if number == largest:
+                return None
+            below, step = number, 4 * step
     while number - below > 1:
         middle = (below + number) // 2
         below, number = (below, middle) if meets(middle) else (middle, number)

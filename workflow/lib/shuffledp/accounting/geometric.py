@@ -16,9 +16,8 @@ import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
+from shuffledp.arrays import UNIT
 from shuffledp.errors import InputError
-
-_UNIT = 2.0**-53
 
 
 def check_budget(budget: float) -> None:
@@ -89,5 +88,5 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     # All parts of a term have one sign and are right to a few units each, but for their size; a
     # term moves the sum by as much as it weighs.
     sizes = sum(abs(term) * np.exp(term - value) for term in terms if term > -np.inf)
-    slack = float(_UNIT * (64.0 + 8.0 * (sizes + abs(value))))
+    slack = float(UNIT * (64.0 + 8.0 * (sizes + abs(value))))
     return LogInterval(value - slack, min(value + slack, 0.0))

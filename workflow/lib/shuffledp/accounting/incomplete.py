@@ -13,9 +13,8 @@ from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.accounting.setting import LARGEST_N, Setting
+from shuffledp.arrays import UNIT
 from shuffledp.errors import InputError
-
-_UNIT = 2.0**-53
 
 
 def incomplete_log_delta(
@@ -65,7 +64,7 @@ def incomplete_log_delta(
     found = subsampled_log_delta(honest, 0.0, Setting(n - colluding, 2, 1.0), response)
     # That is for a user who may have dropped out, too.
     log_response = float(np.log(response))
-    slack = 64.0 * _UNIT * (1.0 + abs(found) + abs(log_response)) if found > -np.inf else 0.0
+    slack = 64.0 * UNIT * (1.0 + abs(found) + abs(log_response)) if found > -np.inf else 0.0
     return min(found - log_response + slack, 0.0)
 
 

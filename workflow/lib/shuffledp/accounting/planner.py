@@ -1,11 +1,11 @@
 """Planning a collection: of n, k, eps0, eps and delta, find the one that is missing."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from shuffledp.accounting.calibrate import smallest_whole
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
@@ -37,39 +37,6 @@ class Plan:
     log_delta: float | None
     rounds: int = 1
     sampling_rate: float = 1.0
-
-
-def _smallest(meets: Callable[[int], bool], low: int, high: int, start: int) -> int | None:
-    """Smallest integer of a range that meets a condition which holds from some integer on.
-
-    None if there is none. The search widens from its start: far beyond the answer deltas are
-    smallest, and cost most.
-    """
-    step = max(start // 1000, 1)
-    if meets(start):
-        high = start
-        while high > low:
-            if not meets(below := max(high - step, low)):
-                low = below + 1
-                break
-            high, step = below, 4 * step
-    else:
-        last = start
-        while True:
-            if last == high:
-                return None
-            low, last = last + 1, min(last + step, high)
-            if meets(last):
-                high = last
-                break
-            step *= 4
-    while low < high:
-        middle = (low + high) // 2
-        if meets(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def complete(plan: Plan) -> Plan:
@@ -115,7 +82,7 @@ def complete(plan: Plan) -> Plan:
             where = at(**{name: value})
             return upper.surely_below(target, *where) or bool(upper.log_delta(*where) <= target)
 
-        found = _smallest(meets, low, high, _smallest(seems, low, high, low) or high)
+        found = smallest_whole(meets, low, high, smallest_whole(seems, low, high) or high)
         if found is None:
             raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
         return found

@@ -11,7 +11,7 @@ class ShuffledHadamard(ShuffledRandomiser):
     label = "Hadamard response"
 
     def __init__(self) -> None:
-        super().__init__("#000000", ("h", "h"))
+        super().__init__("#000000", "h")
 
     def randomiser(self, k: int, eps0: float) -> HadamardResponse:
         """Hadamard response of k cells."""

@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
 from shuffledp.arrays import Floats
-from shuffledp.estimation import project_simplex
-from shuffledp.mechanisms.protocol import Estimator, Look, Mechanism
+from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.randomisers.protocol import SupportRandomiser, lead_log_delta, upper_log_delta
 
 
@@ -27,24 +27,14 @@ class ShuffledRandomiser(Mechanism[LocalParameters]):
 
     Parameters
     ----------
-    colour, markers
-        Of its two series in figures: raw and projected.
+    colour, marker
+        Of its series in figures.
     """
 
     trust = "shuffler, to mix the reports; a report alone reveals at most eps0"
 
-    def __init__(self, colour: str, markers: tuple[str, str]) -> None:
-        raw, projected = markers
-        self.estimators = (
-            Estimator("raw", f"{self.label}, raw", Look(colour, raw), self._raw, "raw"),
-            Estimator(
-                "projected",
-                f"{self.label}, projected",
-                Look(colour, projected, filled=False),
-                self._projected,
-                "projected",
-            ),
-        )
+    def __init__(self, colour: str, marker: str) -> None:
+        self.estimators = raw_and_projected(self.label, colour, marker, self._raw)
 
     @abstractmethod
     def randomiser(self, k: int, eps0: float) -> SupportRandomiser:
@@ -52,9 +42,6 @@ class ShuffledRandomiser(Mechanism[LocalParameters]):
 
     def _raw(self, observed: Floats, n: int, parameters: LocalParameters) -> Floats:
         return self.randomiser(observed.shape[-1], parameters.eps0).estimate(observed, n)
-
-    def _projected(self, observed: Floats, n: int, parameters: LocalParameters) -> Floats:
-        return project_simplex(self._raw(observed, n, parameters))
 
     def log_delta(self, eps: float, n: int, k: int, parameters: LocalParameters) -> float:
         """Natural log of the certified delta of all reports, mixed."""

@@ -11,7 +11,7 @@ class ShuffledHashing(ShuffledRandomiser):
     label = "local hashing"
 
     def __init__(self) -> None:
-        super().__init__("#F0E442", (">", ">"))
+        super().__init__("#F0E442", ">")
 
     def randomiser(self, k: int, eps0: float) -> LocalHashing:
         """OLH of k cells."""

@@ -11,7 +11,7 @@ class ShuffledRappor(ShuffledRandomiser):
     label = "RAPPOR"
 
     def __init__(self) -> None:
-        super().__init__("#E69F00", ("<", "<"))
+        super().__init__("#E69F00", "<")
 
     def randomiser(self, k: int, eps0: float) -> UnaryEncoding:
         """Symmetric encoding of k cells."""

@@ -13,7 +13,7 @@ class ShuffledSubsets(ShuffledRandomiser):
     label = "subset selection"
 
     def __init__(self) -> None:
-        super().__init__("#CC79A7", ("v", "v"))
+        super().__init__("#CC79A7", "v")
 
     def randomiser(self, k: int, eps0: float) -> SubsetSelection:
         """Sets of two of k cells; k must be at least 3."""

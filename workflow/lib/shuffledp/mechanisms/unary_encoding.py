@@ -11,7 +11,7 @@ class ShuffledUnaryEncoding(ShuffledRandomiser):
     label = "unary encoding"
 
     def __init__(self) -> None:
-        super().__init__("#56B4E9", ("p", "p"))
+        super().__init__("#56B4E9", "p")
 
     def randomiser(self, k: int, eps0: float) -> UnaryEncoding:
         """OUE of k cells."""

@@ -4,26 +4,16 @@ Wang et al., "Locally differentially private protocols for frequency estimation"
 are uniform: each cell's value is drawn on its own.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
-from shuffledp.randomisers.protocol import (
-    Pattern,
-    SupportRandomiser,
-    check_budget,
-    check_cells,
-    independent_counts,
-    independent_patterns,
-)
+from shuffledp.randomisers.protocol import IndependentSupport, check_budget, check_cells
 
 
 @dataclass(frozen=True)
-class LocalHashing(SupportRandomiser):
+class LocalHashing(IndependentSupport):
     """Functions into ``values`` values (g), local budget eps0.
 
     Raises `InputError` if g is below 2 or another parameter is out of range.
@@ -45,17 +35,6 @@ class LocalHashing(SupportRandomiser):
     @property
     def share(self) -> float:
         return 1.0 / self.values
-
-    @property
-    def patterns(self) -> Mapping[Pattern, float]:
-        return independent_patterns(self.share, self.k)
-
-    @property
-    def everywhere(self) -> float:
-        return float(self.share**self.k)
-
-    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        return independent_counts(counts, self.chances, rng)
 
 
 def optimised(k: int, eps0: float) -> LocalHashing:

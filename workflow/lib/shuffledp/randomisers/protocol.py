@@ -238,23 +238,28 @@ class SupportRandomiser(Randomiser):
         return np.asarray(spread / n / (p - q) ** 2)
 
 
-def independent_patterns(share: float, k: int) -> dict[Pattern, float]:
-    """Chances of the patterns if each record is in the support on its own."""
-    third = share if k > 2 else 0.0
-    return {
-        (i, j, m): (share if i else 1.0 - share)
-        * (share if j else 1.0 - share)
-        * (third if m else 1.0 - third)
-        for i in (0, 1)
-        for j in (0, 1)
-        for m in (0, 1)
-    }
+class IndependentSupport(SupportRandomiser):
+    """A randomiser of whose reports each record is in the support on its own."""
 
+    @property
+    def patterns(self) -> Mapping[Pattern, float]:
+        third = self.share if self.k > 2 else 0.0
+        return {
+            (i, j, m): (self.share if i else 1.0 - self.share)
+            * (self.share if j else 1.0 - self.share)
+            * (third if m else 1.0 - third)
+            for i in (0, 1)
+            for j in (0, 1)
+            for m in (0, 1)
+        }
 
-def independent_counts(
-    counts: ArrayLike, chances: tuple[float, float], rng: np.random.Generator
-) -> Floats:
-    """Reports for each record if every report speaks for each on its own, p of holders, else q."""
-    counts = np.asarray(counts, np.int64)
-    p, q = chances
-    return np.asarray(rng.binomial(counts, p) + rng.binomial(counts.sum() - counts, q), np.float64)
+    @property
+    def everywhere(self) -> float:
+        return float(self.share**self.k)
+
+    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
+        counts = np.asarray(counts, np.int64)
+        p, q = self.chances
+        return np.asarray(
+            rng.binomial(counts, p) + rng.binomial(counts.sum() - counts, q), np.float64
+        )

@@ -4,26 +4,16 @@ Wang et al., "Locally differentially private protocols for frequency estimation"
 symmetric encoding is the basic RAPPOR of Erlingsson, Pihur and Korolova (2014).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
-from shuffledp.randomisers.protocol import (
-    Pattern,
-    SupportRandomiser,
-    check_budget,
-    check_cells,
-    independent_counts,
-    independent_patterns,
-)
+from shuffledp.randomisers.protocol import IndependentSupport, check_budget, check_cells
 
 
 @dataclass(frozen=True)
-class UnaryEncoding(SupportRandomiser):
+class UnaryEncoding(IndependentSupport):
     """The bit of the own cell is 1 with probability p, every other with q < p, both inside (0, 1).
 
     Raises `InputError` if that does not hold.
@@ -48,17 +38,6 @@ class UnaryEncoding(SupportRandomiser):
     @property
     def share(self) -> float:
         return self.q
-
-    @property
-    def patterns(self) -> Mapping[Pattern, float]:
-        return independent_patterns(self.q, self.k)
-
-    @property
-    def everywhere(self) -> float:
-        return float(self.q**self.k)
-
-    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        return independent_counts(counts, self.chances, rng)
 
 
 def optimised(k: int, eps0: float) -> UnaryEncoding:

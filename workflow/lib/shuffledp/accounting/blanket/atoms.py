@@ -11,10 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
 from shuffledp.accounting.rounds.convolution import LOG_TAIL
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 from shuffledp.roots import brentq
-
-HALF_ULP = 2.0**-53
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
@@ -61,13 +59,13 @@ class Atoms:
         values, masses = self.values[used], self.masses[used]
         rest = 1.0 - float(masses.sum())
         # Less than this is rounding of masses that add up to 1.
-        if rest > (self.units + masses.size) * HALF_ULP:
+        if rest > (self.units + masses.size) * UNIT:
             values, masses = np.append(values, 0.0), np.append(masses, rest)
         return Atoms(values, masses, self.units)
 
     def moved(self, sign: float) -> "Atoms":
         """Every value moved up (1) or down (-1) by what its rounding may have lost."""
-        size = (self.units + 16.0) * HALF_ULP * np.abs(self.values)
+        size = (self.units + 16.0) * UNIT * np.abs(self.values)
         return Atoms(self.values + sign * size, self.masses, self.units)
 
 

@@ -16,10 +16,10 @@ result, at any depth.
 import numpy as np
 from scipy.special import logsumexp
 
-from shuffledp.accounting.blanket.atoms import HALF_ULP, Atoms, reach, tilt
+from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, self_convolve, transform_error
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
 # Points of the transform, roughly: at least, and at most where delta is deep.
 _POINTS, _MOST_POINTS = 2**18, 2**22
@@ -115,7 +115,7 @@ def log_mean_excess_high(atoms: Atoms, n: int) -> float:
     value = max(float(kernel @ summed[above]), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top
     units = n * (atoms.units + masses.size + tilted.units(points, masses)) + 8.0 * (abs(end) + 8.0)
-    return end + units * HALF_ULP
+    return end + units * UNIT
 
 
 def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -164,7 +164,7 @@ def log_mean_excess_low(atoms: Atoms, n: int) -> float:
     units = n * (atoms.units + atoms.masses.size + tilted.units(values, masses)) + 8.0 * (
         abs(end) + 8.0
     )
-    return end - units * HALF_ULP
+    return end - units * UNIT
 
 
 def _trapezoidal(
@@ -179,12 +179,12 @@ def _trapezoidal(
         phi = np.zeros(t.size, np.complex128)
         for value, weight in zip(values, weights, strict=True):
             phi += weight * np.exp(1j * value * t)
-        off = HALF_ULP * (exponents + 4.0 * t * float(weights @ np.abs(values)))
+        off = UNIT * (exponents + 4.0 * t * float(weights @ np.abs(values)))
         modulus = np.maximum(np.abs(phi), 1e-300)
         log_phi = np.log(modulus) + 1j * np.angle(phi)
         twice = np.where(index == 0.0, 1.0, 2.0)  # t and -t
         total += float((twice * (np.exp(n * log_phi) / (lam + 1j * t) ** 2).real).sum())
         grown = np.exp((n - 1) * np.minimum(np.log(modulus + off), 1.0))
-        lost = n * grown * (off + 8.0 * HALF_ULP * (np.abs(log_phi) + 1.0) * modulus)
+        lost = n * grown * (off + 8.0 * UNIT * (np.abs(log_phi) + 1.0) * modulus)
         error += float((twice * lost / (lam**2 + t**2)).sum())
     return total / period, error / period

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from shuffledp.accounting.laws.mills import mills_ratio
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
 # Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2, exact to 1e-17 from n = 16 on.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
@@ -38,7 +38,6 @@ _STIRLING_ERROR = np.array(
     ]
 )
 _RUN = 128
-_UNIT = 2.0**-53
 # Relative error of p and q, each, in units of rounding, unless the caller knows better.
 INPUTS = 4.0
 
@@ -150,7 +149,7 @@ def log_pmf_error(
     y, left, right = n - x, n * p, n * q
     deviances = _deviance(x, np.maximum(left, 1e-300)) + _deviance(y, np.maximum(right, 1e-300))
     moved = (2.0 + inputs) * (np.abs(x - left) + np.abs(y - right))
-    return np.asarray(_UNIT * (32.0 + np.log1p(n) + 45.0 * deviances + moved))
+    return np.asarray(UNIT * (32.0 + np.log1p(n) + 45.0 * deviances + moved))
 
 
 def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
@@ -178,23 +177,31 @@ def log_pmf_run_error(log_mass: Floats, inputs: float = INPUTS) -> float:
     at most ``step`` each, whose partial sums round.
     """
     step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
-    return _UNIT * _RUN * (6.0 + 2.0 * inputs + (2.0 + 0.5 * _RUN) * step)
+    return UNIT * _RUN * (6.0 + 2.0 * inputs + (2.0 + 0.5 * _RUN) * step)
 
 
 def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -> LogIntervals:
     """``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
-    mills, error = mills_ratio(x, n, p, q)
-    # What a relative error of p / q does to the Mills ratio is as many times larger.
-    moved = (x * q / mills + mean_less(x, n, p, q)).clip(0.0) + 1.0
-    error = error + log_pmf_error(x, n, p, q, inputs) + _UNIT * (8.0 + 2.0 * inputs * moved)
+    mills, error = inexact_mills_ratio(x, n, p, q, inputs)
+    error = error + log_pmf_error(x, n, p, q, inputs) + 8.0 * UNIT
     value = log_pmf(x, n, p, q) + np.log(mills)
-    error = 1.01 * error + 4.0 * _UNIT * np.abs(value)
+    error = 1.01 * error + 4.0 * UNIT * np.abs(value)
     return LogIntervals(value - error, value + error)
 
 
 def mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """``n p - x``, from the smaller of the two sides."""
     return np.where(p <= q, n * p - x, (n - x) - n * q)
+
+
+def inexact_mills_ratio(
+    x: Floats, n: Floats, p: Floats, q: Floats, inputs: float
+) -> tuple[Floats, Floats]:
+    """`mills_ratio`, and its relative error where p and q have one of ``inputs`` units each."""
+    mills, error = mills_ratio(x, n, p, q)
+    # What a relative error of p / q does to the ratio is as many times larger.
+    moved = (x * q / mills + mean_less(x, n, p, q)).clip(0.0) + 1.0
+    return mills, error + 2.0 * inputs * UNIT * moved
 
 
 def log_sf_ends(
@@ -232,8 +239,8 @@ def log_sf_ends(
         xb, nb = x[below], n[below]
         # The other tail is at most some two thirds.
         other = _tail_from_mean(nb - xb + 1.0, nb, q[below], p[below], inputs)
-        low[below] = np.log1p(-np.exp(other.high)) - 8.0 * _UNIT
-        high[below] = np.minimum(np.log1p(-np.exp(other.low)) + 8.0 * _UNIT, 0.0)
+        low[below] = np.log1p(-np.exp(other.high)) - 8.0 * UNIT
+        high[below] = np.minimum(np.log1p(-np.exp(other.low)) + 8.0 * UNIT, 0.0)
     return LogIntervals(low, high)
 
 

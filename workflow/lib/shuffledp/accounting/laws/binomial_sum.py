@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
-_UNIT = 2.0**-53
 # The integrand is followed for this many widths of its peak, where it is below exp(-52); with
 # fewer standard deviations than _WHOLE the whole circle is taken.
 _PEAK = 10.7
@@ -161,7 +160,7 @@ def _chunk(
     one, two = _tilted(n1, first, theta), _tilted(n2, second, theta)
     # The mode of the tilted law is next to its mean (Darroch); rounding moves that by far less.
     mean = n1 * one.a + n2 * two.a
-    last = np.floor(np.maximum(mean - 8.0 * _UNIT * (n1 + n2), 0.0))  # t - 1, or 1 or 2 below it
+    last = np.floor(np.maximum(mean - 8.0 * UNIT * (n1 + n2), 0.0))  # t - 1, or 1 or 2 below it
     deviation = np.sqrt(one.variance + two.variance) + 1.0
     # The tilt itself, or, next to the pole, clear of it.
     tau = np.maximum(theta, 2.0 / deviation)
@@ -177,10 +176,10 @@ def _chunk(
     # Arguments are sums of large ones, each right to some units in its last place; what the tilt's
     # own rounding moves them by is less.
     counts = n1 * np.minimum(one.a, one.b) + n2 * np.minimum(two.a, two.b)
-    rounding = _UNIT * (24.0 + 12.0 * (counts + 1.0)[:, None] * circle.phi)
+    rounding = UNIT * (24.0 + 12.0 * (counts + 1.0)[:, None] * circle.phi)
     error = np.sum(size * np.abs(factor) * rounding, axis=1) + _NEGLECTED
     # kappa is right to some units in the last place of the excess: f(t - 1) bounds its effect.
-    error += (8.0 + 2.0 * theta) * _UNIT * np.sum(size, axis=1)
+    error += (8.0 + 2.0 * theta) * UNIT * np.sum(size, axis=1)
 
     scale, scale_error = _log_scale(last, one, two)
     turn = np.exp(-1j * circle.phi)
@@ -206,4 +205,4 @@ def _log_scale(total: Floats, one: _Binomial, two: _Binomial) -> tuple[Floats, F
     (ratio1, error1), (ratio2, error2) = one.log_ratio(x1), two.log_ratio(total - x1)
     scale = ratio1 + ratio2
     # The steps to the other thresholds are among the last units.
-    return scale, error1 + error2 + 16.0 * _UNIT * (1.0 + np.abs(scale))
+    return scale, error1 + error2 + 16.0 * UNIT * (1.0 + np.abs(scale))

@@ -14,10 +14,9 @@ from shuffledp.accounting.laws.binomial import (
     log_sf,
 )
 from shuffledp.accounting.laws.excess import log_excess
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
 MARGIN = 20.0  # of windows, in counts: for the Poisson-like tails of small counts
-_UNIT = 2.0**-53
 # Relative error, in units of rounding, of the probabilities (a product, sum or quotient of numbers
 # that are right to four units each) and of what is computed from the four weights.
 INPUTS = 20.0
@@ -61,7 +60,7 @@ class WeightedSum:
     def off(self, *terms: Floats) -> Floats:
         """Absolute error of a sum of weighted counts with these terms."""
         size = np.sum([np.abs(term) for term in terms], axis=0)
-        return np.asarray(_UNIT * (self.units + INPUTS + 16.0) * size)
+        return np.asarray(UNIT * (self.units + INPUTS + 16.0) * size)
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ def _excess_by_n2(
     with np.errstate(over="ignore"):
         # At a z3 of -1 as far below, A is never positive.
         z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
-        off = np.where(z3 > -1.0, off / slope + 2.0 * _UNIT * np.abs(z3), 0.0)
+        off = np.where(z3 > -1.0, off / slope + 2.0 * UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0
     excess = log_excess(
         trials[row] - z3,

@@ -17,9 +17,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
-_UNIT = 2.0**-53
 # Covers second-order terms, and the rounding of the bounds themselves, which is below 1e-6.
 _SLACK = 1.01
 # k p from which (2) is used. Much below, the ellipse comes close to the zero of f at y = 1.
@@ -120,7 +119,7 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
         total += 1.0
     left = np.where(beyond < 1.0, last * beyond / (1.0 - beyond) / total, np.inf)
     mean = np.clip((x / total + (k * r - x)) / (1.0 + r), 0.0, count) + 1.0
-    return total, _SLACK * (left + _UNIT * (5.0 * mean + 1.0))
+    return total, _SLACK * (left + UNIT * (5.0 * mean + 1.0))
 
 
 def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
@@ -170,7 +169,7 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     cosine = 0.5 * (_RHO + 1.0 / _RHO) - 1.0
     excess = 2.0 * np.abs(shape * a - k * b) * cosine + shape * _spread(a) + k * _spread(b)
     gauss = 64.0 / 15.0 / (1.0 - _RHO**-2) * np.exp(high + excess - 2 * _NODES * np.log(_RHO))
-    return value, _SLACK * (_UNIT * wrong + cut + gauss / total + rest * x / value)
+    return value, _SLACK * (UNIT * wrong + cut + gauss / total + rest * x / value)
 
 
 def _product(matrix: Floats, columns: Floats) -> Floats:

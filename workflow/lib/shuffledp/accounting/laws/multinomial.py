@@ -28,14 +28,13 @@ from shuffledp.accounting.laws.conditional import (
     WeightedSum,
     conditional_excess,
 )
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 from shuffledp.roots import brentq
 
 # Half-width of every window in tilted standard deviations: leaves out about 1e-20, or, where sums
 # are coarse because they would be long, 1e-5.
 _WIDTH = 9.3
 _COARSE_WIDTH = 4.5
-_UNIT = 2.0**-53
 # Chernoff's bound and tilted probabilities, n roundings at worst: they weigh what is left out.
 _LEFT_OUT_ROUNDING = 1e-3
 # Above this n, neighbouring values of s are bracketed together (relative width of a bucket).
@@ -129,7 +128,7 @@ def _bracket(
     """
     s = rows.s
     starts = np.arange(0, s.size, width)
-    rounding = width * _UNIT * (4.0 + float(np.abs(rows.log_mass).max())) if width > 1 else 0.0
+    rounding = width * UNIT * (4.0 + float(np.abs(rows.log_mass).max())) if width > 1 else 0.0
     least = np.logaddexp.reduceat(rows.log_mass - rows.error, starts) - rounding
     most = np.logaddexp.reduceat(rows.log_mass + rows.error, starts) + rounding
     bottom = s[starts]
@@ -216,7 +215,7 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
     """
     factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
     factors += np.log(weighted.n)
-    return float(_UNIT * (200.0 + 8.0 * (abs(log_value) + factors)))
+    return float(UNIT * (200.0 + 8.0 * (abs(log_value) + factors)))
 
 
 def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:

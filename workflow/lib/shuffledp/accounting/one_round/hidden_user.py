@@ -18,12 +18,11 @@ from scipy.special import logsumexp
 from shuffledp import krr
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
 # Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
 _WIDTH, _MARGIN = 5.0, 3.0
 _MOST_STEPS = 8  # reports in the other cell, per pair of counts, that are looked at
-_UNIT = 2.0**-53
 _INPUTS = 8.0  # relative error of the probabilities, in units of rounding
 
 
@@ -85,7 +84,7 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
         return -np.inf
     found = float(2.0 * np.log(3.0 * q) + logsumexp(each))
     # Pairwise sums, and logarithms no larger than the result that counts but for the weights'.
-    return found - _UNIT * (200.0 + 8.0 * (abs(found) + 3.0 * eps0))
+    return found - UNIT * (200.0 + 8.0 * (abs(found) + 3.0 * eps0))
 
 
 def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
@@ -102,7 +101,7 @@ def _log_merged(
     """Log of the smaller of |a| and |b|, less what rounding may have added to them."""
     E_less = np.expm1(eps0)
     # Some 90 units of each term: their weights are exponentials of up to 2 eps0.
-    noise = (1e-14 + 4.0 * _UNIT * eps0) * (np.exp(eps) * E_less + np.expm1(eps)) * total
+    noise = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * E_less + np.expm1(eps)) * total
     merged = np.minimum(
         (total - 1.0) * np.maximum(abs(a) - noise, 0.0),
         E_less * own * np.maximum(abs(b) - noise, 0.0),

@@ -18,13 +18,12 @@ from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats, Integers
+from shuffledp.arrays import UNIT, Floats, Integers
 
 Direction = Literal["forward", "backward", "both"]
 
 _WIDTH = 9.3  # tilted standard deviations on each side: leaves out about 1e-20
 _MARGIN = 20.0
-_UNIT = 2.0**-53
 _DIRECT = 4_000_000  # products up to which the exact convolution is used
 
 
@@ -82,7 +81,7 @@ def _tail(
         nothing = np.full(np.broadcast_shapes(parts[0].shape, parts[2].shape), -np.inf)
         return nothing, nothing
     value, error = log_falling_tail(excess / gain, *parts)
-    value, error = value + np.log(gain), error + 8.0 * _UNIT  # the gain has a few roundings
+    value, error = value + np.log(gain), error + 8.0 * UNIT  # the gain has a few roundings
     return value - error, np.where(error == np.inf, 0.0, value + error)
 
 
@@ -124,7 +123,7 @@ def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
     excess = float(np.expm1(eps))
     all_, lost = float(np.expm1(setting.eps0)), (setting.k - 1) * excess
     # The divergence grows with the gain, so what the difference loses is taken from it.
-    gain = low.p * (all_ - lost - 8.0 * _UNIT * (all_ + lost))
+    gain = low.p * (all_ - lost - 8.0 * UNIT * (all_ + lost))
     # Counting the reports that are not x0 exchanges the roles of the two laws.
     return _tail(gain, excess, (others, low.complement, counts, high.complement))[0]
 

@@ -11,9 +11,8 @@ import numpy as np
 
 from shuffledp import krr
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
-_UNIT = 2.0**-53
 # Additions of a user to a law, times its outcomes: a second's work.
 _MOST = 30_000_000
 
@@ -82,7 +81,7 @@ def best(eps: float, setting: Setting) -> tuple[float, int, int]:
         for law, other, where in ((first, second, (held, 0)), (second, first, (0, held))):
             excess = law - np.exp(eps) * other
             above = excess > 0.0
-            error = 16.0 * _UNIT * (setting.n + 1.0) * float(law[above].sum())
+            error = 16.0 * UNIT * (setting.n + 1.0) * float(law[above].sum())
             found = max(found, (float(excess[above].sum()) - error, *where))
     value, x0, x1 = found
     return float(np.log(value)) if value > 0.0 else -np.inf, x0, x1

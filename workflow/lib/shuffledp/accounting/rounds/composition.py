@@ -35,11 +35,10 @@ from shuffledp.accounting.rounds.privacy_loss import (
     rounded_up,
 )
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 from shuffledp.errors import InputError
 from shuffledp.roots import brentq
 
-_HALF_ULP = 2.0**-53
 # Rounding down is of first order in the step at gaps between atoms, so its steps are finer.
 _FINER = 8
 # What the windows of a round leave out may be this share of delta (a log); windows come in depths
@@ -119,7 +118,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     with np.errstate(divide="ignore"):
         infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
     losses, log_mass = _finite(loss)
-    lost = rounds * loss.loss_error + 8.0 * _HALF_ULP * (1.0 + eps)
+    lost = rounds * loss.loss_error + 8.0 * UNIT * (1.0 + eps)
     if eps - lost >= rounds * float(losses[-1]):
         return LogInterval(infinite, infinite)
     lam, log_moment = _tilt(losses, log_mass, eps, rounds)
@@ -132,7 +131,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
     heaviest = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
     outside = 2.0 * float(np.exp(LOG_TAIL)) * heaviest * float(rounds > 1)
     exponents = float(np.abs(log_mass).max()) + lam * float(np.abs(losses[[0, -1]]).max())
-    relative = rounds * (loss.mass_error + 4.0 * _HALF_ULP * (exponents + abs(log_moment) + 8.0))
+    relative = rounds * (loss.mass_error + 4.0 * UNIT * (exponents + abs(log_moment) + 8.0))
 
     def at(eps: float, sign: float) -> float:
         """An end: the log of the divergence at an eps, the errors added or taken away."""
@@ -144,7 +143,7 @@ def log_hockey_stick(loss: LossDistribution, eps: float, rounds: int) -> LogInte
         scale = rounds * log_moment - lam * eps
         with np.errstate(divide="ignore"):
             end = np.log(max(value, 0.0) + error) if sign > 0 else np.log(max(value - error, 0.0))
-        end += scale + sign * (relative + 8.0 * _HALF_ULP * (abs(scale) + 8.0))
+        end += scale + sign * (relative + 8.0 * UNIT * (abs(scale) + 8.0))
         return float(np.logaddexp(end, infinite))
 
     return LogInterval(at(eps + lost, -1.0), at(max(eps - lost, 0.0), 1.0))
@@ -158,7 +157,7 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
     counts = np.stack([count, n - count]) / n
     first, second = (np.exp(ratios[:2]) @ counts for ratios in (pair.log_first, pair.log_second))
     base = np.exp(log_pmf(count, n, p1, p2))
-    units = (pair._units(0.0) + 16.0) * _HALF_ULP
+    units = (pair._units(0.0) + 16.0) * UNIT
     error = float(log_pmf_error(count, n, p1, p2, 8.0).max()) + units
     return pooled_down(np.log(first / second), base * first, 0.0, step, (error, 2.0 * units))
 

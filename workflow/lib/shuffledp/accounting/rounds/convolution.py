@@ -6,11 +6,10 @@ import numpy as np
 import scipy
 from scipy.special import logsumexp
 
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
 # Log of the probability, under the tilted law, of sums outside the transform's window, each side.
 LOG_TAIL = -40.0
-_HALF_ULP = 2.0**-53
 
 
 def transform_error(size: int, rounds: int, norm: float) -> float:
@@ -29,7 +28,7 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
     "Accuracy and stability of numerical algorithms", Theorem 24.2, with some reserve), a power
     ``8 rounds u``; a relative error of a number of modulus at most 1 grows ``rounds``-fold.
     """
-    return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * _HALF_ULP * norm)
+    return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
 
 def sum_window(mass: Floats, rounds: int) -> tuple[int, int]:

@@ -21,13 +21,12 @@ from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.convolution import transform_error
 from shuffledp.accounting.rounds.outcomes import bundles
 from shuffledp.accounting.rounds.privacy_loss import Tally
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 from shuffledp.errors import InputError
 
 # Paper C, appendix C.
 HALF_WIDTH = 20.0
 N_GRID = 10_000_000
-_UNIT = 2.0**-53
 _BLOCK = 1_000_000
 
 
@@ -187,7 +186,7 @@ def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side)
         inside = (index >= 0) & (index < n_grid)
         tally.add(index[inside], masses[inside])
     infinite += left_out if side == "upper" else 0.0
-    rounding = 8.0 * _UNIT * (1.0 + half_width)
+    rounding = 8.0 * UNIT * (1.0 + half_width)
     return _Grid(
         points=step * np.arange(-half, half, dtype=np.float64),
         mass=tally.total,

@@ -18,9 +18,8 @@ import numpy as np
 
 from shuffledp.accounting.pairs import Pair, symmetric_form
 from shuffledp.accounting.rounds.outcomes import DEPTH, bundles, share_above
-from shuffledp.arrays import Floats
+from shuffledp.arrays import UNIT, Floats
 
-_UNIT = 2.0**-53
 _RESOLUTION = 128  # grid steps per standard deviation of the loss
 # Pools are formed from cells this many times narrower than a grid step.
 _CELLS = 4
@@ -95,7 +94,7 @@ class Tally:
     @property
     def error(self) -> float:
         """Every addition rounds once."""
-        return _UNIT * (self._most + self._parts)
+        return UNIT * (self._most + self._parts)
 
 
 def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistribution:
@@ -128,8 +127,8 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
         start=1 - half.size,
         mass=mass,
         infinite=min(infinite * (1.0 + mass_error + tally.error), 1.0),
-        mass_error=mass_error + tally.error + 8.0 * _UNIT * (1.0 + largest),
-        loss_error=loss_error + 8.0 * _UNIT * largest,
+        mass_error=mass_error + tally.error + 8.0 * UNIT * (1.0 + largest),
+        loss_error=loss_error + 8.0 * UNIT * largest,
     )
 
 
@@ -151,7 +150,7 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
     keep = two.total > 0.0
     first, second = one.total[keep], two.total[keep]
     loss = np.maximum(np.log(first / second), 0.0)
-    tallied = one.error + two.error + 8.0 * _UNIT * (1.0 + float(loss.max(initial=0.0)))
+    tallied = one.error + two.error + 8.0 * UNIT * (1.0 + float(loss.max(initial=0.0)))
     return pooled_down(
         np.concatenate([-loss[::-1], loss]),
         np.concatenate([second[::-1], first]),
@@ -213,8 +212,8 @@ def pooled_down(
         i = reached
     # Sums of a pool's atoms round once for each; wrong masses move a pool's loss within its range.
     most = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
-    added = _UNIT * (2.0 * most + 32.0)
+    added = UNIT * (2.0 * most + 32.0)
     reach = max(abs(float(losses[0])), abs(float(losses[-1])))
     mass_error, loss_error = errors[0] + added, errors[1] + added
-    loss_error += 4.0 * step * mass_error + 8.0 * _UNIT * (1.0 + reach)
+    loss_error += 4.0 * step * mass_error + 8.0 * UNIT * (1.0 + reach)
     return LossDistribution(step, start, pools, infinite, mass_error, loss_error)

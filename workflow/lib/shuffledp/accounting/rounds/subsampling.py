@@ -19,13 +19,13 @@ from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds import composition
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
 from shuffledp.accounting.setting import Setting
+from shuffledp.arrays import UNIT
 from shuffledp.errors import InputError
 
 # Numbers of participants are refined until this share of delta (a log) is lost, or so often.
 _LOST, _MOST = -4.6, 100
 # Relative width of the ranges of participants that a sampled round of several distinguishes.
 _WIDTH = 0.02
-_UNIT = 2.0**-53
 
 
 def subsampled_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -73,8 +73,8 @@ def _log_range(start: int, stop: int, others: int, rate: float) -> float:
         far = log_cdf_ends(start - 1, others, rate).low
     if near == -np.inf:
         return float(near)
-    share = -np.expm1(min(float(far - near), 0.0)) + 8.0 * _UNIT
-    return float(near) + float(np.log(min(share, 1.0))) + 8.0 * _UNIT * (1.0 + abs(float(near)))
+    share = -np.expm1(min(float(far - near), 0.0)) + 8.0 * UNIT
+    return float(near) + float(np.log(min(share, 1.0))) + 8.0 * UNIT * (1.0 + abs(float(near)))
 
 
 def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
@@ -150,7 +150,7 @@ def _sampled_round(
     total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
     # Fewer take part so rarely that it counts as an infinite loss, like what windows leave out.
     infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate)))
-    mass_error = max(law.mass_error for law in laws) + _UNIT * (len(laws) + 2000.0)
+    mass_error = max(law.mass_error for law in laws) + UNIT * (len(laws) + 2000.0)
     for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
         share = rate * float(np.exp(_log_range(low, high, others, rate)))
         total[law.start - start :][: law.mass.size] += share * law.mass
