@@ -341,6 +341,15 @@ def test_the_smallest_whole_number_was_tried(least, size, where):
     assert len(tried) <= 26
 
 
+@pytest.mark.parametrize("answer", [1, 2, 17, 4096, 99_999, 100_000, None])
+@pytest.mark.parametrize("start", [1, 16, 17, 40_000, 100_000])
+def test_the_smallest_whole_number_from_any_start(answer, start):
+    def meets(value):
+        return answer is not None and value >= answer
+
+    assert smallest_whole(meets, 1, 100_000, start) == answer
+
+
 @pytest.mark.parametrize("high", [2.0, 2.1, 1e6])
 def test_the_least_noise_was_tried(high):
     tried = []

@@ -8,7 +8,7 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
-from shuffledp.accounting import calibrate, planner
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
@@ -304,15 +304,6 @@ def test_the_planner_over_rounds(missing, rate):
         assert log_delta(n=plan.n - 1) > plan.log_delta
     if missing == "k":
         assert plan.k == 2 or log_delta(k=plan.k - 1) > plan.log_delta
-
-
-@pytest.mark.parametrize("answer", [1, 2, 17, 4096, 99_999, 100_000, None])
-@pytest.mark.parametrize("start", [1, 16, 17, 40_000, 100_000])
-def test_the_smallest_integer_from_any_start(answer, start):
-    def meets(value):
-        return answer is not None and value >= answer
-
-    assert planner._smallest(meets, 1, 100_000, start) == answer
 
 
 def test_the_planner_needs_exactly_one_gap():
