@@ -202,15 +202,13 @@ class Bound:
         def at(eps0: float) -> float:
             return float(self.log_delta(eps, replace(setting, eps0=eps0)))
 
-        def ceiling(eps0: float) -> float:
-            return self._ceiling(eps, replace(setting, eps0=eps0))
-
-        def lead(eps0: float) -> float:
-            assert self.lead is not None
-            return self.lead(eps, replace(setting, eps0=eps0))
-
         least = eps / setting.rounds
-        decides = self.ceiling is not None and setting.rounds == 1
-        if self.lead is not None and not decides:
-            return calibrate.led_eps0(at, log_delta, least, lead)
-        return calibrate.eps0(at, log_delta, least, ceiling if decides else None)
+        first, xtol = self.lead, calibrate.COARSE_XTOL
+        if self.ceiling is not None and setting.rounds == 1:
+            first, xtol = self._ceiling, calibrate.XTOL
+        if first is None:
+            return calibrate.eps0(at, log_delta, least)
+        lead = first
+        return calibrate.led_eps0(
+            at, log_delta, least, lambda eps0: lead(eps, replace(setting, eps0=eps0)), xtol
+        )

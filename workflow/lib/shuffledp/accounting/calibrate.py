@@ -15,13 +15,15 @@ from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.roots import brentq
 
-_XTOL = 1e-12
+XTOL = 1e-12
 # Over rounds log delta itself is right to some 1e-5 of eps: grids are no finer.
-_LED_XTOL = 1e-6
+COARSE_XTOL = 1e-6
 # Of the least noise, whose variance is as close to the optimum.
 _NOISE_XTOL = 1e-9
 # First step away from where a lead points, relative.
 _LED_STEP = 1e-3
+# The log of a delta of 0, for differences.
+_NOTHING = -1e300
 # Where budgets come to an end below.
 _LEAST = 1e-15
 
@@ -34,11 +36,11 @@ def _root(excess: Curve, low: float, high: float) -> float:
     def at(log_x: float) -> float:
         return excess(float(np.exp(log_x)))
 
-    return float(np.exp(brentq(at, np.log(low), np.log(high), xtol=_XTOL)))
+    return float(np.exp(brentq(at, np.log(low), np.log(high), xtol=XTOL)))
 
 
 def _excess(log_delta: Curve, target: float) -> Curve:
-    return lambda x: max(log_delta(x), -1e300) - target
+    return lambda x: max(log_delta(x), _NOTHING) - target
 
 
 def _first_below(excess: Curve, largest: float) -> float:
@@ -103,11 +105,11 @@ def epsilon(
                 return high if side == "upper" else 0.0
     root = _root(excess, low, high)
     if side == "lower":
-        return root * (1.0 - 4.0 * _XTOL)
-    return min(root * (1.0 + 4.0 * _XTOL), budget)
+        return root * (1.0 - 4.0 * XTOL)
+    return min(root * (1.0 + 4.0 * XTOL), budget)
 
 
-def eps0(log_delta: Curve, target: float, eps: float, ceiling: Curve | None = None) -> float:
+def eps0(log_delta: Curve, target: float, eps: float) -> float:
     """Largest eps0 whose delta at ``eps`` is at most ``exp(target)``, rounded down.
 
     Parameters
@@ -118,20 +120,12 @@ def eps0(log_delta: Curve, target: float, eps: float, ceiling: Curve | None = No
         Natural log of the target delta.
     eps
         Central budget; every eps0 up to it has delta 0.
-    ceiling
-        A cheap function that is never below ``log_delta``, non-decreasing.
 
     Returns
     -------
     A number in ``[eps, 350]``, the largest budget there is.
     """
-    exact = _excess(log_delta, target)
-
-    def excess(value: float) -> float:
-        if ceiling is not None and (bound := ceiling(value)) <= target:
-            return max(bound, -1e300) - target
-        return exact(value)
-
+    excess = _excess(log_delta, target)
     largest = max(LARGEST_EPS0, eps)
     if target >= 0.0:
         return largest
@@ -145,53 +139,64 @@ def eps0(log_delta: Curve, target: float, eps: float, ceiling: Curve | None = No
         low, high = high, min(2.0 * high, largest)
     root = _root(excess, low, high)
     # The root is right to the tolerance; at the answer the target must hold.
-    back = 4.0 * _XTOL
+    back = 4.0 * XTOL
     while excess(root * (1.0 - back)) > 0.0:
         back *= 2.0
     return max(root * (1.0 - back), eps)
 
 
-def led_eps0(log_delta: Curve, target: float, eps: float, lead: Curve) -> float:
-    """As `eps0`, in few evaluations of a log delta that takes seconds.
+def led_eps0(
+    log_delta: Curve, target: float, eps: float, lead: Curve, xtol: float = COARSE_XTOL
+) -> float:
+    """As `eps0`, in few evaluations of a log delta that takes long.
 
     Parameters
     ----------
     log_delta, target, eps
         As for `eps0`.
     lead
-        Cheap, non-decreasing and about ``log_delta``: where to look first.
+        Cheap and non-decreasing, about as far from ``log_delta`` at one eps0 as at the next: where
+        to look first.
+    xtol
+        How far below the root the answer may be, relative.
 
     Returns
     -------
     A number in ``[eps, 350]`` that meets the target: ``log_delta`` was evaluated there, or it is
-    eps, where delta is 0. It is some 1e-6 of itself below the root.
+    eps, where delta is 0.
     """
     largest = max(LARGEST_EPS0, eps)
     if target >= 0.0:
         return largest
     least, best = max(eps, 1e-12), eps
+    low, high = float(np.log(least)), float(np.log(largest))
 
     @cache
     def excess(log_eps0: float) -> float:
         nonlocal best
         value = min(max(float(np.exp(log_eps0)), least), largest)
-        found = max(log_delta(value), -1e300) - target
+        found = max(log_delta(value), _NOTHING) - target
         if found <= 0.0:
             best = max(best, value)
         return found
 
-    low, high = float(np.log(least)), float(np.log(largest))
-    point, step = float(np.log(_led(_excess(lead, target), least, largest))), _LED_STEP
+    def led(log_delta: float) -> float:
+        return float(np.log(_led(_excess(lead, log_delta), least, largest)))
+
+    point = led(target)
     meets = excess(point) <= 0.0
-    while True:
-        following = min(point + step, high) if meets else max(point - step, low)
-        if following == point:
+    following, step = point, _LED_STEP
+    if excess(point) > _NOTHING:
+        # The lead, moved to go through what was found, points across the root, or short of it.
+        following = led(lead(float(np.exp(point))) - excess(point))
+        step = max(abs(following - point), step)
+    while (excess(following) <= 0.0) == meets:
+        if following == (high if meets else low):
             return best
-        if (excess(following) <= 0.0) != meets:
-            break
-        point, step = following, 4.0 * step
+        point, following = following, min(max(following + (step if meets else -step), low), high)
+        step *= 4.0
     # The root's last bracket is narrower than the tolerance, and its lower end was evaluated.
-    brentq(excess, min(point, following), max(point, following), xtol=_LED_XTOL)
+    brentq(excess, min(point, following), max(point, following), xtol=xtol)
     return best
 
 
@@ -261,7 +266,7 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
     def excess(log_x: float) -> float:
         nonlocal best
         value = min(float(np.exp(log_x)), high)
-        found = max(log_delta(value), -1e300) - target
+        found = max(log_delta(value), _NOTHING) - target
         if found <= 0.0:
             best = min(best, value)
         return found

@@ -106,6 +106,6 @@ def krr_among_dummies_log_delta(
             f"n r must be at most {LARGEST_N:,} chances of a dummy (got n={setting.n}, r={chances})"
         )
     if dummies == 0.0:
-        return min(pairs.hockey_stick(pairs.weak_adversary(setting), eps).high, 0.0)
+        return min(pairs.hockey_stick(pairs.weak_adversary(setting), eps, "upper").high, 0.0)
     pair = pairs.among_dummies(setting, setting.n * chances, dummies / chances)
-    return min(pairs.hockey_stick(pair, eps).high, 0.0)
+    return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shuffledp import krr
+from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.conditional import WeightedSum
 from shuffledp.accounting.laws.mixture import Mixture, RandomTrials, log_mixture_excess
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval, log_mean_excess
@@ -93,17 +94,17 @@ class Pair:
         return Mixture(self.trials, p, p3, a, b, c, units=self._units(eps))
 
 
-def hockey_stick(pair: Pair, eps: float) -> LogInterval:
+def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterval:
     """Enclose the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+`` at an eps >= 0.
 
     Relative width as for `log_mean_excess` and `log_mixture_excess`; both ends -inf from the
-    largest loss on.
+    largest loss on. Where only one ``side`` is needed the other end may be infinite.
     """
     if eps >= pair.largest_loss:
         return ZERO
     if isinstance(pair.trials, RandomTrials):
         return log_mixture_excess(pair._mixture(eps))
-    return log_mean_excess(pair.weighted_sum(eps))
+    return log_mean_excess(pair.weighted_sum(eps), side)
 
 
 @dataclass(frozen=True)

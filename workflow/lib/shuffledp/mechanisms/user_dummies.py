@@ -78,7 +78,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         less = (parameters.chances - parameters.dummies) / parameters.chances
         pair = pairs.dummies(number, k, parameters.rate, less)
         # Beyond, exp(eps) may not be a float; delta falls with eps.
-        return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0)).high, 0.0)
+        return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0), "upper").high, 0.0)
 
     def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> UserDummiesParameters:
         """Fewest chances that can meet the target, and the fewest dummies with these."""

@@ -29,7 +29,7 @@ def hides_one(setting: Setting) -> bool:
 def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
     """Upper bound at k = 3: all others in the third cell, or one of them hidden in x0 or x1."""
     shares = tilted_shares(pairs.weak_adversary(setting).weighted_sum(eps))
-    candidates = [hockey_stick(pairs.third_cell(setting), eps).high]
+    candidates = [hockey_stick(pairs.third_cell(setting), eps, "upper").high]
     for forward in (True, False):
         loss = hidden_user.log_loss(eps, setting, shares, forward=forward)
         candidates.append(weak + np.log1p(-np.exp(loss - weak)) if loss < weak else weak)
@@ -44,7 +44,7 @@ def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
     Rounded up, with the truncated mass added. Parameters, shape and errors as for
     `upper_log_delta`; docs/accounting.md; paper C's Theorem 10, corrected.
     """
-    return min(hockey_stick(pairs.weak_adversary(setting), eps).high, 0.0)
+    return min(hockey_stick(pairs.weak_adversary(setting), eps, "upper").high, 0.0)
 
 
 @of_one_round
@@ -99,12 +99,12 @@ def attained(eps: float, setting: Setting) -> Attained:
         return Attained(worst.ends.low, worst.count, others - worst.count, 0)
     if eps >= setting.eps0:
         return Attained(-np.inf, 0, 0, others)
-    found = [Attained(hockey_stick(pairs.third_cell(setting), eps).low, 0, 0, others)]
+    found = [Attained(hockey_stick(pairs.third_cell(setting), eps, "lower").low, 0, 0, others)]
     for make, where in ((pairs.same_cell, (others, 0, 0)), (pairs.other_cell, (0, others, 0))):
         pair = make(setting)
         # Mostly far below: then its Chernoff bound already tells.
         if log_chernoff_bound(pair.weighted_sum(eps)) > found[0].log_delta:
-            found.append(Attained(hockey_stick(pair, eps).low, *where))
+            found.append(Attained(hockey_stick(pair, eps, "lower").low, *where))
     if two_groups.feasible(setting):
         value, x0, x1 = two_groups.best(eps, setting)
         found.append(Attained(value, x0, x1, others - x0 - x1))

@@ -74,7 +74,7 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
     Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), the reduction behind
     Theorem 3.1; paper C, eq. (6.1), corrected.
     """
-    return min(hockey_stick(pairs.clones(setting), eps).high, 0.0)
+    return min(hockey_stick(pairs.clones(setting), eps, "upper").high, 0.0)
 
 
 @of_one_round
@@ -116,4 +116,4 @@ def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     InputError
         If an eps is negative or no number, or ``k < 3``.
     """
-    return hockey_stick(pairs.variation_ratio(setting), eps).low
+    return hockey_stick(pairs.variation_ratio(setting), eps, "lower").low

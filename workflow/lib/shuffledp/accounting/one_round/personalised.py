@@ -98,7 +98,7 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
         return -np.inf
     setting = Setting(1 + int(others.counts.sum()), k, target)
     pair = pairs.personalised(setting, RandomTrials(log_odds, others.counts))
-    return min(pairs.hockey_stick(pair, eps).high, 0.0)
+    return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
 
 
 def _log_expm1(x: Floats) -> Floats:
