@@ -162,9 +162,9 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
     """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
     Where only one ``side`` is needed the other end may be infinite, which takes half the time
-    where the ends are computed apart. For ``n`` up to a million it is as wide as rounding makes it, some 1e-11; above, values of s
-    are bracketed together, which widens the interval by some 1e-6 relative in epsilon. Costs of
-    the order of ``sqrt(n (p1 + p2))`` special functions.
+    where the ends are computed apart. For ``n`` up to a million the interval is as wide as
+    rounding makes it, some 1e-11; above, values of s are bracketed together, which widens it by
+    some 1e-6 relative in epsilon. Costs of the order of ``sqrt(n (p1 + p2))`` special functions.
     """
     if weighted.a <= 0.0:
         return ZERO

@@ -18,4 +18,6 @@ def strong_adversary_log_delta(eps: float, setting: Setting) -> float:
     """
     _, q = krr.probabilities(setting.eps0, setting.k)
     log_truth = float(np.log(np.expm1(setting.eps0)) + np.log(q))
-    return min(pairs.hockey_stick(pairs.strong_adversary(setting), eps, "upper").high + log_truth, 0.0)
+    return min(
+        pairs.hockey_stick(pairs.strong_adversary(setting), eps, "upper").high + log_truth, 0.0
+    )

@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
-from shuffledp.accounting.laws.multinomial import LogInterval
+from shuffledp.accounting.laws.multinomial import LogInterval, log_chernoff_bound
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.convolution import (
@@ -293,16 +293,25 @@ def composed_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
         high = dominated_log_delta(eps, setting, discretisation)
-        # Each round (eps / rounds, delta)-DP: far out, where the windows end, this is less.
-        simple = np.log(rounds) + float(certified.upper_log_delta(eps / rounds, once))
-        return float(min(high, simple))
+        # Each round (eps / rounds, delta)-DP: less far out only, where the windows end.
+        if np.log(rounds) + 2.0 * _chernoff(eps / rounds, once) - 30.0 < high:
+            simple = np.log(rounds) + float(certified.upper_log_delta(eps / rounds, once))
+            high = min(high, float(simple))
+        return high
     parts = single_round(once, side, discretisation)
     coarse = (_coarse_enough(part, eps, rounds) for part in parts)
     low = max(log_hockey_stick(part, eps, rounds).low for part in coarse)
     # Whoever sees all rounds sees one of them. For k = 2 this searches all data sets, in seconds.
-    if rounds == 1 or setting.k > 2:
+    if (rounds == 1 or setting.k > 2) and _chernoff(eps, once) + 1.0 > low:
         low = max(low, float(certified.lower_log_delta(eps, once)))
     return low
+
+
+def _chernoff(eps: float, once: Setting) -> float:
+    """At least the log of one round's delta, but for rounding, which is below 1."""
+    if eps >= once.eps0:
+        return -np.inf
+    return min(log_chernoff_bound(pairs.weak_adversary(once).weighted_sum(eps)), 0.0)
 
 
 def ceiling(eps: float, setting: Setting) -> float:
