@@ -190,9 +190,9 @@ def test_ends_of_the_inverse_problems():
 
 @pytest.mark.parametrize("side", ["lower", "upper"])
 @pytest.mark.parametrize("steepness", [1.0, 40.0])
-def test_a_ceiling_only_leads(side, steepness):
+def test_a_lead_of_eps_may_be_wrong(side, steepness):
     """Too high or, where windows cut it, too low: the answer is that of log delta itself."""
-    found = calibrate.epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
+    found = calibrate.led_epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
     assert found == pytest.approx(5.0, rel=1e-9)
     assert found <= 5.0 if side == "lower" else found >= 5.0
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.conventions import over_eps, over_log_delta
+from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
@@ -155,13 +155,16 @@ class Bound:
         self._require(setting, log_delta)
         if self.epsilon_function is not None:
             return self.epsilon_function(log_delta, setting)
-        first = self.lead if self.ceiling is None else self._ceiling
-        return calibrate.epsilon(
-            lambda eps: float(self.log_delta(eps, setting)),
-            log_delta,
-            setting.budget,
-            "lower" if self.kind == "lower" else "upper",
-            None if first is None else lambda eps: first(eps, setting),
+        side: Side = "lower" if self.kind == "lower" else "upper"
+
+        def at(eps: float) -> float:
+            return float(self.log_delta(eps, setting))
+
+        lead = self.lead if self.ceiling is None else self._ceiling
+        if lead is None:
+            return calibrate.epsilon(at, log_delta, setting.budget, side)
+        return calibrate.led_epsilon(
+            at, log_delta, setting.budget, side, lambda eps: lead(eps, setting)
         )
 
     def rdp(self, order: ArrayLike, setting: Setting) -> Any:
@@ -203,12 +206,14 @@ class Bound:
             return float(self.log_delta(eps, replace(setting, eps0=eps0)))
 
         least = eps / setting.rounds
-        first, xtol = self.lead, calibrate.COARSE_XTOL
-        if self.ceiling is not None and setting.rounds == 1:
-            first, xtol = self._ceiling, calibrate.XTOL
-        if first is None:
+        decides = self.ceiling is not None and setting.rounds == 1
+        lead = self._ceiling if decides else self.lead
+        if lead is None:
             return calibrate.eps0(at, log_delta, least)
-        lead = first
         return calibrate.led_eps0(
-            at, log_delta, least, lambda eps0: lead(eps, replace(setting, eps0=eps0)), xtol
+            at,
+            log_delta,
+            least,
+            lambda eps0: lead(eps, replace(setting, eps0=eps0)),
+            calibrate.XTOL if decides else calibrate.COARSE_XTOL,
         )

@@ -1,12 +1,12 @@
 """Inverse problems: from a bound on delta to the eps or eps0 that meets a target.
 
 Every log delta here falls with eps and grows with eps0, so the answers are roots of a monotone
-function; they are bracketed, and returned from the side that keeps the promise. Deltas far below
-the target are the costly ones and tell nothing. A ceiling, cheap and some units above the log of
-delta at most, leads to the neighbourhood of the answer.
+function; they are bracketed, and returned from the side that keeps the promise. Where a value takes
+long, a lead, a cheap function not far off, points to the neighbourhood of the answer.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -43,19 +43,55 @@ def _excess(log_delta: Curve, target: float) -> Curve:
     return lambda x: max(log_delta(x), _NOTHING) - target
 
 
-def _first_below(excess: Curve, largest: float) -> float:
-    """Some point, of few tried from below, where the excess is not above 0; or the largest."""
-    point = largest * 1e-3
-    while excess(point) <= 0.0 and point > largest * _LEAST:
-        point *= 1e-2
-    while point < largest and excess(point) > 0.0:
-        point = min(4.0 * point, largest)
-    return point
+@dataclass(frozen=True)
+class _Crossing:
+    """The largest point tried where a growing function meets a target, the smallest where not."""
+
+    meets: float | None
+    fails: float | None
 
 
-def epsilon(
-    log_delta: Curve, target: float, budget: float, side: Side, ceiling: Curve | None = None
-) -> float:
+def _crossing(
+    log_delta: Curve, target: float, lead: Curve, low: float, high: float, xtol: float
+) -> _Crossing:
+    """Where a growing log delta that takes long crosses a target, in few evaluations.
+
+    The two points are not further apart than ``xtol``, but where one of them does not exist, or the
+    target is met exactly. ``lead`` is cheap, grows and is about as far from ``log_delta`` at one
+    point as at the next.
+    """
+    tried: dict[float, float] = {}
+
+    def excess(point: float) -> float:
+        if point not in tried:
+            tried[point] = max(log_delta(point), _NOTHING) - target
+        return tried[point]
+
+    def led(log_delta: float) -> float:
+        above = _excess(lead, log_delta)
+        if above(high) <= 0.0:
+            return high
+        return low if above(low) >= 0.0 else brentq(above, low, high, xtol=XTOL)
+
+    point = led(target)
+    meets = excess(point) <= 0.0
+    following, step = point, _LED_STEP
+    if excess(point) > _NOTHING:
+        # The lead, moved to go through what was found, points across the root, or short of it.
+        following = led(lead(point) - excess(point))
+        step = max(abs(following - point), step)
+    while (excess(following) <= 0.0) == meets and following != (high if meets else low):
+        point, following = following, min(max(following + (step if meets else -step), low), high)
+        step *= 4.0
+    if (excess(following) <= 0.0) != meets:
+        brentq(excess, min(point, following), max(point, following), xtol=xtol)
+    return _Crossing(
+        max((point for point, found in tried.items() if found <= 0.0), default=None),
+        min((point for point, found in tried.items() if found > 0.0), default=None),
+    )
+
+
+def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float:
     """Smallest eps whose delta is at most ``exp(target)``.
 
     Parameters
@@ -68,8 +104,6 @@ def epsilon(
         Eps never exceeds it.
     side
         Whether the answer is an upper bound on eps or a lower one.
-    ceiling
-        A cheap function that is not far above ``log_delta``, non-increasing: where to look first.
 
     Returns
     -------
@@ -82,31 +116,66 @@ def epsilon(
         return budget
     excess = _excess(log_delta, target)
     largest = budget * (1.0 - 1e-15)
-    high = largest
-    if ceiling is None:
-        high = _first_below(excess, largest)
-    elif ceiling(largest) <= target:
-        above = _excess(ceiling, target)
-        high = _first_below(above, largest)
-        high = high if above(high / 4.0) <= 0.0 else _root(above, high / 4.0, high)
-        high = min(high * (1.0 + 1e-9), largest)
-    # Where the ceiling led, the answer is near; else it lies within the last step.
-    factor = 0.9 if ceiling is not None else 0.25
-    low = high * factor
-    if excess(high) > 0.0:  # it led too low
-        while excess(high) > 0.0:
-            if high == largest:
-                return budget if side == "upper" else largest
-            low, high = high, min(high / factor, largest)
-    else:
-        while excess(low) <= 0.0:
-            low, high, factor = low * factor, low, factor * factor
-            if low < budget * _LEAST:
-                return high if side == "upper" else 0.0
+    high = largest * 1e-3
+    while excess(high) <= 0.0 and high > largest * _LEAST:
+        high *= 1e-2
+    while high < largest and excess(high) > 0.0:
+        high = min(4.0 * high, largest)
+    if excess(high) > 0.0:
+        return budget if side == "upper" else largest
+    low = high / 4.0
+    while excess(low) <= 0.0:
+        low, high = low / 16.0, low
+        if low < budget * _LEAST:
+            return high if side == "upper" else 0.0
     root = _root(excess, low, high)
     if side == "lower":
         return root * (1.0 - 4.0 * XTOL)
     return min(root * (1.0 + 4.0 * XTOL), budget)
+
+
+def led_epsilon(
+    log_delta: Curve,
+    target: float,
+    budget: float,
+    side: Side,
+    lead: Curve,
+    xtol: float = XTOL,
+) -> float:
+    """As `epsilon`, in few evaluations of a log delta that takes long.
+
+    Parameters
+    ----------
+    log_delta, target, budget, side
+        As for `epsilon`.
+    lead
+        Cheap and non-increasing, about as far from ``log_delta`` at one eps as at the next: where
+        to look first.
+    xtol
+        How far the answer may be from the root, relative.
+
+    Returns
+    -------
+    As `epsilon`. ``log_delta`` was evaluated there.
+    """
+    if target >= 0.0:
+        return 0.0
+    if target == -np.inf:
+        return budget
+
+    def at(log_inverse: float) -> float:
+        return min(float(np.exp(-log_inverse)), budget * (1.0 - 1e-15))
+
+    low, high = -float(np.log(budget)), -float(np.log(budget * _LEAST))
+    found = _crossing(lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, high, xtol)
+    if found.fails is None and (side == "lower" or log_delta(0.0) <= target):
+        return 0.0
+    if side == "upper":
+        return budget if found.meets is None else at(found.meets)
+    assert found.fails is not None
+    if found.meets is not None and found.fails - found.meets > 2.0 * xtol:  # met exactly
+        return at(found.meets) * (1.0 - 4.0 * XTOL)
+    return at(found.fails)
 
 
 def eps0(log_delta: Curve, target: float, eps: float) -> float:
@@ -168,43 +237,14 @@ def led_eps0(
     largest = max(LARGEST_EPS0, eps)
     if target >= 0.0:
         return largest
-    least, best = max(eps, 1e-12), eps
+    least = max(eps, 1e-12)
+
+    def at(log_eps0: float) -> float:
+        return min(max(float(np.exp(log_eps0)), least), largest)
+
     low, high = float(np.log(least)), float(np.log(largest))
-
-    @cache
-    def excess(log_eps0: float) -> float:
-        nonlocal best
-        value = min(max(float(np.exp(log_eps0)), least), largest)
-        found = max(log_delta(value), _NOTHING) - target
-        if found <= 0.0:
-            best = max(best, value)
-        return found
-
-    def led(log_delta: float) -> float:
-        return float(np.log(_led(_excess(lead, log_delta), least, largest)))
-
-    point = led(target)
-    meets = excess(point) <= 0.0
-    following, step = point, _LED_STEP
-    if excess(point) > _NOTHING:
-        # The lead, moved to go through what was found, points across the root, or short of it.
-        following = led(lead(float(np.exp(point))) - excess(point))
-        step = max(abs(following - point), step)
-    while (excess(following) <= 0.0) == meets:
-        if following == (high if meets else low):
-            return best
-        point, following = following, min(max(following + (step if meets else -step), low), high)
-        step *= 4.0
-    # The root's last bracket is narrower than the tolerance, and its lower end was evaluated.
-    brentq(excess, min(point, following), max(point, following), xtol=xtol)
-    return best
-
-
-def _led(excess: Curve, least: float, largest: float) -> float:
-    """Root of a lead, or the end that is nearest to it."""
-    if excess(largest) <= 0.0:
-        return largest
-    return least if excess(least) >= 0.0 else _root(excess, least, largest)
+    found = _crossing(lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, high, xtol)
+    return eps if found.meets is None else max(at(found.meets), eps)
 
 
 def smallest_whole(

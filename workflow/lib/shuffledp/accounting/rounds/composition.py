@@ -333,7 +333,7 @@ def composed_epsilon(
     Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded towards the side that
     keeps the promise.
     """
-    return calibrate.epsilon(
+    return calibrate.led_epsilon(
         lambda eps: float(composed_log_delta(eps, setting, side, discretisation)),
         log_delta,
         setting.budget,

@@ -95,7 +95,7 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
         if side == "lower":
             return float(composition.composed_epsilon(log_delta, one, side, step))
         # Of the weak adversary: it bounds every randomiser, not only 2-RR.
-        return calibrate.epsilon(
+        return calibrate.led_epsilon(
             lambda eps: composition.dominated_log_delta(eps, one, step),
             log_delta,
             one.budget,
