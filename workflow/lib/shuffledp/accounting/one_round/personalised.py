@@ -24,7 +24,7 @@ the target A exchange gA and gB. As gA >= gB, x is larger and y smaller for B, a
 budget falls: anyone who sees the histogram could add a uniform report to it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +32,16 @@ from scipy.special import expit
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import over_eps
+from shuffledp.accounting.laws.decoys import log_mean_over_decoys
 from shuffledp.accounting.laws.mixture import RandomTrials
+from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
+
+# With more terms, numbers of uniform reports are taken in so many blocks.
+_MOST_TERMS, _BLOCKS = 1e6, 16
 
 
 @dataclass(frozen=True)
@@ -97,8 +102,25 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
     if eps >= target:
         return -np.inf
     setting = Setting(1 + int(others.counts.sum()), k, target)
-    pair = pairs.personalised(setting, RandomTrials(log_odds, others.counts))
-    return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
+    trials = RandomTrials(log_odds, others.counts)
+    pair = pairs.personalised(setting, trials)
+    if _terms(trials, k) <= _MOST_TERMS:
+        return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
+
+    def log_delta(m: int) -> float:
+        return min(pairs.hockey_stick(replace(pair, trials=m), eps, "upper").high, 0.0)
+
+    def lead(m: int) -> float:
+        return log_chernoff_bound(replace(pair, trials=m).weighted_sum(eps))
+
+    return min(log_mean_over_decoys(trials, log_delta, lead, _BLOCKS), 0.0)
+
+
+def _terms(others: RandomTrials, k: int) -> float:
+    """About how many terms the exact sum has: values of m times those of n1 + n2."""
+    rates = expit(others.log_odds)
+    mean, variance = others.counts @ rates, others.counts @ (rates * (1.0 - rates))
+    return float((20.0 * np.sqrt(variance) + 80.0) * (20.0 * np.sqrt(2.0 * mean / k) + 40.0))
 
 
 def _log_expm1(x: Floats) -> Floats:
