@@ -224,12 +224,24 @@ def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
         for e, value in zip(eps, log10_delta, strict=True):
             expected = float(get_bound(name).log_delta(e, setting)) / np.log(10.0)
             assert value == pytest.approx(expected, rel=1e-12)
-        # smooth: neighbours are less than a decade and a half apart, or next to one another
-        steep = -np.diff(np.maximum(log10_delta, -12.0)) > 1.5
-        assert (np.diff(eps)[steep] <= table["eps"].max() / 512).all()
         assert (log10_delta[:-1] >= -12.0).all()
     assert table["eps"].max() == get_bound("clones").epsilon(np.log(1e-12), setting)
     assert get_bound("upper").epsilon(np.log(TARGET), setting) in set(table["eps"])
+
+
+def test_the_line_between_two_points_of_a_curve_is_the_curve():
+    """Also where it has bends: the single-bin delta is a sum of terms that end one by one."""
+    counts = 10 * COUNTS
+    table = privacy_curves(counts, [6.0], ["upper", "single-bin"], TARGET)
+    curve = table[table["bound"] == "single-bin"]
+    eps, log10_delta = curve["eps"].to_numpy(), np.maximum(curve["log10_delta"].to_numpy(), -12.0)
+    apart = np.diff(eps) > table["eps"].max() / 500
+    assert apart.any()
+    between = (0.7 * eps[:-1] + 0.3 * eps[1:])[apart]
+    bound, setting = get_bound("single-bin"), Setting(4000, 12, 6.0)
+    over = [bound.over_counts(e, setting, other_counts(counts)).max() for e in between]
+    drawn = np.interp(between, eps, log10_delta)
+    assert np.maximum(np.array(over) / np.log(10.0), -12.0) == pytest.approx(drawn, abs=0.1)
 
 
 def test_curves_take_bounds_of_every_kind_and_targets_of_any_size():

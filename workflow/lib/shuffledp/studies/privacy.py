@@ -18,7 +18,7 @@ from shuffledp.arrays import Floats, Integers
 MOST_COUNTS: Final = 500
 LEAST_DELTA: Final = 1e-12  # of curves, or a hundredth of the target if that is less
 _POINTS: Final = 17
-_STEEP: Final = 1.5 * float(np.log(10.0))  # fall of log delta between neighbours
+_BENT: Final = 0.03 * float(np.log(10.0))  # of log delta, between neighbours: more is seen
 _CLOSE: Final = 1.0 / 512.0  # of the axis: neighbours are no closer
 
 _Row = tuple[Setting, float, Bound, float]  # with eps and the natural log of delta
@@ -133,18 +133,22 @@ def privacy_curves(
 def _falling(
     bound: Bound, eps: Floats, setting: Setting, others: Integers, least: float
 ) -> Iterator[tuple[float, float]]:
-    """Points of a curve down to its first log delta below the least, more where it is steep."""
+    """Points of a curve down to its first log delta below the least, more where it is bent."""
 
     @cache
     def value(e: float) -> float:
         return next(_log_deltas(bound, [e], setting, others))
 
+    def bent(left: float, middle: float, right: float) -> bool:
+        a, b, c = (max(value(e), least) for e in (left, middle, right))
+        return abs(b - 0.5 * (a + c)) > _BENT
+
     last, *ahead = eps.tolist()
     yield last, value(last)
     while ahead and value(last) >= least:
-        fall = value(last) - max(value(ahead[0]), least)
-        if fall > _STEEP and ahead[0] - last > _CLOSE * eps[-1]:
-            ahead.insert(0, 0.5 * (last + ahead[0]))
+        middle = 0.5 * (last + ahead[0])
+        if ahead[0] - last > _CLOSE * eps[-1] and bent(last, middle, ahead[0]):
+            ahead.insert(0, middle)
         else:
             last = ahead.pop(0)
             yield last, value(last)
