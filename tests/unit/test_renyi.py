@@ -218,7 +218,7 @@ def test_outside_the_domain() -> None:
         assert np.all(renyi.shuffled_rdp_upper_simple([2, 3], Setting(n, 2, eps0)) == inf)
         assert np.all(renyi.shuffled_rdp_lower([2, 3], Setting(n, 2, eps0)) == 0)
         assert np.all(renyi.special_pair_renyi([2, 3], Setting(n, 2, eps0)) == 0)
-    with pytest.raises(ValueError, match=r"integer of at least 2 \(got order=2.5"):
+    with pytest.raises(ValueError, match=r"order must be whole \(got order=2.5"):
         renyi.shuffled_rdp_upper(2.5, Setting(1000, 2, 1.0))
 
 

@@ -17,9 +17,9 @@ LARGEST_EPS0 = 350.0
 
 def _check_whole(name: str, value: float, low: int, high: float, what: str) -> None:
     if not (low <= value <= high and value == int(value)):
-        upper = "" if np.isinf(high) else f"{high:,}"
+        most = "" if np.isinf(high) else f" and at most {high:,}"
         raise InputError(
-            f"{name} must lie in {low:,}..{upper} and be whole, {what} (got {name}={value})"
+            f"{name} must be a whole number of {what}, at least {low}{most} (got {name}={value})"
         )
 
 
@@ -56,9 +56,9 @@ class Setting:
         if self.eps0 > LARGEST_EPS0:
             raise InputError(f"eps0 must be at most {LARGEST_EPS0:g} (got eps0={self.eps0})")
         krr.probabilities(self.eps0, self.k)
-        _check_whole("k", self.k, 2, LARGEST_K, "a number of cells")
-        _check_whole("n", self.n, 1, LARGEST_N, "a number of users")
-        _check_whole("rounds", self.rounds, 1, np.inf, "a number of rounds")
+        _check_whole("k", self.k, 2, LARGEST_K, "cells")
+        _check_whole("n", self.n, 1, LARGEST_N, "users")
+        _check_whole("rounds", self.rounds, 1, np.inf, "rounds")
         if self.count is not None:
             self.checked_counts(self.count)
 
@@ -90,6 +90,6 @@ class Setting:
         if checked.size and (checked.min() < 0 or checked.max() > self.n - 1):
             raise InputError(
                 f"count must lie in 0..n-1 = 0..{self.n - 1}, the other users in the target's "
-                f"cell (got {checked.min()}..{checked.max()})"
+                f"cell (got {checked[(checked < 0) | (checked >= self.n)].flat[0]})"
             )
         return checked

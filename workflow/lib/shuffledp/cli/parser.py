@@ -3,7 +3,7 @@
 import argparse
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from itertools import takewhile
 from typing import Any, Final, NoReturn
@@ -52,7 +52,7 @@ class _Version(argparse.Action):
 _SETTING: Final[dict[str, dict[str, Any]]] = {
     "--n": {"type": _number, "required": True, "help": "number of users"},
     "--k": {"type": _number, "required": True, "help": "number of cells"},
-    "--eps0": {"type": float, "required": True, "help": "local budget of k-RR, of one report"},
+    "--eps0": {"type": float, "required": True, "help": "local budget of one report"},
 }
 _ROUNDS: Final[dict[str, dict[str, Any]]] = {
     "--rounds": {
@@ -167,7 +167,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "type": float,
                 "nargs": "+",
                 "default": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
-                "help": "orders above 1 (default 2 4 8 16 32 64); renyi takes whole ones",
+                "help": "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes whole "
+                "ones",
             },
             "--bound": {
                 "nargs": "+",
@@ -208,7 +209,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
 }
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
+    """The parser, and that of each command by its name."""
     parser = _Parser(
         prog="shuffledp",
         description="Privacy of shuffled k-randomised response: (eps, delta)-DP of the histogram "
@@ -231,17 +233,17 @@ def _make_parser() -> argparse.ArgumentParser:
             help="how to print: a table of seven digits that fits the terminal (default), or all "
             "digits",
         )
-    return parser
+    return parser, commands.choices
 
 
-def _check_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
+def _check_words(parser: _Parser, parsers: Mapping[str, _Parser], words: Sequence[str]) -> None:
     """Refuse an unknown command or option, naming the one that was meant.
 
     argparse would first ask for what is missing, which is often the word with the typo.
     """
     before = list(takewhile(lambda word: word.startswith("-"), words))
     after = words[len(before) :]
-    _check_options(parser, before, ("--help", "--version"), "")
+    _check_options(parser, before, ("--help", "--version"))
     if not after:
         return
     command = after[0]
@@ -249,16 +251,14 @@ def _check_words(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
         meant = did_you_mean(command, _COMMANDS) or f" (commands: {', '.join(_COMMANDS)})"
         parser.error(f"there is no command {command}{meant}")
     known = [*_COMMANDS[command][1], "--format", "--help"]
-    _check_options(parser, after[1:], known, f" of {command}")
+    _check_options(parsers[command], after[1:], known)
 
 
-def _check_options(
-    parser: argparse.ArgumentParser, words: Sequence[str], known: Sequence[str], whose: str
-) -> None:
+def _check_options(parser: _Parser, words: Sequence[str], known: Sequence[str]) -> None:
     for word in words:
         option = word.split("=")[0]
         if option.startswith("--") and not any(name.startswith(option) for name in known):
-            parser.error(f"there is no option {option}{whose}{did_you_mean(option, known)}")
+            parser.error(f"there is no option {option}{did_you_mean(option, known)}")
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:
@@ -267,9 +267,9 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     Exits as argparse does for help, version and what cannot be parsed; a call without words asks
     for help.
     """
-    parser = _make_parser()
+    parser, parsers = _make_parser()
     if not words:
         parser.print_help()
         parser.exit()
-    _check_words(parser, words)
+    _check_words(parser, parsers, words)
     return parser.parse_args(words)

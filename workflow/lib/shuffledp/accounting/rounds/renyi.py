@@ -27,6 +27,7 @@ _POINTS = 4096  # lattice points per window beyond it
 _DEPTH = 50.0  # a window ends where the log summand has fallen this far below its peak
 _EXACT_ORDERS = 128
 _LARGEST_ORDER = 16_384
+_ORDER_LIMIT = 1_000_000  # Theorem 3.1 sums over all orders below
 
 
 def shuffled_rdp_domain(setting: Setting) -> str | None:
@@ -40,15 +41,19 @@ def shuffled_rdp_domain(setting: Setting) -> str | None:
 
 def _real_orders(order: ArrayLike) -> Floats:
     orders = np.asarray(order, np.float64)
-    if not np.all(orders > 1):
-        raise InputError(f"order must be above 1 (got order={order!r})")
+    wrong = orders[~((orders > 1) & (orders <= _ORDER_LIMIT))]
+    if wrong.size:
+        raise InputError(
+            f"order must be above 1 and at most {_ORDER_LIMIT:,} (got order={wrong[0]:g})"
+        )
     return orders
 
 
 def _integer_orders(order: ArrayLike) -> Floats:
-    orders = np.asarray(order, np.float64)
-    if not np.all((orders >= 2) & (orders == np.floor(orders))):
-        raise InputError(f"order must be an integer of at least 2 (got order={order!r})")
+    orders = _real_orders(order)
+    wrong = orders[orders != np.floor(orders)]
+    if wrong.size:
+        raise InputError(f"order must be whole (got order={wrong[0]:g})")
     return orders
 
 
@@ -79,7 +84,7 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting) -> Floats:
     Parameters
     ----------
     order
-        Integer orders l of at least 2, any shape.
+        Whole orders l from 2 to 1,000,000, any shape.
     setting
         One round of it; the number of cells plays no part.
 
@@ -90,7 +95,7 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting) -> Floats:
     Raises
     ------
     InputError
-        If an order is not an integer of at least 2.
+        If an order is not whole or out of range.
     """
     orders = _integer_orders(order)
     if shuffled_rdp_domain(setting):
@@ -120,7 +125,7 @@ def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
     Raises
     ------
     InputError
-        If an order is not above 1.
+        If an order is out of range.
     """
     orders = _real_orders(order)
     if shuffled_rdp_domain(setting):
@@ -142,7 +147,7 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
     Raises
     ------
     InputError
-        If an order is not an integer of at least 2.
+        If an order is not whole or out of range.
     """
     orders = _integer_orders(order)
     if shuffled_rdp_domain(setting):
@@ -161,14 +166,14 @@ def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
     Parameters
     ----------
     order
-        Real orders above 1, any shape.
+        Real orders above 1, up to 1,000,000, any shape.
     setting
         One round of it; the number of cells plays no part.
 
     Raises
     ------
     InputError
-        If an order is not above 1.
+        If an order is out of range.
     """
     orders = _real_orders(order)
     if shuffled_rdp_domain(setting):
@@ -319,7 +324,7 @@ def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats
     Raises
     ------
     InputError
-        If an order is not above 1.
+        If an order is out of range.
     """
     orders = _real_orders(orders)
     log_delta = np.asarray(log_delta, np.float64)[..., np.newaxis]
@@ -353,7 +358,7 @@ def subsampled_rdp(
     Parameters
     ----------
     order
-        Integer orders l of at least 2, any shape.
+        Whole orders l from 2 to 1,000,000, any shape.
     rate
         Probability r in [0, 1] that a record takes part.
     rdp_function

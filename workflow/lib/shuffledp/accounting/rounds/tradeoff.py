@@ -80,8 +80,9 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 
 def _levels(alpha: ArrayLike) -> Floats:
     levels = np.asarray(alpha, np.float64)
-    if not np.all((levels >= 0.0) & (levels <= 1.0)):
-        raise InputError(f"alpha must lie in 0..1 (got alpha={alpha!r})")
+    wrong = levels[~((levels >= 0.0) & (levels <= 1.0))]
+    if wrong.size:
+        raise InputError(f"alpha must lie in 0..1 (got alpha={wrong[0]:g})")
     return levels
 
 
