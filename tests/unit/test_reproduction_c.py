@@ -258,3 +258,9 @@ def test_advanced_composition_by_hand():
         assert found <= (slack + rounds * exp(-200.0 * one)) * (1 + 1e-9)
     assert found > 1e-30
     assert closed_form.advanced(step, eps, 1) == pytest.approx([-600.0])
+
+
+def test_the_certified_clones_pair_has_no_floor_over_rounds():
+    """Its windows grow with the depth: figure 8 once went flat at 1e-15."""
+    deep = clones.clones_profile(Setting(10**6, 2, 9.0, 4))
+    assert deep(4.0) < deep(3.5) < log(1e-17)

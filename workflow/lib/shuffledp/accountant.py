@@ -284,7 +284,7 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
 
 
 def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
-    """Compare every bound of the literature that applies to a collection.
+    """Compare every bound of the registry that applies to a collection.
 
     A progress bar on a terminal; a few seconds.
 

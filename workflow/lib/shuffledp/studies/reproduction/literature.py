@@ -56,27 +56,28 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
     {
         "all-bounds": FigureSpec(
             title=(
-                "Every bound of the literature on one release of shuffled k-RR: "
+                "Bounds of the literature on one release of shuffled k-RR: "
                 r"$n=10^5$, $k=16$, $\epsilon_0=0.49$"
             ),
             x_label=r"$\epsilon$",
             y_label=r"$\delta$",
             compute=all_bounds,
             caption=(
-                "One release by n = 100,000 users, k = 16 cells, eps0 = 0.49: the setting at which "
-                "the most bounds apply, because eps0 is below 1/2 (Erlingsson et al.) and n large "
-                "enough for every closed form to improve on eps0 at small delta; only exact-2rr "
-                "(k = 2) is missing. The number at a curve is its rank in eps at delta = 1e-6, "
-                "with which the list is in order. The true curve lies between the certified "
-                "bounds, `lower` and `upper`: a band thinner than the line. Upper bounds hold for "
-                "every data set; `clones`, `renyi` and the bounds called generic hold for every "
-                "local randomiser and cannot be tight for 16 cells; `strong-adversary` is exact "
-                "against somebody who knows far more. Lower bounds and approximate curves are no "
-                "guarantee. `single-bin` looks at one count only, at the worst number of users "
-                "in its cell, none. `single-bin-as-printed`, the theorem of Biswas, Jung and "
-                "Palamidessi with its misprint, "
-                "is off the plot, thousands of orders of magnitude below the truth. `fourier` ends "
-                "at its floor; bounds begin where their eps is above 0 and end at eps0."
+                "One release by n = 100,000 users, k = 16 cells, eps0 = 0.49: the setting at "
+                "which the most bounds apply, because eps0 is below 1/2 (Erlingsson et al.) and n "
+                "large enough for every closed form to improve on eps0 at small delta; of those "
+                "that `shuffledp list` prints, exact-2rr (k = 2) and the three theorems on "
+                "composition (more than one round) are missing. The number at a curve is its rank "
+                "in eps at delta = 1e-6, with which the list is in order. The true curve lies "
+                "between the certified bounds, `lower` and `upper`: a band thinner than the line. "
+                "Upper bounds hold for every data set; `clones`, `renyi` and the bounds called "
+                "generic hold for every local randomiser and cannot be tight for 16 cells; "
+                "`strong-adversary` is exact against somebody who knows far more. Lower bounds "
+                "and approximate curves are no guarantee. `single-bin` looks at one count only, "
+                "at the worst number of users in its cell, none. `single-bin-as-printed`, the "
+                "theorem of Biswas, Jung and Palamidessi with its misprint, is off the plot, "
+                "thousands of orders of magnitude below the truth. `fourier` ends at its floor; "
+                "bounds begin where their eps is above 0 and end at eps0."
             ),
             y_scale="linear",
         )

@@ -143,7 +143,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
     {
         "figure-1": FigureSpec(
             title=(
-                "Koskela et al., figure 1: shuffled k-RR over rounds, by what the adversary knows"
+                "Koskela et al., figure 1: $n_c$ rounds of shuffled k-RR, by what the adversary "
+                "knows"
             ),
             x_label=r"$\delta$",
             y_label=r"total $\epsilon$",
@@ -167,7 +168,9 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             y_scale="linear",
         ),
         "figure-4": FigureSpec(
-            title="Koskela et al., figure 4: shuffled k-RR over rounds against basic composition",
+            title=(
+                "Koskela et al., figure 4: $n_c$ rounds of shuffled k-RR against basic composition"
+            ),
             x_label=r"$\delta$",
             y_label=r"total $\epsilon$",
             compute=_figure_4,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final
 
@@ -32,17 +32,17 @@ TWO_RR: Final = "2-RR, an explicit data set"
 
 
 @lru_cache(maxsize=8)
-def _clones_loss(setting: Setting) -> LossDistribution:
+def _clones_loss(setting: Setting, depth: float) -> LossDistribution:
     pair = pairs.clones(setting)
-    return rounded_up(pair, default_step(pair))
+    return rounded_up(pair, default_step(pair), depth)
 
 
 def clones_profile(setting: Setting) -> LogDelta:
     """Log delta of rounds of the clones pair: exact for one, else rounded up."""
     if setting.rounds == 1:
         return lambda eps: float(clones.clones_log_delta(eps, setting))
-    loss = _clones_loss(replace(setting, rounds=1))
-    return lambda eps: composition.log_hockey_stick(loss, eps, setting.rounds).high
+    one = partial(_clones_loss, replace(setting, rounds=1))
+    return lambda eps: composition.deep_enough(one, eps, setting.rounds)
 
 
 def fourier_curves(
@@ -102,7 +102,7 @@ _CAPTION: Final = (
 
 def _spec(number: int, eps0: float, n: int, smallest: float) -> FigureSpec:
     return FigureSpec(
-        title=f"Koskela et al., figure {number}: any shuffled randomiser, n = {n:,}, "
+        title=f"Koskela et al., figure {number}: any shuffled randomiser, $n_c$ rounds, n = {n:,}, "
         rf"$\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",

@@ -90,9 +90,9 @@ def against_theorem(
     panel = f"$n_c = {setting.rounds}$"
     exact = clones_profile(setting)
     end = end_of_profile(exact, _SMALLEST, largest_eps)
-    own = np.geomspace(0.1, end, 24)
+    own = np.geomspace(0.1, end, 48)
     yield delta_over_eps(panel, CLONES, "exact", exact, own, _SMALLEST / 2.0)
-    few = np.geomspace(0.1, min(largest_eps, 0.99 * views.HALF_WIDTH), 2 * FOURIER_POINTS)
+    few = np.geomspace(0.1, min(largest_eps, 0.99 * views.HALF_WIDTH), 4 * FOURIER_POINTS)
     yield from fourier_curves(panel, setting, few, _SMALLEST)
     yield from _closed_forms(panel, setting, np.geomspace(0.1, largest_eps, 60), compose)
 
@@ -127,8 +127,8 @@ def _spec(number: int, eps0: float, n: int, compose: Composition) -> FigureSpec:
         return curves(part for one in settings for part in against_theorem(one, largest, compose))
 
     return FigureSpec(
-        title=f"Koskela et al., figure {number}: clones with {name} composition, n = {n:,}, "
-        rf"$\epsilon_0 = {eps0:g}$",
+        title=f"Koskela et al., figure {number}: clones, $n_c$ rounds, {name} composition, "
+        rf"n = {n:,}, $\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",
         compute=compute,
