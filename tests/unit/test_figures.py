@@ -651,6 +651,21 @@ def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.Dat
         assert eps <= written < 1.01 * eps  # rounded up: never less private than it says
 
 
+@pytest.mark.parametrize("bent", [0.5, 2.0, 4.0, 8.0])
+def test_the_words_at_the_target_are_not_on_the_curve(bent: float) -> None:
+    """In few users' curves the target is far to the right."""
+    eps = np.union1d(np.linspace(0.0, 1.0, 200), 0.5 ** (1.0 / bent))  # the target is one of them
+    table = pd.DataFrame({"eps": eps, "log10_delta": -12.0 * eps**bent, "bound": "upper"})
+    figure = privacy.delta_curves(table.assign(n=9, k=3, eps0=1.0), "City", "one check-in", 1e-6)
+    (axes,) = figure.axes
+    figure.canvas.draw()
+    (words,) = [text for text in axes.texts if "certified" in text.get_text()]
+    box = words.get_window_extent()
+    curve = axes.transData.transform(table[["eps", "log10_delta"]].to_numpy())
+    assert not any(box.contains(x, y) for x, y in curve)
+    assert axes.get_window_extent().y1 >= box.y1
+
+
 def test_delta_curves_shade_what_the_lower_bounds_exclude(curves: pd.DataFrame) -> None:
     axes = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
     (shade,) = axes.collections

@@ -18,6 +18,7 @@ from shuffledp.tables import read_tables
 
 _LEAST: Final = -12.0  # decimal logarithm of the smallest delta shown
 _ACROSS: Final = 3  # panels in a row
+_BESIDE: Final = 0.65  # of the axis: a curve that meets the target farther right hits its words
 _APART: Final = {"wspace": 0.06}  # for the outer tick labels of neighbours
 
 
@@ -151,19 +152,22 @@ def _mark(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
     axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     words = rf"target $\delta={power(target_delta)}$"
     upper = rows[(rows["bound"] == "upper") & np.isfinite(rows["log10_delta"])]
+    beside = True
     if not upper.empty:
         # It is one of the table's points: nothing is interpolated.
         reached = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
         if np.isclose(reached["log10_delta"], level, atol=1e-6):
             axes.plot(reached["eps"], level, "o", color="#000000", markersize=5, zorder=4)
             words += ":\n" + rf"$\epsilon\leq{_rounded_up(reached['eps']):.3g}$ certified"
+            beside = reached["eps"] < _BESIDE * axes.get_xlim()[1]
     axes.annotate(
         words,
-        (1.0, level),
-        (-2, 3),
+        (1.0, level if beside else 0.0),
+        (-2, 3 if beside else -3),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
         ha="right",
+        va="bottom" if beside else "top",
         fontsize=7.5,
     )
 

@@ -18,7 +18,7 @@ from shuffledp.arrays import Floats, Integers
 MOST_COUNTS: Final = 500
 LEAST_DELTA: Final = 1e-12  # of curves, or a hundredth of the target if that is less
 _POINTS: Final = 17
-_BENT: Final = 0.03 * float(np.log(10.0))  # of log delta, between neighbours: more is seen
+_BENT: Final = 0.015 * float(np.log(10.0))  # of log delta, between neighbours: more is seen
 _CLOSE: Final = 1.0 / 512.0  # of the axis: neighbours are no closer
 
 _Row = tuple[Setting, float, Bound, float]  # with eps and the natural log of delta
