@@ -204,6 +204,57 @@ def test_rounds_and_sampling(capsys):
     assert sampled["delta_upper"] > 0
 
 
+def test_colluders_and_dropouts(capsys):
+    small = ["--k", "4", "--eps0", "1", "--delta", "0.01"]
+    fewer = rows(capsys, "epsilon", "--n", "30", *small)[0]
+    (row,) = rows(capsys, "epsilon", "--n", "40", *small, "--colluding", "10")
+    assert row == fewer | {"n": 40, "colluding": 10}
+    (row,) = rows(capsys, "epsilon", "--n", "10", *small, "--response-rate", "0.75")
+    assert row["eps_lower"] is None
+    assert fewer["eps_upper"] < row["eps_upper"] < 1
+    (row,) = rows(capsys, "epsilon", "--n", "40", *small, "--dummies", "0.5")
+    assert row["dummies"] == 0.5
+    assert row["eps_lower"] is None
+    assert row["eps_upper"] < fewer["eps_upper"]
+
+
+def test_plans_with_colluders_and_dropouts(capsys):
+    plan = ["--k", "4", "--eps0", "2", "--eps", "0.5", "--delta", "0.01"]
+    (alone,) = rows(capsys, "plan", *plan)
+    (row,) = rows(capsys, "plan", *plan, "--colluding", "1000")
+    assert row["n"] == alone["n"] + 1000
+    (row,) = rows(capsys, "plan", "--n", "60", *plan[:-2], "--response-rate", "0.5",
+                  "--mechanism", "krr", "discrete-laplace")  # fmt: skip
+    assert row["delta"] > 0.01
+    # Who responds is drawn, which adds to the errors of all mechanisms.
+    assert row["discrete-laplace_cell_sd_users"] ** 2 > 60 * 0.25 * 0.75
+
+
+@pytest.mark.slow
+def test_twice_as_many_are_asked_where_half_respond(capsys):
+    plan = ["--k", "4", "--eps0", "2", "--eps", "0.5", "--delta", "0.01"]
+    (alone,) = rows(capsys, "plan", *plan)
+    (row,) = rows(capsys, "plan", *plan, "--response-rate", "0.5")
+    assert 2 * alone["n"] <= row["n"] < 2.2 * alone["n"]
+
+
+def test_compare_counts_colluders_and_dropouts(capsys):
+    asked = [*COMPARE, "--n", "400", "--k", "4", "--mechanism"]
+    (row,) = rows(capsys, *asked, "krr", "--colluding", "100")
+    (fewer,) = rows(capsys, "compare", "--n", "300", "--k", "4", "--eps", "1", "--delta", "1e-6",
+                    "--mechanism", "krr")  # fmt: skip
+    assert row["colluding"] == 100
+    assert row["parameters"] == fewer["parameters"]
+    (row,) = rows(capsys, *asked, "shuffler-dummies", "--response-rate", "0.5")
+    (all_,) = rows(capsys, *asked, "shuffler-dummies")
+    assert row["parameters"] == all_["parameters"]
+    assert row["messages"] - 1 == pytest.approx(2 * (all_["messages"] - 1))
+    drawn = 400 * 0.25 * 0.75 / 0.5 * 0.5
+    assert row["cell_sd_users"] ** 2 == pytest.approx(
+        drawn + (all_["cell_sd_users"] / 0.5) ** 2, rel=1e-9
+    )
+
+
 def test_a_weekly_release_for_a_year(capsys):
     year = ["--n", "5e4", "--k", "200", "--eps", "1", "--delta", "1e-8", "--rounds", "52"]
     (row,) = rows(capsys, "calibrate", *year)
@@ -375,6 +426,25 @@ def test_csv_and_table(capsys):
         (["plan", "--n", "0", "--eps0", "1", "--eps", "1", "--delta", "0.1"], "n must be a whole"),
         (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
         (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
+        (["delta", *SETTING, "--eps", "0.1", "--colluding", "1e5"], "fewer than n"),
+        (["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"], "at least 0 (got -1)"),
+        (["delta", *SETTING, "--eps", "0.1", "--response-rate", "0"], "response rate must lie"),
+        (["delta", *SETTING, "--eps", "0.1", "--response-rate", "1.5"], "response rate must lie"),
+        (
+            ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--rounds", "2"],
+            "for one round",
+        ),
+        (
+            ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--sampling-rate", "0.5"],
+            "give one of them",
+        ),
+        (["delta", *SETTING, "--eps", "0.1", "--dummies", "-1"], "at least 0"),
+        (
+            ["plan", "--n", "9", "--k", "3", "--eps", "1", "--delta", "0.1", "--colluding", "9"],
+            "fewer than n",
+        ),
+        ([*COMPARE, "--n", "10", "--k", "3", "--colluding", "10"], "fewer than n"),
+        ([*COMPARE, "--n", "10", "--k", "3", "--response-rate", "2"], "response rate must lie"),
         ([*COMPARE, "--n", "10"], "--n and --k are needed"),
         ([*COMPARE, "--n", "0", "--k", "3"], "n must be a whole"),
         ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "there is no mechanism"),

@@ -8,10 +8,20 @@ from math import comb, exp, log
 import numpy as np
 import pytest
 from oracle import exact
-from shuffledp.accounting.incomplete import incomplete_log_delta, krr_among_dummies_log_delta
+from shuffledp.accounting.incomplete import (
+    EVERYBODY,
+    Crowd,
+    among_dummies,
+    incomplete,
+    incomplete_log_delta,
+    krr_among_dummies_log_delta,
+)
 from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.offers import calibrated
+from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 E, EPS = Fraction(3), log(1.5)
@@ -110,7 +120,7 @@ def test_dropouts_are_covered(n, k, response, rate):
     def log_delta(users):
         return krr_among_dummies_log_delta(EPS, Setting(users, k, log(3.0)), float(rate))
 
-    found = exp(incomplete_log_delta(log_delta, n, response=float(response)))
+    found = exp(incomplete_log_delta(log_delta, n, Crowd(response=float(response))))
     assert found >= float(worst(n, k, krr(k), rate, response)) * (1 - 1e-12)
     mean = sum(
         comb(n - 1, m) * float(response) ** m * float(1 - response) ** (n - 1 - m)
@@ -127,7 +137,7 @@ def test_dropouts_who_would_have_sent_dummies_are_covered(response):
     def log_delta(users):
         return mechanism.log_delta(EPS, users, k, parameters)
 
-    found = exp(incomplete_log_delta(log_delta, n, response=float(response)))
+    found = exp(incomplete_log_delta(log_delta, n, Crowd(response=float(response))))
     assert found >= float(worst(n, k, truth, Fraction(3, 4), response))
     assert found > exp(log_delta(n))
 
@@ -136,26 +146,97 @@ def test_colluders_hide_nobody():
     def log_delta(users):
         return float(upper_log_delta(0.2, Setting(users, 5, 1.0)))
 
-    assert incomplete_log_delta(log_delta, 300, colluding=40) == pytest.approx(
+    assert incomplete_log_delta(log_delta, 300, Crowd(40)) == pytest.approx(
         log_delta(260), rel=1e-12
     )
-    assert incomplete_log_delta(log_delta, 300, colluding=299) == pytest.approx(
+    assert incomplete_log_delta(log_delta, 300, Crowd(299)) == pytest.approx(
         log_delta(1), rel=1e-12
     )
-    both = incomplete_log_delta(log_delta, 300, colluding=40, response=0.5)
+    both = incomplete_log_delta(log_delta, 300, Crowd(40, 0.5))
     assert log_delta(140) < both < log_delta(80)
 
 
-@pytest.mark.parametrize("colluding", [-1, 10, 1.5, float("nan")])
+@pytest.mark.parametrize("colluding", [-1, 1.5, float("nan")])
 def test_impossible_colluders_are_refused(colluding):
-    with pytest.raises(InputError, match="colluding users must be whole and below n"):
-        incomplete_log_delta(lambda users: -1.0, 10, colluding=colluding)
+    with pytest.raises(InputError, match="colluding users must be a whole number"):
+        Crowd(colluding)
+
+
+def test_somebody_is_honest():
+    assert Crowd(9).honest(10) == 1
+    with pytest.raises(InputError, match="fewer than n, since the target is honest"):
+        Crowd(10).honest(10)
 
 
 @pytest.mark.parametrize("response", [0.0, 1.1, -1.0, float("nan")])
 def test_impossible_response_rates_are_refused(response):
     with pytest.raises(InputError, match=r"response rate must lie in \(0, 1\]"):
-        incomplete_log_delta(lambda users: -1.0, 10, response=response)
+        Crowd(response=response)
+
+
+@pytest.mark.parametrize("name", ["upper", "lower", "clones", "renyi"])
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_of_colluders_every_bound_counts_the_honest_users(name, rounds):
+    setting, honest = Setting(300, 5, 1.0, rounds), Setting(260, 5, 1.0, rounds)
+    found, bound = incomplete(BOUNDS[name], Crowd(40)), BOUNDS[name]
+    if bound.why_not(honest):
+        assert found.why_not(setting) == bound.why_not(honest)
+        return
+    assert found.log_delta(0.3, setting) == bound.log_delta(0.3, honest)
+    assert found.epsilon(log(1e-4), setting) == bound.epsilon(log(1e-4), honest)
+    assert incomplete(bound, EVERYBODY) is bound
+
+
+def test_of_dropouts_a_bound_is_the_mean_over_those_who_respond():
+    setting, crowd = Setting(30, 5, 1.0), Crowd(4, 0.5)
+    found = incomplete(BOUNDS["upper"], crowd)
+
+    def log_delta(users):
+        return float(upper_log_delta(0.3, Setting(users, 5, 1.0)))
+
+    assert found.log_delta(0.3, setting) == incomplete_log_delta(log_delta, 30, crowd)
+    # The bound is used to search, too: calibration meets the target, and wastes nothing.
+    eps0 = found.eps0(0.3, log(1e-2), setting)
+    reached = found.log_delta(0.3, Setting(30, 5, eps0))
+    assert log(1e-2) - 1e-3 < reached <= log(1e-2)
+    with pytest.raises(InputError, match="for one round"):
+        found.log_delta(0.3, Setting(30, 5, 1.0, 2))
+    with pytest.raises(InputError, match="lower is no guarantee"):
+        incomplete(BOUNDS["lower"], crowd)
+
+
+def test_of_dummies_the_upper_end_takes_the_fewest_chances():
+    setting = Setting(300, 5, 1.0)
+    found = among_dummies(BOUNDS["upper"], 1.5)
+    assert found.log_delta(0.2, setting) == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
+    assert among_dummies(BOUNDS["upper"], 0.0) is BOUNDS["upper"]
+    with pytest.raises(InputError, match="clones knows no dummies"):
+        among_dummies(BOUNDS["clones"], 1.5)
+    with pytest.raises(InputError, match="at least 0"):
+        among_dummies(BOUNDS["upper"], -1.0)
+
+
+@pytest.mark.parametrize("name", ["krr", "user-dummies", "shuffler-dummies"])
+def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name):
+    mechanism, n, k, target, crowd = MECHANISMS[name], 60, 4, log(1e-2), Crowd(10, 0.8)
+    parameters = calibrated(mechanism, 0.5, target, n, k, crowd)
+
+    def log_delta(users):
+        return mechanism.log_delta(0.5, users, k, parameters)
+
+    reached = incomplete_log_delta(log_delta, n, crowd)
+    if name == "shuffler-dummies":  # they do not depend on the users
+        assert parameters == mechanism.calibrate(0.5, target, n, k)
+    else:
+        assert target - 0.05 < reached <= target
+        # For the mean number alone it would be calibrated to less.
+        mean = mechanism.calibrate(0.5, target, 40, k)
+        assert (
+            incomplete_log_delta(lambda users: mechanism.log_delta(0.5, users, k, mean), n, crowd)
+            > target
+        )
+    only = calibrated(mechanism, 0.5, target, n, k, Crowd(10))
+    assert only == mechanism.calibrate(0.5, target, 50, k)
 
 
 @pytest.mark.parametrize(("dummies", "chances"), [(1.5, 1), (-0.1, 1), (0.5, 0), (0.5, 1.5)])

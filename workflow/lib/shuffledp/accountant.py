@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.bound import Bound, NotApplicableError
-from shuffledp.accounting.planner import Plan, complete
+from shuffledp.accounting.incomplete import EVERYBODY, Crowd, among_dummies, incomplete
+from shuffledp.accounting.planner import Plan, circumstantial, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.rounds import tradeoff as curve
-from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
@@ -56,8 +56,14 @@ def _plain(values: ArrayLike) -> Any:
     return array if array.ndim else array.item()
 
 
-def _ends(bound: str, setting: Setting, rate: float) -> tuple[Bound | None, Bound | None]:
-    """The bounds that give the lower and the upper end for a name and a sampling rate."""
+def _ends(
+    bound: str,
+    setting: Setting,
+    rate: float = 1.0,
+    crowd: Crowd = EVERYBODY,
+    dummies: float = 0.0,
+) -> tuple[Bound | None, Bound | None]:
+    """The bounds that give the lower and the upper end for a name and what else is known."""
     if bound == CERTIFIED:
         ends: tuple[Bound | None, Bound | None] = (BOUNDS["lower"], BOUNDS["upper"])
     else:
@@ -69,11 +75,12 @@ def _ends(bound: str, setting: Setting, rate: float) -> tuple[Bound | None, Boun
         ends = (found, None) if found.kind == "lower" else (None, found)
     if setting.count is not None and not any(end and end.uses_count for end in ends):
         raise InputError(f"count has no meaning for {bound}: it belongs to the single-bin bounds")
-    if rate == 1.0:
-        return ends
+    if rate == crowd.response == 1.0 and dummies == 0.0:
+        return tuple(end and incomplete(end, crowd) for end in ends)  # type: ignore[return-value]
     if ends[1] is None:
-        raise InputError(f"{bound} is no guarantee: with sampling only an upper end is certified")
-    return None, sampled(ends[1], rate)
+        what = "dummies" if dummies else "sampling" if rate < 1.0 else "dropouts"
+        raise InputError(f"{bound} is no guarantee: with {what} only an upper end is certified")
+    return None, circumstantial(among_dummies(ends[1], dummies), rate, crowd)
 
 
 def log_of(delta: ArrayLike | Decimal) -> Any:
@@ -105,7 +112,14 @@ def _shifted(log_delta: Floats, towards: float) -> Floats:
 
 
 def log_delta(
-    eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED, sampling_rate: float = 1.0
+    eps: ArrayLike,
+    setting: Setting,
+    *,
+    bound: str = CERTIFIED,
+    sampling_rate: float = 1.0,
+    colluding: int = 0,
+    response_rate: float = 1.0,
+    dummies: float = 0.0,
 ) -> Interval:
     """Enclose the natural log of the delta that a collection has at eps.
 
@@ -123,6 +137,15 @@ def log_delta(
     sampling_rate
         Probability in ``(0, 1]`` with which each user takes part, independently. Below 1 only the
         upper end is known.
+    colluding
+        How many of the n users tell the analyst all they sent: the others hide the target.
+    response_rate
+        Probability in ``(0, 1]`` with which each user responds, independently of the others and of
+        all data. Delta is that of a user who does; below 1 only the upper end is known, of one
+        round.
+    dummies
+        Uniform reports that each user sends beside the own one, on average. Above 0 only the upper
+        end is known, of one round.
 
     Returns
     -------
@@ -138,18 +161,25 @@ def log_delta(
     >>> log_delta(0.5, Setting(n=100_000, k=408, eps0=4.0)).upper  # 1e-465
     -1071.47...
     """
-    ends = _ends(bound, setting, sampling_rate)
+    ends = _ends(bound, setting, sampling_rate, Crowd(colluding, response_rate), dummies)
     return Interval(*(end and _plain(end.log_delta(eps, setting)) for end in ends))
 
 
 def delta(
-    eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED, sampling_rate: float = 1.0
+    eps: ArrayLike,
+    setting: Setting,
+    *,
+    bound: str = CERTIFIED,
+    sampling_rate: float = 1.0,
+    colluding: int = 0,
+    response_rate: float = 1.0,
+    dummies: float = 0.0,
 ) -> Interval:
     """Enclose the delta that a collection has at eps.
 
     Parameters
     ----------
-    eps, setting, bound, sampling_rate
+    eps, setting, bound, sampling_rate, colluding, response_rate, dummies
         As for `log_delta`.
 
     Returns
@@ -167,7 +197,15 @@ def delta(
     >>> delta(0.03, Setting(n=100_000, k=408, eps0=4.0))
     Interval(lower=1.2421621...e-05, upper=1.2421633...e-05)
     """
-    return log_delta(eps, setting, bound=bound, sampling_rate=sampling_rate).exp()
+    return log_delta(
+        eps,
+        setting,
+        bound=bound,
+        sampling_rate=sampling_rate,
+        colluding=colluding,
+        response_rate=response_rate,
+        dummies=dummies,
+    ).exp()
 
 
 def epsilon(
@@ -176,6 +214,9 @@ def epsilon(
     *,
     bound: str = CERTIFIED,
     sampling_rate: float = 1.0,
+    colluding: int = 0,
+    response_rate: float = 1.0,
+    dummies: float = 0.0,
 ) -> Interval:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 
@@ -183,7 +224,7 @@ def epsilon(
     ----------
     delta
         In ``(0, 1]``, any shape; `decimal.Decimal` below the smallest float.
-    setting, bound, sampling_rate
+    setting, bound, sampling_rate, colluding, response_rate, dummies
         As for `log_delta`.
 
     Returns
@@ -201,7 +242,7 @@ def epsilon(
     Interval(lower=0.0378805104..., upper=0.0378805153...)
     """
     logs = log_of(delta)
-    ends = _ends(bound, setting, sampling_rate)
+    ends = _ends(bound, setting, sampling_rate, Crowd(colluding, response_rate), dummies)
     return Interval(*(end and _plain(end.epsilon(logs, setting)) for end in ends))
 
 
@@ -213,6 +254,8 @@ def calibrate(
     *,
     rounds: int = 1,
     sampling_rate: float = 1.0,
+    colluding: int = 0,
+    response_rate: float = 1.0,
 ) -> float:
     """Find the largest local budget with which a collection is certainly (eps, delta)-DP.
 
@@ -228,6 +271,8 @@ def calibrate(
         How often the same users report, each time with budget eps0.
     sampling_rate
         As for `log_delta`; drawn anew for every round.
+    colluding, response_rate
+        As for `log_delta`.
 
     Returns
     -------
@@ -244,7 +289,8 @@ def calibrate(
     >>> calibrate(0.5, 1e-8, n=100_000, k=408)
     6.648382...
     """
-    eps0 = complete(Plan(n, k, None, eps, log_of(delta), rounds, sampling_rate)).eps0
+    crowd = Crowd(colluding, response_rate)
+    eps0 = complete(Plan(n, k, None, eps, log_of(delta), rounds, sampling_rate, crowd)).eps0
     assert eps0 is not None
     return eps0
 
@@ -274,7 +320,7 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
     >>> tradeoff(0.05, Setting(n=100_000, k=408, eps0=4.0))
     0.948838...
     """
-    upper = _ends(bound, setting, 1.0)[1]
+    upper = _ends(bound, setting)[1]
     if upper is None:
         raise InputError(f"{bound} is no guarantee: it bounds no test's error")
     # Where delta is below this no test of interest gains.

@@ -5,11 +5,14 @@ others. Who drops out sends nothing, neither report nor dummies.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.bound import Bound
+from shuffledp.accounting.central_limit import central_limit
 from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.accounting.setting import LARGEST_N, Setting
@@ -17,9 +20,57 @@ from shuffledp.arrays import UNIT
 from shuffledp.errors import InputError
 
 
-def incomplete_log_delta(
-    log_delta: Callable[[int], float], n: int, *, colluding: int = 0, response: float = 1.0
-) -> float:
+@dataclass(frozen=True)
+class Crowd:
+    """Which of the users hide a target who responds.
+
+    Attributes
+    ----------
+    colluding
+        How many of the others are not honest, at least 0 and below the number of users: they tell
+        the analyst all they sent, or send what they like.
+    response
+        Probability in ``(0, 1]`` with which each user responds, independently of the others and of
+        all data. If dropping out depends on the data, only the delta of the fewest who may respond
+        holds.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
+
+    colluding: int = 0
+    response: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.colluding >= 0 and self.colluding == int(self.colluding)):
+            raise InputError(
+                f"colluding users must be a whole number, at least 0 (got {self.colluding})"
+            )
+        if not 0.0 < self.response <= 1.0:
+            raise InputError(f"response rate must lie in (0, 1] (got {self.response})")
+
+    def honest(self, n: int) -> int:
+        """How many of n users are honest, the target among them.
+
+        Raises
+        ------
+        InputError
+            If nobody is.
+        """
+        if self.colluding >= n:
+            raise InputError(
+                f"colluding users must be fewer than n, since the target is honest (got "
+                f"colluding={self.colluding}, n={n})"
+            )
+        return n - self.colluding
+
+
+EVERYBODY = Crowd()
+
+
+def incomplete_log_delta(log_delta: Callable[[int], float], n: int, crowd: Crowd) -> float:
     """Natural log of a delta for a user who responds, rounded up, at an eps.
 
     It holds against an analyst who knows who dropped out, and everything of the colluders.
@@ -27,16 +78,12 @@ def incomplete_log_delta(
     Parameters
     ----------
     log_delta
-        Natural log of a delta that holds for so many honest users, all of whom respond; it falls
-        with their number.
+        Natural log of a delta that holds for so many honest users, all of whom respond; the true
+        one falls with their number.
     n
         Number of users, at least 1.
-    colluding
-        How many of the others are not honest, in ``0..n-1``.
-    response
-        Probability in ``(0, 1]`` with which each user responds, independently of the others and of
-        all data. If dropping out depends on the data, only the delta of the fewest who may respond
-        holds.
+    crowd
+        Who of them colludes or drops out.
 
     Returns
     -------
@@ -45,27 +92,103 @@ def incomplete_log_delta(
     Raises
     ------
     InputError
-        If an argument is out of range.
+        If everybody colludes.
     """
-    if not (0 <= colluding < n and colluding == int(colluding)):
-        raise InputError(
-            f"colluding users must be whole and below n: the target is honest (got "
-            f"colluding={colluding}, n={n})"
-        )
-    if not 0.0 < response <= 1.0:
-        raise InputError(f"response rate must lie in (0, 1] (got {response})")
 
     def of(eps: float, setting: Setting) -> float:
         del eps
         return log_delta(setting.n)
 
-    honest = Bound("honest", "upper", "", "", log_delta_function=of)
+    complete = Bound("complete", "upper", "", "", log_delta_function=of)
     # Cells and budgets are the caller's.
-    found = subsampled_log_delta(honest, 0.0, Setting(n - colluding, 2, 1.0), response)
+    return _responding_log_delta(complete, 0.0, Setting(crowd.honest(n), 2, 1.0), crowd.response)
+
+
+def _responding_log_delta(bound: Bound, eps: float, setting: Setting, response: float) -> float:
+    """Log delta of a user who responds, the mean over those who do, rounded up."""
+    found = subsampled_log_delta(bound, eps, setting, response)
     # That is for a user who may have dropped out, too.
     log_response = float(np.log(response))
     slack = 64.0 * UNIT * (1.0 + abs(found) + abs(log_response)) if found > -np.inf else 0.0
     return min(found - log_response + slack, 0.0)
+
+
+def incomplete(bound: Bound, crowd: Crowd) -> Bound:
+    """Bound that answers the same questions where users collude or drop out.
+
+    Parameters
+    ----------
+    bound
+        Any; with dropouts a guarantee.
+    crowd
+        Who colludes or drops out.
+
+    Returns
+    -------
+    The bound itself if nobody does. Settings given to the result count all users. With dropouts it
+    is an upper bound, of one round.
+
+    Raises
+    ------
+    InputError
+        If there are dropouts and the bound is no guarantee.
+    """
+    if crowd == EVERYBODY:
+        return bound
+    if crowd.response < 1.0:
+        bound = _responding(bound, crowd.response)
+
+    def honest(setting: Setting) -> Setting:
+        return replace(setting, n=crowd.honest(setting.n))
+
+    def shifted(function: Callable[..., Any] | None) -> Any:
+        """The same function of a setting of honest users."""
+        if function is None:
+            return None
+        return lambda *arguments: function(
+            *(honest(each) if isinstance(each, Setting) else each for each in arguments)
+        )
+
+    return replace(
+        bound,
+        log_delta_function=shifted(bound.log_delta_function),
+        epsilon_function=shifted(bound.epsilon_function),
+        domain=shifted(bound.domain),
+        over_counts=shifted(bound.over_counts),
+        dominating_pair=shifted(bound.dominating_pair),
+        ceiling=shifted(bound.ceiling),
+        lead=shifted(bound.lead),
+        rdp_function=shifted(bound.rdp_function),
+    )
+
+
+def _responding(bound: Bound, response: float) -> Bound:
+    if not bound.guarantee:
+        raise InputError(f"{bound.name} is no guarantee: with dropouts only an upper end is known")
+    pair = bound.dominating_pair
+
+    def log_delta(eps: float, setting: Setting) -> float:
+        if setting.rounds > 1:
+            raise InputError(
+                "a response rate is for one round; for several give as n the fewest who respond "
+                f"in all of them (got rounds={setting.rounds})"
+            )
+        return _responding_log_delta(bound, eps, setting, response)
+
+    def lead(eps: float, setting: Setting) -> float:
+        assert pair is not None
+        mean = 1 + round((setting.n - 1) * response)
+        return central_limit(pair, eps, replace(setting, n=mean))
+
+    return replace(
+        bound,
+        kind="upper",
+        log_delta_function=log_delta,
+        epsilon_function=None,
+        dominating_pair=None,
+        ceiling=None,
+        lead=None if pair is None else lead,
+    )
 
 
 @of_one_round
@@ -109,3 +232,30 @@ def krr_among_dummies_log_delta(
         return min(pairs.hockey_stick(pairs.weak_adversary(setting), eps, "upper").high, 0.0)
     pair = pairs.among_dummies(setting, setting.n * chances, dummies / chances)
     return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
+
+
+def among_dummies(bound: Bound, dummies: float) -> Bound:
+    """`upper` of k-RR whose users also send so many uniform dummies on average.
+
+    Each takes as few chances of one as can do. Raises `InputError` if the bound is another one, or
+    the number is below 0.
+    """
+    if dummies == 0.0:
+        return bound
+    if bound.name != "upper":
+        raise InputError(f"{bound.name} knows no dummies: only upper, the certified end, does")
+    if not 0.0 < dummies < LARGEST_N:
+        raise InputError(f"dummies of a user must be a mean number, at least 0 (got {dummies})")
+    chances = int(np.ceil(dummies))
+
+    def log_delta(eps: float, setting: Setting) -> float:
+        return float(krr_among_dummies_log_delta(eps, setting, dummies, chances))
+
+    return replace(
+        bound,
+        log_delta_function=log_delta,
+        composes=False,
+        dominating_pair=None,
+        ceiling=None,
+        lead=None,
+    )

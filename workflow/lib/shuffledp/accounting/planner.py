@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.calibrate import smallest_whole
+from shuffledp.accounting.incomplete import EVERYBODY, Crowd, incomplete
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
@@ -28,6 +30,8 @@ class Plan:
         How often the same users report; eps and delta are those of all rounds together.
     sampling_rate
         Probability with which each user takes part in a round (docs/rounds.md).
+    crowd
+        Who of the n users colludes or drops out.
     """
 
     n: int | None
@@ -37,6 +41,23 @@ class Plan:
     log_delta: float | None
     rounds: int = 1
     sampling_rate: float = 1.0
+    crowd: Crowd = EVERYBODY
+
+
+def circumstantial(bound: Bound, sampling_rate: float, crowd: Crowd) -> Bound:
+    """Bound where users are drawn, or some collude or drop out; settings count all users.
+
+    Raises
+    ------
+    InputError
+        As `sampled` and `incomplete`, and for a draw with dropouts.
+    """
+    if sampling_rate < 1.0 and crowd.response < 1.0:
+        raise InputError(
+            "a sampling rate and a response rate together are not accounted for: give one of them "
+            f"(got {sampling_rate:g} and {crowd.response:g})"
+        )
+    return incomplete(sampled(bound, sampling_rate), crowd)
 
 
 def complete(plan: Plan) -> Plan:
@@ -59,13 +80,15 @@ def complete(plan: Plan) -> Plan:
     if not 0.0 <= given.get("eps", 0.0) < np.inf:
         raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
 
-    upper = sampled(BOUNDS["upper"], plan.sampling_rate)
+    upper = circumstantial(BOUNDS["upper"], plan.sampling_rate, plan.crowd)
+    fewest = plan.crowd.colluding + 1
 
     def at(**changed: Any) -> tuple[float, Setting]:
-        v = {"n": 1, "k": 2, "eps0": 1.0, "eps": 0.0, **given, **changed}
+        v = {"n": fewest, "k": 2, "eps0": 1.0, "eps": 0.0, **given, **changed}
         return v["eps"], Setting(v["n"], v["k"], v["eps0"], plan.rounds)
 
-    at()  # checks what is given; any value does for what is not
+    # Checks what is given; any value does for what is not.
+    plan.crowd.honest(at()[1].n)
     if name == "log_delta":
         return replace(plan, log_delta=float(upper.log_delta(*at())))
     assert plan.log_delta is not None
@@ -88,7 +111,7 @@ def complete(plan: Plan) -> Plan:
         return found
 
     if name == "n":
-        return replace(plan, n=smallest(1, LARGEST_N))
+        return replace(plan, n=smallest(fewest, LARGEST_N))
     if name == "k":
         return replace(plan, k=smallest(2, LARGEST_K))
     if name == "eps":

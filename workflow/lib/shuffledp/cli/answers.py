@@ -5,12 +5,13 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable
 from decimal import Decimal
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from shuffledp import accountant
 from shuffledp.accountant import exp_up, log_of
+from shuffledp.accounting.incomplete import Crowd
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
@@ -40,25 +41,42 @@ def _settings_row(arguments: Namespace) -> Row:
     return {name: getattr(arguments, name) for name in ("n", "k", "eps0")}
 
 
+def _given_of(arguments: Namespace, **neutral: float) -> Row:
+    """Of these options, by what they are if nobody gives them, those that were given."""
+    values = {name: getattr(arguments, name) for name in neutral}
+    return {name: value for name, value in values.items() if value != neutral[name]}
+
+
+def _crowd_row(arguments: Namespace) -> Row:
+    return _given_of(arguments, colluding=0, response_rate=1.0)
+
+
+def _crowd(arguments: Namespace) -> Crowd:
+    return Crowd(arguments.colluding, arguments.response_rate)
+
+
 def _rounds_row(arguments: Namespace) -> Row:
-    row = {"rounds": arguments.rounds}
-    return (
-        row if arguments.sampling_rate == 1.0 else row | {"sampling_rate": arguments.sampling_rate}
-    )
+    drawn = _given_of(arguments, sampling_rate=1.0)
+    return {"rounds": arguments.rounds, **drawn, **_crowd_row(arguments)}
+
+
+def _circumstances(arguments: Namespace, *others: str) -> dict[str, Any]:
+    """Arguments of the accountant's functions, of the options' names."""
+    names = ("sampling_rate", "colluding", "response_rate", *others)
+    return {name: getattr(arguments, name) for name in names}
 
 
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _setting(arguments)
+    setting, given = _setting(arguments), _circumstances(arguments, "dummies")
     for name in arguments.bound:
         for eps in arguments.eps:
-            logs = accountant.log_delta(
-                eps, setting, bound=name, sampling_rate=arguments.sampling_rate
-            )
+            logs = accountant.log_delta(eps, setting, bound=name, **given)
             deltas = logs.exp()
             yield {
                 **_settings_row(arguments),
                 "eps": eps,
                 **_rounds_row(arguments),
+                **_given_of(arguments, dummies=0.0),
                 "bound": name,
                 "delta_lower": deltas.lower,
                 "delta_upper": deltas.upper,
@@ -68,16 +86,15 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _setting(arguments)
+    setting, given = _setting(arguments), _circumstances(arguments, "dummies")
     for name in arguments.bound:
         for delta in arguments.delta:
-            found = accountant.epsilon(
-                delta, setting, bound=name, sampling_rate=arguments.sampling_rate
-            )
+            found = accountant.epsilon(delta, setting, bound=name, **given)
             yield {
                 **_settings_row(arguments),
                 "delta": _given(delta),
                 **_rounds_row(arguments),
+                **_given_of(arguments, dummies=0.0),
                 "bound": name,
                 "eps_lower": found.lower,
                 "eps_upper": found.upper,
@@ -85,14 +102,12 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
-    n, k, eps, rounds, rate = (
-        getattr(arguments, name) for name in ("n", "k", "eps", "rounds", "sampling_rate")
-    )
+    n, k, eps, rounds = (getattr(arguments, name) for name in ("n", "k", "eps", "rounds"))
+    given = _circumstances(arguments)
     for delta in arguments.delta:
-        eps0 = accountant.calibrate(eps, delta, n, k, rounds=rounds, sampling_rate=rate)
-        achieved = accountant.log_delta(
-            eps, Setting(n, k, eps0, rounds), bound="upper", sampling_rate=rate
-        ).upper
+        eps0 = accountant.calibrate(eps, delta, n, k, rounds=rounds, **given)
+        setting = Setting(n, k, eps0, rounds)
+        achieved = accountant.log_delta(eps, setting, bound="upper", **given).upper
         yield {
             "n": n,
             "k": k,
@@ -122,41 +137,39 @@ def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
 
 def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     # No other command needs them.
-    from shuffledp.mechanisms.protocol import Budget, drawing_variance, expected_distance
+    from shuffledp.mechanisms.offers import calibrated, predicted
+    from shuffledp.mechanisms.protocol import Budget
     from shuffledp.mechanisms.registry import get_mechanisms
 
     chosen = get_mechanisms(list(dict.fromkeys(arguments.mechanism or PLANNED)))
     log_delta = None if arguments.delta is None else log_of(arguments.delta)
-    rounds, rate = arguments.rounds, arguments.sampling_rate
-    plan = complete(
-        Plan(arguments.n, arguments.k, arguments.eps0, arguments.eps, log_delta, rounds, rate)
-    )
+    rounds, rate, crowd = arguments.rounds, arguments.sampling_rate, _crowd(arguments)
+    sizes = (arguments.n, arguments.k, arguments.eps0, arguments.eps)
+    plan = complete(Plan(*sizes, log_delta, rounds, rate, crowd))
     n, k, eps0, eps, log_delta, *_ = vars(plan).values()
     row: Row = {"n": n, "k": k, **_rounds_row(arguments), "eps0": eps0, "eps": eps}
     if arguments.delta is None:
         row |= {"delta": exp_up(log_delta), "log10_delta": _log10(log_delta)}
     else:  # as it was written, without a rounding
         row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
-    setting, budget = Setting(n, k, eps0, rounds), Budget(eps, log_delta, "")
+    setting, budget = Setting(crowd.honest(n), k, eps0, rounds), Budget(eps, log_delta, "")
     shares = np.full(k, 1.0 / k)
     for mechanism in chosen:
         name = mechanism.name
         try:
-            parameters = mechanism.parameters(setting, budget)
+            parameters = (
+                calibrated(mechanism, eps, log_delta, n, k, crowd)
+                if mechanism.matched and crowd.response < 1.0
+                else mechanism.parameters(setting, budget)
+            )
         except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
             row |= {f"{name}_cell_sd_users": None, f"{name}_tv_distance": None}
             continue
         # A curator, who is calibrated to the budget, counts everybody in every round.
-        part = 1.0 if mechanism.matched else rate
-        variance = mechanism.variance(shares, n * part, parameters)
-        variance = variance + drawing_variance(shares, n, part)
+        part = crowd.response * (1.0 if mechanism.matched else rate)
+        variance, distance = predicted(mechanism, shares, n, parameters, part)
         row[f"{name}_cell_sd_users"] = n * float(np.sqrt(variance.max()))
-        # The error of the draw is nearly normal; without it the mechanism knows its own law.
-        row[f"{name}_tv_distance"] = float(
-            mechanism.expected_distance(shares, n, parameters)
-            if part == 1.0
-            else expected_distance(variance)
-        )
+        row[f"{name}_tv_distance"] = distance
     yield row
 
 
@@ -190,11 +203,14 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite (got eps={eps})")
     n, shares = _histogram(arguments)
+    crowd = _crowd(arguments)
+    crowd.honest(n)
     asked: Row = {
         "n": n,
         "k": shares.size,
         "eps": eps,
         "delta": _given(arguments.delta),
+        **_crowd_row(arguments),
         "histogram": arguments.histogram or "uniform",
     }
     unknown: Row = dict.fromkeys(
@@ -205,7 +221,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     for mechanism in chosen:
         named = asked | {"mechanism": mechanism.name}
         try:
-            found = offer(mechanism, eps, log_delta, n, shares)
+            found = offer(mechanism, eps, log_delta, n, shares, crowd)
         except InputError as error:
             rows.append(named | unknown | {"trust": mechanism.trust, "reason": str(error)})
             continue

@@ -69,6 +69,28 @@ _SAMPLING: Final[dict[str, dict[str, Any]]] = {
         "(default 1); what counts as drawn: docs/rounds.md",
     },
 }
+_CROWD: Final[dict[str, dict[str, Any]]] = {
+    "--colluding": {
+        "type": _number,
+        "default": 0,
+        "help": "how many of the n users tell the analyst all they sent, or send what they like: "
+        "the n - c others hide a user (default 0)",
+    },
+    "--response-rate": {
+        "type": float,
+        "default": 1.0,
+        "help": "probability with which each user responds, independently of the others and of "
+        "the data; delta is that of a user who does (default 1). If it depends on the data, give "
+        "as n the fewest who may respond",
+    },
+}
+_DUMMIES: Final[dict[str, dict[str, Any]]] = {
+    "--dummies": {
+        "type": float,
+        "default": 0.0,
+        "help": "uniform reports that each user sends beside the own one, on average (default 0)",
+    },
+}
 _COUNT: Final[dict[str, dict[str, Any]]] = {
     "--count": {
         "type": _number,
@@ -95,17 +117,32 @@ _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "delta": (
         "delta of given eps",
-        _SETTING | _ROUNDS | _SAMPLING | _COUNT | _BOUND | {"--eps": _SEVERAL_EPS},
+        _SETTING
+        | _ROUNDS
+        | _SAMPLING
+        | _CROWD
+        | _DUMMIES
+        | _COUNT
+        | _BOUND
+        | {"--eps": _SEVERAL_EPS},
     ),
     "epsilon": (
         "eps of given delta",
-        _SETTING | _ROUNDS | _SAMPLING | _COUNT | _BOUND | {"--delta": _SEVERAL_DELTAS},
+        _SETTING
+        | _ROUNDS
+        | _SAMPLING
+        | _CROWD
+        | _DUMMIES
+        | _COUNT
+        | _BOUND
+        | {"--delta": _SEVERAL_DELTAS},
     ),
     "calibrate": (
         "largest eps0 whose certified delta at eps meets the target",
         {name: _SETTING[name] for name in ("--n", "--k")}
         | _ROUNDS
         | _SAMPLING
+        | _CROWD
         | {"--eps": _EPS, "--delta": _SEVERAL_DELTAS},
     ),
     "plan": (
@@ -124,6 +161,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         }
         | _ROUNDS
         | _SAMPLING
+        | _CROWD
         | {
             "--mechanism": {
                 **_MECHANISM,
@@ -151,7 +189,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: as many users in each cell)",
             },
-        },
+        }
+        | _CROWD,
     ),
     "bounds": (
         "eps of every applicable bound: guarantees first, each group smallest first "

@@ -1,12 +1,17 @@
 """What a mechanism gives when it calibrates itself to a target: (eps, delta) for n users."""
 
 from dataclasses import dataclass, fields
-from typing import Generic
+from typing import Final, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.mechanisms.protocol import Mechanism, P
+from shuffledp.accounting.incomplete import EVERYBODY, Crowd, incomplete_log_delta
+from shuffledp.arrays import Floats
+from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
+
+# How far below the target of the log of delta dropouts may leave it, nearly.
+_WASTED: Final = 0.002
 
 
 @dataclass(frozen=True)
@@ -20,10 +25,10 @@ class Offer(Generic[P]):
     local_eps0
         What a user's own messages reveal before they are mixed; inf: all.
     messages
-        Mean number of messages per user.
+        Mean number of messages per user who responds.
     cell_sd, largest_cell_sd
         Standard deviation of a cell's number of users: root mean square over the cells, and
-        largest.
+        largest. With dropouts it is that about all users.
     tv_distance
         Expected total variation distance of the shares.
     """
@@ -36,8 +41,82 @@ class Offer(Generic[P]):
     tv_distance: float
 
 
+def calibrated(
+    mechanism: Mechanism[P], eps: float, log_delta: float, n: int, k: int, crowd: Crowd
+) -> P:
+    """Parameters with nearly the least error that keep a target where users collude or drop out.
+
+    Parameters
+    ----------
+    mechanism
+        Any of the registry.
+    eps, log_delta
+        The target: central budget, and natural log of delta.
+    n, k
+        All users, and cells.
+    crowd
+        Who of them colludes or drops out.
+
+    Raises
+    ------
+    InputError
+        If the mechanism cannot meet the target, or everybody colludes.
+    """
+    honest = crowd.honest(n)
+    if crowd.response == 1.0:
+        return mechanism.calibrate(eps, log_delta, honest, k)
+    # The mean of delta over those who respond is a little above that of their mean number: the
+    # mechanism is calibrated for this number, to a target that is lower by as much.
+    mean, lower, step = 1 + round((honest - 1) * crowd.response), 0.0, _WASTED
+    while True:
+        parameters = mechanism.calibrate(eps, log_delta - lower, mean, k)
+
+        def of(users: int, parameters: P = parameters) -> float:
+            return mechanism.log_delta(eps, users, k, parameters)
+
+        # What hides a user who is alone hides one of many.
+        if of(1) <= log_delta:
+            return parameters
+        excess = incomplete_log_delta(of, n, crowd) - log_delta
+        if excess <= 0.0:
+            return parameters
+        lower, step = lower + excess + step, 2.0 * step
+
+
+def predicted(
+    mechanism: Mechanism[P], shares: ArrayLike, n: int, parameters: P, part: float
+) -> tuple[Floats, float]:
+    """Variance of each share and expected total variation distance, about all n users.
+
+    Parameters
+    ----------
+    mechanism, parameters
+        What is released.
+    shares
+        Of all users in each cell, shape ``(k,)``.
+    n
+        Number of all users.
+    part
+        Probability in ``(0, 1]`` with which each is among those who report.
+    """
+    variance = mechanism.variance(shares, n * part, parameters)
+    variance = variance + drawing_variance(shares, n, part)
+    # The error of the draw is nearly normal; without it the mechanism knows its own law.
+    distance = (
+        mechanism.expected_distance(shares, n, parameters)
+        if part == 1.0
+        else expected_distance(variance)
+    )
+    return variance, float(distance)
+
+
 def offer(
-    mechanism: Mechanism[P], eps: float, log_delta: float, n: int, shares: ArrayLike
+    mechanism: Mechanism[P],
+    eps: float,
+    log_delta: float,
+    n: int,
+    shares: ArrayLike,
+    crowd: Crowd = EVERYBODY,
 ) -> Offer[P]:
     """Calibrate a mechanism to a target and predict its errors.
 
@@ -51,6 +130,8 @@ def offer(
         Number of users.
     shares
         Of the users in each cell, shape ``(k,)``.
+    crowd
+        Who of them colludes or drops out. Errors are those of colluders who report as they should.
 
     Raises
     ------
@@ -58,15 +139,15 @@ def offer(
         If the mechanism cannot meet the target; the message says why.
     """
     shares = np.asarray(shares, np.float64)
-    parameters = mechanism.calibrate(eps, log_delta, n, shares.size)
-    variance = mechanism.variance(shares, n, parameters)
+    parameters = calibrated(mechanism, eps, log_delta, n, shares.size, crowd)
+    variance, distance = predicted(mechanism, shares, n, parameters, crowd.response)
     return Offer(
         parameters=parameters,
         local_eps0=mechanism.local_eps0(parameters),
-        messages=mechanism.messages(n, shares.size, parameters),
+        messages=mechanism.messages(round(crowd.response * n), shares.size, parameters),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
-        tv_distance=float(mechanism.expected_distance(shares, n, parameters)),
+        tv_distance=distance,
     )
 
 
