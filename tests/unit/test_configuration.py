@@ -75,6 +75,7 @@ def test_the_shipped_configurations_are_valid():
         ("regions/lyon", {"box": DEFAULT["regions"]["paris"]["box"], "n": ["all"],
           "grids": {"a": {"metres": 500}}}, r"lyon.*embedded only for paris, san_fr"),
         ("eps", [0.5, 4], r"eps.*4.*below every eps0"),
+        ("targets/colluding", 1000, r"targets.colluding: 1000 must be below.*paris.n: 1000"),
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),
         ("sources/mine", {"kind": "download", "layout": "snap"}, r"sources\.mine.*url"),
@@ -268,7 +269,11 @@ def test_mechanisms_of_the_targets_are_the_regions_unless_they_are_named():
     own = unnamed | {"regions": regions}
     regions = effective_regions(own)
     assert regions["paris"]["targets"]["mechanisms"] == ["krr", "gaussian"]
-    assert regions["san_francisco"]["targets"] == targets | {"mechanisms": ["gaussian", "krr"]}
+    assert regions["san_francisco"]["targets"] == targets | {
+        "mechanisms": ["gaussian", "krr"],
+        "colluding": 0,
+        "response_rate": 1.0,
+    }
     named = DEFAULTS | _with("targets/mechanisms", ["krr"])
     check_schema(named, SCHEMA)
     regions = effective_regions(named)

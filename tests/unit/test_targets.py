@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from shuffledp.accounting.incomplete import Crowd
 from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
 from shuffledp.mechanisms.krr import KRandomisedResponse
@@ -97,6 +98,30 @@ def test_offers_are_of_users():
     found = offer(MECHANISMS["krr"], 1.0, np.log(DELTA), 400, SAMPLES[400] / 400)
     assert found.local_eps0 == found.parameters.eps0
     assert found.largest_cell_sd > found.cell_sd
+
+
+@pytest.mark.parametrize("mechanism", ["krr", "discrete-laplace"])
+def test_errors_are_about_all_users_where_some_drop_out(mechanism):
+    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], "crowd": Crowd(50, 0.7)}
+    table = measured(mechanism, repetitions=1000, **asked)
+    raw = table[table["estimator"] == "raw"]
+    (cell_error,), (distance,) = (
+        set(raw[f"expected_{column}"]) for column in ("cell_error", "tv_distance")
+    )
+    # The number of those who respond varies, too: by a few per cent.
+    assert np.sqrt((raw["cell_error"] ** 2).mean()) == pytest.approx(cell_error, rel=0.05)
+    # It is taken as normal, which geometric noise is not.
+    assert raw["tv_distance"].mean() == pytest.approx(distance, rel=0.08)
+
+
+def test_a_run_says_who_colludes_and_drops_out():
+    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], "crowd": Crowd(50, 0.7)}
+    table, more = (measured("gaussian", repetitions=number, **asked) for number in (2, 3))
+    pd.testing.assert_frame_equal(table, more[more["repetition"] < 2].reset_index(drop=True))
+    summary = target_summary(table, "Town", "one check-in")
+    assert "n = 200, 50 collude, response rate 0.7, delta" in target_findings(summary)
+    title = mechanism_errors(summary).get_suptitle()
+    assert "(unit: one check-in, 50 collude, response rate 0.7)" in title
 
 
 def test_more_targets_or_releases_change_no_other_number():

@@ -16,6 +16,8 @@ rule release_to_targets:
         library=library("release_to_targets"),
         eps=of_targets("eps"),
         delta=of_targets("delta"),
+        colluding=of_targets("colluding"),
+        response_rate=of_targets("response_rate"),
         repetitions=of_region("repetitions"),
         seed=config["seed"],
     script:

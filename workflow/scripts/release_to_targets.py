@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from shuffledp.accounting.incomplete import Crowd
 from shuffledp.jobs import job
 from shuffledp.studies.samples import read_samples
 from shuffledp.studies.targets import target_utility
@@ -13,6 +14,7 @@ with job(snakemake.log[0]):
         snakemake.params.delta,
         snakemake.params.repetitions,
         snakemake.wildcards.mechanism,
+        Crowd(snakemake.params.colluding, snakemake.params.response_rate),
         seed=snakemake.params.seed,
         region=snakemake.wildcards.region,
         grid=snakemake.wildcards.grid,

@@ -19,7 +19,7 @@ _ALLOWED = {
     "download": {"kind", "url", "layout", "checksum"},
     "file": {"kind", "path", "layout", "checksum"},
 }
-_COUNTS: Final = {"seed", "repetitions", "n", "individual_every"}
+_COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 # A download keeps its name, which a cluster's submission passes through a shell.
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&?@-]*")
 
@@ -57,7 +57,12 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
     if "targets" in config:
         for spec in regions.values():
-            spec["targets"] = {"mechanisms": spec["mechanisms"], **config["targets"]}
+            spec["targets"] = {
+                "mechanisms": spec["mechanisms"],
+                "colluding": 0,
+                "response_rate": 1.0,
+                **config["targets"],
+            }
     return regions
 
 
@@ -90,6 +95,7 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
             _check_source_name(config, f"regions.{name}.source", spec["source"])
         _check_region(name, spec)
         _check_budgets(name, spec)
+        _check_colluding(name, spec)
         source = config["sources"][spec["source"]]
         if source["kind"] == "embedded" and name not in embedded:
             raise ConfigurationError(
@@ -226,6 +232,16 @@ def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:
             raise ConfigurationError(
                 f"eps of region {region}: {eps:g} must be below every eps0 (smallest: "
                 f"{smallest:g}): at eps >= eps0 delta is 0 and no Gaussian exists"
+            )
+
+
+def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:
+    colluding = spec.get("targets", {}).get("colluding", 0)
+    for n in spec["n"]:
+        if n != "all" and colluding >= n:
+            raise ConfigurationError(
+                f"targets.colluding: {colluding} must be below every n, since the target is honest "
+                f"(regions.{region}.n: {n})"
             )
 
 

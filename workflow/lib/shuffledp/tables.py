@@ -79,6 +79,8 @@ TARGETS = pa.schema(
         ("n", _COUNT),
         ("eps", _FLOAT),
         ("delta", _FLOAT),
+        ("colluding", _COUNT),
+        ("response_rate", _FLOAT),
         ("mechanism", _NAME),
         ("estimator", _NAME),
         ("repetition", _COUNT),

@@ -66,6 +66,11 @@ class Crowd:
             )
         return n - self.colluding
 
+    def __str__(self) -> str:
+        """What to say after a number of users; empty for everybody."""
+        words = f", {self.colluding:,.0f} collude" if self.colluding else ""
+        return words if self.response == 1.0 else f"{words}, response rate {self.response:g}"
+
 
 EVERYBODY = Crowd()
 

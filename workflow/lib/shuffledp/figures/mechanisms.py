@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from shuffledp.accounting.incomplete import Crowd
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
@@ -87,9 +88,10 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         plain_log_axis(axes.yaxis)
         axes.set_ylabel(label.format(units=plural(unit)))
     figure.legend(handles=key, loc="outside lower left", ncols=1)
+    crowd = Crowd(*summary[["colluding", "response_rate"]].iloc[0])
     figure.suptitle(
-        f"{summary['region'].iloc[0]} (unit: {unit}): every mechanism calibrated to the same "
-        rf"certified ($\epsilon$, $\delta={power(delta)}$)"
+        f"{summary['region'].iloc[0]} (unit: {unit}{crowd}): every mechanism calibrated to the "
+        rf"same certified ($\epsilon$, $\delta={power(delta)}$)"
     )
     return figure
 

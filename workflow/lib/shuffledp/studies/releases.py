@@ -12,7 +12,7 @@ from tqdm import tqdm
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
-from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
+from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism, P
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.selection import DELTA_HAT
 from shuffledp.streams import stream
@@ -92,6 +92,7 @@ def releases(
     *,
     seed: int,
     labels: Sequence[object],
+    response: float = 1.0,
 ) -> Iterator[Release]:
     """Every estimator of a mechanism, for every calibration, from the same observations.
 
@@ -104,14 +105,32 @@ def releases(
     seed, labels
         Name the random stream, to whose name mechanism and calibration are added: more mechanisms,
         calibrations or repetitions change no other number.
+    response
+        Probability with which each user responds. Below 1 estimates are of those who do.
     """
     n = int(counts.sum())
     for calibration in calibrations:
         rng = stream(seed, *labels, mechanism.name, calibration.name, calibration.asked)
-        observed = mechanism.observe(counts, calibration.parameters, rng, repetitions)
+        parameters = calibration.parameters
+        if response == 1.0:
+            parts = [(mechanism.observe(counts, parameters, rng, repetitions), n)]
+        else:
+            parts = [
+                _of_respondents(mechanism, counts, parameters, rng, response)
+                for _ in range(repetitions)
+            ]
         for estimator in mechanism.estimators:
-            estimates = estimator.estimate(observed, n, calibration.parameters)
-            yield Release(mechanism.name, estimator.name, calibration, estimates)
+            estimates = [estimator.estimate(seen, users, parameters) for seen, users in parts]
+            yield Release(mechanism.name, estimator.name, calibration, np.concatenate(estimates))
+
+
+def _of_respondents(
+    mechanism: Mechanism[P], counts: Integers, parameters: P, rng: np.random.Generator, rate: float
+) -> tuple[Floats, int]:
+    """One observation of those who respond, who are somebody, and how many they are."""
+    while not (present := rng.binomial(counts, rate)).any():
+        pass
+    return mechanism.observe(present, parameters, rng), int(present.sum())
 
 
 def _tidy(release: Release, n: int, eps0: float) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
+from shuffledp.accounting.incomplete import EVERYBODY, Crowd
 from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.offers import Offer, offer, parameter_words
@@ -20,14 +21,16 @@ _log = logging.getLogger(__name__)
 # Of a mechanism at a target and n, the same for all its releases there.
 _OFFERED: Final = ["parameters", "local_eps0", "messages", "reason"]
 _SERIES: Final = ["n", "eps", "delta", "mechanism", "estimator"]
+# Of a whole run.
+_CROWD: Final = ["colluding", "response_rate"]
 # Names that every mechanism has: the unbiased estimate, and that on the simplex.
 UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
 _PREDICTED: Final = ["expected_tv_distance", "expected_cell_error"]
 
 COLUMNS = (
-    "region", "unit", *_SERIES, "tv_distance", "p10", "p90", "expected_tv_distance", "cell_error",
-    "cell_error_p10", "cell_error_p90", "expected_cell_error", *_OFFERED, "trust",
+    "region", "unit", *_SERIES, *_CROWD, "tv_distance", "p10", "p90", "expected_tv_distance",
+    "cell_error", "cell_error_p10", "cell_error_p90", "expected_cell_error", *_OFFERED, "trust",
 )  # fmt: skip
 
 
@@ -37,6 +40,7 @@ def target_utility(
     delta: float,
     repetitions: int,
     mechanism: str,
+    crowd: Crowd = EVERYBODY,
     *,
     seed: int,
     region: str,
@@ -54,6 +58,8 @@ def target_utility(
         Independent releases of each.
     mechanism
         Name in the registry.
+    crowd
+        Who colludes or drops out. Colluders report as they should; errors are about all users.
     seed, region, grid
         Name the random streams, with n, the mechanism and the target.
 
@@ -74,9 +80,16 @@ def target_utility(
     parts = []
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         for one in eps:
-            target = {"n": n, "eps": one, "delta": delta, "mechanism": mechanism}
+            target = {
+                "n": n,
+                "eps": one,
+                "delta": delta,
+                "colluding": crowd.colluding,
+                "response_rate": crowd.response,
+                "mechanism": mechanism,
+            }
             try:
-                found = offer(chosen, one, log_delta, n, counts / n)
+                found = offer(chosen, one, log_delta, n, counts / n, crowd)
             except InputError as error:
                 _log.warning("n=%d, eps=%g, %s: %s", n, one, mechanism, error)
                 none = {"estimator": UNBIASED, "repetition": 0, "reason": str(error)}
@@ -87,7 +100,7 @@ def target_utility(
             )
             made = releases(
                 chosen, counts, [calibration], repetitions,
-                seed=seed, labels=("target", region, grid, n),
+                seed=seed, labels=("target", region, grid, n), response=crowd.response,
             )  # fmt: skip
             for release in made:
                 if chosen.estimator(release.estimator).like is None:
@@ -138,7 +151,9 @@ def target_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFram
     who must be trusted with what. An infinite ``local_eps0``: a user's messages reveal all.
     """
     groups = utility.groupby(_SERIES, sort=False)
-    parts: list[pd.DataFrame | pd.Series[float]] = [groups[[*_PREDICTED, *_OFFERED]].first()]
+    parts: list[pd.DataFrame | pd.Series[float]] = [
+        groups[[*_PREDICTED, *_OFFERED, *_CROWD]].first()
+    ]
     for column, prefix in [("tv_distance", ""), ("cell_error", "cell_error_")]:
         parts.append(groups[column].mean())
         for name, share in [("p10", 0.1), ("p90", 0.9)]:
@@ -182,11 +197,12 @@ def target_findings(summary: pd.DataFrame) -> str:
     table.index = pd.Index([MECHANISMS[name].label for name in table.index])
     table.columns.name = None
     region, delta = shown["region"].iloc[0], shown["delta"].iloc[0]
+    crowd = Crowd(*shown[_CROWD].iloc[0])
     padded = table.apply(lambda column: column.str.ljust(column.str.len().max()))
     with pd.option_context("display.max_colwidth", None):
         text = padded.to_string(justify="left")
     unit = shown["unit"].iloc[0].removeprefix("one ")
     return (
-        f"{region}, n = {n:,}, delta = {delta:g}: total variation distance (error of a cell, "
-        f"{unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
+        f"{region}, n = {n:,}{crowd}, delta = {delta:g}: total variation distance (error of a "
+        f"cell, {unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
     )
