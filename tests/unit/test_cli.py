@@ -21,6 +21,7 @@ from shuffledp.accounting.rounds import renyi
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main
 from shuffledp.mechanisms import gaussian
+from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
@@ -253,6 +254,76 @@ def test_compare_counts_colluders_and_dropouts(capsys):
     assert row["cell_sd_users"] ** 2 == pytest.approx(
         drawn + (all_["cell_sd_users"] / 0.5) ** 2, rel=1e-9
     )
+
+
+def krr_matrix(k, eps0):
+    return (np.ones((k, k)) + np.expm1(eps0) * np.eye(k)) / (np.exp(eps0) + k - 1)
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv with a header", "parquet"])
+def test_a_matrix_of_krr_is_krr(capsys, tmp_path, kind):
+    matrix, path = krr_matrix(4, 1.0), tmp_path / f"channel.{kind.split()[0]}"
+    if kind == "parquet":
+        pq.write_table(pa.table({f"r{j}": column for j, column in enumerate(matrix.T)}), path)
+    else:
+        header = "a,b,c,d" if "header" in kind else ""
+        np.savetxt(path, matrix, delimiter=",", fmt="%.17g", header=header, comments="")
+    (row,) = rows(capsys, "matrix", str(path), "--n", "100", "--eps", "0.2")
+    (known,) = rows(capsys, "delta", "--n", "100", "--k", "4", "--eps0", "1", "--eps", "0.2")
+    assert (row["records"], row["reports"]) == (4, 4)
+    assert row["local_eps0"] == pytest.approx(1.0, rel=1e-14)
+    assert row["delta_lower"] == pytest.approx(known["delta_lower"], rel=2e-3)
+    assert known["delta_upper"] <= row["delta_upper"]
+    assert row["delta_upper"] == pytest.approx(known["delta_upper"], rel=2e-3)
+    variance = MECHANISMS["krr"].variance(np.full(4, 0.25), 100, KRRParameters(1.0))
+    assert row["cell_sd_users"] == pytest.approx(100 * np.sqrt(variance.max()))
+
+
+@pytest.mark.slow
+def test_the_eps_of_a_matrix_is_that_of_its_delta(capsys, tmp_path):
+    path = tmp_path / "channel.csv"
+    path.write_text("0.5,0.3,0.2\n0.3,0.3,0.4\n0.4,0.4,0.2\n")
+    (row,) = rows(capsys, "matrix", str(path), "--n", "100", "--delta", "0.01")
+    assert 0 < row["eps_lower"] < row["eps_upper"] < row["local_eps0"]
+    ends = rows(capsys, "matrix", str(path), "--n", "100", "--eps",
+                repr(row["eps_lower"]), repr(row["eps_upper"]))  # fmt: skip
+    assert ends[0]["delta_lower"] == pytest.approx(0.01, rel=1e-6)
+    assert ends[1]["delta_upper"] == pytest.approx(0.01, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0.5,0.5\n1.2,-0.2\n", "must be at least 0 (got -0.2 for record 1, report 1)"),
+        ("0.5,0.5\n0.5,0.4\n", "each row must sum to 1 within 1e-09 (got 0.9 for record 1)"),
+        ("0.5,0.5,0\n0.4,0.6,0\n", "no record can lead to report 2"),
+        ("1,0\n0.4,0.6\n", "eps0 is infinite: record 0 never leads to report 1"),
+        ("0.5,0.5\n0.4,0.3,0.3\n", "as many probabilities as the first, 2 (got 3 for record 1)"),
+        ("0.5,0.5\n0.5,half\n", "every value must be a probability"),
+        ("a,b\n", "holds no numbers"),
+    ],
+)
+def test_a_matrix_that_cannot_be_used_is_refused(capsys, tmp_path, text, message):
+    path = tmp_path / "channel.csv"
+    path.write_text(text)
+    status, out, err = run(capsys, "matrix", str(path), "--n", "9", "--eps", "0.1")
+    assert (status, out) == (2, "")
+    assert str(path) in err
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_a_matrix_needs_a_file_and_one_question(capsys, tmp_path):
+    status, _, err = run(capsys, "matrix", str(tmp_path / "none.csv"), "--n", "9", "--eps", "1")
+    assert status == 2
+    assert "cannot be read: No such file" in err
+    status, _, err = run(capsys, "matrix", "channel.csv", "--n", "9")
+    assert status == 2
+    assert "give one of --eps and --delta" in err
+    path = tmp_path / "channel.csv"
+    path.write_text("0.5,0.5\n0.4,0.6\n0.45,0.55\n")
+    (row,) = rows(capsys, "matrix", str(path), "--n", "9", "--eps", "0.1")
+    assert row["cell_sd_users"] is None  # three records, two reports
 
 
 def test_a_weekly_release_for_a_year(capsys):

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from shuffledp import accountant
-from shuffledp.accountant import exp_up, log_of
+from shuffledp.accountant import exp_down, exp_up, log_of
 from shuffledp.accounting.incomplete import Crowd
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
@@ -241,6 +241,53 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     return sorted(rows, key=lambda row: np.inf if row["reason"] else row["tv_distance"])
 
 
+def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
+    from shuffledp.cli.histogram import read_matrix
+    from shuffledp.mechanisms.protocol import expected_distance
+    from shuffledp.randomisers import protocol
+    from shuffledp.randomisers.matrix import MatrixRandomiser
+
+    if (arguments.eps is None) == (arguments.delta is None):
+        raise InputError("give one of --eps and --delta")
+    source = Path(arguments.file)
+    rows = read_matrix(source)
+    try:
+        randomiser = MatrixRandomiser(rows)
+    except InputError as error:
+        raise InputError(f"{source}: {error}") from None
+    n, k = arguments.n, randomiser.k
+    Setting(n, k, randomiser.eps0)  # checks n
+    try:
+        variance = randomiser.variance(np.full(k, 1.0 / k), n)
+        errors: Row = {
+            "cell_sd_users": n * float(np.sqrt(variance.max())),
+            "tv_distance": float(expected_distance(variance)),
+        }
+    except InputError:  # no estimate tells the records apart
+        errors = {"cell_sd_users": None, "tv_distance": None}
+    common: Row = {"n": n, "records": k, "reports": rows.shape[1], "local_eps0": randomiser.eps0}
+    for eps in arguments.eps or ():
+        logs = protocol.log_delta(eps, n, randomiser)
+        yield {
+            **common,
+            "eps": eps,
+            "delta_lower": exp_down(logs.low),
+            "delta_upper": exp_up(logs.high),
+            "log10_delta_lower": _log10(logs.low),
+            "log10_delta_upper": _log10(logs.high),
+            **errors,
+        }
+    for delta in arguments.delta or ():
+        low, high = protocol.epsilon(log_of(delta), n, randomiser)
+        yield {
+            **common,
+            "delta": _given(delta),
+            "eps_lower": low,
+            "eps_upper": high,
+            **errors,
+        }
+
+
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
     # The bounds on Renyi DP hold for any number of cells.
     setting = Setting(arguments.n, 2, arguments.eps0, arguments.rounds)
@@ -327,6 +374,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "bounds": _bounds_rows,
     "plan": _plan_rows,
     "compare": _compare_rows,
+    "matrix": _matrix_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
     "verify": _verify_rows,

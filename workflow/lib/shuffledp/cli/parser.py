@@ -192,6 +192,23 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         }
         | _CROWD,
     ),
+    "matrix": (
+        "delta of given eps, or eps of given delta, of any randomiser of one report, shuffled: "
+        "what a report alone reveals (local_eps0), certified ends for n users, and the error of "
+        "the least-squares estimate for a uniform histogram (cell_sd_users: largest standard "
+        "deviation of a record's number of users; none where the rows are linearly dependent); "
+        "the time grows with the square of the number of records",
+        {
+            "file": {
+                "metavar": "FILE",
+                "help": "csv or parquet file with a row of probabilities for each record, a "
+                "column for each report; each row sums to 1 within 1e-9",
+            },
+            "--n": _SETTING["--n"],
+            "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
+            "--delta": {**_SEVERAL_DELTAS, "required": False},
+        },
+    ),
     "bounds": (
         "eps of every applicable bound: guarantees first, each group smallest first "
         "('shuffledp list' and --format csv have the sources)",

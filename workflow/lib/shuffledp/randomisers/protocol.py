@@ -8,14 +8,16 @@ and one that others hold, are in its support.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.blanket.atoms import Atoms, excess, log_chernoff, log_saddle_point
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
+from shuffledp.accounting.conventions import Side, log_delta_values
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.arrays import Floats
@@ -134,6 +136,27 @@ def log_delta(eps: float, n: int, randomiser: Randomiser) -> LogInterval:
     """
     low, high = lower_log_delta(eps, n, randomiser), upper_log_delta(eps, n, randomiser)
     return LogInterval(low, high)
+
+
+def epsilon(log_delta: float, n: int, randomiser: Randomiser) -> tuple[float, float]:
+    """Enclose the smallest eps for a natural log of delta, at most 0, between two ends.
+
+    The lower is that of some data set, the upper holds for every one; in ``[0, eps0]``. Raises
+    `InputError` if the log of delta is above 0 or n is below 1.
+    """
+    target = float(log_delta_values(log_delta))
+    _check(0.0, n)
+
+    def end(of: Callable[[float, int, Randomiser], float], side: Side) -> float:
+        return calibrate.epsilon(
+            lambda eps: of(eps, n, randomiser),
+            target,
+            randomiser.eps0,
+            side,
+            lambda eps: lead_log_delta(eps, n, randomiser),
+        )
+
+    return end(lower_log_delta, "lower"), end(upper_log_delta, "upper")
 
 
 def lead_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
