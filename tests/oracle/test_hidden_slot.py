@@ -6,7 +6,7 @@ formula. Both from the matrix of the randomiser alone.
 
 from collections import defaultdict
 from fractions import Fraction
-from itertools import combinations_with_replacement, permutations, product
+from itertools import combinations_with_replacement, pairwise, permutations, product
 
 import pytest
 
@@ -98,7 +98,7 @@ def potential(law, t):
 def join(laws):
     """The least law above all in the convex order: its potential is the largest of theirs."""
     points = sorted({value for law in laws for value in law})
-    for low, high in zip(points[:-1], points[1:], strict=True):
+    for low, high in pairwise(points.copy()):
         lines = [(potential(law, low), potential(law, high)) for law in laws]
         for (a, b), (c, d) in permutations(lines, 2):
             if a > c and b < d:  # they cross in between

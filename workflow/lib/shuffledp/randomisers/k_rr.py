@@ -17,6 +17,7 @@ class KRR(SupportRandomiser):
 
     k: int
     eps0: float
+    interchangeable = True
 
     def __post_init__(self) -> None:
         check_cells(self.k)

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.blanket.atoms import Atoms, excess, log_chernoff, log_saddle_point
+from shuffledp.accounting.blanket.hidden_slot import exposure, hidden_slot_log_delta
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
 from shuffledp.accounting.conventions import Side, log_delta_values
 from shuffledp.accounting.laws.multinomial import LogInterval
@@ -50,6 +51,23 @@ class Randomiser(ABC):
     def alike(self, eps: float) -> tuple[Atoms, ...]:
         """Laws of single data sets, in which all other users hold one record."""
 
+    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
+        """Laws of the slots of users who hold x0, x1 and anything else (docs/hidden-slot.md).
+
+        Parameters
+        ----------
+        eps
+            Central budget.
+        kappa
+            Probability with which a user is exposed.
+
+        Returns
+        -------
+        Three, or none: by default, and where kappa is too large.
+        """
+        del eps, kappa
+        return ()
+
     @abstractmethod
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
         """What the analyst counts, from its exact law without a loop over users.
@@ -82,14 +100,30 @@ def _check(eps: float, n: int) -> None:
         raise InputError(f"n must be a whole number of users, at least 1 (got n={n})")
 
 
-def upper_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
+def upper_log_delta(
+    eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
+) -> float:
     """Natural log of a delta that holds for every data set of n users (replacement), rounded up.
 
     The privacy blanket: the analyst is told which other users drew from what all records share.
-    Raises `InputError` for an eps below 0 or an n below 1.
+    With ``hidden_slot`` the smaller one of that and of the bound of docs/hidden-slot.md, which
+    nobody outside this project has reviewed. Raises `InputError` for an eps below 0 or an n
+    below 1.
     """
     _check(eps, n)
-    return _upper(float(eps), int(n), randomiser)
+    find = _hidden if hidden_slot else _upper
+    return find(float(eps), int(n), randomiser)
+
+
+@lru_cache(maxsize=64)
+def _hidden(eps: float, n: int, randomiser: Randomiser) -> float:
+    blanket = _upper(eps, n, randomiser)
+    if n == 1 or blanket == -np.inf:
+        return blanket
+    leaked = max(log_saddle_point(atoms, n) for atoms in randomiser.alike(eps))
+    kappa = exposure(leaked, n)
+    kinds = randomiser.slots(eps, kappa)
+    return hidden_slot_log_delta(kinds, n, kappa, blanket) if kinds else blanket
 
 
 @lru_cache(maxsize=64)
@@ -113,7 +147,9 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
     return log_mean_excess_low(max(laws, key=lambda atoms: log_saddle_point(atoms, n)), n)
 
 
-def log_delta(eps: float, n: int, randomiser: Randomiser) -> LogInterval:
+def log_delta(
+    eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
+) -> LogInterval:
     """Enclose the natural log of delta at eps, for n users and the replacement of one record.
 
     Parameters
@@ -124,6 +160,8 @@ def log_delta(eps: float, n: int, randomiser: Randomiser) -> LogInterval:
         Number of users, one report each.
     randomiser
         What each of them applies.
+    hidden_slot
+        As for `upper_log_delta`.
 
     Returns
     -------
@@ -134,8 +172,8 @@ def log_delta(eps: float, n: int, randomiser: Randomiser) -> LogInterval:
     InputError
         If eps is negative or n is below 1.
     """
-    low, high = lower_log_delta(eps, n, randomiser), upper_log_delta(eps, n, randomiser)
-    return LogInterval(low, high)
+    high = upper_log_delta(eps, n, randomiser, hidden_slot=hidden_slot)
+    return LogInterval(lower_log_delta(eps, n, randomiser), high)
 
 
 def epsilon(log_delta: float, n: int, randomiser: Randomiser) -> tuple[float, float]:
@@ -191,7 +229,15 @@ def check_cells(k: int) -> None:
 
 
 class SupportRandomiser(Randomiser):
-    """A randomiser whose reports have supports; see the module."""
+    """A randomiser whose reports have supports; see the module.
+
+    Attributes
+    ----------
+    interchangeable
+        Whether `patterns` holds for every third record x2, not only for some.
+    """
+
+    interchangeable: bool = False
 
     @property
     @abstractmethod
@@ -244,6 +290,24 @@ class SupportRandomiser(Randomiser):
             laws.append(self._atoms(values, chances * np.exp(others), eps))
         return tuple(laws)
 
+    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
+        """Of interchangeable records; exposed reports have the law nu. Of k = 2 the last is x1."""
+        g = self.likelihood
+        # Nearer to g, what is left of a report outside the support is small, and its G large.
+        if not self.interchangeable or kappa > 0.5 * g:
+            return ()
+        patterns = np.array(list(self.patterns), np.float64)
+        chances = np.array(list(self.patterns.values()))
+        log_ratios = self.eps0 * patterns
+        gains = excess(log_ratios[:, 0], log_ratios[:, 1], eps)
+        laws = []
+        for held in (0, 1, 2) if self.k > 2 else (0, 1, 1):
+            left = np.exp(log_ratios[:, held]) - kappa / g
+            laws.append(
+                self._atoms(np.append(gains / left, 0.0), np.append(chances * left, kappa / g), eps)
+            )
+        return tuple(laws)
+
     def _atoms(self, values: Floats, chances: Floats, eps: float) -> Atoms:
         units = _CHANCE_UNITS + 4.0 * (eps + self.eps0)
         return Atoms(values, self.likelihood * chances, units)
@@ -263,6 +327,8 @@ class SupportRandomiser(Randomiser):
 
 class IndependentSupport(SupportRandomiser):
     """A randomiser of whose reports each record is in the support on its own."""
+
+    interchangeable = True
 
     @property
     def patterns(self) -> Mapping[Pattern, float]:

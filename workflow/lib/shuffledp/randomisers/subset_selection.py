@@ -27,6 +27,7 @@ class SubsetSelection(SupportRandomiser):
     k: int
     eps0: float
     size: int
+    interchangeable = True
 
     def __post_init__(self) -> None:
         check_cells(self.k)
