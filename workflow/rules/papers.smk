@@ -36,7 +36,7 @@ def figure_map():
         name = paper.upper() if len(paper) == 1 else paper
         for one in figures:
             found[f"{name}, {one.replace('-', ' ')}"] = [f"{study}.{one}"]
-    return found
+    return found | personalised_figures()
 
 
 def reproduced_figures():

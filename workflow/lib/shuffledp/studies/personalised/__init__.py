@@ -1,0 +1,1 @@
+"""Paper D's experiments: means, frequencies and training with a budget for each user."""

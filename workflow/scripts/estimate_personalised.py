@@ -1,0 +1,9 @@
+from pathlib import Path
+
+from shuffledp.jobs import job
+from shuffledp.studies.personalised.estimates import estimate_table
+from shuffledp.tables import write_csv
+
+with job(snakemake.log[0]):
+    table = estimate_table(snakemake.wildcards.figure, snakemake.params.seed)
+    write_csv(table, Path(snakemake.output[0]))
