@@ -200,7 +200,8 @@ def source_file(wildcards):
         return result(f"laid/{wildcards.region}.txt.gz")
     if spec["kind"] == "download":
         return f"resources/automatic/{name}/{Path(spec['url']).name}"
-    explain_missing(wildcards.region, name, spec["path"])
+    key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
+    explain_missing(key, reader, spec["path"])
     return spec["path"]
 
 
@@ -209,14 +210,14 @@ MODIFIER = workflow.modifier
 
 
 @cache
-def explain_missing(region, source, path):
-    """Say whose file is missing: Snakemake, which then stops, names a rule and the file only."""
+def explain_missing(key, reader, path):
+    """Say which key's file is missing: Snakemake, which then stops, names a rule and the file only."""
     path = str(MODIFIER.modify_path(path))
     made = any(rule.is_producer(path) for rule in workflow.rules)
     if workflow.is_main_process and not made and not os.path.exists(path):
         logger.error(
-            f"config: sources.{source}.path: there is no {os.path.abspath(path)}, which "
-            f"regions.{region} reads; a relative path starts at the folder where snakemake runs, "
+            f"config: {key}: there is no {os.path.abspath(path)}, which "
+            f"{reader} reads; a relative path starts at the folder where snakemake runs, "
             "wherever the configuration is"
         )
 

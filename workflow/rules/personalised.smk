@@ -28,6 +28,79 @@ rule estimate_personalised:
         "../scripts/estimate_personalised.py"
 
 
+# --- Training ---------------------------------------------------------------------------
+
+MNIST = config.get("personalised", {}).get("mnist", {})
+
+
+def image_file(name):
+    """One of MNIST's files: local or downloaded."""
+    spec = MNIST[name]
+    if "url" in spec:
+        return f"resources/automatic/mnist/{name}/{Path(spec['url']).name}"
+    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"])
+    return spec["path"]
+
+
+def image_files(wildcards):
+    return {name: image_file(name) for name in MNIST}
+
+
+rule fetch_images:
+    output:
+        "resources/automatic/mnist/{name}/{file}",
+    log:
+        log_of("fetch_images.{name}.{file}"),
+    benchmark:
+        benchmark_of("fetch_images.{name}.{file}")
+    wildcard_constraints:
+        name="|".join(name for name in MNIST if "url" in MNIST[name]) or "(?!)",
+        file="[^/]+",
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        url=lambda wildcards: MNIST[wildcards.name]["url"],
+        checksum=lambda wildcards: MNIST[wildcards.name].get("checksum"),
+        cache="resources/automatic/cache",
+    script:
+        "../scripts/fetch_checkins.py"
+
+
+rule train_personalised:
+    input:
+        unpack(image_files),
+    output:
+        accuracies=result("personalised/training.csv"),
+        noise=result("personalised/training-noise.csv"),
+    log:
+        log_of("train_personalised"),
+    benchmark:
+        benchmark_of("train_personalised")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(2000, 30),
+    params:
+        library=library("train_personalised"),
+        seed=config["seed"],
+        checksums={name: spec.get("checksum") for name, spec in MNIST.items()},
+    script:
+        "../scripts/train_personalised.py"
+
+
+# --- Figures ----------------------------------------------------------------------------
+
+FIGURES["personalised.figure-5"] = figure(
+    by="personalised.draw_training",
+    inputs={
+        "accuracies": "personalised/training.csv",
+        "noise": "personalised/training-noise.csv",
+    },
+    arguments={},
+    caption="personalised_training",
+    category=RECOMPUTED,
+)
 for one, title in ESTIMATED.items():
     FIGURES[f"personalised.{one}"] = figure(
         by="personalised.draw_estimates",
@@ -41,7 +114,8 @@ for one, title in ESTIMATED.items():
 
 def personalised_figures():
     """Stems of the files for each figure of paper D that its mechanisms draw."""
-    found = {
+    found = {"D, figure 5": ["personalised.figure-5"]}
+    found |= {
         f"D, {name.replace('-', ' ')}": [f"personalised.{name}"]
         for name in ESTIMATED
         if name.startswith("figure")

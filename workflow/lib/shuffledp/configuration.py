@@ -105,6 +105,7 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         if spec["unit"] == "user":
             _check_users(name, source)
     _check_titles(regions)
+    _check_images(config.get("personalised", {}).get("mnist", {}))
 
 
 def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
@@ -253,7 +254,7 @@ def _check_source(name: str, spec: Mapping[str, Any]) -> None:
     for key in sorted(given - _ALLOWED[kind]):
         raise ConfigurationError(f"sources.{name}.{key} has no meaning for kind {kind}: remove it")
     if kind == "download":
-        _check_address(name, spec["url"])
+        _check_address(f"sources.{name}.url", spec["url"])
     if isinstance(spec.get("layout"), Mapping):
         try:
             layout_from_config(spec["layout"])
@@ -261,7 +262,19 @@ def _check_source(name: str, spec: Mapping[str, Any]) -> None:
             raise ConfigurationError(f"sources.{name}.layout: {error}") from None
 
 
-def _check_address(name: str, url: str) -> None:
+def _check_images(files: Mapping[str, Any]) -> None:
+    given = {"test_images", "test_labels"} & set(files)
+    if len(given) == 1:
+        raise ConfigurationError(
+            f"personalised.mnist: give both test_images and test_labels, or neither (got "
+            f"{given.pop()} alone)"
+        )
+    for name, spec in files.items():
+        if "url" in spec:
+            _check_address(f"personalised.mnist.{name}.url", spec["url"])
+
+
+def _check_address(key: str, url: str) -> None:
     try:
         parts = urlsplit(url)
         whole = bool(parts.hostname and parts.path.strip("/")) and parts.port != 0
@@ -269,11 +282,11 @@ def _check_address(name: str, url: str) -> None:
         whole = False
     if not whole or " " in url:
         raise ConfigurationError(
-            f"sources.{name}.url must be an address such as https://host/file (got {url!r})"
+            f"{key} must be an address such as https://host/file (got {url!r})"
         )
     if not _FILE_NAME.fullmatch(Path(url).name):
         raise ConfigurationError(
-            f"sources.{name}.url ends in {Path(url).name!r}, which is not safe as a file's name: "
+            f"{key} ends in {Path(url).name!r}, which is not safe as a file's name: "
             "percent-encode what is not a letter, a digit or one of ._~%+=&?@-"
         )
 

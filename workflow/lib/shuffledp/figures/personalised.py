@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.style import face, local_style, new_figure, plain_log_axis
+from shuffledp.figures.style import face, local_style, new_figure, plain_log_axis, power
 from shuffledp.mechanisms.protocol import Look
 
 # By the names of `shuffledp.studies.personalised.estimates`.
@@ -148,3 +148,96 @@ def _handle(name: str) -> Line2D:
         markerfacecolor=face(look),
         label=label,
     )
+
+
+# Laws of paper D's Table 3 in Okabe and Ito's colours.
+_LAWS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "no noise": "#000000",
+        "Uniform 1": "#0072B2",
+        "Uniform 2": "#56B4E9",
+        "Gauss 1": "#D55E00",
+        "Gauss 2": "#009E73",
+        "Gauss 3": "#CC79A7",
+    }
+)
+# The test accuracy that paper D prints.
+_PRINTED: Final = 0.9678
+
+
+def draw_training(accuracies: Path, noise: Path) -> Figure:
+    """Draw `training_panels` from the files of the accuracies and of the noise."""
+    return training_panels(pd.read_csv(accuracies), pd.read_csv(noise))
+
+
+@local_style()
+def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
+    """Accuracy over epochs for each law of budgets, and what a record's budget comes to.
+
+    Parameters
+    ----------
+    accuracies
+        Columns of `shuffledp.studies.personalised.training.COLUMNS`.
+    noise
+        Columns `NOISE_COLUMNS` of that module.
+
+    Returns
+    -------
+    A panel for each number that the images are counted as: training set solid, test dashed. Then
+    eps against the budget of a step: certified for one step and for all epochs.
+    """
+    counts = list(accuracies["counted_as"].unique())
+    figure = new_figure(3.3)
+    *panels, last = figure.subplots(1, len(counts) + 1)
+    n = accuracies["n_train"].iloc[0]
+    for axes, counted in zip(panels, counts, strict=True):
+        rows = accuracies[accuracies["counted_as"] == counted]
+        for law, colour in _LAWS.items():
+            own = rows[rows["law"] == law]
+            axes.plot(own["epoch"], own["train_accuracy"], color=colour, linewidth=1.2)
+            axes.plot(
+                own["epoch"], own["test_accuracy"], color=colour, linewidth=0.8, linestyle="--"
+            )
+        axes.axhline(_PRINTED, color="0.5", linewidth=0.8, linestyle=":")
+        axes.set(xlabel="epoch", ylim=(0.0, 1.02))
+        axes.grid(visible=True, axis="both")
+        words = f", counted as {counted:,}" if counted > n else ""
+        axes.set_title(f"{n:,} images{words}", loc="left")
+    panels[0].set_ylabel("accuracy")
+    _draw_budgets(last, noise.sort_values("eps"))
+    entries = [Line2D([], [], color=colour, label=law) for law, colour in _LAWS.items()]
+    entries.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="test set"))
+    entries.append(
+        Line2D([], [], color="0.5", linestyle=":", label=f"test set, as printed: {_PRINTED:.2%}")
+    )
+    figure.legend(handles=entries, loc="outside lower left", ncols=4)
+    figure.suptitle(
+        f"Chen et al., figure 5: Algorithm 1 on {accuracies['data'].iloc[0]}, by law of budgets"
+    )
+    return figure
+
+
+def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
+    delta, middle = noise["delta"].iloc[0], noise.iloc[len(noise) // 4]
+    for column, words, colour, side in (
+        ("eps_whole", "all epochs", "#000000", 1),
+        ("eps_step", "one step", "#777777", -1),
+    ):
+        axes.plot(noise["eps"], noise[column], color=colour)
+        axes.annotate(
+            words,
+            (middle["eps"], middle[column]),
+            xytext=(-3 * side, 2 * side),
+            textcoords="offset points",
+            ha="right" if side > 0 else "left",
+            va="bottom" if side > 0 else "top",
+            fontsize=7,
+        )
+    axes.plot(noise["eps"], noise["eps"], color="0.5", linewidth=0.8, linestyle=":")
+    axes.set(xlabel=r"budget of a step $\epsilon_i$", xscale="log", yscale="log")
+    axes.set_xlim(noise["eps"].min() / 3.0, noise["eps"].max() * 2.0)
+    axes.set_ylabel(rf"certified $\epsilon$ of a record, $\delta={power(delta)}$")
+    plain_log_axis(axes.xaxis)
+    plain_log_axis(axes.yaxis)
+    axes.grid(visible=True, axis="both")
+    axes.set_title("privacy of a record", loc="left")
