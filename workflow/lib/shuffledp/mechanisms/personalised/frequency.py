@@ -42,9 +42,10 @@ def pooled(ones: ArrayLike, groups: BudgetGroups) -> Floats:
     """Paper D's estimate from the shuffled reports alone, ``(A - B) / (n - 2B)``.
 
     It is unbiased only if budgets say nothing about records: its weights are not the groups'
-    shares (`pooled_weights`). No estimate from these reports alone can do better. Their law
-    depends on the data through ``sum_g n_g (p_g - q_g) c_g`` only, which is the shares' mean only
-    if the groups' c_g are alike. Reports must then tell their budget.
+    shares (`pooled_weights`). No estimate from these reports alone is, unless all budgets are
+    equal. Its mean is a symmetric polynomial of the users' chances of a 1, affine in each. To be
+    the sum of the records it must have degree 1, and then weighs each record by its p_g - q_g. So
+    reports must tell their budget.
 
     Parameters
     ----------
