@@ -222,6 +222,8 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     assert documented["# Configuration"] == _keys(SCHEMA)
     assert documented["Two sweeps"] == _keys(top["targets"])
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
+    images = top["personalised"]["properties"]["mnist"]
+    assert documented["Images to train on"] == _keys(images)
     assert documented["A region"] == _keys(top["regions"]["additionalProperties"])
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import multinomial, multivariate_normal, norm
+from scipy.stats import binom, multinomial, multivariate_normal, norm
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
@@ -10,7 +10,7 @@ from shuffledp.accounting.one_round.personalised import (
     personalised_log_delta,
 )
 from shuffledp.accounting.setting import Setting
-from shuffledp.studies.reproduction import paper_d
+from shuffledp.studies.reproduction import paper_d, tradeoff_curves
 from shuffledp.studies.reproduction.normal_law import normal_distances
 
 LOG_DELTA = -np.log(1000.0)
@@ -74,8 +74,56 @@ def test_equal_budgets_are_the_ordinary_bound():
 
 
 def test_figure_says_what_is_assumed():
-    (spec,) = paper_d.FIGURES.values()
-    assert "Assumed: binary reports (k = 2)" in spec.caption
+    assert "Assumed: binary reports (k = 2)" in paper_d.FIGURES["figure-4"].caption
+
+
+# --- Figures 2 and 3 ------------------------------------------------------------------------------
+
+
+def brute_tradeoff(alpha):
+    """Ten rounds of randomised response: reject the sums of losses that are the least likely."""
+    share = 1.0 / (1.0 + np.exp(-(10**-0.5)))
+    counts = np.arange(11)
+    null, other = binom.pmf(counts, 10, 1.0 - share), binom.pmf(counts, 10, share)
+    rejected = np.concatenate([[0.0], np.cumsum(null[::-1])])
+    accepted = np.concatenate([[1.0], 1.0 - np.cumsum(other[::-1])])
+    return np.interp(alpha, rejected, accepted)
+
+
+def test_ten_rounds_are_a_sum_of_binomial_losses():
+    alpha = np.linspace(0.0, 1.0, 57)
+    np.testing.assert_allclose(
+        tradeoff_curves.composed_tradeoff(alpha), brute_tradeoff(alpha), atol=1e-12
+    )
+
+
+def test_eps_of_ten_rounds_is_as_printed():
+    eps = tradeoff_curves.composed_epsilon()
+    assert f"{eps:.4f}" == "2.8897"
+    alpha = np.geomspace(1e-6, 1.0, 20_001)
+    exact = tradeoff_curves.composed_tradeoff(alpha)
+    for factor, safe in ((1.0, True), (0.999, False)):
+        line = 1.0 - tradeoff_curves.DELTA - np.exp(factor * eps) * alpha
+        assert (exact >= line - 1e-12).all() == safe
+
+
+def test_a_delta_draws_a_curve_towards_the_origin():
+    alpha = np.linspace(0.0, 1.0, 101)
+    inner = tradeoff_curves.gaussian_tradeoff(alpha, 1.0)
+    outer = tradeoff_curves.compressed(0.9 * alpha, 1.0, 0.1)
+    np.testing.assert_allclose(outer, 0.9 * inner, atol=1e-12)
+    assert tradeoff_curves.compressed(np.array([0.95]), 1.0, 0.1) == 0.0
+    assert tradeoff_curves.gaussian_tradeoff(np.array([0.1]), 1.0) == pytest.approx(
+        norm.cdf(norm.isf(0.1) - 1.0)
+    )
+
+
+@pytest.mark.parametrize("figure", ["figure-2", "figure-3"])
+def test_tradeoff_curves_fall_and_stay_below_no_loss(figure):
+    for _, rows in paper_d.FIGURES[figure].compute().groupby(["panel", "curve"]):
+        assert (rows["y"].diff().dropna() <= 1e-15).all()
+        assert (rows["y"] <= 1.0 - rows["x"] + 1e-15).all()
+        assert len(rows) == 401
 
 
 # --- Eq. (15) -------------------------------------------------------------------------------------

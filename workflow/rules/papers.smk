@@ -2,7 +2,7 @@
 PAPER_CURVES = {
     "paper_b": [f"figure-{number}" for number in range(2, 6)],
     "paper_c": [f"figure-{number}" for number in range(1, 11)],
-    "paper_d": ["figure-4"],
+    "paper_d": [f"figure-{number}" for number in range(2, 5)],
     "literature": ["all-bounds"],
 }
 

@@ -1,4 +1,4 @@
-"""Paper D's figure 4, recomputed: users with budgets of their own, by number of users."""
+"""Paper D's figures 2 to 4, recomputed; the fourth is of users with budgets of their own."""
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -22,6 +22,7 @@ from shuffledp.accounting.one_round.personalised import (
 from shuffledp.accounting.rounds import tradeoff
 from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.streams import stream
+from shuffledp.studies.reproduction.tradeoff_curves import figure_2, figure_3
 
 # Paper D draws 1,000 budgets and repeats them for more users.
 N_DRAWN: Final = 1000
@@ -142,6 +143,33 @@ def _figure_4() -> pd.DataFrame:
 
 FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
     {
+        "figure-2": FigureSpec(
+            title="Chen et al., figure 2: trade-off functions",
+            x_label=r"type I error $\alpha$",
+            y_label="type II error",
+            compute=figure_2,
+            caption=(
+                "Least type II error of a test between neighbouring data sets, against its type I "
+                "error. Left: (eps, delta)-DP; the slopes are -exp(eps) and -exp(-eps). Right: "
+                "mu-GDP. The figure is of Dong, Roth and Su; its parameters are not stated."
+            ),
+            x_scale="linear",
+            y_scale="linear",
+        ),
+        "figure-3": FigureSpec(
+            title="Chen et al., figure 3: a delta, and ten rounds",
+            x_label=r"type I error $\alpha$",
+            y_label="type II error",
+            compute=figure_3,
+            caption=(
+                "Left: mu-GDP and, independently, (0, delta)-DP; the curve is drawn towards the "
+                "origin by 1 - delta, which is not stated. Right: ten rounds of (1/sqrt(10), "
+                "0)-DP, exactly; the normal law in their place; and the smallest eps with which "
+                "they are (eps, 0.001)-DP, by optimal composition. The paper prints 2.89."
+            ),
+            x_scale="linear",
+            y_scale="linear",
+        ),
         "figure-4": FigureSpec(
             title=r"Chen et al., figure 4: personalised budgets, $\epsilon$ at $\delta = 1/n$",
             x_label="number of users n",
@@ -166,6 +194,6 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "no guarantee; eps is 0 where delta is met without any."
             ),
             y_scale="linear",
-        )
+        ),
     }
 )

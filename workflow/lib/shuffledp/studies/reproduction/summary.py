@@ -22,10 +22,7 @@ _VERDICTS: Final = (
     "not rejected (p >= 0.01); with seven numbers to a column that is weak evidence. *Not tried*: "
     "out of scope."
 )
-_NOT_DRAWN: Final = (
-    "Not drawn: figures 2, 3 and 5 to 8 of D (two of Dong et al., then the accuracy of training, "
-    "means and frequencies), and figure 1 of B and D, of which D's is a diagram."
-)
+_NOT_DRAWN: Final = "Not drawn: figure 1 of B and D, of which D's is a diagram."
 
 Row = Mapping[Any, str]
 
