@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import binom, multinomial, multivariate_normal, norm
+from shuffledp.accounting import personal
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
@@ -48,7 +49,7 @@ def test_bounds_are_in_order(law):
 
 def test_mu_gdp_by_its_formula():
     groups = BudgetGroups(np.array([0.5, 1.5]), np.array([400, 600]))
-    eps = paper_d.mu_gdp_epsilon(groups, LOG_DELTA)
+    eps = personal.mu_gdp_epsilon(LOG_DELTA, groups)
     # The target, of budget 1.5, is left out of the sum.
     mu = np.sqrt(2.0 / (400.0 / (1.0 + np.exp(0.5)) + 599.0 / (1.0 + np.exp(1.5))))
     delta = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)

@@ -181,7 +181,7 @@ def _histogram(arguments: Namespace) -> tuple[int, Floats]:
             raise InputError("--n and --k are needed, or a --histogram that has them")
         Setting(n, k, 1.0)  # checks them, before an array of k cells is made
         return n, np.full(k, 1.0 / k)
-    from shuffledp.cli.histogram import read_histogram
+    from shuffledp.cli.tables import read_histogram
 
     counts = read_histogram(Path(arguments.histogram))
     n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
@@ -242,7 +242,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
-    from shuffledp.cli.histogram import read_matrix
+    from shuffledp.cli.tables import read_matrix
     from shuffledp.mechanisms.protocol import expected_distance
     from shuffledp.randomisers import protocol
     from shuffledp.randomisers.matrix import MatrixRandomiser
@@ -286,6 +286,60 @@ def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
             "eps_upper": high,
             **errors,
         }
+
+
+def _personalised_rows(arguments: Namespace) -> Iterable[Row]:
+    from tqdm import tqdm
+
+    from shuffledp.accounting import personal
+    from shuffledp.accounting.one_round.personalised import BudgetGroups
+    from shuffledp.cli.tables import read_budgets
+
+    given = read_budgets(Path(arguments.budgets))
+    groups = BudgetGroups.of_counts(given.eps, given.counts)
+    log_delta, n = log_of(arguments.delta), int(groups.counts.sum())
+    deltas = given.deltas_of(groups.values)
+    approximate = bool(deltas.any())
+    kind = "any randomisers" if approximate else arguments.mechanism
+
+    def row(what: str, users: int, low: float, high: float, eps: float | None, sure: bool) -> Row:
+        return {
+            "mechanism": kind,
+            "delta": _given(arguments.delta),
+            "what": what,
+            "users": users,
+            "budget_low": low,
+            "budget_high": high,
+            "eps": eps,
+            "guarantee": sure,
+        }
+
+    least, most = float(groups.values[0]), float(groups.values[-1])
+    if approximate:
+        # What is certified for k-RR or Laplace reports is not for reports of approximate LDP.
+        found = personal.approximate_epsilon(log_delta, groups, float(deltas @ groups.counts))
+        yield row("everybody", n, least, most, found, found is not None)
+    else:
+        how = personal.reports(kind, arguments.k)
+        own = personal.own_epsilons(log_delta, groups, how)
+        size, worst = personal.number_of_parts(groups, how), 0.0
+        for each in tqdm(own, total=size, desc="budgets", leave=False, disable=None):
+            worst = max(worst, each.eps)
+            yield row("own eps", each.users, each.low, each.high, each.eps, True)
+        yield row("everybody", n, least, most, worst, True)
+        for what, budget, sure in (
+            ("all at the largest", most, True),
+            ("all at the smallest", least, False),
+        ):
+            alike = BudgetGroups.of_counts([budget], [n])
+            yield row(what, n, budget, budget, personal.epsilon(log_delta, alike, 0, how), sure)
+        if kind == "laplace":
+            echoes = personal.echoes_epsilon(log_delta, groups)
+            yield row("echoes (Liu et al.)", n, least, most, echoes, False)
+    yield row(
+        "mu-GDP (Chen et al.)", n, least, most,
+        personal.mu_gdp_epsilon(log_delta, groups, deltas, float(given.delta.max())), False,
+    )  # fmt: skip
 
 
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
@@ -375,6 +429,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "plan": _plan_rows,
     "compare": _compare_rows,
     "matrix": _matrix_rows,
+    "personalised": _personalised_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
     "verify": _verify_rows,

@@ -209,6 +209,27 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--delta": {**_SEVERAL_DELTAS, "required": False},
         },
     ),
+    "personalised": (
+        "users with budgets of their own, shuffled together: the eps that each of them has, and "
+        "all of them; beside it what the literature says, and what one budget for all would give "
+        "(docs/personalised.md)",
+        {
+            "--budgets": {
+                "required": True,
+                "metavar": "FILE",
+                "help": "csv or parquet file with a column 'eps', the local budget of a user; "
+                "'count', how many users have it; 'delta', if reports are (eps, delta)-LDP only",
+            },
+            "--delta": {"type": _delta, "default": Decimal("1e-6"), "help": "default 1e-6"},
+            "--mechanism": {
+                "choices": ["krr", "binary", "laplace"],
+                "default": "krr",
+                "help": "how users report: k-RR (default), yes or no by randomised response, or a "
+                "number of a known range with Laplace noise",
+            },
+            "--k": {"type": _number, "help": "number of cells (k-RR)"},
+        },
+    ),
     "bounds": (
         "eps of every applicable bound: guarantees first, each group smallest first "
         "('shuffledp list' and --format csv have the sources)",

@@ -186,12 +186,13 @@ def epsilon(log_delta: float, n: int, randomiser: Randomiser) -> tuple[float, fl
     _check(0.0, n)
 
     def end(of: Callable[[float, int, Randomiser], float], side: Side) -> float:
-        return calibrate.epsilon(
+        return calibrate.led_epsilon(
             lambda eps: of(eps, n, randomiser),
             target,
             randomiser.eps0,
             side,
             lambda eps: lead_log_delta(eps, n, randomiser),
+            calibrate.COARSE_XTOL,
         )
 
     return end(lower_log_delta, "lower"), end(upper_log_delta, "upper")

@@ -19,6 +19,8 @@ from shuffledp.roots import brentq
 
 # Of the tilted probability, what the first and the last block hold.
 _OUTER = 1e-5
+# Blocks need not be narrower, relative to m: eps moves by a quarter of it.
+_NARROWEST = 2e-3
 # A part that is less than this of the whole needs no closer look.
 _NEGLIGIBLE = np.log(1e-7)
 _LARGEST_TILT = 700.0
@@ -85,7 +87,7 @@ def log_mean_over_decoys(
     lead
         Cheap and about ``log_delta``: where to look.
     blocks
-        How many blocks of m, about. A block's delta is that of its smallest m: with 16 the
+        How many blocks of m, at most about. A block's delta is that of its smallest m: with 16 the
         result's is that of a quarter of a standard deviation fewer decoys, on average.
     """
     tilt = _tilt(others, lead)
@@ -97,7 +99,7 @@ def log_mean_over_decoys(
     m = first + np.arange(size, dtype=np.float64)
     cumulative = np.cumsum(window.mass)
     low, high = np.searchsorted(cumulative, [_OUTER, cumulative[-1] - _OUTER])
-    block = -(-int(high - low) // blocks) or 1
+    block = max(-(-int(high - low) // blocks), int(_NARROWEST * m[low]), 1)
     starts = np.unique(np.concatenate([[0], np.arange(low, high, block), [high]]).clip(0, size - 1))
     ends = np.append(starts[1:], size) - 1
     with np.errstate(divide="ignore"):

@@ -86,6 +86,17 @@ class BudgetGroups:
             raise InputError(f"counts must be at least 1 (got {groups.counts.min()})")
         return groups
 
+    @classmethod
+    def of_counts(cls, values: ArrayLike, counts: ArrayLike) -> "BudgetGroups":
+        """Group budgets that are given with how many users have each, in order of budget.
+
+        Raises as `of`.
+        """
+        distinct, place = np.unique(np.asarray(values, np.float64), return_inverse=True)
+        many = np.zeros(distinct.size, np.int64)
+        np.add.at(many, place.ravel(), np.asarray(counts, np.int64))
+        return cls.of(cls(distinct, many))
+
     def setting(self, eps0: float, k: int) -> Setting:
         """As many users, all with one budget."""
         return Setting(int(self.counts.sum()), k, float(eps0))
@@ -181,6 +192,18 @@ def personalised_log_delta(
     budget, _, others = _split(budgets, target)
     log_odds = np.log(k) - _log_expm1(others.values)
     return _divergence(eps, budget, log_odds, others, k)
+
+
+def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> float:
+    """About `personalised_log_delta` of a member of a group, at once."""
+    budget = float(groups.values[group])
+    if eps >= budget:
+        return -np.inf
+    others = groups.without(group)
+    decoys = others.counts @ expit(np.log(k) - _log_expm1(others.values))
+    setting = Setting(1 + int(others.counts.sum()), k, budget)
+    pair = pairs.personalised(setting, RandomTrials(np.zeros(0), np.zeros(0, np.int64)))
+    return log_chernoff_bound(replace(pair, trials=1 + round(decoys)).weighted_sum(eps))
 
 
 def personalised_clones_log_delta(

@@ -13,13 +13,12 @@ from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
     largest_budget_log_delta,
-    mu_gdp,
     personalised_clones_log_delta,
     personalised_log_delta,
     sample_budgets,
     smallest_budget_log_delta,
 )
-from shuffledp.accounting.rounds import tradeoff
+from shuffledp.accounting.personal import mu_gdp_epsilon
 from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.streams import stream
 from shuffledp.studies.reproduction.tradeoff_curves import figure_2, figure_3
@@ -34,7 +33,6 @@ BUDGET_STEP: Final = 0.05
 _SEED = 4
 # Of a secant step in log eps: the last one's error is the square of this, or so.
 _TOLERANCE = 1e-3
-_LARGEST_MU_EPS = 20.0
 # Where the searches start: eps sqrt(n), and the clones bound relative to the exact one.
 _FIRST_GUESS, _CLONES_SHARE = 3.0, 1.15
 
@@ -51,17 +49,6 @@ def budget_groups(law: str, n: int) -> BudgetGroups:
     # The second rounding takes off what ceil's product has in its last digit.
     once = BudgetGroups.of(np.round(np.ceil(drawn / BUDGET_STEP) * BUDGET_STEP, 6))
     return BudgetGroups(once.values, once.counts * (n // N_DRAWN))
-
-
-def mu_gdp_epsilon(groups: BudgetGroups, log_delta: float) -> float:
-    """Eps of paper D's mu-GDP value (Fact 2) at a log delta: an approximation, NOT a bound."""
-    mu = mu_gdp(groups)
-    return epsilon(
-        lambda eps: float(tradeoff.gdp_to_log_delta(eps, mu)),
-        log_delta,
-        _LARGEST_MU_EPS,
-        "upper",
-    )
 
 
 def _solved(log_delta: Callable[[float], float], target: float, guess: float) -> float:
@@ -104,7 +91,7 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
             log_delta,
             _CLONES_SHARE * personalised,
         ),
-        MU_GDP: mu_gdp_epsilon(groups, log_delta),
+        MU_GDP: mu_gdp_epsilon(log_delta, groups),
         LARGEST: epsilon(
             lambda eps: float(largest_budget_log_delta(eps, groups, K)),
             log_delta,

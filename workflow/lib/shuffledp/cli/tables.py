@@ -1,0 +1,244 @@
+"""Histograms, matrices and budgets that are given to the command in a file."""
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shuffledp.accounting.setting import LARGEST_EPS0
+from shuffledp.arrays import Floats, Integers
+from shuffledp.errors import InputError
+
+_COLUMN = "count"
+
+
+def read_histogram(source: Path) -> Integers:
+    """Users per cell, shape ``(rows,)``: the column ``count`` of a csv or parquet file.
+
+    A grid file of the pipeline is one. A file whose name does not end in ``.parquet`` is read as
+    csv with a header.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or has no such column, a value is not a whole number of users,
+        or there is nobody.
+    """
+    needed = {_COLUMN: "the number of users of each cell"}
+    counts = _whole_numbers(source, _COLUMN, read_columns(source, needed)[_COLUMN])
+    if not counts.any():
+        raise InputError(f"{source}: the column {_COLUMN} counts nobody")
+    return counts
+
+
+def _numbers(values: Sequence[Any]) -> Floats:
+    """NaN for what is none."""
+
+    def number(value: Any) -> float:
+        try:
+            return float(value)
+        except (TypeError, ValueError):
+            return np.nan
+
+    return np.array([number(value) for value in values], np.float64)
+
+
+def _whole_numbers(source: Path, column: str, values: Sequence[Any]) -> Integers:
+    counts = _numbers(values)
+    if not (np.all(counts >= 0.0) and np.all(counts == np.floor(counts)) and counts.sum() < 1e18):
+        raise InputError(
+            f"{source}: every value of the column {column} must be a whole number of users, at "
+            "least 0"
+        )
+    return counts.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """Budgets of users, as a file has them: shape ``(rows,)`` each.
+
+    Attributes
+    ----------
+    eps, delta
+        Local budget; delta is 0 where the file has none.
+    counts
+        How many users have it.
+    """
+
+    eps: Floats
+    delta: Floats
+    counts: Integers
+
+    def deltas_of(self, budgets: Floats) -> Floats:
+        """Mean delta of the users of each budget; the budgets in order, all that there are."""
+        place = np.searchsorted(budgets, self.eps)
+        sums = np.bincount(place, self.delta * self.counts, budgets.size)
+        return np.asarray(sums / np.bincount(place, self.counts, budgets.size))
+
+
+def read_budgets(source: Path) -> Budgets:
+    """The columns ``eps``, and, where there are, ``count`` and ``delta``, of a file.
+
+    Rows whose count is 0 are left out.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or has no such column, a value is out of range, or there is
+        nobody.
+    """
+    needed = {"eps": "the local budget of each user, or of count users"}
+    found = read_columns(source, needed, optional=(_COLUMN, "delta"))
+    eps = _numbers(found["eps"])
+    delta = _numbers(found.get("delta", [0.0] * eps.size))
+    counts = _whole_numbers(source, _COLUMN, found.get(_COLUMN, [1] * eps.size))
+    for name, values, right in (
+        ("eps", eps, (eps >= 0.0) & (eps <= LARGEST_EPS0)),
+        ("delta", delta, (delta >= 0.0) & (delta < 1.0)),
+    ):
+        wrong = np.flatnonzero(~right)
+        if wrong.size:
+            limits = f"0 <= eps <= {LARGEST_EPS0:g}" if name == "eps" else "0 <= delta < 1"
+            raise InputError(
+                f"{source}: every {name} must be a number with {limits} (row {wrong[0] + 1} has "
+                f"{found[name][wrong[0]]!r}; {wrong.size} of {values.size} rows are wrong)"
+            )
+    used = counts > 0
+    if not used.any():
+        raise InputError(f"{source} has nobody in it")
+    return Budgets(eps[used], delta[used], counts[used])
+
+
+def read_columns(
+    source: Path, needed: Mapping[str, str], optional: Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """Columns of a csv file with a header, or of a parquet file, by name.
+
+    Parameters
+    ----------
+    source
+        A file whose name does not end in ``.parquet`` is read as csv.
+    needed
+        Names of columns that must be there, and what they hold.
+    optional
+        Names of those that may.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or a column is missing.
+    """
+    try:
+        return (_parquet if source.suffix == ".parquet" else _csv)(source, needed, optional)
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def _chosen(
+    source: Path, names: Sequence[str], needed: Mapping[str, str], optional: Sequence[str]
+) -> list[str]:
+    for name, meaning in needed.items():
+        if name not in names:
+            raise InputError(
+                f"{source} has no column {name}, {meaning} (columns: {', '.join(names) or 'none'})"
+            )
+    return [*needed, *(name for name in optional if name in names)]
+
+
+@contextmanager
+def _csv_reading(source: Path) -> Iterator[Any]:
+    try:
+        with source.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except (UnicodeDecodeError, csv.Error):
+        raise InputError(f"{source} is no csv file; parquet files end in .parquet") from None
+
+
+def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> dict[str, list[Any]]:
+    with _csv_reading(source) as file:
+        reader = csv.DictReader(file)
+        chosen = _chosen(source, list(reader.fieldnames or []), needed, optional)
+        rows = list(reader)
+    return {name: [row[name] for row in rows] for name in chosen}
+
+
+@contextmanager
+def _parquet_reading(source: Path) -> Iterator[Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ModuleNotFoundError as missing:
+        raise InputError(
+            f"{source}: parquet files are read with pyarrow: pip install pyarrow, or give a csv "
+            "file"
+        ) from missing
+    try:
+        with pq.ParquetFile(source) as file:
+            yield file
+    except pa.ArrowInvalid:
+        raise InputError(f"{source} is damaged, or no parquet file") from None
+
+
+def _parquet(
+    source: Path, needed: Mapping[str, str], optional: Sequence[str]
+) -> dict[str, list[Any]]:
+    with _parquet_reading(source) as file:
+        chosen = _chosen(source, file.schema_arrow.names, needed, optional)
+        columns: dict[str, list[Any]] = file.read(columns=chosen).to_pydict()
+    return columns
+
+
+def read_matrix(source: Path) -> Floats:
+    """Numbers of a csv or parquet file, shape ``(rows, columns)``.
+
+    A first line of csv that holds no number names the columns. A file whose name does not end in
+    ``.parquet`` is read as csv.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or is empty, lines differ in length, or a value is no number.
+    """
+    try:
+        lines = _parquet_lines(source) if source.suffix == ".parquet" else _csv_lines(source)
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+    if not lines:
+        raise InputError(f"{source} holds no numbers: give a line for each record")
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(lines[0]):
+            raise InputError(
+                f"{source}: every record must have as many probabilities as the first, "
+                f"{len(lines[0])} (got {len(line)} for record {number - 1})"
+            )
+        try:
+            rows.append([float(value) for value in line])
+        except (TypeError, ValueError):
+            raise InputError(
+                f"{source}: every value must be a probability (got {line} for record {number - 1})"
+            ) from None
+    return np.array(rows, np.float64)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _csv_lines(source: Path) -> list[Any]:
+    with _csv_reading(source) as file:
+        lines = [line for line in csv.reader(file) if line]
+    return lines[1:] if lines and not any(map(_is_number, lines[0])) else lines
+
+
+def _parquet_lines(source: Path) -> list[Any]:
+    with _parquet_reading(source) as file:
+        return [list(row.values()) for row in file.read().to_pylist()]
