@@ -8,10 +8,12 @@ import itertools
 
 import numpy as np
 import pytest
-from shuffledp.accounting.one_round.personalised import BudgetGroups
+from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.personalised import frequency, groups, mean
-from shuffledp.studies.personalised import estimates
+from shuffledp.studies.personalised import estimates, privacy
 from shuffledp.studies.personalised.estimates import SWEEPS, estimate_table
 
 GROUPS = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([3, 2, 1]))
@@ -235,6 +237,20 @@ def test_tables_say_what_the_figures_show(table):
             published["expected_deviation"].to_numpy() < smallest["expected_deviation"].to_numpy()
         ).all()
     assert set(table["n"]) == {10_000}
+
+
+def test_certified_eps_is_enough_and_nothing_to_spare():
+    mixed = estimates.population(share=0.5)
+    eps = privacy.certified_epsilon(mixed, tagged=False)
+    assert personalised_log_delta(eps, mixed, 2) <= np.log(1e-6)
+    assert personalised_log_delta(0.9997 * eps, mixed, 2) > np.log(1e-6)
+
+
+def test_reports_that_tell_their_budget_have_the_privacy_of_the_least_private_group():
+    mixed = estimates.population()
+    found = privacy.certified_epsilon(mixed, tagged=True)
+    assert found == pytest.approx(BOUNDS["upper"].epsilon(np.log(1e-6), Setting(900, 2, 1.0)), 2e-4)
+    assert found > 3.0 * privacy.certified_epsilon(mixed, tagged=False)
 
 
 def test_groups_are_the_papers():

@@ -28,6 +28,23 @@ rule estimate_personalised:
         "../scripts/estimate_personalised.py"
 
 
+rule account_personalised:
+    output:
+        result("personalised/privacy.csv"),
+    log:
+        log_of("account_personalised"),
+    benchmark:
+        benchmark_of("account_personalised")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 10),
+    params:
+        library=library("account_personalised"),
+    script:
+        "../scripts/account_personalised.py"
+
+
 # --- Training ---------------------------------------------------------------------------
 
 MNIST = config.get("personalised", {}).get("mnist", {})
@@ -102,9 +119,10 @@ FIGURES["personalised.figure-5"] = figure(
     category=RECOMPUTED,
 )
 for one, title in ESTIMATED.items():
+    private = {"privacy": "personalised/privacy.csv"} if one == "figure-8" else {}
     FIGURES[f"personalised.{one}"] = figure(
-        by="personalised.draw_estimates",
-        inputs={"estimates": f"personalised/estimates.{one}.csv"},
+        by=f"personalised.draw_{'private_' if private else ''}estimates",
+        inputs={"estimates": f"personalised/estimates.{one}.csv", **private},
         arguments={"title": title},
         caption="personalised_estimates",
         category=RECOMPUTED,
@@ -126,12 +144,14 @@ def personalised_figures():
     return found
 
 
+# With the paper's other figures, which `papers.smk` draws.
 rule personalised:
     input:
         [
             path
-            for stems in personalised_figures().values()
+            for name, stems in figure_map().items()
             for stem in stems
+            if name.startswith("D, ")
             for path in figure_files(stem)
         ],
     localrule: True

@@ -60,6 +60,13 @@ def draw_estimates(estimates: Path, *, title: str) -> Figure:
     return estimate_panels(pd.read_csv(estimates), title)
 
 
+def draw_private_estimates(estimates: Path, privacy: Path, *, title: str) -> Figure:
+    """Draw `estimate_panels` from the files of the estimates and of their privacy."""
+    known = pd.read_csv(privacy).drop(columns="tagged")
+    table = pd.read_csv(estimates).merge(known, on=["varied", "value", "estimator"])
+    return estimate_panels(table, title)
+
+
 @local_style()
 def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     """Estimates with their range, and their error, along each sweep of a figure.
@@ -67,33 +74,40 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     Parameters
     ----------
     table
-        Columns of `shuffledp.studies.personalised.estimates.COLUMNS`, of one figure.
+        Columns of `shuffledp.studies.personalised.estimates.COLUMNS`, of one figure; maybe with
+        ``delta`` and ``eps_upper``.
     title
         Above the panels.
 
     Returns
     -------
     For each sweep means of the estimates with 5 to 95 % ranges about the truth (a grey line), and
-    the root mean square error: marks as measured, lines as the closed forms have it.
+    the root mean square error: marks as measured, lines as the closed forms have it. Beneath, the
+    certified eps, if the table has it.
     """
     sweeps = list(table["varied"].unique())
     names = [name for name in _LOOKS if name in set(table["estimator"])]
     wide = len(sweeps) == 1
-    figure = new_figure((2.9 if wide else 5.2) + 0.16 * len(names))
-    panels = figure.subplots(1 if wide else 2, 2, squeeze=False)
-    pairs = [panels[0]] if wide else list(panels.T)
-    for (upper, lower), varied in zip(pairs, sweeps, strict=True):
+    private = "eps_upper" in table
+    height = 2.9 if wide else 5.2 + 2.3 * private
+    figure = new_figure(height + 0.16 * len(names))
+    panels = figure.subplots(1 if wide else 2 + private, 2, squeeze=False)
+    columns = [panels[0]] if wide else list(panels.T)
+    for (estimates, errors, *more), varied in zip(columns, sweeps, strict=True):
         rows = table[table["varied"] == varied]
-        _draw_estimates(upper, rows, names)
-        _draw_errors(lower, rows, names)
-        for axes in (upper, lower):
+        _draw_estimates(estimates, rows, names)
+        _draw_errors(errors, rows, names)
+        estimates.set_ylabel(_QUANTITY[varied])
+        errors.set_ylabel("root mean square error")
+        for axes in more:
+            _draw_privacy(axes, rows, names)
+        for axes in (estimates, errors, *more):
             axes.set_xlabel(_X[varied])
             axes.grid(visible=True, axis="both")
-        upper.set_ylabel(_QUANTITY[varied])
-        lower.set_ylabel("root mean square error")
-        lower.set_yscale("log")
-        lower.margins(y=0.1)
-        plain_log_axis(lower.yaxis)
+        for axes in (errors, *more):
+            axes.set_yscale("log")
+            axes.margins(y=0.1)
+            plain_log_axis(axes.yaxis)
     figure.legend(handles=[_handle(name) for name in names], loc="outside lower left", ncols=1)
     figure.suptitle(title)
     return figure
@@ -135,6 +149,22 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             color=look.colour,
             markerfacecolor=face(look),
         )
+
+
+def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
+    for name in names:
+        _, look = _LOOKS[name]
+        own = rows[rows["estimator"] == name]
+        axes.plot(
+            own["value"],
+            own["eps_upper"],
+            color=look.colour,
+            linewidth=0.9,
+            marker=look.marker,
+            markersize=3.5,
+            markerfacecolor=face(look),
+        )
+    axes.set_ylabel(rf"certified $\epsilon$, $\delta={power(rows['delta'].iloc[0])}$")
 
 
 def _handle(name: str) -> Line2D:

@@ -51,10 +51,10 @@ COLUMNS: Final = (
     *("truth", "mean", "p05", "p95", "deviation", "expected_bias", "expected_deviation", "mu"),
 )
 
-_SHARE_POINTS: Final = (0.01, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-_BUDGET_POINTS: Final = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-_DENSITY_POINTS: Final = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
-_SHIFT_POINTS: Final = (-12.0, -9.0, -6.0, -3.0, 0.0, 3.0, 6.0, 9.0, 12.0)
+SHARE_POINTS: Final = (0.01, 0.1, 0.2, 0.3, 0.4, 0.5)
+BUDGET_POINTS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+_DENSITY_POINTS: Final = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)
+_SHIFT_POINTS: Final = (-12.0, -8.0, -4.0, 0.0, 4.0, 8.0, 12.0)
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,12 @@ class Series:
     groups: BudgetGroups
     weights: Floats
     tagged: bool = False
+
+    @property
+    def reporting(self) -> BudgetGroups:
+        """Those whose reports are used."""
+        used = self.weights > 0.0
+        return BudgetGroups(self.groups.values[used], self.groups.counts[used])
 
 
 def population(share: float = SHARES[0], budget: float = BUDGETS[0]) -> BudgetGroups:
@@ -171,14 +177,8 @@ def _rows(
             "deviation": found.std(ddof=1),
             "expected_bias": bias(one.weights, values, one.groups),
             "expected_deviation": variance(one.weights, variances(one.groups)) ** 0.5,
-            "mu": mu_gdp(_reporting(one)),
+            "mu": mu_gdp(one.reporting),
         }
-
-
-def _reporting(one: Series) -> BudgetGroups:
-    """Those whose reports are used."""
-    used = one.weights > 0.0
-    return BudgetGroups(one.groups.values[used], one.groups.counts[used])
 
 
 def _numbers(
@@ -238,11 +238,11 @@ _Rows = Callable[[str, str, Sequence[float], int], Iterator[dict[str, object]]]
 # Of each figure: what is estimated, what is varied, and at which values.
 SWEEPS: Final[Mapping[str, Sequence[tuple[_Rows, str, Sequence[float]]]]] = MappingProxyType(
     {
-        "figure-6": [(_means, "share", _SHARE_POINTS)],
-        "figure-7": [(_means, "budget", _BUDGET_POINTS)],
+        "figure-6": [(_means, "share", SHARE_POINTS)],
+        "figure-7": [(_means, "budget", BUDGET_POINTS)],
         "figure-8": [
-            (_frequencies, "share", _SHARE_POINTS),
-            (_frequencies, "budget", _BUDGET_POINTS),
+            (_frequencies, "share", SHARE_POINTS),
+            (_frequencies, "budget", BUDGET_POINTS),
         ],
         "dependence": [
             (_frequencies, "density", _DENSITY_POINTS),
