@@ -25,7 +25,7 @@ $(READY): requirements.lock pyproject.toml
 run: $(READY) ## Run the default experiment: tables and figures in results/
 	$(BIN)/snakemake --cores $(CORES)
 
-reproduce: $(READY) ## Recompute the four papers' numbers, and their figures but for D's 2, 3, 5 to 8
+reproduce: $(READY) ## Recompute the four papers' numbers and figures
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml config/paper.yaml -- reproduce
 
 # One worker per core that this process may use.

@@ -136,7 +136,7 @@ def test_laplace_noise_is_finite_for_every_uniform_number():
 
 
 def test_mean_of_group_reports_has_the_closed_variance():
-    n, repetitions = 40, 20_000
+    n, repetitions = 40, 4_000
     few = BudgetGroups(np.array([0.5, 1.0]), np.array([30, 10]))
     budgets = np.repeat(few.values, few.counts)
     rng = np.random.default_rng(2)
@@ -239,18 +239,20 @@ def test_tables_say_what_the_figures_show(table):
     assert set(table["n"]) == {10_000}
 
 
+FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
+
+
 def test_certified_eps_is_enough_and_nothing_to_spare():
-    mixed = estimates.population(share=0.5)
-    eps = privacy.certified_epsilon(mixed, tagged=False)
-    assert personalised_log_delta(eps, mixed, 2) <= np.log(1e-6)
-    assert personalised_log_delta(0.9997 * eps, mixed, 2) > np.log(1e-6)
+    eps = privacy.certified_epsilon(FEW, tagged=False)
+    assert personalised_log_delta(eps, FEW, 2) <= np.log(1e-6)
+    assert personalised_log_delta(0.9997 * eps, FEW, 2) > np.log(1e-6)
 
 
 def test_reports_that_tell_their_budget_have_the_privacy_of_the_least_private_group():
-    mixed = estimates.population()
-    found = privacy.certified_epsilon(mixed, tagged=True)
-    assert found == pytest.approx(BOUNDS["upper"].epsilon(np.log(1e-6), Setting(900, 2, 1.0)), 2e-4)
-    assert found > 3.0 * privacy.certified_epsilon(mixed, tagged=False)
+    found = privacy.certified_epsilon(FEW, tagged=True)
+    alone = BOUNDS["upper"].epsilon(np.log(1e-6), Setting(100, 2, 1.0))
+    assert alone <= found <= 1.0003 * alone
+    assert found > 1.4 * privacy.certified_epsilon(FEW, tagged=False)
 
 
 def test_groups_are_the_papers():

@@ -31,6 +31,7 @@ def test_missing_images_name_their_key(clone):
         assert f"config: personalised.mnist.{name}.path: there is no {where}, which train" in text
 
 
+@pytest.mark.slow
 def test_images_from_an_address_are_checked(clone):
     """The labels' checksum is right, the images' file is no such file."""
     site = clone.path / "site"

@@ -91,7 +91,7 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     private = "eps_upper" in table
     height = 2.9 if wide else 5.2 + 2.3 * private
     figure = new_figure(height + 0.16 * len(names))
-    panels = figure.subplots(1 if wide else 2 + private, 2, squeeze=False)
+    panels = figure.subplots(*((1, 2 + private) if wide else (2 + private, 2)), squeeze=False)
     columns = [panels[0]] if wide else list(panels.T)
     for (estimates, errors, *more), varied in zip(columns, sweeps, strict=True):
         rows = table[table["varied"] == varied]
