@@ -171,7 +171,7 @@ def test_idx_is_read_packed_or_not(tmp_path, pack):
         (idx(PIXELS) + b"\0", "has 47 bytes, but its header promises 46"),
         (gzip.compress(idx(PIXELS))[:-10], "damaged or cut short"),
         (gzip.compress(idx(PIXELS))[:12] + b"\xff" * 30, "damaged or cut short"),
-        (None, "there is no"),
+        (None, r"cannot be read \(No such file"),
     ],
 )
 def test_what_is_no_idx_file_is_said(tmp_path, data, words):
@@ -206,6 +206,8 @@ def test_images_and_labels_must_fit(tmp_path):
         load_images(other, "m", 0.2, rng)
     with pytest.raises(InputError, match=r"m\.images: training needs 100 images"):
         training.training_table(files_of(tmp_path, images=PIXELS, labels=np.arange(5)), "m", 1)
+    with pytest.raises(InputError, match=r"m\.images: training needs .* \(got 0, 0 and 6\)"):
+        training.training_table(files_of(tmp_path, images=PIXELS[:0], labels=[]), "m", 1)
 
 
 def test_images_keep_their_labels_and_the_test_has_its_share(tmp_path):

@@ -252,6 +252,23 @@ def outline_file(wildcards):
     return REGIONS[wildcards.region].get("outline", [])
 
 
+# Paper D trains on them; none for scikit-learn's digits.
+MNIST = config.get("personalised", {}).get("mnist", {})
+
+
+def image_file(name):
+    """One of MNIST's files: local or downloaded."""
+    spec = MNIST[name]
+    if "url" in spec:
+        return f"resources/automatic/mnist/{name}/{Path(spec['url']).name}"
+    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"])
+    return spec["path"]
+
+
+def image_files(wildcards):
+    return {name: image_file(name) for name in MNIST}
+
+
 # --- What there is to make --------------------------------------------------------------
 
 

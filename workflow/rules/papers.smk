@@ -6,6 +6,14 @@ PAPER_CURVES = {
     "literature": ["all-bounds"],
 }
 
+# What shuffledp.studies.personalised estimates, by figure.
+ESTIMATED = {
+    "figure-6": "Chen et al., figure 6: means by Algorithm 2, over the share of conservative users",
+    "figure-7": "Chen et al., figure 7: means by Algorithm 2, over the conservative users' budget",
+    "figure-8": "Chen et al., figure 8: frequencies by Algorithm 3, over the conservative users' share and budget",
+    "dependence": "Records that depend on budgets: Chen et al.'s frequencies are biased, means are not",
+}
+
 CITIES = ["san_francisco", "paris"]
 RECOMPUTED = "The papers' figures, recomputed"
 
@@ -28,6 +36,20 @@ def paper_a_figures():
     }
 
 
+def personalised_figures():
+    """Stems of the files for each figure of paper D that its mechanisms draw."""
+    found = {"D, figure 5": ["personalised.figure-5"]}
+    found |= {
+        f"D, {name.replace('-', ' ')}": [f"personalised.{name}"]
+        for name in ESTIMATED
+        if name.startswith("figure")
+    }
+    found["D, its estimators where records depend on budgets"] = [
+        "personalised.dependence"
+    ]
+    return found
+
+
 def figure_map():
     """Stems of the files for every recomputed figure, by paper and figure."""
     found = paper_a_figures()
@@ -36,7 +58,9 @@ def figure_map():
         name = paper.upper() if len(paper) == 1 else paper
         for one in figures:
             found[f"{name}, {one.replace('-', ' ')}"] = [f"{study}.{one}"]
-    return found | personalised_figures()
+        if study == "paper_d":
+            found |= personalised_figures()
+    return found
 
 
 def reproduced_figures():
@@ -89,3 +113,23 @@ FIGURES["paper_a.figure-2"] = figure(
     caption="paper_a_distances",
     category=RECOMPUTED,
 )
+FIGURES["personalised.figure-5"] = figure(
+    by="personalised.draw_training",
+    inputs={
+        "accuracies": "personalised/training.csv",
+        "noise": "personalised/training-noise.csv",
+    },
+    arguments={},
+    caption="personalised_training",
+    category=RECOMPUTED,
+)
+for one, title in ESTIMATED.items():
+    private = {"privacy": "personalised/privacy.csv"} if one == "figure-8" else {}
+    FIGURES[f"personalised.{one}"] = figure(
+        by=f"personalised.draw_{'private_' if private else ''}estimates",
+        inputs={"estimates": f"personalised/estimates.{one}.csv", **private},
+        arguments={"title": title},
+        caption="personalised_estimates",
+        category=RECOMPUTED,
+        words=title,
+    )

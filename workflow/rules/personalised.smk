@@ -1,12 +1,5 @@
 # Paper D's mechanisms and experiments: shuffledp.studies.personalised.
 
-ESTIMATED = {
-    "figure-6": "Chen et al., figure 6: means by Algorithm 2, over the share of conservative users",
-    "figure-7": "Chen et al., figure 7: means by Algorithm 2, over the conservative users' budget",
-    "figure-8": "Chen et al., figure 8: frequencies by Algorithm 3, over both",
-    "dependence": "Records that depend on budgets: Chen et al.'s frequencies are biased, means are not",
-}
-
 
 rule estimate_personalised:
     output:
@@ -46,21 +39,6 @@ rule account_personalised:
 
 
 # --- Training ---------------------------------------------------------------------------
-
-MNIST = config.get("personalised", {}).get("mnist", {})
-
-
-def image_file(name):
-    """One of MNIST's files: local or downloaded."""
-    spec = MNIST[name]
-    if "url" in spec:
-        return f"resources/automatic/mnist/{name}/{Path(spec['url']).name}"
-    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"])
-    return spec["path"]
-
-
-def image_files(wildcards):
-    return {name: image_file(name) for name in MNIST}
 
 
 rule fetch_images:
@@ -104,44 +82,6 @@ rule train_personalised:
         checksums={name: spec.get("checksum") for name, spec in MNIST.items()},
     script:
         "../scripts/train_personalised.py"
-
-
-# --- Figures ----------------------------------------------------------------------------
-
-FIGURES["personalised.figure-5"] = figure(
-    by="personalised.draw_training",
-    inputs={
-        "accuracies": "personalised/training.csv",
-        "noise": "personalised/training-noise.csv",
-    },
-    arguments={},
-    caption="personalised_training",
-    category=RECOMPUTED,
-)
-for one, title in ESTIMATED.items():
-    private = {"privacy": "personalised/privacy.csv"} if one == "figure-8" else {}
-    FIGURES[f"personalised.{one}"] = figure(
-        by=f"personalised.draw_{'private_' if private else ''}estimates",
-        inputs={"estimates": f"personalised/estimates.{one}.csv", **private},
-        arguments={"title": title},
-        caption="personalised_estimates",
-        category=RECOMPUTED,
-        words=title,
-    )
-
-
-def personalised_figures():
-    """Stems of the files for each figure of paper D that its mechanisms draw."""
-    found = {"D, figure 5": ["personalised.figure-5"]}
-    found |= {
-        f"D, {name.replace('-', ' ')}": [f"personalised.{name}"]
-        for name in ESTIMATED
-        if name.startswith("figure")
-    }
-    found["D, its estimators where records depend on budgets"] = [
-        "personalised.dependence"
-    ]
-    return found
 
 
 # With the paper's other figures, which `papers.smk` draws.

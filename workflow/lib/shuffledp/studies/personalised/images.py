@@ -57,13 +57,13 @@ def read_idx(path: Path, key: str, dimensions: int) -> NDArray[np.uint8]:
     Raises
     ------
     InputError
-        If the file is missing, damaged or cut short, no IDX file of unsigned bytes, or has another
-        number of dimensions.
+        If the file cannot be read, is damaged or cut short, is no IDX file of unsigned bytes, or
+        has another number of dimensions.
     """
     try:
         raw = path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{key}: there is no {path}") from None
+    except OSError as error:
+        raise InputError(f"{key}: {path} cannot be read ({error.strerror})") from None
     try:
         data = gzip.decompress(raw) if raw.startswith(_GZIP) else raw
     except (EOFError, OSError, zlib.error) as error:
@@ -112,7 +112,7 @@ def _labelled(
         raise InputError(
             f"{key}.{labels}: {files[labels]} has a label {digits.max()}: labels are 0 to 9"
         )
-    return pixels.reshape(len(pixels), -1) / 255.0, digits
+    return pixels.reshape(len(pixels), math.prod(pixels.shape[1:])) / 255.0, digits
 
 
 def load_images(

@@ -129,6 +129,8 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
             f"{images.train.shape[1]})"
         )
     n = own * CLIENTS
+    left_over = len(images.train_labels) - n
+    logger.info("%d clients have %d images each, %d are left over", CLIENTS, own, left_over)
     train, test = principal_components(images.train[:n], images.test, COMPONENTS)
     labels, test_labels = images.train_labels[:n], images.test_labels
     network = Network(COMPONENTS, HIDDEN, CLASSES)
