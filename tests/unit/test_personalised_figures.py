@@ -35,7 +35,8 @@ def test_privacy_has_a_row_of_its_own(tmp_path):
     table = estimates.estimate_table("figure-8", 1)
     table.to_csv(tmp_path / "estimates.csv", index=False)
     keys = ["varied", "value", "estimator", "tagged"]
-    known = table[keys].assign(delta=1e-6, eps_upper=np.arange(len(table)) + 1.0)
+    eps = np.arange(len(table)) + 1.0
+    known = table[keys].assign(delta=1e-6, eps_upper=eps, eps_published=2.0 * eps)
     known.iloc[::-1].to_csv(tmp_path / "privacy.csv", index=False)
     drawn = personalised.draw_private_estimates(
         tmp_path / "estimates.csv", tmp_path / "privacy.csv", title=""
@@ -44,6 +45,9 @@ def test_privacy_has_a_row_of_its_own(tmp_path):
     here = (known["varied"] == "budget") & (known["estimator"] == estimates.BY_SHARE)
     line = marks(drawn.axes[5])["s"]
     np.testing.assert_array_equal(line.get_ydata(), known[here]["eps_upper"])
+    here = (known["varied"] == "budget") & (known["estimator"] == estimates.AS_PUBLISHED)
+    (dotted,) = [line for line in drawn.axes[5].lines if line.get_linestyle() == ":"]
+    np.testing.assert_array_equal(dotted.get_ydata(), known[here]["eps_published"])
     assert r"\delta=10^{-6}" in drawn.axes[5].get_ylabel()
 
 

@@ -75,7 +75,7 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     ----------
     table
         Columns of `shuffledp.studies.personalised.estimates.COLUMNS`, of one figure; maybe with
-        ``delta`` and ``eps_upper``.
+        ``delta``, ``eps_upper`` and ``eps_published``.
     title
         Above the panels.
 
@@ -90,7 +90,7 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     wide = len(sweeps) == 1
     private = "eps_upper" in table
     height = 2.9 if wide else 5.2 + 2.3 * private
-    figure = new_figure(height + 0.16 * len(names))
+    figure = new_figure(height + 0.16 * (len(names) + private))
     panels = figure.subplots(*((1, 2 + private) if wide else (2 + private, 2)), squeeze=False)
     columns = [panels[0]] if wide else list(panels.T)
     for (estimates, errors, *more), varied in zip(columns, sweeps, strict=True):
@@ -108,7 +108,10 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
             axes.set_yscale("log")
             axes.margins(y=0.1)
             plain_log_axis(axes.yaxis)
-    figure.legend(handles=[_handle(name) for name in names], loc="outside lower left", ncols=1)
+    handles = [_handle(name) for name in names]
+    if private:
+        handles.append(_published())
+    figure.legend(handles=handles, loc="outside lower left", ncols=1)
     figure.suptitle(title)
     return figure
 
@@ -164,7 +167,15 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             markersize=3.5,
             markerfacecolor=face(look),
         )
+    own = rows[rows["estimator"] == "as-published"]
+    line = _published()
+    axes.plot(own["value"], own["eps_published"], color=line.get_color(), linestyle=":")
     axes.set_ylabel(rf"certified $\epsilon$, $\delta={power(rows['delta'].iloc[0])}$")
+
+
+def _published() -> Line2D:
+    label = "Chen et al., privacy of the first by Corollary 2: approximate, no guarantee"
+    return Line2D([], [], color=_LOOKS["as-published"][1].colour, linestyle=":", label=label)
 
 
 def _handle(name: str) -> Line2D:

@@ -23,7 +23,9 @@ from shuffledp.studies.personalised.estimates import (
 
 DELTA: Final = 1e-6
 _LOG_DELTA: Final = float(np.log(DELTA))
-COLUMNS: Final = ("varied", "value", "estimator", "tagged", "delta", "eps_upper")
+COLUMNS: Final = (
+    *("varied", "value", "estimator", "tagged", "delta", "eps_upper", "eps_published"),
+)
 _CELLS: Final = 2  # binary RR is 2-RR
 # Relative: how near a search comes, and by how much it then rounds up.
 _NEAR, _STEP = 1e-3, 1e-4
@@ -86,9 +88,15 @@ def privacy_table() -> pd.DataFrame:
     Returns
     -------
     Columns `COLUMNS`; ``varied``, ``value`` and ``estimator`` as in `estimates.estimate_table`.
+    ``eps_published`` is that of paper D's Corollary 2 for those who report: approximate, no
+    guarantee.
     """
     rows = [
-        (varied, value, one.name, one.tagged, DELTA, certified_epsilon(one.reporting, one.tagged))
+        (
+            *(varied, value, one.name, one.tagged, DELTA),
+            certified_epsilon(one.reporting, one.tagged),
+            gdp_epsilon(mu_gdp(one.reporting), DELTA),
+        )
         for varied, points in (("share", SHARE_POINTS), ("budget", BUDGET_POINTS))
         for value in points
         for one in frequency_series(population(**{varied: value}))
