@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from shuffledp.accounting import calibrate
+from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.one_round.clones import clones_log_delta
 from shuffledp.accounting.one_round.laplace import laplace_lead, laplace_log_delta
 from shuffledp.accounting.one_round.personalised import (
@@ -57,10 +58,12 @@ class Reports:
 
 
 def _krr(k: int) -> tuple[LogDelta, LogDelta]:
-    return (
-        lambda eps, groups, group: float(personalised_log_delta(eps, groups, k, group)),
-        lambda eps, groups, group: personalised_lead(eps, groups, k, group),
-    )
+    def log_delta(eps: float, groups: BudgetGroups, group: int) -> float:
+        if groups.values.size == 1:  # of users who are alike more is known
+            return float(upper_log_delta(eps, groups.setting(groups.values[0], k)))
+        return float(personalised_log_delta(eps, groups, k, group))
+
+    return log_delta, lambda eps, groups, group: personalised_lead(eps, groups, k, group)
 
 
 def _laplace(function: Callable[[float, float, BudgetGroups], float]) -> LogDelta:
