@@ -78,7 +78,11 @@ def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple
 
 def timed(findings: Findings, what: str, bound, eps: float, setting: Setting) -> float:
     start = time.perf_counter()
-    value = float(bound.log_delta(eps, setting))
+    try:
+        value = float(bound.log_delta(eps, setting))
+    except Exception as error:
+        error.add_note(f"at {setting}, eps={eps}")
+        raise
     findings.note(f"seconds of {what}", time.perf_counter() - start, (setting, eps))
     return value
 

@@ -309,6 +309,20 @@ def test_pools_are_certified_and_on_the_grid() -> None:
             assert pooled <= truth * (1.0 + pools.mass_error) + pools.loss_error
 
 
+def test_atoms_may_be_out_of_order() -> None:
+    """Rounding exchanges neighbours: here the smallest loss was not the first."""
+    setting = Setting(118_874_521, 106_143, 0.004055650504766584)
+    (loss,) = composition.single_round(setting, "lower")
+    assert 0.999 < float(loss.mass.sum()) <= 1.0 + 1e-9
+    losses, masses = np.array([-0.1, 0.05, 0.12, 0.31]), np.array([0.2, 0.3, 0.4, 0.1])
+    ordered = privacy_loss.pooled_down(losses, masses, 0.0, 0.1, (0.0, 0.0))
+    mixed = privacy_loss.pooled_down(
+        losses[[2, 0, 3, 1]], masses[[2, 0, 3, 1]], 0.0, 0.1, (0.0, 0.0)
+    )
+    assert np.array_equal(ordered.mass, mixed.mass)
+    assert ordered.start == mixed.start
+
+
 def test_arrays_broadcast() -> None:
     setting = Setting(10_000, 16, 1.0, 3)
     value = composition.composed_log_delta([[0.01, 0.02], [0.03, 4.0]], setting, "upper")

@@ -171,7 +171,7 @@ def pooled_down(
     Parameters
     ----------
     losses, masses
-        Atoms in ascending order of the loss, with positive probabilities under P.
+        Atoms, with positive probabilities under P.
     infinite
         Probability of an infinite loss.
     step
@@ -179,6 +179,9 @@ def pooled_down(
     errors
         Relative error of the masses and absolute error of the losses.
     """
+    # Rounding may have exchanged neighbours.
+    order = np.argsort(losses, kind="stable")
+    losses, masses = losses[order], masses[order]
     start = int(np.floor(losses[0] / step))
     pools = np.zeros(int(np.floor(losses[-1] / step)) - start + 3)
     values, left = losses.tolist(), masses.tolist()
