@@ -243,16 +243,16 @@ FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
 
 
 def test_certified_eps_is_enough_and_nothing_to_spare():
-    eps = privacy.certified_epsilon(FEW, tagged=False)
+    eps = privacy.certified_epsilon(FEW, "binary", tagged=False)
     assert personalised_log_delta(eps, FEW, 2) <= np.log(1e-6)
     assert personalised_log_delta(0.9997 * eps, FEW, 2) > np.log(1e-6)
 
 
 def test_reports_that_tell_their_budget_have_the_privacy_of_the_least_private_group():
-    found = privacy.certified_epsilon(FEW, tagged=True)
+    found = privacy.certified_epsilon(FEW, "binary", tagged=True)
     alone = BOUNDS["upper"].epsilon(np.log(1e-6), Setting(100, 2, 1.0))
     assert alone <= found <= 1.0003 * alone
-    assert found > 1.4 * privacy.certified_epsilon(FEW, tagged=False)
+    assert found > 1.4 * privacy.certified_epsilon(FEW, "binary", tagged=False)
 
 
 def test_groups_are_the_papers():

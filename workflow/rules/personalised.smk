@@ -23,11 +23,13 @@ rule estimate_personalised:
 
 rule account_personalised:
     output:
-        result("personalised/privacy.csv"),
+        result("personalised/privacy.{figure}.csv"),
     log:
-        log_of("account_personalised"),
+        log_of("account_personalised.{figure}"),
     benchmark:
-        benchmark_of("account_personalised")
+        benchmark_of("account_personalised.{figure}")
+    wildcard_constraints:
+        figure="|".join(ESTIMATED),
     conda:
         "../../environment.yml"
     resources:

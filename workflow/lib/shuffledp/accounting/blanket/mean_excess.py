@@ -24,7 +24,7 @@ from shuffledp.arrays import UNIT, Floats
 # Points of the transform, roughly: at least, and at most where delta is deep.
 _POINTS, _MOST_POINTS = 2**18, 2**22
 # What the splitting of atoms may add to the log of the result, if the points allow.
-_SPLITTING = 2e-5
+SPLITTING = 2e-5
 # Frequencies of the integral.
 _FREQUENCIES = 2**20
 _CHUNK = 2**16
@@ -77,8 +77,11 @@ def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
     return start, grid
 
 
-def log_mean_excess_high(atoms: Atoms, n: int) -> float:
-    """Upper end of `log_mean_excess`."""
+def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> float:
+    """Upper end of `log_mean_excess`.
+
+    ``splitting`` is what the grid may add to it, if the points allow; the time falls with its root.
+    """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
         return -np.inf
@@ -88,13 +91,13 @@ def log_mean_excess_high(atoms: Atoms, n: int) -> float:
     values = np.maximum(values, -max(high, _DECAY / rough.lam))
     # A constant has no width; then any will do.
     width = max(high - low, float(values.max() - values.min()) / 16.0) or 1.0
-    step = width / _POINTS
+    step = width / (_POINTS * float(np.sqrt(SPLITTING / splitting)))
     start, grid = _split(values, masses, step)
     # Splitting adds this to the log of the sum's moment: as much as the step's square.
     points = step * (start + np.arange(grid.size, dtype=np.float64))
     moment = float(logsumexp(rough.lam * points, b=grid))
     growth = n * max(moment - rough.log_moment, 0.0)
-    step *= float(np.sqrt(_SPLITTING / max(growth, _SPLITTING)))
+    step *= float(np.sqrt(splitting / max(growth, splitting)))
     step = max(step, width / _MOST_POINTS)
     start, grid = _split(values, masses, step)
     used = grid > 0.0

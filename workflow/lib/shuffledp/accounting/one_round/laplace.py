@@ -39,8 +39,8 @@ from shuffledp.accounting.one_round.personalised import BudgetGroups
 
 # Nodes on each side of the centre. The loss is of second order.
 _NODES = 64
-# Of M: each costs a transform.
-_BLOCKS = 16
+# Of M: each costs a transform, which need not be finer than they are.
+_BLOCKS, _SPLITTING = 16, 1e-3
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def laplace_log_delta(eps: float, budget: float, others: BudgetGroups) -> float:
     decoys = _decoys(others, budget)
 
     def log_delta(m: int) -> float:
-        return min(log_mean_excess_high(atoms, m), 0.0)
+        return min(log_mean_excess_high(atoms, m, _SPLITTING), 0.0)
 
     def lead(m: int) -> float:
         return log_saddle_point(atoms, m)

@@ -252,6 +252,24 @@ SWEEPS: Final[Mapping[str, Sequence[tuple[_Rows, str, Sequence[float]]]]] = Mapp
 )
 
 
+def private_series(figure: str) -> tuple[str, list[tuple[str, float, Series]]]:
+    """How users report (`accounting.personal.KINDS`), and each series along a figure's sweeps.
+
+    Parameters
+    ----------
+    figure
+        ``figure-6``, ``figure-7`` or ``figure-8``.
+    """
+    means = SWEEPS[figure][0][0] is _means
+    series = mean_series if means else frequency_series
+    return "laplace" if means else "binary", [
+        (varied, value, one)
+        for _, varied, points in SWEEPS[figure]
+        for value in points
+        for one in series(population(**{varied: value}))
+    ]
+
+
 def estimate_table(figure: str, seed: int) -> pd.DataFrame:
     """Estimates of every series along the sweeps of a figure, with what is expected of them.
 
