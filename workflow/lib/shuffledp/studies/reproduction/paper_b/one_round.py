@@ -79,7 +79,8 @@ def _panel(letter: str, budgets: Floats, n: int) -> Iterator[pd.DataFrame]:
 
 def eps_of_one_round() -> pd.DataFrame:
     """Figure 3: eps at delta = 1e-6 against eps0, columns `COLUMNS` of `curve`."""
-    low, high = np.linspace(0.1, 1.0, 8), np.linspace(1.0, 4.0, 8)
+    # Even steps of log eps0, as eps is drawn on a logarithmic axis: no kink where it is steep.
+    low, high = np.geomspace(0.1, 1.0, 9), np.geomspace(1.0, 4.0, 9)
     panels = [("a", low, 10_000), ("b", high, 10_000), ("c", low, 10**6), ("d", high, 10**6)]
     return curves(part for panel in panels for part in _panel(*panel))
 
