@@ -339,13 +339,21 @@ def test_a_weekly_release_for_a_year(capsys):
     assert plan["gaussian_cell_sd_users"] == pytest.approx(sigma, rel=1e-9)
 
 
-@pytest.mark.slow
-def test_the_page_on_rounds_shows_what_is_printed(capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("page", "commands"),
+    [
+        ("README.md", 1),
+        ("docs/accounting.md", 4),
+        pytest.param("docs/rounds.md", 3, marks=pytest.mark.slow),
+    ],
+)
+def test_pages_show_what_is_printed(capsys, monkeypatch, tmp_path, page, commands):
     monkeypatch.setenv("COLUMNS", "80")
-    page = (Path(__file__).parents[2] / "docs" / "rounds.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^ +\$ shuffledp (.*)\n((?: {4,}.*\n)+)", page, re.MULTILINE)
-    assert len(shown) == 3
-    for command, printed in shown:
+    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)  # where a certificate is written
+    shown = re.findall(r"^( *)\$ shuffledp (.*)\n((?:\1(?![$`]).+\n)*)", text, re.MULTILINE)
+    assert len(shown) == commands
+    for _, command, printed in shown:
         status, out, _ = run(capsys, *command.split())
         assert status == 0
         assert out == textwrap.dedent(printed)
