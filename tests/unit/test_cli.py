@@ -340,6 +340,40 @@ def test_a_weekly_release_for_a_year(capsys):
 
 
 @pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["ep"], ["epsilon"]),
+        (["calibrate", "--sam"], ["--sampling-rate"]),
+        (["list", "--format", "j"], ["json"]),
+        (["completion", "z"], ["zsh"]),
+    ],
+)
+def test_bash_completes_commands_options_and_choices(capsys, tmp_path, words, meant):
+    pytest.importorskip("shtab")
+    with pytest.raises(SystemExit) as stopped:
+        main(["completion", "bash"])
+    assert not stopped.value.code
+    (tmp_path / "completion.sh").write_text(capsys.readouterr().out)
+    typed = " ".join(["shuffledp", *words])
+    script = (
+        f"source completion.sh; COMP_WORDS=({typed}); COMP_CWORD={len(words)}; "
+        f"_shtab_shuffledp shuffledp {words[-1]} x; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+    )
+    found = subprocess.run(
+        ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == meant
+
+
+def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    status, out, err = run(capsys, "completion", "zsh")
+    assert (status, out) == (2, "")
+    assert "pip install shtab" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
     ("page", "commands"),
     [
         ("README.md", 1),

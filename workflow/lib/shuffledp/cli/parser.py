@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 from itertools import takewhile
 from typing import Any, Final, NoReturn
 
-from shuffledp.errors import did_you_mean
+from shuffledp.errors import InputError, did_you_mean
 from shuffledp.version import find_version
 
 
@@ -283,7 +283,13 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
     "list": ("every bound with its kind, worth and source", {}),
+    "completion": (
+        "print what a shell needs to complete commands and options: a line for its start-up file "
+        'is eval "$(shuffledp completion bash)"',
+        {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
+    ),
 }
+_WITHOUT_FORMAT: Final = ("certify", "completion")  # they print JSON, and a script
 
 
 def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
@@ -301,7 +307,7 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
         command = commands.add_parser(name, help=re.split(r" \(|:", about)[0], description=about)
         for option, details in options.items():
             command.add_argument(option, **details)
-        if name == "certify":  # it is JSON
+        if name in _WITHOUT_FORMAT:
             continue
         command.add_argument(
             "--format",
@@ -341,12 +347,24 @@ def _check_options(parser: _Parser, words: Sequence[str], known: Sequence[str]) 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words of the command line; the command's name is in ``command``.
 
-    Exits as argparse does for help, version and what cannot be parsed; a call without words asks
-    for help.
+    Exits as argparse does for help, version, completion and what cannot be parsed; a call without
+    words asks for help. Raises `InputError` for completion without shtab.
     """
     parser, parsers = _make_parser()
     if not words:
         parser.print_help()
         parser.exit()
     _check_words(parser, parsers, words)
-    return parser.parse_args(words)
+    parsed = parser.parse_args(words)
+    if parsed.command == "completion":
+        print(_completion(parser, parsed.shell))
+        parser.exit()
+    return parsed
+
+
+def _completion(parser: _Parser, shell: str) -> str:
+    try:
+        import shtab
+    except ImportError as error:
+        raise InputError("completion is written by shtab: pip install shtab") from error
+    return str(shtab.complete(parser, shell))
