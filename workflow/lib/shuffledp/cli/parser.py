@@ -170,11 +170,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "compare": (
-        "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), and the "
-        "most accurate comes first; its parameters, what a user's messages reveal before they are "
-        "mixed (local_eps0; none: all), messages per user, the predicted error of its unbiased "
-        "estimate (standard deviation of a cell's number of users, root mean square over the "
-        "cells and largest; total variation distance of the shares), and who must be trusted",
+        "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), and "
+        "the most accurate comes first; its parameters with all digits, what a user's messages "
+        "reveal before they are mixed (local_eps0; none: all), messages per user, the predicted "
+        "error of its unbiased estimate (standard deviation of a cell's number of users, root "
+        "mean square over the cells and largest; total variation distance of the shares), and who "
+        "must be trusted",
         {
             "--n": {"type": _number, "help": "number of users (default: those of the histogram)"},
             "--k": {
