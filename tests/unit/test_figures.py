@@ -440,7 +440,7 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
         np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
         pairs = gaussian.groupby("eps")["log10_delta"].first()
         labels = [t.get_text() for t in axes.get_xticklabels()]
-        assert labels == [f"{e:.3g}\n(−{-d:.1f})" for e, d in pairs.items()]
+        assert labels == [f"{style.eps_words(e)}\n(−{-d:.1f})" for e, d in pairs.items()]
         flat = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
         spans = [
             (p.get_y(), p.get_y() + p.get_height()) for p in axes.patches if hasattr(p, "get_y")
@@ -649,6 +649,14 @@ def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.Dat
         assert r"$\delta=10^{-3}$" in words
         written = float(words.split(r"\leq")[1].split("$")[0])
         assert eps <= written < 1.01 * eps  # rounded up: never less private than it says
+
+
+@pytest.mark.parametrize(
+    ("eps", "words"),
+    [(0.05, "0.05"), (0.1711108, "0.172"), (0.0338781, "0.0339"), (4.0, "4"), (2.2003, "2.21")],
+)
+def test_a_certified_eps_is_never_less_private_than_its_words(eps: float, words: str) -> None:
+    assert style.eps_words(eps) == words
 
 
 @pytest.mark.parametrize("bent", [0.5, 2.0, 4.0, 8.0])

@@ -16,6 +16,7 @@ from shuffledp.figures.style import (
     Series,
     calibration_words,
     counted,
+    eps_words,
     face,
     legend_marks,
     local_style,
@@ -187,7 +188,7 @@ def _eps_range(panel: pd.DataFrame) -> str:
 def _pair_label(eps: float, log10_delta: float) -> str:
     """Write eps over ``log10 delta``."""
     exponent = f"{log10_delta:,.{1 if log10_delta > -100.0 else 0}f}".replace("-", "−")
-    return f"{eps:.3g}\n({exponent})"
+    return f"{eps_words(eps)}\n({exponent})"
 
 
 @local_style()

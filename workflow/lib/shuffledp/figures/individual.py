@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shuffledp.figures.style import FULL_WIDTH, counted, local_style, new_figure
+from shuffledp.figures.style import FULL_WIDTH, counted, eps_words, local_style, new_figure
 from shuffledp.mechanisms.registry import get_estimator
 from shuffledp.selection import OWN_DELTA
 
@@ -75,7 +75,7 @@ def individual_table(summary: pd.DataFrame, title: str, unit: str) -> Figure:
         f"{title}: absolute error of single cells as a share of n = {counted(n, unit)}, "
         rf"$\epsilon_0={eps0:g}$" + "\n"
         f"Mean of {repetitions} repetitions (10–90 % range). Equal privacy: "
-        rf"$\epsilon={matched['eps']:.3g}$, $\delta=10^{{{matched['log10_delta']:.3g}}}$, "
+        rf"$\epsilon={eps_words(matched['eps'])}$, $\delta=10^{{{matched['log10_delta']:.3g}}}$, "
         f"replacement of one report{_own_deltas(summary)}"
     )
     return figure

@@ -24,6 +24,7 @@ from shuffledp.figures.style import (
     FULL_WIDTH,
     calibration_words,
     counted,
+    eps_words,
     local_style,
     new_figure,
     of_series,
@@ -309,7 +310,8 @@ def release_title(
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
     return (
-        rf"{region_title}: n = {counted(n, unit)}, $\epsilon_0={eps0:g}$, $\epsilon={eps:.3g}$"
+        rf"{region_title}: n = {counted(n, unit)}, $\epsilon_0={eps0:g}$, "
+        rf"$\epsilon={eps_words(eps)}$"
         f"\n{words}"
     )
 

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
-from shuffledp.figures.style import counted, local_style, new_figure, power
+from shuffledp.figures.style import counted, eps_words, local_style, new_figure, power
 from shuffledp.tables import read_tables
 
 _LEAST: Final = -12.0  # decimal logarithm of the smallest delta shown
@@ -158,7 +158,7 @@ def _mark(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
         reached = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
         if np.isclose(reached["log10_delta"], level, atol=1e-6):
             axes.plot(reached["eps"], level, "o", color="#000000", markersize=5, zorder=4)
-            words += ":\n" + rf"$\epsilon\leq{_rounded_up(reached['eps']):.3g}$ certified"
+            words += ":\n" + rf"$\epsilon\leq{eps_words(reached['eps'])}$ certified"
             beside = reached["eps"] < _BESIDE * axes.get_xlim()[1]
     axes.annotate(
         words,
@@ -170,12 +170,6 @@ def _mark(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
         va="bottom" if beside else "top",
         fontsize=7.5,
     )
-
-
-def _rounded_up(eps: float) -> float:
-    """Three digits, never less private than they say."""
-    step = 10.0 ** (np.floor(np.log10(eps)) - 2.0)
-    return float(np.ceil(eps / step) * step)
 
 
 def _delta_axis(axes: Axes, least: float) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,6 +56,7 @@ _RC: Final[dict[Any, Any]] = {
     "pdf.fonttype": 42,  # text stays text: journals refuse Type 3 fonts
     "svg.hashsalt": "shuffledp",
 }
+_UP: Final = Context(prec=3, rounding=ROUND_CEILING)
 
 
 def series_look(mechanism: str, estimator: str) -> Look:
@@ -140,6 +142,11 @@ def power(value: float, digits: int = 1) -> str:
     mantissa = mantissa.rstrip("0").rstrip(".")
     ten = f"10^{{{int(exponent)}}}"
     return ten if mantissa == "1" else rf"{mantissa}\times{ten}"
+
+
+def eps_words(eps: float) -> str:
+    """Write an eps in three digits, rounded up: never less private than they say."""
+    return f"{float(_UP.create_decimal(repr(float(eps)))):g}"
 
 
 def legend_marks(series: Sequence[Series]) -> list[Line2D]:
