@@ -25,6 +25,7 @@ LAYERS = {
         "studies",
         "figures",
         "mechanisms",
+        "randomisers",
         "accounting",
         "estimation",
         "geography",
