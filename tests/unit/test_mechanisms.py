@@ -1,5 +1,6 @@
 """What every mechanism answers, over the registry; the analytic Gaussian against high precision."""
 
+from dataclasses import replace
 from functools import cache
 
 import flint
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -28,6 +30,7 @@ from shuffledp.mechanisms.registry import (
     get_mechanisms,
     own_calibrations,
 )
+from shuffledp.randomisers.protocol import lead_log_delta
 
 EPS, LOG_DELTA = 0.5, float(np.log(1e-6))
 DEEP = float(np.log(1e-13))  # NumPy draws the Gaussian's noise here, much faster than diffprivlib
@@ -208,9 +211,8 @@ def test_expected_distance_by_hand():
 # the cells, of 10,000 users in 192 cells at eps = 1 and delta = 1e-6.
 REFERENCE = {
     "subset-selection": 123.158,
-    "unary-encoding": 120.256,
+    "oue": 120.256,
     "rappor": 696.502,
-    "local-hashing": 120.257,
     "hadamard": 10052.932,
 }
 
@@ -223,6 +225,48 @@ def test_variances_at_equal_privacy_are_the_reference(name, expected):
     # The reference's eps0 are up to 2e-4 of themselves too small, on the safe side.
     assert variance == pytest.approx(expected, rel=1e-3)
     assert MECHANISMS[name].local_eps0(parameters) == parameters.eps0 < 10.0
+
+
+@pytest.mark.parametrize("name", ["local-hashing", "unary-encoding"])
+@pytest.mark.parametrize(
+    ("n", "k", "eps", "expected"),
+    [
+        (10_000, 192, 0.5, 288.520),
+        (10_000, 192, 1.0, 120.462),
+        pytest.param(100_000, 408, 0.5, 489.311, marks=pytest.mark.slow),
+        pytest.param(100_000, 408, 1.0, 234.628, marks=pytest.mark.slow),
+    ],
+)
+def test_the_best_member_of_a_family_is_found(name, n, k, eps, expected):
+    """The reference tried some g: ours may be a little better."""
+    parameters = MECHANISMS[name].calibrate(eps, LOG_DELTA, n, k)
+    variance = n * n * MECHANISMS[name].variance(np.full(k, 1.0 / k), n, parameters).mean()
+    assert 0.995 * expected < variance < 1.0005 * expected
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "n"),
+    [("local-hashing", "g", 1000), ("unary-encoding", "p", 1000), ("subset-selection", "m", 8)],
+)
+def test_no_other_member_of_a_family_is_better(name, field, n):
+    mechanism, k, eps = MECHANISMS[name], 40, 0.5
+    best = mechanism.calibrate(eps, LOG_DELTA, n, k)
+    value = getattr(best, field)
+    assert value not in (0, 2)  # no end of the family: few users need many cells of a subset
+
+    def error(share):
+        def randomiser(eps0):
+            changed = {field: type(value)(share * value)}
+            return mechanism.randomiser(k, replace(best, eps0=eps0, **changed))
+
+        def lead(eps0):
+            return lead_log_delta(eps, n, randomiser(eps0))
+
+        # Its own largest budget.
+        eps0 = calibrate.led_eps0(lead, LOG_DELTA, eps, lead)
+        return float(randomiser(eps0).variance(1.0 / k, n))
+
+    assert error(1.0) < min(error(0.7), error(1.4))
 
 
 # --- names and looks -----------------------------------------------------------------------------

@@ -1,7 +1,10 @@
 """What all mechanisms of a local randomiser and a shuffler have in common."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +15,9 @@ from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.randomisers.protocol import SupportRandomiser, lead_log_delta, upper_log_delta
 
+# How finely members of a family are told apart; the error is flat at its least.
+_FINE: Final = 0.02
+
 
 @dataclass(frozen=True)
 class LocalParameters:
@@ -20,7 +26,10 @@ class LocalParameters:
     eps0: float
 
 
-class ShuffledRandomiser(Mechanism[LocalParameters]):
+Q = TypeVar("Q", bound=LocalParameters)
+
+
+class ShuffledRandomiser(Mechanism[Q]):
     """Each user reports through a randomiser, the shuffler mixes the reports; see `Mechanism`.
 
     Observed are the reports that speak for each cell.
@@ -37,46 +46,89 @@ class ShuffledRandomiser(Mechanism[LocalParameters]):
         self.estimators = raw_and_projected(self.label, colour, marker, self._raw)
 
     @abstractmethod
-    def randomiser(self, k: int, eps0: float) -> SupportRandomiser:
+    def randomiser(self, k: int, parameters: Q) -> SupportRandomiser:
         """What a user of k cells applies; raises `InputError` if there is no such randomiser."""
 
-    def _raw(self, observed: Floats, n: int, parameters: LocalParameters) -> Floats:
-        return self.randomiser(observed.shape[-1], parameters.eps0).estimate(observed, n)
+    @abstractmethod
+    def member(self, eps0: float, place: float) -> Q:
+        """Parameters of a local budget: of a family those of the member at a place."""
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: LocalParameters) -> float:
+    def places(self, k: int) -> tuple[float, float]:
+        """Between which places a family has members for k cells; by default it has one."""
+        del k
+        return 0.0, 0.0
+
+    def _raw(self, observed: Floats, n: int, parameters: Q) -> Floats:
+        return self.randomiser(observed.shape[-1], parameters).estimate(observed, n)
+
+    def log_delta(self, eps: float, n: int, k: int, parameters: Q) -> float:
         """Natural log of the certified delta of all reports, mixed."""
-        return upper_log_delta(eps, n, self.randomiser(k, parameters.eps0))
+        return upper_log_delta(eps, n, self.randomiser(k, parameters))
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> LocalParameters:
+    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> Q:
         """Largest local budget whose certified delta at ``eps`` meets the target, nearly.
 
-        It was evaluated there.
+        It was evaluated there. Of a family it is that of the member with the least mean variance
+        over the cells, which is the same for every histogram. That member is found with deltas that
+        are right to some per cent.
         """
+
+        def lead(place: float) -> Callable[[float], float]:
+            return lambda eps0: lead_log_delta(eps, n, self.randomiser(k, self.member(eps0, place)))
+
+        @cache
+        def error(place: float) -> float:
+            eps0 = calibrate.led_eps0(lead(place), log_delta, eps, lead(place))
+            randomiser = self.randomiser(k, self.member(eps0, place))
+            return float(randomiser.variance(1.0 / k, n))
+
+        best = _least(error, *self.places(k))
         eps0 = calibrate.led_eps0(
-            lambda value: upper_log_delta(eps, n, self.randomiser(k, value)),
+            lambda eps0: upper_log_delta(eps, n, self.randomiser(k, self.member(eps0, best))),
             log_delta,
             eps,
-            lambda value: lead_log_delta(eps, n, self.randomiser(k, value)),
+            lead(best),
         )
-        return LocalParameters(eps0)
+        return self.member(eps0, best)
 
     def observe(
         self,
         counts: ArrayLike,
-        parameters: LocalParameters,
+        parameters: Q,
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
         """Reports that speak for each cell."""
         counts = np.asarray(counts, np.int64)
-        randomiser = self.randomiser(counts.size, parameters.eps0)
+        randomiser = self.randomiser(counts.size, parameters)
         return np.stack([randomiser.observe(counts, rng) for _ in range(repetitions)])
 
-    def variance(self, shares: ArrayLike, n: float, parameters: LocalParameters) -> Floats:
+    def variance(self, shares: ArrayLike, n: float, parameters: Q) -> Floats:
         """Variance of each share by inversion."""
-        randomiser = self.randomiser(np.shape(shares)[-1], parameters.eps0)
+        randomiser = self.randomiser(np.shape(shares)[-1], parameters)
         return randomiser.variance(shares, n)
 
-    def local_eps0(self, parameters: LocalParameters) -> float:
+    def local_eps0(self, parameters: Q) -> float:
         """The budget of each report."""
         return parameters.eps0
+
+
+class ShuffledOne(ShuffledRandomiser[LocalParameters]):
+    """One randomiser for each local budget, no family of them."""
+
+    def member(self, eps0: float, place: float) -> LocalParameters:
+        """The budget alone."""
+        del place
+        return LocalParameters(eps0)
+
+
+def _least(error: Callable[[float], float], low: float, high: float) -> float:
+    """Place of the least error, to `_FINE`; it must fall up to there and grow from there on."""
+    points = np.linspace(low, high, 9).tolist()
+    while True:
+        best = min(range(len(points)), key=lambda index: error(points[index]))
+        low, high = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
+        if high - low <= _FINE:
+            return float(points[best])
+        # The ends and the middle have been tried, if the best was not an end.
+        points = np.linspace(low, high, 5).tolist()

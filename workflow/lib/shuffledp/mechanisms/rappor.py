@@ -1,10 +1,10 @@
 """Shuffled basic RAPPOR: symmetric unary encoding, every bit flipped with the same chance."""
 
-from shuffledp.mechanisms.local import ShuffledRandomiser
+from shuffledp.mechanisms.local import LocalParameters, ShuffledOne
 from shuffledp.randomisers.unary_encoding import UnaryEncoding, symmetric
 
 
-class ShuffledRappor(ShuffledRandomiser):
+class ShuffledRappor(ShuffledOne):
     """All bits are flipped alike. See `Mechanism`."""
 
     name = "rappor"
@@ -13,6 +13,6 @@ class ShuffledRappor(ShuffledRandomiser):
     def __init__(self) -> None:
         super().__init__("#E69F00", "<")
 
-    def randomiser(self, k: int, eps0: float) -> UnaryEncoding:
+    def randomiser(self, k: int, parameters: LocalParameters) -> UnaryEncoding:
         """Symmetric encoding of k cells."""
-        return symmetric(k, eps0)
+        return symmetric(k, parameters.eps0)

@@ -9,6 +9,7 @@ from shuffledp.mechanisms.gaussian import CentralGaussian
 from shuffledp.mechanisms.hadamard import ShuffledHadamard
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.local_hashing import ShuffledHashing
+from shuffledp.mechanisms.oue import ShuffledOUE
 from shuffledp.mechanisms.protocol import Estimator, Mechanism
 from shuffledp.mechanisms.rappor import ShuffledRappor
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
@@ -24,6 +25,7 @@ _MECHANISMS: tuple[Mechanism[Any], ...] = (
     ShufflerDummies(),
     ShuffledSubsets(),
     ShuffledUnaryEncoding(),
+    ShuffledOUE(),
     ShuffledRappor(),
     ShuffledHashing(),
     ShuffledHadamard(),
