@@ -173,15 +173,22 @@ def test_findings_put_the_most_accurate_first():
     head, columns, *lines = target_findings(summary).splitlines()
     assert head.startswith("Town, n = 400, delta = 0.0001: total variation distance")
     assert head.endswith("(error of a cell, check-ins)")
-    assert columns.split() == ["eps", "=", "0.5", "eps", "=", "1", "messages", "trusted"]
+    assert columns.split() == [
+        "eps", "=", "0.5", "eps", "=", "1", "messages", "local", "eps0", "trusted",
+    ]  # fmt: skip
     rows = summary.query("n == 400 and eps == 1 and estimator == 'raw'").sort_values("tv_distance")
     assert len(lines) == 3
     for line, row in zip(lines, rows.itertuples(), strict=True):
         assert line.startswith(MECHANISMS[row.mechanism].label)
         assert f" {row.tv_distance:.5f} ({row.cell_error:.2f}) " in line
         assert line.endswith(row.trust)
+        assert (f" {row.local_eps0:.2f} " if np.isfinite(row.local_eps0) else " none ") in line
+    for line, whole in zip(
+        target_findings(summary, brief=True).splitlines()[2:], lines, strict=True
+    ):
+        assert line.split()[-1] == ("curator" if "curator" in whole else "shuffler")
     few = target_findings(summary[summary["n"] == 200]).splitlines()
-    assert few[-1].split()[:4] == ["unable", "-", "-", "-"]
+    assert few[-1].split()[:5] == ["unable", "-", "-", "-", "-"]
 
 
 @pytest.mark.usefixtures("unable")

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 from shuffledp.studies.comparison import findings
+from shuffledp.studies.targets import target_findings
 
 pytestmark = pytest.mark.workflow
 
@@ -33,16 +34,20 @@ def test_two_runs_do_not_disturb_each_other(clone):
 @pytest.mark.slow
 def test_a_run_says_what_came_out_and_where(clone):
     clone.config |= {"eps0": [1], "repetitions": 1, "run": "mine"}
+    clone.config["targets"] = {"eps": [0.5], "delta": 1e-4}
     table, figures = "results/mine/utility/comparison.csv", "results/mine/figures/"
-    said = clone.run(table, f"{figures}comparison.png").stdout
+    targets = "results/mine/utility/town.shape.targets.csv"
+    said = clone.run(table, targets, f"{figures}comparison.png").stdout
     assert f"From {table}.\n\n" in said
     assert findings(pd.read_csv(clone.path / table)) in said
+    assert target_findings(pd.read_csv(clone.path / targets), brief=True) in said
     assert f"Figures: 1 in {figures}, as PNG, PDF and SVG; the main one is {figures}comp" in said
     assert said.count("as a multiple of") == 1, "once, not in every job"
     # Of what was not asked for nothing is said, though it is there.
     said = clone.run("--force", f"{figures}privacy.town.shape.png").stdout
     assert f"Figures: 1 in {figures}, as PNG, PDF and SVG.\n" in said
     assert "as a multiple of" not in said
+    assert "calibrated to" not in said
 
 
 @pytest.mark.slow

@@ -1,10 +1,11 @@
 def say_what_came_out():
-    """Print the main table of a run and where its figures are, of what was asked for.
+    """Print the main tables of a run and where its figures are, of what was asked for.
 
     `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/module.md).
     """
     import pandas as pd
     from shuffledp.studies.comparison import findings
+    from shuffledp.studies.targets import target_findings
 
     def of_run(path):
         return str(MODIFIER.modify_path(result(path)))
@@ -18,6 +19,16 @@ def say_what_came_out():
             f"{config['target_delta']:g}), as a multiple of the\nreference's: mean over n (lowest "
             f"to highest). From {comparison}.\n\n{table}\n"
         )
+    targets = [
+        path
+        for region in REGIONS
+        if (path := of_run(f"utility/{region}.{first_grid(region)}.targets.csv"))
+        in asked
+    ]
+    if targets:
+        print("\nEvery mechanism calibrated to the same certified (eps, delta):\n")
+        for path in targets:
+            print(f"{target_findings(pd.read_csv(path), brief=True)}\n")
     drawn = sorted(p for p in asked if p.startswith(folder) and p.endswith(".png"))
     if drawn:
         main = of_run("figures/comparison.png")

@@ -163,19 +163,22 @@ def target_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFram
     return table.assign(region=region, unit=unit, trust=trust)[list(COLUMNS)]
 
 
-def target_findings(summary: pd.DataFrame) -> str:
+def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     """Write the errors at the largest n as a table, the most accurate mechanism first.
 
     Parameters
     ----------
     summary
         Rows of `target_summary`, of one region.
+    brief
+        Name who must be trusted without saying with what.
 
     Returns
     -------
     A line that says what is counted, and one for each mechanism: of its unbiased estimate the mean
     total variation distance (and error of a cell in users) for each eps, messages per user at the
-    largest eps, and who must be trusted. A dash: it cannot meet the target.
+    largest eps and the local eps0 of these (none: they reveal all), and who must be trusted. A
+    dash: it cannot meet the target.
     """
     n, most = summary["n"].max(), summary["eps"].max()
     shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
@@ -193,7 +196,9 @@ def target_findings(summary: pd.DataFrame) -> str:
     last = shown[shown["eps"] == most].sort_values("tv_distance").set_index("mechanism")
     table = table.loc[last.index]
     table["messages"] = last["messages"].map("{:.2f}".format, na_action="ignore").fillna("-")
-    table["trusted"] = last["trust"]
+    own = last["local_eps0"].map("{:.2f}".format).where(np.isfinite(last["local_eps0"]), "none")
+    table["local eps0"] = own.where(last["reason"].isna(), "-")
+    table["trusted"] = last["trust"].str.partition(",")[0] if brief else last["trust"]
     table.index = pd.Index([MECHANISMS[name].label for name in table.index])
     table.columns.name = None
     region, delta = shown["region"].iloc[0], shown["delta"].iloc[0]
