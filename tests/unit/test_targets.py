@@ -197,9 +197,7 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     write_csv(summary, tmp_path / "summary.csv")
     shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
     assert "Gaussian: 1 message a user; trusted: curator, with every record" in shown
-    assert any(
-        text.startswith("shuffle+INV: 1 message a user; trusted: shuffler") for text in shown
-    )
+    assert any(text.startswith(r"shuffle+INV: 1 message a user, $\epsilon_0=") for text in shown)
     assert any("n = 400 check-ins" in text for text in shown)
     assert "error of a cell, check-ins\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))

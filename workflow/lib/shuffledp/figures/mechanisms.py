@@ -61,8 +61,8 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     -------
     Against eps at the largest n on the left, against n at the largest eps on the right. Marks are
     means of the releases with 10 to 90 % ranges; lines are what is expected of the unbiased
-    estimate, or join the means where nothing is expected. Beneath, who must be trusted, and
-    messages per user.
+    estimate, or join the means where nothing is expected. Beneath, who must be trusted,
+    messages per user, and what one reveals before it is mixed.
     """
     unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
     n, eps = summary["n"].max(), summary["eps"].max()
@@ -145,6 +145,8 @@ def _key(rows: pd.DataFrame) -> Sequence[Line2D]:
         look = mechanism.estimators[0].look
         messages = row["messages"]
         words = f"{messages:.3g} message{'s' * (messages != 1.0)} a user"
+        if np.isfinite(row["local_eps0"]):
+            words += rf", $\epsilon_0={row['local_eps0']:.3g}$"
         if not pd.isna(row["reason"]):
             words = "cannot meet this target"
         label = f"{mechanism.label}: {words}; trusted: {row['trust']}"
