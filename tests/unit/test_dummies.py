@@ -15,10 +15,11 @@ from scipy import stats
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
 from shuffledp.accounting.geometric import geometric_noise
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
-from shuffledp.mechanisms.protocol import expected_distance
+from shuffledp.mechanisms.protocol import Budget, expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     LARGEST_NU,
     ShufflerDummies,
@@ -53,6 +54,37 @@ def both_directions(law, n, k, e):
         first, second = law([0, *others]), law([1, *others])
         yield exact.hockey_stick(first, second, e)
         yield exact.hockey_stick(second, first, e)
+
+
+# --- rounds of discrete Laplace -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("eps", "delta", "rounds"), [(1.0, 1e-6, 2), (1.0, 1e-3, 7), (3.0, 1e-9, 40)]
+)
+def test_rounds_of_discrete_laplace_keep_the_budget_and_waste_nothing(eps, delta, rounds):
+    """Against sums over how often the loss is -eps, 0 and eps of a round."""
+    budget = Budget(eps, log(delta), "")
+    found = DiscreteLaplace().parameters(Setting(100, 5, 1.0, rounds), budget).eps
+    assert found > eps / rounds
+
+    def composed(step):
+        theta = exp(-step / 2)
+        one = np.array([theta**2, 2 * theta, 1]) / (1 + theta) ** 2
+        law = np.ones(1)
+        for _ in range(rounds):
+            law = np.convolve(law, one)
+        losses = step * np.arange(-rounds, rounds + 1)
+        above = losses > eps
+        return float(law[above] @ -np.expm1(eps - losses[above]))
+
+    assert composed(found) <= delta * (1 + 1e-12)
+    assert composed(found * (1 + 1e-6)) > delta
+
+
+def test_pure_rounds_of_discrete_laplace_share_the_eps():
+    budget = Budget(1.0, -np.inf, "")
+    assert DiscreteLaplace().parameters(Setting(100, 5, 1.0, 4), budget).eps == 0.25
 
 
 # --- by users ------------------------------------------------------------------------------------

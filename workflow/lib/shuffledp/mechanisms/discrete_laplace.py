@@ -12,11 +12,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.geometric import check_budget, geometric_noise
+from shuffledp.accounting.rounds.theorems import kov_log_delta
+from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Budget, Mechanism
+
+# Of the eps of a round, for the rounding of the composition.
+_MARGIN = 1e-9
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,23 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         """Noise of budget eps: delta is 0, whatever the target."""
         del log_delta, n, k
         return DiscreteLaplaceParameters(eps)
+
+    def parameters(self, setting: Setting, budget: Budget) -> DiscreteLaplaceParameters:
+        """Least noise of one round, the same in all, whose rounds together keep the budget.
+
+        The loss of a round is that of two randomised responses on one bit with half its eps, one
+        for each of the two cells: the composition of these is exact.
+        """
+        if setting.rounds == 1:
+            return super().parameters(setting, budget)
+        check_budget(budget.eps)
+
+        def log_delta(eps: float) -> float:
+            return float(kov_log_delta(budget.eps, 0.5 * eps, -np.inf, 2 * setting.rounds))
+
+        least = budget.eps / setting.rounds
+        eps = calibrate.eps0(log_delta, budget.log_delta, least)
+        return DiscreteLaplaceParameters(max(eps * (1.0 - _MARGIN), least))
 
     def observe(
         self,
