@@ -82,6 +82,39 @@ def test_rounds_of_discrete_laplace_keep_the_budget_and_waste_nothing(eps, delta
     assert composed(found * (1 + 1e-6)) > delta
 
 
+@pytest.mark.parametrize(("n", "k", "parameters"), [(12, 2, (0.5, 1)), (6, 3, (2.0, 2))])
+def test_rounds_of_dummies_by_users_are_those_of_every_outcome(n, k, parameters):
+    parameters, eps = UserDummiesParameters(*parameters), 1.0
+    q, number = parameters.share(k), n * parameters.chances
+    a, b = np.meshgrid(*[np.arange(number + 2)] * 2, indexing="ij")
+
+    def law(first, second):
+        rest = number - first - second
+        return stats.multinomial.pmf(np.stack([first, second, rest], -1), number, [q, q, 1 - 2 * q])
+
+    first, second = law(a - 1, b).ravel(), law(a, b - 1).ravel()
+    exact_delta = sum(
+        np.maximum(p * first - exp(eps) * r * second, 0).sum()
+        for p, r in zip(first, second, strict=True)
+    )
+    found = exp(UserDummies().composed_log_delta(eps, n, k, parameters, 2))
+    assert exact_delta * (1 - 1e-9) <= found <= 1.001 * exact_delta
+    # For one round it is exact.
+    once = UserDummies().composed_log_delta(eps, n, k, parameters, 1)
+    assert once == UserDummies().log_delta(eps, n, k, parameters)
+
+
+@pytest.mark.slow
+def test_rounds_of_dummies_keep_the_budget():
+    setting, budget = Setting(1000, 5, 1.0, 6), Budget(1.0, TARGET, "")
+    found = UserDummies().parameters(setting, budget)
+    assert UserDummies().composed_log_delta(1.0, 1000, 5, found, 6) <= TARGET
+    less = UserDummiesParameters(found.dummies * 0.999, found.chances)
+    assert UserDummies().composed_log_delta(1.0, 1000, 5, less, 6) > TARGET
+    once = UserDummies().parameters(Setting(1000, 5, 1.0), budget)
+    assert 2.0 < found.dummies / once.dummies < 10.0
+
+
 def test_pure_rounds_of_discrete_laplace_share_the_eps():
     budget = Budget(1.0, -np.inf, "")
     assert DiscreteLaplace().parameters(Setting(100, 5, 1.0, 4), budget).eps == 0.25

@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
 from shuffledp.accounting.conventions import eps_values
+from shuffledp.accounting.rounds.composition import deep_enough
+from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_up
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Budget, Mechanism
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,17 @@ class UserDummies(Mechanism[UserDummiesParameters]):
 
     def log_delta(self, eps: float, n: int, k: int, parameters: UserDummiesParameters) -> float:
         """Natural log of the exact delta, rounded up."""
+        return self.composed_log_delta(eps, n, k, parameters, 1)
+
+    def composed_log_delta(
+        self, eps: float, n: int, k: int, parameters: UserDummiesParameters, rounds: int
+    ) -> float:
+        """As `log_delta`, of so many rounds with dummies of their own: some 1e-5 too large.
+
+        The pair of a round is the same for all data sets: it composes, also if records change.
+        """
         eps_values(eps)
-        Setting(n, k, 1.0)
+        Setting(n, k, 1.0, rounds)
         number = n * parameters.chances
         if number >= LARGEST_N:
             raise InputError(
@@ -78,10 +89,24 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         less = (parameters.chances - parameters.dummies) / parameters.chances
         pair = pairs.dummies(number, k, parameters.rate, less)
         # Beyond, exp(eps) may not be a float; delta falls with eps.
-        return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0), "upper").high, 0.0)
+        eps = min(eps, LARGEST_EPS0)
+        if rounds == 1:
+            return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
+        step = default_step(pair)
+        return min(deep_enough(lambda depth: rounded_up(pair, step, depth), eps, rounds), 0.0)
 
     def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> UserDummiesParameters:
         """Fewest chances that can meet the target, and the fewest dummies with these."""
+        return self._calibrated(eps, log_delta, n, k, 1)
+
+    def parameters(self, setting: Setting, budget: Budget) -> UserDummiesParameters:
+        """Fewest chances and dummies of a round, the same in all, that keep the budget of all."""
+        sizes = (setting.n, setting.k, setting.rounds)
+        return self._calibrated(budget.eps, budget.log_delta, *sizes)
+
+    def _calibrated(
+        self, eps: float, log_delta: float, n: int, k: int, rounds: int
+    ) -> UserDummiesParameters:
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for dummies by users (got log "
@@ -89,7 +114,8 @@ class UserDummies(Mechanism[UserDummiesParameters]):
             )
 
         def log_delta_of(dummies: float, chances: int) -> float:
-            return self.log_delta(eps, n, k, UserDummiesParameters(dummies, chances))
+            parameters = UserDummiesParameters(dummies, chances)
+            return self.composed_log_delta(eps, n, k, parameters, rounds)
 
         largest = (LARGEST_N - 1) // n
         chances = smallest_whole(lambda r: log_delta_of(r, r) <= log_delta, 1, largest)
