@@ -197,7 +197,9 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     write_csv(summary, tmp_path / "summary.csv")
     shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
     assert "Gaussian: 1 message a user; trusted: curator, with every record" in shown
-    assert any(text.startswith(r"shuffle+INV: 1 message a user, $\epsilon_0=") for text in shown)
+    (krr,) = (text for text in shown if text.startswith("shuffle+INV: 1 message a user; trusted:"))
+    eps0 = summary.query("mechanism == 'krr' and n == 400 and eps == 1")["local_eps0"].iloc[0]
+    assert krr.endswith(rf"reveals at most $\epsilon_0={eps0:.3g}$")
     assert any("n = 400 check-ins" in text for text in shown)
     assert "error of a cell, check-ins\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))

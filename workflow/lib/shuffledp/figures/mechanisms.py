@@ -145,11 +145,13 @@ def _key(rows: pd.DataFrame) -> Sequence[Line2D]:
         look = mechanism.estimators[0].look
         messages = row["messages"]
         words = f"{messages:.3g} message{'s' * (messages != 1.0)} a user"
-        if np.isfinite(row["local_eps0"]):
-            words += rf", $\epsilon_0={row['local_eps0']:.3g}$"
         if not pd.isna(row["reason"]):
             words = "cannot meet this target"
         label = f"{mechanism.label}: {words}; trusted: {row['trust']}"
+        # Folded as it reads, not as mathematics is written.
+        label = textwrap.fill(label, _LETTERS)
+        if np.isfinite(row["local_eps0"]):
+            label = label.replace("eps0", rf"$\epsilon_0={row['local_eps0']:.3g}$")
         handles.append(
             Line2D(
                 [],
@@ -158,7 +160,7 @@ def _key(rows: pd.DataFrame) -> Sequence[Line2D]:
                 linewidth=0.8,
                 marker=look.marker,
                 markerfacecolor=face(look),
-                label=textwrap.fill(label, _LETTERS),
+                label=label,
             )
         )
     return handles
