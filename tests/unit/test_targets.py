@@ -103,15 +103,15 @@ def test_offers_are_of_users():
 @pytest.mark.parametrize("mechanism", ["krr", "discrete-laplace"])
 def test_errors_are_about_all_users_where_some_drop_out(mechanism):
     asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], "crowd": Crowd(50, 0.7)}
-    table = measured(mechanism, repetitions=1000, **asked)
+    table = measured(mechanism, repetitions=300, **asked)
     raw = table[table["estimator"] == "raw"]
     (cell_error,), (distance,) = (
         set(raw[f"expected_{column}"]) for column in ("cell_error", "tv_distance")
     )
-    # The number of those who respond varies, too: by a few per cent.
-    assert np.sqrt((raw["cell_error"] ** 2).mean()) == pytest.approx(cell_error, rel=0.05)
+    # 300 releases of 6 cells: the relative standard error is about 0.02.
+    assert np.sqrt((raw["cell_error"] ** 2).mean()) == pytest.approx(cell_error, rel=0.1)
     # It is taken as normal, which geometric noise is not.
-    assert raw["tv_distance"].mean() == pytest.approx(distance, rel=0.08)
+    assert raw["tv_distance"].mean() == pytest.approx(distance, rel=0.1)
 
 
 def test_a_run_says_who_colludes_and_drops_out():
