@@ -195,6 +195,8 @@ def _histogram(arguments: Namespace) -> tuple[int, Floats]:
 
 
 def _compare_rows(arguments: Namespace) -> Iterable[Row]:
+    from tqdm import tqdm
+
     from shuffledp.mechanisms.offers import offer, parameter_words
     from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
@@ -218,7 +220,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
          "tv_distance"]
     )  # fmt: skip
     rows = []
-    for mechanism in chosen:
+    # A minute or so with dropouts.
+    for mechanism in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
         named = asked | {"mechanism": mechanism.name}
         try:
             found = offer(mechanism, eps, log_delta, n, shares, crowd)
