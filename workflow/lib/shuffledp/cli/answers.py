@@ -215,6 +215,9 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         **_crowd_row(arguments),
         "histogram": arguments.histogram or "uniform",
     }
+    if arguments.hidden_slot:
+        asked["hidden_slot"] = True
+        chosen = [mechanism.sharper() for mechanism in chosen]
     unknown: Row = dict.fromkeys(
         ["parameters", "local_eps0", "messages", "cell_sd_users", "largest_cell_sd_users",
          "tv_distance"]

@@ -190,6 +190,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: as many users in each cell)",
             },
+            "--hidden-slot": {
+                "action": "store_true",
+                "help": "calibrate local randomisers by the hidden-slot bound too, which allows "
+                "a larger eps0 where eps is small; nobody outside this project has reviewed it "
+                "(docs/hidden-slot.md)",
+            },
         }
         | _CROWD,
     ),

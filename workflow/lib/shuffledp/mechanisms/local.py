@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeVar
@@ -41,6 +42,7 @@ class ShuffledRandomiser(Mechanism[Q]):
     """
 
     trust = "shuffler, to mix the reports; a report alone reveals at most eps0"
+    _hidden_slot = False
 
     def __init__(self, colour: str, marker: str) -> None:
         self.estimators = raw_and_projected(self.label, colour, marker, self._raw)
@@ -63,7 +65,14 @@ class ShuffledRandomiser(Mechanism[Q]):
 
     def log_delta(self, eps: float, n: int, k: int, parameters: Q) -> float:
         """Natural log of the certified delta of all reports, mixed."""
-        return upper_log_delta(eps, n, self.randomiser(k, parameters))
+        randomiser = self.randomiser(k, parameters)
+        return upper_log_delta(eps, n, randomiser, hidden_slot=self._hidden_slot)
+
+    def sharper(self) -> "ShuffledRandomiser[Q]":
+        """Calibrated with the hidden-slot bound where it applies and is tighter."""
+        found = copy(self)
+        found._hidden_slot = True
+        return found
 
     def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> Q:
         """Largest local budget whose certified delta at ``eps`` meets the target, nearly.
@@ -84,7 +93,7 @@ class ShuffledRandomiser(Mechanism[Q]):
 
         best = _least(error, *self.places(k))
         eps0 = calibrate.led_eps0(
-            lambda eps0: upper_log_delta(eps, n, self.randomiser(k, self.member(eps0, best))),
+            lambda eps0: self.log_delta(eps, n, k, self.member(eps0, best)),
             log_delta,
             eps,
             lead(best),

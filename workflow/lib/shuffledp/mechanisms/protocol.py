@@ -140,6 +140,10 @@ class Mechanism(ABC, Generic[P]):
             If there are none.
         """
 
+    def sharper(self) -> "Mechanism[P]":
+        """The same with a tighter guarantee that is asked for (docs/hidden-slot.md); or itself."""
+        return self
+
     @abstractmethod
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1

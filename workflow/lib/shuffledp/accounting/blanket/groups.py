@@ -99,7 +99,7 @@ def _period(values: Floats, weights: Floats, n: int, lam: float) -> float:
     """So long that what the rule adds is small, if the tilted sum is nearly normal."""
     variance = n * float(weights @ (values - weights @ values) ** 2)
     deviations = lam * float(np.sqrt(variance))
-    return (0.5 * deviations**2 + 8.0 * deviations + 10.0) / lam
+    return (8.0 * deviations + 20.0) / lam
 
 
 def _transforms(

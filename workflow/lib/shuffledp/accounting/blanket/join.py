@@ -32,10 +32,9 @@ def join(laws: Sequence[Atoms]) -> Atoms:
     # Between two points each potential is a line, and one of them is the highest.
     tails = _tails(laws, points)
     highest = (heights[:, 1:] + heights[:, :-1]).argmax(axis=0)
-    tail = tails[highest, np.arange(points.size - 1)]
-    tail = np.maximum.accumulate(tail[::-1])[::-1]
     total = max(float(law.masses.sum()) for law in laws)
-    masses = -np.diff(np.concatenate([[max(total, tail[0])], tail, [0.0]]))
+    tail = np.concatenate([[total], tails[highest, np.arange(points.size - 1)], [0.0]])
+    masses = -np.diff(np.maximum.accumulate(tail[::-1])[::-1])
     used = masses > 0.0
     # The sums of tails and of potentials, here and in what is compared with them.
     units = max(law.units for law in laws) + 8.0 * points.size + 16.0
