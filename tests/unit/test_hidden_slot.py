@@ -181,9 +181,9 @@ def test_a_cell_is_above_its_data_sets():
         assert inside.max() < high
 
 
-@pytest.mark.parametrize(("eps", "above"), [(0.02, 0.003), (0.1, 0.02), (0.4, 0.2)])
+@pytest.mark.parametrize(("eps", "above"), [(0.02, 0.003), (0.1, 0.02)])
 def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
-    """Delta is 1e-6, 1e-70 and 1e-1112."""
+    """Delta is 4e-7 and 3e-71."""
     (law,) = KRR(16, 1.0).blanket(eps)
     law = law.with_rest()
     top = law.values.max()

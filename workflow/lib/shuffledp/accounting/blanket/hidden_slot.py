@@ -28,7 +28,7 @@ _CELLS, _AT_ONCE = 2**14, 32
 def exposure(log_delta: float, n: int) -> float:
     """A good kappa where delta is about ``exp(log_delta)``: the first term then is 1/sqrt(n) of it.
 
-    Less is exposed to that term, more costs users.
+    A larger kappa makes that term smaller, and hides the target among fewer users.
     """
     return (max(-log_delta, 0.0) + 0.5 * float(np.log(n))) / n
 
@@ -57,7 +57,7 @@ def hidden_slot_log_delta(kinds: Sequence[Atoms], n: int, kappa: float, ceiling:
     # Of each kind the mean of the positive part is delta_loc.
     local = float(np.maximum(x0.values, 0.0) @ x0.masses)
     alone = (n - 1) * float(np.log1p(-kappa)) + float(np.log(local))
-    alone += UNIT * (x0.units + x0.values.size + n + 8.0 * (abs(alone) + 8.0))
+    alone += UNIT * (2.0 * x0.units + x0.values.size + n + 8.0 * (abs(alone) + 8.0))
     top = max(float(law.values.max()) for law in (x0, x1, other))
     x0, x1, other = (
         Atoms(law.values / top, law.masses, law.units).moved(1.0) for law in (x0, x1, other)
@@ -70,7 +70,7 @@ def hidden_slot_log_delta(kinds: Sequence[Atoms], n: int, kappa: float, ceiling:
 
 
 def _largest(groups: Groups, others: int, ceiling: float) -> float:
-    """At least the largest bound of all data sets, or of some that are above the ceiling."""
+    """Bound of the worst data set, rounded up; or of one that is above the ceiling."""
 
     def bounds(cells: Integers) -> Floats:
         return groups.log_mean_excess_high(_counts(cells, others))
