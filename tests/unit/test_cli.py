@@ -378,6 +378,7 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
     [
         ("README.md", 1),
         ("docs/accounting.md", 4),
+        ("docs/personalised.md", 1),
         pytest.param("docs/rounds.md", 3, marks=pytest.mark.slow),
     ],
 )
@@ -385,12 +386,14 @@ def test_pages_show_what_is_printed(capsys, monkeypatch, tmp_path, page, command
     monkeypatch.setenv("COLUMNS", "80")
     text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)  # where a certificate is written
-    shown = re.findall(r"^( *)\$ shuffledp (.*)\n((?:\1(?![$`]).+\n)*)", text, re.MULTILINE)
+    for made in re.findall(r"^\$ (printf .*)$", text, re.MULTILINE):
+        subprocess.run(["bash", "-c", made], cwd=tmp_path, check=True)
+    shown = re.findall(r"^( *)\$ shuffledp (.*)\n((?:(?:\1(?![$`]).+)?\n)*)", text, re.MULTILINE)
     assert len(shown) == commands
     for _, command, printed in shown:
         status, out, _ = run(capsys, *command.split())
         assert status == 0
-        assert out == textwrap.dedent(printed)
+        assert out.rstrip() == textwrap.dedent(printed).rstrip()
 
 
 def test_the_error_of_sampled_rounds_is_of_all_users(capsys):
