@@ -3,34 +3,24 @@
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
 from shuffledp import accountant
-from shuffledp.accountant import exp_down, exp_up, log_of
+from shuffledp.accountant import exp_up, log_of
 from shuffledp.accounting.incomplete import Crowd
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats
-from shuffledp.cli.output import Row
+from shuffledp.cli.from_files import matrix_rows, personalised_rows
+from shuffledp.cli.output import Row, as_given, log10
 from shuffledp.cli.parser import PLANNED
 from shuffledp.errors import InputError
 
 PROVEN: Final = "proven"
-_LN10: Final = float(np.log(10.0))
-
-
-def _given(delta: Decimal) -> float | str:
-    """The delta as a number, or as it was written where floats end."""
-    return float(delta) or str(delta)
-
-
-def _log10(log_delta: float | None) -> float | None:
-    return None if log_delta is None else log_delta / _LN10
 
 
 def _setting(arguments: Namespace) -> Setting:
@@ -80,8 +70,8 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
                 "bound": name,
                 "delta_lower": deltas.lower,
                 "delta_upper": deltas.upper,
-                "log10_delta_lower": _log10(logs.lower),
-                "log10_delta_upper": _log10(logs.upper),
+                "log10_delta_lower": log10(logs.lower),
+                "log10_delta_upper": log10(logs.upper),
             }
 
 
@@ -92,7 +82,7 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
             found = accountant.epsilon(delta, setting, bound=name, **given)
             yield {
                 **_settings_row(arguments),
-                "delta": _given(delta),
+                "delta": as_given(delta),
                 **_rounds_row(arguments),
                 **_given_of(arguments, dummies=0.0),
                 "bound": name,
@@ -112,11 +102,11 @@ def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
             "n": n,
             "k": k,
             "eps": eps,
-            "delta": _given(delta),
+            "delta": as_given(delta),
             **_rounds_row(arguments),
             "eps0": eps0,
             "delta_upper": exp_up(achieved),
-            "log10_delta_upper": _log10(achieved),
+            "log10_delta_upper": log10(achieved),
         }
 
 
@@ -149,9 +139,9 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     n, k, eps0, eps, log_delta, *_ = vars(plan).values()
     row: Row = {"n": n, "k": k, **_rounds_row(arguments), "eps0": eps0, "eps": eps}
     if arguments.delta is None:
-        row |= {"delta": exp_up(log_delta), "log10_delta": _log10(log_delta)}
+        row |= {"delta": exp_up(log_delta), "log10_delta": log10(log_delta)}
     else:  # as it was written, without a rounding
-        row |= {"delta": _given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
+        row |= {"delta": as_given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
     setting, budget = Setting(crowd.honest(n), k, eps0, rounds), Budget(eps, log_delta, "")
     shares = np.full(k, 1.0 / k)
     for mechanism in chosen:
@@ -211,7 +201,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         "n": n,
         "k": shares.size,
         "eps": eps,
-        "delta": _given(arguments.delta),
+        "delta": as_given(arguments.delta),
         **_crowd_row(arguments),
         "histogram": arguments.histogram or "uniform",
     }
@@ -245,107 +235,6 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
             }
         )
     return sorted(rows, key=lambda row: np.inf if row["reason"] else row["tv_distance"])
-
-
-def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
-    from shuffledp.cli.tables import read_matrix
-    from shuffledp.mechanisms.protocol import expected_distance
-    from shuffledp.randomisers import protocol
-    from shuffledp.randomisers.matrix import MatrixRandomiser
-
-    if (arguments.eps is None) == (arguments.delta is None):
-        raise InputError("give one of --eps and --delta")
-    source = Path(arguments.file)
-    rows = read_matrix(source)
-    try:
-        randomiser = MatrixRandomiser(rows)
-    except InputError as error:
-        raise InputError(f"{source}: {error}") from None
-    n, k = arguments.n, randomiser.k
-    Setting(n, k, randomiser.eps0)  # checks n
-    try:
-        variance = randomiser.variance(np.full(k, 1.0 / k), n)
-        errors: Row = {
-            "cell_sd_users": n * float(np.sqrt(variance.max())),
-            "tv_distance": float(expected_distance(variance)),
-        }
-    except InputError:  # no estimate tells the records apart
-        errors = {"cell_sd_users": None, "tv_distance": None}
-    common: Row = {"n": n, "records": k, "reports": rows.shape[1], "local_eps0": randomiser.eps0}
-    for eps in arguments.eps or ():
-        logs = protocol.log_delta(eps, n, randomiser)
-        yield {
-            **common,
-            "eps": eps,
-            "delta_lower": exp_down(logs.low),
-            "delta_upper": exp_up(logs.high),
-            "log10_delta_lower": _log10(logs.low),
-            "log10_delta_upper": _log10(logs.high),
-            **errors,
-        }
-    for delta in arguments.delta or ():
-        low, high = protocol.epsilon(log_of(delta), n, randomiser)
-        yield {
-            **common,
-            "delta": _given(delta),
-            "eps_lower": low,
-            "eps_upper": high,
-            **errors,
-        }
-
-
-def _personalised_rows(arguments: Namespace) -> Iterable[Row]:
-    from tqdm import tqdm
-
-    from shuffledp.accounting import personal
-    from shuffledp.accounting.one_round.personalised import BudgetGroups
-    from shuffledp.cli.tables import read_budgets
-
-    given = read_budgets(Path(arguments.budgets))
-    groups = BudgetGroups.of_counts(given.eps, given.counts)
-    log_delta, n = log_of(arguments.delta), int(groups.counts.sum())
-    deltas = given.deltas_of(groups.values)
-    approximate = bool(deltas.any())
-    kind = "any randomisers" if approximate else arguments.mechanism
-
-    def row(what: str, users: int, low: float, high: float, eps: float | None, sure: bool) -> Row:
-        return {
-            "mechanism": kind,
-            "delta": _given(arguments.delta),
-            "what": what,
-            "users": users,
-            "budget_low": low,
-            "budget_high": high,
-            "eps": eps,
-            "guarantee": sure,
-        }
-
-    least, most = float(groups.values[0]), float(groups.values[-1])
-    if approximate:
-        # What is certified for k-RR or Laplace reports is not for reports of approximate LDP.
-        found = personal.approximate_epsilon(log_delta, groups, float(deltas @ groups.counts))
-        yield row("everybody", n, least, most, found, found is not None)
-    else:
-        how = personal.reports(kind, arguments.k)
-        own = personal.own_epsilons(log_delta, groups, how)
-        size, worst = personal.number_of_parts(groups, how), 0.0
-        for each in tqdm(own, total=size, desc="budgets", leave=False, disable=None):
-            worst = max(worst, each.eps)
-            yield row("own eps", each.users, each.low, each.high, each.eps, True)
-        yield row("everybody", n, least, most, worst, True)
-        for what, budget, sure in (
-            ("all at the largest", most, True),
-            ("all at the smallest", least, False),
-        ):
-            alike = BudgetGroups.of_counts([budget], [n])
-            yield row(what, n, budget, budget, personal.epsilon(log_delta, alike, 0, how), sure)
-        if kind == "laplace":
-            echoes = personal.echoes_epsilon(log_delta, groups)
-            yield row("echoes (Liu et al.)", n, least, most, echoes, False)
-    yield row(
-        "mu-GDP (Chen et al.)", n, least, most,
-        personal.mu_gdp_epsilon(log_delta, groups, deltas, float(given.delta.max())), False,
-    )  # fmt: skip
 
 
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
@@ -434,8 +323,8 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "bounds": _bounds_rows,
     "plan": _plan_rows,
     "compare": _compare_rows,
-    "matrix": _matrix_rows,
-    "personalised": _personalised_rows,
+    "matrix": matrix_rows,
+    "personalised": personalised_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
     "verify": _verify_rows,

@@ -23,6 +23,16 @@ _UP = {
 _DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 
 
+def as_given(delta: Decimal) -> float | str:
+    """The delta as a number, or as it was written where floats end."""
+    return float(delta) or str(delta)
+
+
+def log10(log_delta: float | None) -> float | None:
+    """Of its natural log, if there is one."""
+    return None if log_delta is None else log_delta / math.log(10.0)
+
+
 def _rounding(name: str, row: Row) -> str:
     """Up or down, whichever is the safe side of a column; of a lower bound that is down."""
     if name in _DOWN or (name in _UP and row.get("kind") == "lower"):
