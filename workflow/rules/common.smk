@@ -153,6 +153,16 @@ def of_targets(key):
     return value
 
 
+def own_budgets(wildcards):
+    """Params function: the budgets of users who choose their own."""
+    if "budgets" not in config:
+        raise WorkflowError(
+            "config: budgets: there are none to compare; give one, or groups with shares "
+            "(config/README.md)"
+        )
+    return config["budgets"]
+
+
 def per_mechanism(pattern):
     """Input function: the pattern's files for every mechanism that calibrates to the targets."""
     return lambda wildcards: [
@@ -297,4 +307,6 @@ def tables_of(region):
         names += [f"utility/{place}.{kind}" for kind in ("parquet", "csv")]
         for mechanism in REGIONS[region]["targets"]["mechanisms"]:
             names.append(f"utility/{place}.{mechanism}.parquet")
+    if "budgets" in config:
+        names.append(f"utility/{region}.{first_grid(region)}.budgets.csv")
     return list(map(result, names))

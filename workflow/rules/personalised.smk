@@ -40,6 +40,29 @@ rule account_personalised:
         "../scripts/account_personalised.py"
 
 
+rule estimate_places:
+    input:
+        counts=result("grids/{region}.{grid}.parquet"),
+    output:
+        result("utility/{region}.{grid}.budgets.csv"),
+    log:
+        log_of("estimate_places.{region}.{grid}"),
+    benchmark:
+        benchmark_of("estimate_places.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(2000, 60),
+    params:
+        library=library("estimate_places"),
+        budgets=own_budgets,
+        delta=config["target_delta"],
+        repetitions=of_region("repetitions"),
+        seed=config["seed"],
+    script:
+        "../scripts/estimate_places.py"
+
+
 # --- Training ---------------------------------------------------------------------------
 
 
@@ -89,6 +112,11 @@ rule train_personalised:
 # With the paper's other figures, which `papers.smk` draws.
 rule personalised:
     input:
+        [
+            result(f"utility/{region}.{first_grid(region)}.budgets.csv")
+            for region in REGIONS
+            if "budgets" in config
+        ],
         [
             path
             for name, stems in figure_map().items()

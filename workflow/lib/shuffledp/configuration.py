@@ -22,7 +22,8 @@ _ALLOWED = {
 _COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 # A download keeps its name, which a cluster's submission passes through a shell.
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&?@-]*")
-
+# As the schema has it for eps0.
+_LEAST_BUDGET: Final = 1e-9
 
 # What a region may have of its own; the common value is beside `regions`.
 _OF_REGIONS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
@@ -82,7 +83,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         Naming the key, the value and what would be right: unknown source, missing or needless
         source key, crossed bounds, unusable outline, fewer than two cells, eps at or above eps0,
         numbers that are not finite or not whole, control characters, unusable addresses and titles;
-        users protected where the source does not tell them apart.
+        users protected where the source does not tell them apart; budgets that are all 0, or
+        whose shares are not all of the users.
     """
     for key, value in _leaves(config, ""):
         _check_value(key, value)
@@ -106,6 +108,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
             _check_users(name, source)
     _check_titles(regions)
     _check_images(config.get("personalised", {}).get("mnist", {}))
+    if "budgets" in config:
+        _check_own_budgets(config["budgets"])
 
 
 def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
@@ -234,6 +238,24 @@ def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:
                 f"eps of region {region}: {eps:g} must be below every eps0 (smallest: "
                 f"{smallest:g}): at eps >= eps0 delta is 0 and no Gaussian exists"
             )
+
+
+def _check_own_budgets(budgets: Any) -> None:
+    groups = budgets if isinstance(budgets, list) else [{"eps": budgets, "share": 1.0}]
+    for group in groups:
+        if 0.0 < group["eps"] < _LEAST_BUDGET:
+            raise ConfigurationError(
+                f"budgets: eps must be 0 or at least {_LEAST_BUDGET:g} (got {group['eps']:g})"
+            )
+    if not any(group["eps"] for group in groups):
+        raise ConfigurationError(
+            "budgets must not all be 0: the reports then say nothing of the cells"
+        )
+    total = math.fsum(group["share"] for group in groups)
+    if not math.isclose(total, 1.0, abs_tol=1e-9):
+        raise ConfigurationError(
+            f"budgets: the shares must sum to 1, for every user has a budget (got {total:g})"
+        )
 
 
 def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:

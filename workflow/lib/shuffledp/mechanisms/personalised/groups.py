@@ -96,11 +96,23 @@ def bias(weights: ArrayLike, group_values: ArrayLike, groups: BudgetGroups) -> f
     return float((np.asarray(weights, np.float64) - shares) @ np.asarray(group_values, np.float64))
 
 
-def variance(weights: ArrayLike, variances: ArrayLike) -> float:
-    """Variance of the combined estimate, from those of the groups' estimates."""
+def variance(weights: ArrayLike, variances: ArrayLike) -> Floats:
+    """Variance of the combined estimate, from those of the groups' estimates.
+
+    Parameters
+    ----------
+    weights
+        Shape ``(g,)``.
+    variances
+        Shape ``(g, ...)``; those of a group of weight 0 do not count.
+
+    Returns
+    -------
+    Shape ``(...)``.
+    """
     weights, variances = np.asarray(weights, np.float64), np.asarray(variances, np.float64)
     used = weights > 0.0
-    return float(weights[used] ** 2 @ variances[used])
+    return np.asarray(weights[used] ** 2 @ variances[used])
 
 
 def normalised(weights: ArrayLike) -> Floats:

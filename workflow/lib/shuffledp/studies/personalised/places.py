@@ -1,0 +1,327 @@
+"""Histograms of a real place from users with budgets of their own, beside what else they could do.
+
+Budgets are given to the users at random, or from south to north, so that they say much about
+cells. Who has which budget is settled once; the noise is drawn anew in each repetition.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+from scipy.special import erf
+
+from shuffledp import krr
+from shuffledp.accounting.one_round.personalised import BudgetGroups
+from shuffledp.accounting.personal import epsilon, reports
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
+from shuffledp.arrays import Floats, Integers
+from shuffledp.errors import InputError
+from shuffledp.estimation import project_simplex, total_variation
+from shuffledp.mechanisms.krr import KRRParameters
+from shuffledp.mechanisms.personalised import histogram
+from shuffledp.mechanisms.personalised.groups import combine, share_weights, variance
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.streams import stream
+from shuffledp.studies.personalised.estimates import (
+    BY_PRECISION,
+    BY_SHARE,
+    DROPPED,
+    SMALLEST,
+)
+from shuffledp.studies.samples import sample_counts
+
+AT_RANDOM: Final = "at-random"
+FROM_SOUTH: Final = "from-south"
+TOGETHER: Final = "together"
+# Of what does not depend on who has which budget.
+ANY: Final = "any"
+# Everyone at one budget, and a curator's noise: names of mechanisms.
+ONE_BUDGET: Final = "krr"
+CURATOR: Final = "gaussian"
+QUARTILES: Final = (0.25, 0.75)
+
+COLUMNS: Final = (
+    *("placement", "series", "matched_to", "tagged", "n", "k", "delta", "eps_upper"),
+    *(
+        "local_eps0",
+        "estimator",
+        "repetitions",
+        "tv_distance",
+        "p25",
+        "p75",
+        "expected_tv_distance",
+    ),
+)
+
+
+Budgets = float | Sequence[Mapping[str, float]]
+
+
+def budget_groups(budgets: Budgets, n: int) -> BudgetGroups:
+    """Groups of n users by their shares, in order of budget.
+
+    Parameters
+    ----------
+    budgets
+        One for all, or mappings with ``eps`` and ``share``, the shares' sum being 1.
+    n
+        Number of users.
+
+    Raises
+    ------
+    InputError
+        If a share is less than one user.
+    """
+    if isinstance(budgets, float | int):
+        budgets = [{"eps": budgets, "share": 1.0}]
+    ordered = sorted(budgets, key=lambda group: group["eps"])
+    until = np.cumsum([group["share"] for group in ordered])
+    counts = np.diff(np.rint(until / until[-1] * n).astype(np.int64), prepend=0)
+    for group, count in zip(ordered, counts, strict=True):
+        if count < 1:
+            raise InputError(
+                f"budgets: a share of {group['share']:g} (eps: {group['eps']:g}) is no user of "
+                f"{n}: make it larger, or leave the group out"
+            )
+    return BudgetGroups.of_counts([group["eps"] for group in ordered], counts)
+
+
+def placed(
+    counts: Integers, groups: BudgetGroups, placement: str, *, seed: int, region: str, grid: str
+) -> Integers:
+    """Users of each group per cell, shape ``(g, k)``; the sum over groups is ``counts``.
+
+    Parameters
+    ----------
+    counts
+        Users per cell, shape ``(k,)``, row-major from the south-west.
+    groups
+        Of all of them.
+    placement
+        `AT_RANDOM`: each group is a sample without replacement. `FROM_SOUTH`: the users of the
+        smallest budget are the southernmost, and so on.
+    seed, region, grid
+        Name the samples.
+
+    Raises
+    ------
+    InputError
+        As `samples.sample_counts`.
+    """
+    if placement == FROM_SOUTH:
+        until = np.minimum(np.cumsum(counts), np.cumsum(groups.counts)[:, np.newaxis])
+        return np.asarray(np.diff(np.diff(until, prepend=0, axis=0), prepend=0, axis=1))
+    rest, found = counts, []
+    for budget, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True):
+        place = f"{grid}, budget {budget:g}"
+        found.append(sample_counts(rest, count, seed, region, place))
+        rest = rest - found[-1]
+    return np.stack(found)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way to estimate the histogram from users with budgets of their own.
+
+    Attributes
+    ----------
+    name
+        In tables.
+    first
+        The first group that reports; 0 if all do.
+    reporting
+        Budgets of those who report.
+    weights
+        Of the groups that report and tell their budget; None if the reports are shuffled together.
+    """
+
+    name: str
+    first: int
+    reporting: BudgetGroups
+    weights: Floats | None = None
+
+    @property
+    def tagged(self) -> bool:
+        """Whether reports tell their budget."""
+        return self.weights is not None
+
+    def estimate(self, reported: Integers) -> Floats:
+        """Shares of the cells, shape ``(..., k)``, from every group's reports ``(..., g, k)``."""
+        reported = reported[..., self.first :, :]
+        if self.weights is None:
+            return histogram.pooled(reported.sum(axis=-2), self.reporting)
+        return histogram.by_group(reported, self.reporting, self.weights)
+
+    def law(self, held: Integers) -> tuple[Floats, Floats]:
+        """Mean and variance of the estimate of each cell, given every group's users ``(g, k)``."""
+        shares = held[self.first :] / self.reporting.counts[:, np.newaxis]
+        if self.weights is None:
+            weights = histogram.pooled_weights(self.reporting, held.shape[-1])
+            spread = histogram.pooled_variance(shares, self.reporting)
+        else:
+            weights = self.weights
+            spread = variance(weights, histogram.variances(shares, self.reporting))
+        return combine(shares.T, weights), spread
+
+
+def ways(groups: BudgetGroups, k: int) -> list[Way]:
+    """Ways to estimate a histogram of k cells with the users' own budgets.
+
+    Raises
+    ------
+    InputError
+        If all budgets are 0.
+    """
+    found = [
+        Way(BY_PRECISION, 0, groups, histogram.least_variance_weights(groups, k)),
+        Way(BY_SHARE, 0, groups, share_weights(groups)),
+        Way(TOGETHER, 0, groups),
+    ]
+    if groups.values.size > 1:
+        found.append(Way(DROPPED, 1, BudgetGroups(groups.values[1:], groups.counts[1:])))
+    return found
+
+
+def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: float) -> float:
+    """Eps that all users have at a natural log of delta, rounded up.
+
+    Parameters
+    ----------
+    groups
+        Budgets of all who report, in order.
+    tagged
+        Whether a report tells its budget. A user is then hidden among those of the same budget
+        alone, and the least private group decides. Else a user is hidden among all.
+    k, log_delta
+        Number of cells; natural log of delta.
+
+    Returns
+    -------
+    Of equal budgets by the bound ``upper``, of unequal ones by
+    `one_round.personalised.personalised_log_delta`, which is a little looser.
+    """
+    if not tagged and groups.values.size > 1:
+        return epsilon(log_delta, groups, groups.values.size - 1, reports("krr", k))
+    return max(
+        float(BOUNDS["upper"].epsilon(log_delta, Setting(count, k, value))) if value > 0.0 else 0.0
+        for value, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True)
+    )
+
+
+def places_table(
+    counts: Integers,
+    budgets: Budgets,
+    delta: float,
+    repetitions: int,
+    *,
+    seed: int,
+    region: str,
+    grid: str,
+) -> pd.DataFrame:
+    """Release a histogram in every way, and measure how far the estimates are off.
+
+    Parameters
+    ----------
+    counts
+        Users per cell, shape ``(k,)``.
+    budgets
+        As `budget_groups`.
+    delta
+        At which eps is certified, for all users together.
+    repetitions
+        Independent releases.
+    seed, region, grid
+        Name the random streams.
+
+    Returns
+    -------
+    Columns `COLUMNS`. Means and quartiles of the total variation distance over the repetitions, of
+    the unbiased estimate (``raw``) and of that on the simplex (``projected``);
+    ``expected_tv_distance`` is of the raw one, given who has which budget. `ONE_BUDGET` and
+    `CURATOR` are calibrated to the certified eps of the series ``matched_to``; with `SMALLEST`
+    there, all users have the smallest budget, if it is not 0. An infinite ``local_eps0``: the
+    curator sees all.
+
+    Raises
+    ------
+    InputError
+        As `budget_groups`, `ways` and `placed`.
+    """
+    n, k, log_delta = int(counts.sum()), counts.size, float(np.log(delta))
+    truth, groups = counts / n, budget_groups(budgets, n)
+    every = ways(groups, k)
+    eps = {
+        way.name: certified_epsilon(way.reporting, way.tagged, k, log_delta)
+        for way in every
+        if way.name != BY_SHARE
+    }
+    own = eps | {BY_SHARE: eps[BY_PRECISION]}  # the reports are the same
+    rows: list[dict[str, Any]] = []
+    for placement in (AT_RANDOM, FROM_SOUTH):
+        held = placed(counts, groups, placement, seed=seed, region=region, grid=grid)
+        rng = stream(seed, "budgets", region, grid, placement)
+        reported = _reports(held, groups, repetitions, rng)
+        for way in every:
+            place = {"placement": placement, "series": way.name, "tagged": way.tagged}
+            expected = _expected_distance(*way.law(held), truth)
+            found = _measured(way.estimate(reported), truth, expected)
+            rows += [place | {"eps_upper": own[way.name]} | row for row in found]
+    at_one = [
+        (name, matched_to, value, MECHANISMS[name].calibrate(value, log_delta, n, k))
+        for matched_to, value in eps.items()
+        for name in (ONE_BUDGET, CURATOR)
+        if value > 0.0
+    ]
+    if groups.values[0] > 0.0:
+        smallest = KRRParameters(float(groups.values[0]))
+        value = float(BOUNDS["upper"].epsilon(log_delta, Setting(n, k, smallest.eps0)))
+        at_one.append((ONE_BUDGET, SMALLEST, value, smallest))
+    for name, matched_to, value, parameters in at_one:
+        mechanism = MECHANISMS[name]
+        rng = stream(seed, "budgets", region, grid, name, matched_to)
+        seen = mechanism.observe(counts, parameters, rng, repetitions)
+        raw = mechanism.estimator("raw").estimate(seen, n, parameters)
+        expected = float(mechanism.expected_distance(truth, n, parameters))
+        local = {"eps_upper": value, "local_eps0": mechanism.local_eps0(parameters)}
+        place = {"placement": ANY, "series": name, "matched_to": matched_to, "tagged": False}
+        rows += [place | local | row for row in _measured(raw, truth, expected)]
+    table = pd.DataFrame(rows, columns=list(COLUMNS))
+    return table.assign(n=n, k=k, delta=delta, repetitions=repetitions)
+
+
+def _reports(
+    held: Integers, groups: BudgetGroups, repetitions: int, rng: np.random.Generator
+) -> Integers:
+    """Histograms of every group's reports, shape ``(repetitions, g, k)``."""
+    k = held.shape[-1]
+    found = [
+        krr.randomise(users, value, rng, repetitions)
+        if value > 0.0
+        else rng.multinomial(users.sum(), np.full(k, 1.0 / k), repetitions)
+        for users, value in zip(held, groups.values.tolist(), strict=True)
+    ]
+    return np.stack(found, axis=1)
+
+
+def _measured(raw: Floats, truth: Floats, expected: float) -> Iterator[dict[str, Any]]:
+    """A row for each estimator."""
+    for name, estimates in (("raw", raw), ("projected", project_simplex(raw))):
+        distances = total_variation(estimates, truth)
+        low, high = np.quantile(distances, QUARTILES)
+        yield {
+            "estimator": name,
+            "tv_distance": distances.mean(),
+            "p25": low,
+            "p75": high,
+            "expected_tv_distance": expected if name == "raw" else np.nan,
+        }
+
+
+def _expected_distance(mean: Floats, spread: Floats, truth: Floats) -> float:
+    """Half the sum of the mean absolute errors of nearly normal estimates, biased or not."""
+    bias, deviation = mean - truth, np.sqrt(spread)
+    noise = np.sqrt(2.0 / np.pi) * deviation * np.exp(-0.5 * (bias / deviation) ** 2)
+    return float(0.5 * (noise + bias * erf(bias / deviation / np.sqrt(2.0))).sum())

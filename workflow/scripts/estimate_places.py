@@ -1,0 +1,17 @@
+from pathlib import Path
+
+from shuffledp.jobs import job
+from shuffledp.studies.personalised.places import places_table
+from shuffledp.tables import read_counts, write_csv
+
+with job(snakemake.log[0]):
+    table = places_table(
+        read_counts(Path(snakemake.input.counts)),
+        snakemake.params.budgets,
+        snakemake.params.delta,
+        snakemake.params.repetitions,
+        seed=snakemake.params.seed,
+        region=snakemake.wildcards.region,
+        grid=snakemake.wildcards.grid,
+    )
+    write_csv(table, Path(snakemake.output[0]))
