@@ -144,8 +144,12 @@ def calibrations(figure, region):
     return ["matched", *literal, *own_calibrations(REGIONS[region]["mechanisms"])]
 
 
+# Figures of what a configuration may lack, with the key that it needs.
+NEEDED = {"mechanisms": "targets", "budgets": "budgets"}
+
+
 def figures_of(region):
-    """The figures of a region's first grid; that of mechanisms if they have targets."""
+    """The figures of a region's first grid, of what the configuration has."""
     values = {
         "region": [region],
         "grid": [first_grid(region)],
@@ -153,7 +157,7 @@ def figures_of(region):
     }
     made = []
     for name, spec in FIGURES.items():
-        if "{region}" in spec.stem and (name != "mechanisms" or "targets" in config):
+        if "{region}" in spec.stem and NEEDED.get(name, "regions") in config:
             every = {**values, "calibration": calibrations(name, region)}
             used = {k: v for k, v in every.items() if f"{{{k}}}" in spec.stem}
             for stem in expand(f"{name}{spec.stem}", **used):

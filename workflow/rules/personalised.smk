@@ -63,6 +63,16 @@ rule estimate_places:
         "../scripts/estimate_places.py"
 
 
+FIGURES["budgets"] = figure(
+    by="places.draw_places",
+    inputs={"table": f"utility/{PLACE[1:]}.budgets.csv"},
+    arguments=NAMED,
+    stem=PLACE,
+    caption="budgets",
+    category="Personalised budgets",
+)
+
+
 # --- Training ---------------------------------------------------------------------------
 
 
@@ -113,9 +123,10 @@ rule train_personalised:
 rule personalised:
     input:
         [
-            result(f"utility/{region}.{first_grid(region)}.budgets.csv")
+            path
             for region in REGIONS
             if "budgets" in config
+            for path in figure_files(f"budgets.{region}.{first_grid(region)}")
         ],
         [
             path

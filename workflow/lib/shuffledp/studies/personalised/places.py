@@ -20,7 +20,6 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
 from shuffledp.estimation import project_simplex, total_variation
-from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.personalised import histogram
 from shuffledp.mechanisms.personalised.groups import combine, share_weights, variance
 from shuffledp.mechanisms.registry import MECHANISMS
@@ -44,18 +43,10 @@ CURATOR: Final = "gaussian"
 QUARTILES: Final = (0.25, 0.75)
 
 COLUMNS: Final = (
-    *("placement", "series", "matched_to", "tagged", "n", "k", "delta", "eps_upper"),
-    *(
-        "local_eps0",
-        "estimator",
-        "repetitions",
-        "tv_distance",
-        "p25",
-        "p75",
-        "expected_tv_distance",
-    ),
+    *("placement", "series", "matched_to", "tagged", "budgets", "n", "k", "delta", "eps_upper"),
+    *("local_eps0", "estimator", "repetitions"),
+    *("tv_distance", "p25", "p75", "expected_tv_distance"),
 )
-
 
 Budgets = float | Sequence[Mapping[str, float]]
 
@@ -239,10 +230,10 @@ def places_table(
     Returns
     -------
     Columns `COLUMNS`. Means and quartiles of the total variation distance over the repetitions, of
-    the unbiased estimate (``raw``) and of that on the simplex (``projected``);
-    ``expected_tv_distance`` is of the raw one, given who has which budget. `ONE_BUDGET` and
-    `CURATOR` are calibrated to the certified eps of the series ``matched_to``; with `SMALLEST`
-    there, all users have the smallest budget, if it is not 0. An infinite ``local_eps0``: the
+    the estimate as it is (``raw``) and on the simplex (``projected``); ``expected_tv_distance`` is
+    of the raw one, given who has which budget. `ONE_BUDGET` and
+    `CURATOR` are calibrated to the certified eps of the series ``matched_to``, or of all users
+    at the smallest budget (`SMALLEST`, if that is not 0). An infinite ``local_eps0``: the
     curator sees all.
 
     Raises
@@ -269,16 +260,15 @@ def places_table(
             expected = _expected_distance(*way.law(held), truth)
             found = _measured(way.estimate(reported), truth, expected)
             rows += [place | {"eps_upper": own[way.name]} | row for row in found]
+    if groups.values[0] > 0.0:
+        everyone = BudgetGroups(groups.values[:1], np.array([n]))
+        eps[SMALLEST] = certified_epsilon(everyone, False, k, log_delta)
     at_one = [
         (name, matched_to, value, MECHANISMS[name].calibrate(value, log_delta, n, k))
         for matched_to, value in eps.items()
         for name in (ONE_BUDGET, CURATOR)
         if value > 0.0
     ]
-    if groups.values[0] > 0.0:
-        smallest = KRRParameters(float(groups.values[0]))
-        value = float(BOUNDS["upper"].epsilon(log_delta, Setting(n, k, smallest.eps0)))
-        at_one.append((ONE_BUDGET, SMALLEST, value, smallest))
     for name, matched_to, value, parameters in at_one:
         mechanism = MECHANISMS[name]
         rng = stream(seed, "budgets", region, grid, name, matched_to)
@@ -289,7 +279,11 @@ def places_table(
         place = {"placement": ANY, "series": name, "matched_to": matched_to, "tagged": False}
         rows += [place | local | row for row in _measured(raw, truth, expected)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    return table.assign(n=n, k=k, delta=delta, repetitions=repetitions)
+    words = ", ".join(
+        f"{count / n:.3g} at {value:g}"
+        for value, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True)
+    )
+    return table.assign(budgets=words, n=n, k=k, delta=delta, repetitions=repetitions)
 
 
 def _reports(
