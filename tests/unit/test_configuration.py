@@ -76,6 +76,12 @@ def test_the_shipped_configurations_are_valid():
           "grids": {"a": {"metres": 500}}}, r"lyon.*embedded only for paris, san_fr"),
         ("eps", [0.5, 4], r"eps.*4.*below every eps0"),
         ("targets/colluding", 1000, r"targets.colluding: 1000 must be below.*paris.n: 1000"),
+        ("budgets", 0, r"budgets must not all be 0"),
+        ("budgets", [{"eps": 0, "share": 1}], r"budgets must not all be 0"),
+        ("budgets", [{"eps": 1, "share": 0.5}, {"eps": 2, "share": 0.4}],
+         r"budgets: the shares must sum to 1, .*\(got 0\.9\)"),
+        ("budgets", [{"eps": 1, "share": 0.6}, {"eps": 2, "share": 0.6}], r"\(got 1\.2\)"),
+        ("budgets", 1e-12, r"budgets: eps must be 0 or at least 1e-09 \(got 1e-12\)"),
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),
         ("sources/mine", {"kind": "download", "layout": "snap"}, r"sources\.mine.*url"),
@@ -178,6 +184,13 @@ def test_the_schema_refuses(path, value):
          "sources.mine.layout: must be the word snap or a mapping with the keys format, columns"),
         ("unit", "person", "unit: must be checkin or user (got 'person')"),
         ("regions", None, "regions: this key is missing"),
+        ("budgets", -1, "budgets: must be a number from 0 to 20 or a list of one or more entries,"),
+        ("budgets", "budget", "budgets: must be a number from 0 to 20 or a list of one or more "
+         "entries, each a mapping with the keys eps, share (got 'budget')"),
+        ("budgets", [], "budgets: must be a number"),
+        ("budgets", [{"eps": 2, "share": 0}], "budgets[0].share: must be a number above 0 to 1"),
+        ("budgets", [{"eps": -2, "share": 1}], "budgets[0].eps: must be a number from 0 to 20"),
+        ("budgets", [{"eps": 2}], "budgets[0].share: this key is missing"),
     ],
 )  # fmt: skip
 def test_mistakes_are_said_in_words(path, value, message):
@@ -224,6 +237,7 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
     images = top["personalised"]["properties"]["mnist"]
     assert documented["Images to train on"] == _keys(images)
+    assert documented["Budgets of their own"] == _keys(top["budgets"]["items"])
     assert documented["A region"] == _keys(top["regions"]["additionalProperties"])
 
 
@@ -256,8 +270,9 @@ OWN = {
 }
 
 
-def test_the_overlay_of_mechanisms_is_valid():
-    overlay = yaml.safe_load((ROOT / "config" / "mechanisms.yaml").read_text())
+@pytest.mark.parametrize("name", ["mechanisms", "personalised"])
+def test_overlays_are_valid(name):
+    overlay = yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
     config = copy.deepcopy(DEFAULT)
     update_config(config, overlay)
     check_schema(config, SCHEMA)

@@ -69,3 +69,21 @@ def test_estimates_are_the_same_for_any_number_of_cores(clone):
     assert not pd.read_csv(clone.path / tables[0]).isna().any().any()
     clone.run("--force", *tables, cores=3)
     assert clone.outputs("personalised") == before
+
+
+def test_places_without_budgets_name_the_key(clone):
+    result = clone.run("--dry-run", "results/utility/town.shape.budgets.csv", check=False)
+    assert result.returncode != 0
+    assert "config: budgets: there are none to compare" in result.stdout + result.stderr
+
+
+@pytest.mark.slow
+def test_budgets_of_the_configuration_are_compared(clone):
+    clone.config["budgets"] = [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]
+    figure = "results/figures/budgets.town.shape.png"
+    clone.run(figure)
+    assert (clone.path / figure).read_bytes().startswith(b"\x89PNG")
+    table = pd.read_csv(clone.path / "results/utility/town.shape.budgets.csv")
+    assert set(table["repetitions"]) == {3}
+    assert set(table["delta"]) == {1e-6}
+    assert set(table["budgets"]) == {"0.5 at 0, 0.5 at 3"}

@@ -186,8 +186,8 @@ def _number(schema: Mapping[str, Any]) -> str:
 
 _LIMITS: Final = {
     "minimum": "from",
-    "maximum": "to",
     "exclusiveMinimum": "above",
+    "maximum": "to",
     "exclusiveMaximum": "and below",
 }
 _FORMS: Final = {
