@@ -40,7 +40,8 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Enclose the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
 
     Certified: the interval holds what the grid, the pooling, the windows and rounding do. For a
-    few atoms the upper end is some 1e-5 too large, the lower 5e-5 too small, at 1e-300 2e-3. Above a million copies the rounding of the transform takes over.
+    few atoms the upper end is some 1e-5 too large, the lower 5e-5 too small, at 1e-300 2e-3.
+    Above a million copies the rounding of the transform takes over.
 
     Parameters
     ----------
