@@ -157,7 +157,8 @@ def figures_of(region):
     }
     made = []
     for name, spec in FIGURES.items():
-        if "{region}" in spec.stem and NEEDED.get(name, "regions") in config:
+        possible = name not in NEEDED or NEEDED[name] in config
+        if possible and "{region}" in spec.stem:
             every = {**values, "calibration": calibrations(name, region)}
             used = {k: v for k, v in every.items() if f"{{{k}}}" in spec.stem}
             for stem in expand(f"{name}{spec.stem}", **used):
