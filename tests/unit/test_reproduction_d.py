@@ -8,6 +8,7 @@ from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BUDGET_LAWS,
     BudgetGroups,
+    mu_gdp,
     personalised_log_delta,
 )
 from shuffledp.accounting.setting import Setting
@@ -167,3 +168,39 @@ def test_equation_15_is_not_what_it_says():
     few, many = normal_distances(50, 0.1), normal_distances(800, 0.1)
     assert 12 < few[0] / many[0] < 20
     assert 3.5 < few[1] / many[1] < 4.5
+
+
+def test_mu_is_the_distance_of_two_normal_laws():
+    """Theorem 2, from the covariance of the others' reports, user by user."""
+    budgets = np.array([0.0, 0.3, 1.0, 2.5, 4.0])
+    covariance = np.zeros((2, 2))
+    for eps in budgets[:-1]:
+        p = 1.0 / (1.0 + np.exp(eps))
+        covariance += np.diag([p, p]) - p * p
+    step = np.array([-1.0, 1.0])
+    expected = np.sqrt(step @ np.linalg.solve(covariance, step))
+    assert mu_gdp(budgets) == pytest.approx(expected, rel=1e-12)
+
+
+def test_claims_beside_echoes():
+    """Docs/papers.md, claim (iii): how many times Liu et al.'s eps is that of mu-GDP."""
+    ratios = []
+    for law in BUDGET_LAWS:
+        for n in (paper_d.N_USERS[0], paper_d.N_USERS[-1]):
+            groups = paper_d.budget_groups(law, n)
+            echoes = personal.echoes_epsilon(-np.log(n), groups)
+            ratios.append(echoes / personal.mu_gdp_epsilon(-np.log(n), groups))
+    assert round(min(ratios), 1) == 2.8
+    assert round(max(ratios), 1) == 5.3
+
+
+def test_the_law_of_the_budgets_matters():
+    """Docs/papers.md, claim (iv): mu-GDP is 3 % apart, the exact eps of binary reports 13 %."""
+    found = [
+        paper_d.bounds_on_epsilon(paper_d.budget_groups(law, 1_000), LOG_DELTA, 0.1)
+        for law in ("Uniform 2", "Gauss 2")
+    ]
+    mu = [one[paper_d.MU_GDP] for one in found]
+    exact = [one[paper_d.PERSONALISED] for one in found]
+    assert round(100 * (mu[1] / mu[0] - 1)) == 3
+    assert round(100 * (exact[0] / exact[1] - 1)) == 13

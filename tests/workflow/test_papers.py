@@ -1,0 +1,101 @@
+"""What docs/papers.md names is there: modules, commands, bounds, tests, figures and errata."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from shuffledp import cli
+from shuffledp.accounting.registry import BOUNDS
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
+ROWS = [
+    [cell.strip() for cell in line.strip("|").split(" | ")]
+    for line in PAGE.splitlines()
+    if line.startswith("| ") and not line.startswith("| item |")
+]
+PLACES = [
+    (row[0], name) for row in ROWS for name in dict.fromkeys(re.findall(r"`([^`]+)`", row[2]))
+]
+LINKS = sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE)))
+FIGURE = r"(paper_[a-d]|personalised|checkins|estimates|distances)\..+"
+FIGURES = {name for _, name in PLACES if re.fullmatch(FIGURE, name)}
+
+
+def anchors(page):
+    """Anchors of a page's headings, as code hosts make them."""
+    for heading in re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE):
+        yield re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+
+
+def lookup(name):
+    """The module, function or constant of a dotted name of the package."""
+    parts = name.split(".")
+    for size in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(["shuffledp", *parts[:size]]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[size:]:
+            found = getattr(found, attribute)
+        return found
+    raise AssertionError(f"no module {name}")
+
+
+def test_every_row_has_four_cells():
+    assert len(ROWS) > 30
+    assert [row for row in ROWS if len(row) != 4 or not all(row)] == []
+
+
+def test_every_item_of_paper_d_has_a_row():
+    text = PAGE[PAGE.index("## D:") :]
+    numbered = {"Theorem": 4, "Corollary": 2, "Algorithm": 3, "Table": 3, "Lemma": 4}
+    items = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
+    for kind, last in numbered.items():
+        for number in range(1, last + 1):
+            assert any(f"{kind} {number}" in item for item in items)
+    figures = {n for item in items if "Figure" in item for n in re.findall(r"\d", item)}
+    assert figures == set("12345678")
+    assert "Eq. (15)" in items
+
+
+@pytest.mark.parametrize("name", sorted({name for _, name in PLACES} - FIGURES - set(BOUNDS)))
+def test_what_is_named_is_there(capsys, name):
+    test = re.fullmatch(r"(test_\w+) -k (\w+)", name)
+    if test:
+        files = (ROOT / "tests").glob(f"*/{test[1]}.py")
+        text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        assert re.search(rf"^def test_\w*{test[2]}", text, re.MULTILINE)
+    elif name.startswith("shuffledp "):
+        with pytest.raises(SystemExit, match="0"):
+            cli.main([name.split()[1], "--help"])
+        shown = capsys.readouterr().out
+        assert all(word in shown for word in name.split()[2:])
+    elif name.startswith("make "):
+        makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+        assert f"\n{name.split()[1]}: " in makefile
+    elif "/" in name:
+        assert (ROOT / name).is_file()
+    else:
+        lookup(name)
+
+
+@pytest.mark.slow
+@pytest.mark.workflow
+def test_every_figure_is_made_by_reproduce(clone):
+    clone.config = yaml.safe_load((clone.path / "config" / "config.yaml").read_text())
+    overlay = ("--configfile", "config/config.yaml", "config/paper.yaml")
+    planned = clone.run("--dry-run", *overlay, "--", "reproduce").stdout
+    made = set(re.findall(r"results/paper/figures/(\S+)\.png", planned))
+    assert FIGURES
+    assert set() == FIGURES - made
+
+
+@pytest.mark.parametrize("link", LINKS)
+def test_links_lead_somewhere(link):
+    file, _, anchor = link.partition("#")
+    target = (ROOT / "docs" / file).resolve()
+    assert target.is_file()
+    assert not anchor or anchor in anchors(target)
