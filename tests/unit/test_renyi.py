@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
+from scipy.stats import binom
 from shuffledp.accounting.laws.binomial import Floats
 from shuffledp.accounting.one_round.closed_forms import clones_closed_form_epsilon
 from shuffledp.accounting.rounds import renyi
@@ -46,16 +47,16 @@ def exact_pair(order: float, eps0: float, n: int) -> tuple[float, float]:
     return tuple(float(side.log() / (order - 1)) for side in (forward, backward))
 
 
-def first_upper(order: int, eps0: float, n: int) -> float:
+def first_upper(order: int, eps0: float, n: int, shortfall: float = 0.5) -> float:
     """Theorem 3.1 as it reads, in ball arithmetic, without the cap at eps0."""
-    E = flint.arb(eps0).exp()
-    m = flint.arb(((n - 1) / (2 * E)).floor()) + 1
+    E, share = flint.arb(eps0).exp(), flint.arb(shortfall)
+    m = flint.arb(((1 - share) * (n - 1) / E).floor()) + 1
     total = 1 + comb(order, 2) * (E - 1) ** 2 / (m * E)
     for i in range(3, order + 1):
         half = flint.arb(i) / 2
         proxy = (E**2 - 1) ** 2 / (2 * E**2 * m)
         total += comb(order, i) * i * half.gamma() * proxy**half
-    total += (flint.arb(eps0) * order - (n - 1) / (8 * E)).exp()
+    total += (flint.arb(eps0) * order - share**2 * (n - 1) / (2 * E)).exp()
     return float(total.log() / (order - 1))
 
 
@@ -135,6 +136,23 @@ def test_first_upper_bound_equals_its_formula(n: int, eps0: float) -> None:
         assert renyi.shuffled_rdp_upper(order, Setting(n, 2, eps0)) == pytest.approx(
             min(first_upper(order, eps0, n), eps0), rel=1e-11
         )
+
+
+@pytest.mark.parametrize("shortfall", [0.03, 0.3, 0.9])
+def test_any_share_of_chernoffs_bound_gives_an_upper_bound(shortfall: float) -> None:
+    """Paper B's Remark 3: the formula, above the exact divergence, the tail above the binomial."""
+    for n, eps0 in ((300, 0.5), (10**4, 1.5), (10**6, 3.0)):
+        setting = Setting(n, 2, eps0)
+        bound = renyi.shuffled_rdp_upper([2, 8, 61], setting, shortfall)
+        for order, value in zip((2, 8, 61), bound, strict=True):
+            expected = min(first_upper(order, eps0, n, shortfall), eps0)
+            assert value == pytest.approx(expected, rel=1e-11)
+        assert np.all(renyi.special_pair_renyi([2, 8, 61], setting) <= bound)
+        mean = (n - 1) * exp(-eps0)
+        few = binom.cdf((1 - shortfall) * mean, n - 1, exp(-eps0))
+        assert few <= exp(-(shortfall**2) * mean / 2)
+    with pytest.raises(InputError, match="shortfall must lie strictly between 0 and 1"):
+        renyi.shuffled_rdp_upper(2, Setting(100, 2, 1.0), 1.0)
 
 
 def test_second_upper_bound_by_hand() -> None:

@@ -28,6 +28,7 @@ _DEPTH = 50.0  # a window ends where the log summand has fallen this far below i
 _EXACT_ORDERS = 128
 _LARGEST_ORDER = 16_384
 _ORDER_LIMIT = 1_000_000  # Theorem 3.1 sums over all orders below
+_SHORTFALL = 0.5  # paper B's gamma
 
 
 def shuffled_rdp_domain(setting: Setting) -> str | None:
@@ -66,20 +67,20 @@ def _log_binomial(n: float, j: Floats) -> Floats:
     return np.asarray(gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0))
 
 
-def _identical_users(eps0: float, n: float) -> float:
-    """Paper B's n-bar, ``floor((n-1)/(2E)) + 1``, never rounded up: larger would look safer."""
-    return float(np.floor((n - 1.0) / (2.0 * np.exp(eps0)) * (1.0 - 1e-15)) + 1.0)
+def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> float:
+    """Paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, never rounded up: larger would look safer."""
+    return float(np.floor((1.0 - shortfall) * (n - 1.0) / np.exp(eps0) * (1.0 - 1e-15)) + 1.0)
 
 
 # --- Paper B's bounds ---------------------------------------------------------------------------
 
 
-def shuffled_rdp_upper(order: ArrayLike, setting: Setting) -> Floats:
+def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _SHORTFALL) -> Floats:
     """Paper B's first upper bound (Theorem 3.1) on the RDP of any shuffled eps0-LDP randomiser.
 
-    With ``m = floor((n-1)/(2E)) + 1``, ``log(1 + S) / (l - 1)`` where S is
+    With ``m = floor((1-g) (n-1)/E) + 1``, ``log(1 + S) / (l - 1)`` where S is
     ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
-    + exp(eps0 l - (n-1)/(8E))``, and at most eps0.
+    + exp(eps0 l - g^2 (n-1)/(2E))``, and at most eps0.
 
     Parameters
     ----------
@@ -87,6 +88,9 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting) -> Floats:
         Whole orders l from 2 to 1,000,000, any shape.
     setting
         One round of it; the number of cells plays no part.
+    shortfall
+        g in (0, 1): Chernoff's bound is taken at a share g below the mean. Paper B has 1/2; every
+        other is as sound (its Remark 3).
 
     Returns
     -------
@@ -95,16 +99,18 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting) -> Floats:
     Raises
     ------
     InputError
-        If an order is not whole or out of range.
+        If an order is not whole or out of range, or the shortfall is.
     """
     orders = _integer_orders(order)
+    if not 0.0 < shortfall < 1.0:
+        raise InputError(f"shortfall must lie strictly between 0 and 1 (got {shortfall})")
     if shuffled_rdp_domain(setting):
         return np.full(orders.shape, np.inf)
     n, eps0 = setting.n, setting.eps0
-    m = _identical_users(eps0, n)
+    m = _identical_users(eps0, n, shortfall)
     log_variance = 2.0 * np.log(np.expm1(eps0)) - eps0 - np.log(m)
     log_proxy = 2.0 * np.log(np.sinh(eps0)) + np.log(2.0 / m)  # (E^2-1)^2 / (2 E^2 m)
-    log_tail = -(n - 1.0) / (8.0 * np.exp(eps0))
+    log_tail = -(shortfall**2) * (n - 1.0) / (2.0 * np.exp(eps0))
 
     def value(order: float) -> float:
         i = np.arange(3.0, order + 1.0)
