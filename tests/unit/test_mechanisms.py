@@ -19,6 +19,7 @@ from shuffledp.mechanisms.gaussian import (
     CentralGaussian,
     DiffprivlibRequest,
     GaussianParameters,
+    classical_sigma,
     diffprivlib_sigma,
     gaussian_sigma,
     published_sigma,
@@ -336,6 +337,22 @@ def test_the_gaussians_delta_is_exact(eps, log_delta):
     assert CentralGaussian().log_delta(eps, 100, 5, parameters) == pytest.approx(
         exact_log_delta(eps, parameters.sigma, HISTOGRAM_SENSITIVITY), abs=1e-8, rel=1e-10
     )
+
+
+@given(eps=st.floats(1e-3, 1), log_delta=st.floats(-600, -0.1), sensitivity=st.floats(0.1, 3))
+@settings(max_examples=40, deadline=None)
+def test_classical_sigma_is_sufficient_up_to_1(eps, log_delta, sensitivity):
+    sigma = float(classical_sigma(eps, float(np.exp(log_delta)), sensitivity))
+    assert exact_log_delta(eps, sigma, sensitivity) <= log_delta
+
+
+def test_classical_sigma_is_too_small_at_10():
+    """Paper A's Definition V.1 states no range; its own eps go to 6."""
+    sigma = float(classical_sigma(10.0, 1e-6, 1.0))
+    assert np.exp(exact_log_delta(10.0, sigma, 1.0)) == pytest.approx(1.9e-6, rel=0.03)
+    for eps in (0.1, 1.0, 4.0, 6.0):
+        sigma = float(classical_sigma(eps, 1e-6, 1.0))
+        assert exact_log_delta(eps, sigma, 1.0) <= np.log(1e-6)
 
 
 def test_deep_tails_where_diffprivlib_stops():

@@ -75,6 +75,26 @@ def gaussian_sigma(
     return float(np.exp(brentq(gap, low, high, xtol=1e-13)) * (1.0 + 1e-10))
 
 
+def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
+    """``sensitivity sqrt(2 log(1.25 / delta)) / eps``: enough for (eps, delta)-DP if eps <= 1.
+
+    Beyond that it may be too little: at eps = 10 and delta = 1e-6 it gives delta 1.9e-6. Paper A's
+    Definition V.1 has no such range. `gaussian_sigma` is what is needed.
+
+    Parameters
+    ----------
+    eps
+        Positive, any shape.
+    delta
+        Between 0 and 1.
+    sensitivity
+        In L2 norm.
+
+    Source: Dwork and Roth (2014), Theorem A.1.
+    """
+    return np.asarray(sensitivity * np.sqrt(2.0 * np.log(1.25 / delta)) / np.asarray(eps))
+
+
 @dataclass(frozen=True)
 class DiffprivlibRequest:
     """What diffprivlib's ``GaussianAnalytic`` is asked for, right or wrong."""

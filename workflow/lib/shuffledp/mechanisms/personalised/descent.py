@@ -15,6 +15,7 @@ from shuffledp.accounting.calibrate import epsilon
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.gaussian import classical_sigma
 
 
 def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> Floats:
@@ -50,7 +51,7 @@ def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> 
         raise InputError(f"delta must lie strictly between 0 and 1 (got {delta})")
     if not (clip > 0.0 and clients >= 1):
         raise InputError(f"clip must be positive and clients at least 1 (got {clip}, {clients})")
-    return np.asarray(2.0 * clip / clients * np.sqrt(2.0 * np.log(1.25 / delta)) / eps)
+    return classical_sigma(eps, delta, 2.0 * clip / clients)
 
 
 def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> Floats:
