@@ -204,3 +204,13 @@ def test_the_law_of_the_budgets_matters():
     exact = [one[paper_d.PERSONALISED] for one in found]
     assert round(100 * (mu[1] / mu[0] - 1)) == 3
     assert round(100 * (exact[0] / exact[1] - 1)) == 13
+
+
+@pytest.mark.slow
+def test_corollaries_beside_what_is_certified():
+    """Docs/papers.md, Corollaries 1 and 2: eps of the groups of figures 6 to 8, delta = 1e-6."""
+    groups, log_delta = BudgetGroups.of_counts([0.1, 0.5, 1.0], [5400, 3700, 900]), np.log(1e-6)
+    assert round(personal.mu_gdp_epsilon(log_delta, groups), 3) == 0.078
+    for kind, expected in (("laplace", 0.061), ("binary", 0.034)):
+        how = personal.reports(kind)
+        assert round(personal.epsilon(log_delta, groups, 2, how), 3) == expected
