@@ -1,10 +1,12 @@
 """Paper B's simplified bounds against exact rationals and by hand."""
 
 from fractions import Fraction
+from itertools import product
 from math import comb, log
 
 import numpy as np
 import pytest
+from scipy.stats import multinomial
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds.renyi import shuffled_rdp_upper, special_pair_renyi
 from shuffledp.accounting.setting import Setting
@@ -81,6 +83,35 @@ def test_remark_3_lies_between_the_pair_and_theorem_3_1():
     ratio = remark_3(orders, setting) / shuffled_rdp_upper(orders, setting)
     assert ratio[0] == pytest.approx(0.52, abs=0.01)
     assert ratio[1] == pytest.approx(0.40, abs=0.01)
+
+
+def _all_equal_divergence(p, flipped, m, order):
+    """Renyi divergence of m reports, one of law ``flipped`` and the others of p, from all of p."""
+    counts = np.array([h for h in product(range(m + 1), repeat=p.size) if sum(h) == m])
+    law = multinomial.pmf(counts, m, p)
+    other = sum(
+        flipped[j] * multinomial.pmf(counts - np.eye(p.size, dtype=int)[j], m - 1, p)
+        for j in range(p.size)
+    )
+    return np.log(np.sum(law * (other / law) ** order)) / (order - 1)
+
+
+@pytest.mark.parametrize("E", [1.5, 2.0, 4.0])
+def test_theorem_3_7_bounds_reports_of_three_kinds(E):
+    """With a share of .9, and n such that 6 others are left, Theorem 3.1 is 3.7 and no tail."""
+    m, share = 6, 0.9
+    n = int(np.ceil((m - 1) * E / (1 - share))) + 2
+    for order in (2, 3, 6):
+        bound = float(shuffled_rdp_upper(order, Setting(n, 3, log(E)), share))
+        found = []
+        for part in (0.2, 0.7, 0.999):
+            a = part / (1 + E)
+            p = np.array([a, a * E, 1 - part])
+            for kept in (1.0, 0.5):
+                flipped = kept * np.array([a * E, a, 1 - part]) + (1 - kept) * p
+                found.append(_all_equal_divergence(p, flipped, m, order))
+        assert max(found) <= bound
+        assert order > 2 or max(found) > 0.99 * bound
 
 
 def test_clones_are_better_for_one_round():
