@@ -18,7 +18,7 @@ from shuffledp.accounting.one_round.personalised import (
     sample_budgets,
     smallest_budget_log_delta,
 )
-from shuffledp.accounting.personal import mu_gdp_epsilon
+from shuffledp.accounting.personal import echoes_epsilon, mu_gdp_epsilon
 from shuffledp.curve import FigureSpec, Kind, curve, curves
 from shuffledp.streams import stream
 from shuffledp.studies.reproduction.tradeoff_curves import figure_2, figure_3
@@ -39,6 +39,7 @@ _FIRST_GUESS, _CLONES_SHARE = 3.0, 1.15
 PERSONALISED: Final = "personalised k-RR, exact"
 CLONES: Final = "personalised clones (Chen et al., Theorem 1, corrected)"
 MU_GDP: Final = r"$\mu$-GDP (Chen et al., Theorem 3 without its error term)"
+ECHOES: Final = "echoes (Liu et al.), of Laplace reports, not checked"
 LARGEST: Final = "all at the largest budget, certified"
 SMALLEST: Final = "all at the smallest budget (no guarantee)"
 
@@ -92,6 +93,7 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
             _CLONES_SHARE * personalised,
         ),
         MU_GDP: mu_gdp_epsilon(log_delta, groups),
+        ECHOES: np.nan if (echoes := echoes_epsilon(log_delta, groups)) is None else echoes,
         LARGEST: epsilon(
             lambda eps: float(largest_budget_log_delta(eps, groups, K)),
             log_delta,
@@ -117,6 +119,7 @@ def _law(law: str) -> Iterator[pd.DataFrame]:
     kinds: dict[str, Kind] = {
         PERSONALISED: "exact",
         MU_GDP: "approximate",
+        ECHOES: "approximate",
         SMALLEST: "approximate",
     }
     for name in scaled[0]:
@@ -177,7 +180,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "bound: Theorem 3 has an error term without a value, dropped here as in the "
                 "paper. It "
                 "treats the target's report as if it were not randomised; at budgets up to 1 it "
-                "gives twice what all users at the largest budget have. The smallest budget is "
+                "gives twice what all users at the largest budget have. Echoes: the bound of Liu et al. "
+                "on Laplace reports, as its authors compute it. The smallest budget is "
                 "no guarantee; eps is 0 where delta is met without any."
             ),
             y_scale="linear",
