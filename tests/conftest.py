@@ -12,7 +12,7 @@ settings.register_profile(
     "light", max_examples=20, derandomize=True, deadline=None, print_blob=True
 )
 settings.register_profile(
-    "slow", max_examples=100, derandomize="CI" in os.environ, deadline=None, print_blob=True
+    "slow", max_examples=50, derandomize="CI" in os.environ, deadline=None, print_blob=True
 )
 settings.load_profile("light")
 
