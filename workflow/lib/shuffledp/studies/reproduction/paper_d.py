@@ -180,8 +180,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "bound: Theorem 3 has an error term without a value, dropped here as in the "
                 "paper. It "
                 "treats the target's report as if it were not randomised; at budgets up to 1 it "
-                "gives twice what all users at the largest budget have. Echoes: the bound of Liu et "
-                "al. on Laplace reports, as its authors compute it. The smallest budget is "
+                "gives twice what all users at the largest budget have. Echoes: the bound of Liu "
+                "et al. on Laplace reports, as its authors compute it. The smallest budget is "
                 "no guarantee; eps is 0 where delta is met without any."
             ),
             y_scale="linear",
