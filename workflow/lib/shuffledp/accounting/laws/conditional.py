@@ -143,13 +143,15 @@ def conditional_excess(
     # Far out, all of these n2 but a window about the tilted mean can be left out, too.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
-    far = low2 > first
+    far, wide = low2 > first, high2 + 1.0 < last
     below_window = closed(first - 1.0)
-    first, last = np.where(far, low2, first), np.where(far, np.minimum(last, high2 + 1.0), last)
-    outside2 = np.logaddexp(
-        log_cdf(low2 - 1.0, s, grain.tilted_rho), log_sf(high2 + 1.0, s, grain.tilted_rho)
-    )
-    left_out = np.where(far, np.logaddexp(left_out, outside2), left_out)
+    first, last = np.where(far, low2, first), np.where(wide, high2 + 1.0, last)
+    last = np.maximum(first, last)
+    for cut, outside in (
+        (far, log_cdf(low2 - 1.0, s, grain.tilted_rho)),
+        (wide, log_sf(high2 + 1.0, s, grain.tilted_rho)),
+    ):
+        left_out = np.where(cut, np.logaddexp(left_out, outside), left_out)
     partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
     low, high = (
         np.logaddexp(part, np.where(far, -np.inf, rest))
