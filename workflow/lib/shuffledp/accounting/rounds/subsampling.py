@@ -78,6 +78,16 @@ def _log_range(start: int, stop: int, others: int, rate: float) -> float:
 
 
 def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float) -> float:
+    from tqdm import tqdm
+
+    # One delta for each of up to some hundred numbers of participants: far out, seconds.
+    with tqdm(desc="numbers of participants", delay=2.0, leave=False, disable=None) as bar:
+        return _mixed_log_delta(bound, eps, setting, rate, bar.update)
+
+
+def _mixed_log_delta(
+    bound: Bound, eps: float, setting: Setting, rate: float, done: Callable[[], object]
+) -> float:
     others = setting.n - 1
 
     @cache
@@ -85,6 +95,7 @@ def _one_round_log_delta(bound: Bound, eps: float, setting: Setting, rate: float
         """With so many others; where the bound says nothing about so few, delta is at most 1."""
         if participants > others:
             return -np.inf
+        done()
         smaller = replace(setting, n=participants + 1, count=None)
         silent = bound.why_not(smaller) is not None
         return 0.0 if silent else min(float(bound.log_delta(eps, smaller)), 0.0)
