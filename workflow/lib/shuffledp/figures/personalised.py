@@ -174,7 +174,7 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
 
 
 def _published() -> Line2D:
-    label = "Chen et al., privacy of the first by Corollary 2: approximate, no guarantee"
+    label = "Chen et al., privacy of the first as stated there: approximate, no guarantee"
     return Line2D([], [], color=_LOOKS["as-published"][1].colour, linestyle=":", label=label)
 
 
