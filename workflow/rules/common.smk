@@ -20,6 +20,7 @@ os.environ.update(
 
 import shuffledp
 from shuffledp.configuration import (
+    check_basemaps,
     check_cells,
     check_configuration,
     check_drawable,
@@ -38,6 +39,7 @@ if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
         f"{LIBRARY} would be ignored; use one version, or run them one by one"
     )
 
+BASEMAPS = ROOT / "resources" / "basemaps"
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
 
 try:
@@ -54,6 +56,7 @@ try:
         check_names(REGIONS)
         check_drawable(REGIONS)
         check_cells(REGIONS)
+        check_basemaps(REGIONS, BASEMAPS)
 except InputError as error:
     raise WorkflowError(f"config: {error}") from None
 
@@ -260,6 +263,14 @@ def unit_checkins(wildcards):
 
 def outline_file(wildcards):
     return REGIONS[wildcards.region].get("outline", [])
+
+
+def basemap_file(wildcards):
+    """A region's base map: of its own, one that ships with the workflow, or none."""
+    path = REGIONS[wildcards.region].get("basemap", [])
+    if path == "embedded":
+        return resource(f"basemaps/{wildcards.region}.geojson")
+    return path
 
 
 # Paper D trains on them; none for scikit-learn's digits.

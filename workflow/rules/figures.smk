@@ -57,11 +57,17 @@ CALIBRATED = {
     "target_delta": config["target_delta"],
 }
 
+SURROUNDINGS = {"basemap": basemap_file, "outline": outline_file}
+
 # By the name that their files begin with.
 FIGURES = {
     "checkins": figure(
         by="maps.draw_checkins",
-        inputs={"checkins": unit_checkins, "cells": f"grids/{PLACE[1:]}.parquet"},
+        inputs={
+            "checkins": unit_checkins,
+            "cells": f"grids/{PLACE[1:]}.parquet",
+            **SURROUNDINGS,
+        },
         arguments={"title": region_title, "dots": real_positions},
         stem=PLACE,
         caption="checkins_map",
@@ -81,6 +87,7 @@ FIGURES = {
             "releases": f"releases/{OF_EPS0[1:]}.parquet",
             "samples": f"samples/{PLACE[1:]}.parquet",
             "cells": f"grids/{PLACE[1:]}.parquet",
+            **SURROUNDINGS,
         },
         arguments={**NAMED, **CALIBRATED},
         stem=f"{OF_EPS0}.{{calibration}}",

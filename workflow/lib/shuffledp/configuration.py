@@ -200,6 +200,44 @@ def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
                 )
 
 
+def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> None:
+    """Check that the base map of every region that has one can be drawn.
+
+    Parameters
+    ----------
+    regions, shipped
+        As for `check_cells`; folder of the base maps that are called ``embedded``.
+
+    Raises
+    ------
+    ConfigurationError
+        If its file is missing, unusable or of another place, or none is shipped for the region.
+    """
+    for name, spec in regions.items():
+        if "basemap" not in spec:
+            continue
+        from shuffledp.figures.basemap import read_basemap  # slow to import
+
+        path = Path(spec["basemap"])
+        if spec["basemap"] == "embedded":
+            path = shipped / f"{name}.geojson"
+            if not path.exists():
+                known = ", ".join(sorted(file.stem for file in shipped.glob("*.geojson")))
+                raise ConfigurationError(
+                    f"regions.{name}.basemap: embedded only for {known}; give a path, or leave it out"
+                )
+        try:
+            west, south, east, north = read_basemap(path).total_bounds
+        except InputError as error:
+            raise ConfigurationError(f"regions.{name}.{error}") from None
+        box = region_from_config(name, spec).box
+        if west > box.east or east < box.west or south > box.north or north < box.south:
+            raise ConfigurationError(
+                f"regions.{name}.basemap: {path} shows another place (longitude {west:g} to "
+                f"{east:g}, latitude {south:g} to {north:g}): take one of the region"
+            )
+
+
 def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
     """Every value that is no mapping or list, with its key: ``regions.paris.n[2]``."""
     if isinstance(node, Mapping):

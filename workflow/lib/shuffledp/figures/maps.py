@@ -15,11 +15,20 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as Outline
-from matplotlib.ticker import FuncFormatter, MaxNLocator, ScalarFormatter
+from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
+from shuffledp.figures.basemap import (
+    attribute,
+    backdrop,
+    draw_names,
+    draw_over,
+    draw_under,
+    legible,
+)
+from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import (
     FULL_WIDTH,
     calibration_words,
@@ -34,7 +43,6 @@ from shuffledp.mechanisms.registry import get_estimator
 from shuffledp.selection import calibrated
 from shuffledp.tables import read_tables
 
-_KM_PER_DEGREE = 111.32  # along the equator
 _COLOURS = "cividis"
 _WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}")
 _ACROSS = 3  # panels in a row
@@ -51,7 +59,8 @@ class _Fill:
     hatch: str
 
 
-_ZERO: Final = _Fill("white", "0.72", "////")
+# Land or water shows through.
+_ZERO: Final = _Fill("none", "0.6", "////")
 _NEGATIVE: Final = _Fill("#F4D9E6", "#8C2D62", "xxxx")
 _NO_CHECKIN: Final = "no check-in"
 _ESTIMATED_0: Final = "0: in the original no check-in, elsewhere estimated as 0"
@@ -67,58 +76,6 @@ def _corners(cells: gpd.GeoDataFrame) -> Floats:
     """Vertices of the cells in degrees, ``(k, vertices, 2)``: a grid's cells are all alike."""
     points: Floats = shapely.get_coordinates(cells.geometry.to_numpy())
     return points.reshape(len(cells), -1, 2)
-
-
-def _frame(axes: Axes, corners: Floats, *, ordinate: bool) -> None:
-    """Set limits, true proportions at the middle latitude, and labels with their unit."""
-    west, south = corners.min(axis=(0, 1))
-    east, north = corners.max(axis=(0, 1))
-    axes.set(xlim=(west, east), ylim=(south, north))
-    axes.set_aspect(1.0 / np.cos(np.radians((south + north) / 2.0)))
-    axes.set_xlabel("longitude (degrees east)")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-        axis.set_major_formatter(ScalarFormatter(useOffset=False))
-    if ordinate:
-        axes.set_ylabel("latitude (degrees north)")
-    else:
-        axes.tick_params(labelleft=False)
-    axes.spines[["top", "right"]].set_visible(True)
-
-
-def _scale_bar(axes: Axes) -> None:
-    """Draw 1, 2 or 5 times a power of ten, an eighth to a quarter of the width, above the map."""
-    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
-    per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
-    wanted = 0.25 * (east - west) * per_degree
-    decade = 10.0 ** np.floor(np.log10(wanted))
-    length = decade * max(step for step in (1, 2, 5) if step * decade <= wanted)
-    label = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
-    right = 1.0
-    left = right - length / per_degree / (east - west)
-    axes.annotate(
-        "",
-        (left, 1.035),
-        (right, 1.035),
-        xycoords="axes fraction",
-        arrowprops={
-            "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
-            "lw": 1,
-            "shrinkA": 0,
-            "shrinkB": 0,
-        },
-        annotation_clip=False,
-    )
-    axes.annotate(
-        label,
-        (left, 1.035),
-        (-4, 0),
-        xycoords="axes fraction",
-        textcoords="offset points",
-        ha="right",
-        va="center",
-        fontsize=7,
-    )
 
 
 def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCollection:
@@ -170,23 +127,34 @@ def _height(corners: Floats, panels: int, extra: float) -> float:
     return float(np.clip((FULL_WIDTH - 0.7) / panels * proportion, 0.8, 8.0)) + extra
 
 
-def draw_checkins(checkins: Path, cells: Path, *, title: str, dots: bool) -> Figure:
-    """Draw `checkins_map` from the files of the check-ins and of the grid."""
+def draw_checkins(
+    checkins: Path,
+    cells: Path,
+    basemap: Path | None = None,
+    outline: Path | None = None,
+    *,
+    title: str,
+    dots: bool,
+) -> Figure:
+    """Draw `checkins_map` from the files of the check-ins, the grid and what lies round it."""
     points = read_tables([checkins], columns=["latitude", "longitude"])
-    return checkins_map(points, gpd.read_parquet(cells), title, dots=dots)
+    layers = backdrop(basemap, outline)
+    return checkins_map(points, gpd.read_parquet(cells), title, dots=dots, layers=layers)
 
 
 def draw_estimates(
     releases: Path,
     samples: Path,
     cells: Path,
+    basemap: Path | None = None,
+    outline: Path | None = None,
     *,
     title: str,
     unit: str,
     calibration: str,
     target_delta: float,
 ) -> Figure:
-    """Draw `estimate_maps` of the first repetition from the files of releases, samples and grid."""
+    """Draw `estimate_maps` of the first repetition from files, as for `draw_checkins`."""
     table = read_tables([releases], repetition=0)
     n = int(table["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
@@ -196,12 +164,18 @@ def draw_estimates(
         release_panels(original, rows),
         n,
         release_title(title, unit, rows, calibration, target_delta),
+        layers=backdrop(basemap, outline),
     )
 
 
 @local_style()
 def checkins_map(
-    checkins: pd.DataFrame, cells: gpd.GeoDataFrame, title: str, *, dots: bool
+    checkins: pd.DataFrame,
+    cells: gpd.GeoDataFrame,
+    title: str,
+    *,
+    dots: bool,
+    layers: gpd.GeoDataFrame | None = None,
 ) -> Figure:
     """Where the check-ins of a region are, as points and per cell (paper A, figure 3).
 
@@ -215,6 +189,8 @@ def checkins_map(
         Names the region.
     dots
         Whether the positions are real: if not, no point is drawn.
+    layers
+        Base map and outline, as `shuffledp.figures.basemap.backdrop` returns them.
 
     Returns
     -------
@@ -222,6 +198,7 @@ def checkins_map(
     rasterised in vector files.
     """
     corners = _corners(cells)
+    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     counts = cells["count"].to_numpy(dtype=np.float64)
     figure = new_figure(_height(corners, 2, 1.0), FULL_WIDTH if dots else _ALONE * FULL_WIDTH)
     *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
@@ -230,9 +207,12 @@ def checkins_map(
     heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
     titles = [*(["Check-ins, one dot each"] * dots), "Check-ins per cell"]
     for axes, panel in zip([*left, right], titles, strict=True):
-        _frame(axes, corners, ordinate=panel == titles[0])
-        _scale_bar(axes)
+        _draw_layers(axes, layers)
+        frame(axes, corners, margin=not layers.empty, ordinate=panel == titles[0])
+        scale_bar(axes)
         axes.set_title(panel, loc="left")
+    draw_names(right, layers, FULL_WIDTH / 2.0)
+    attribute(right, layers)
     # An inset keeps the bar as high as the map, whose proportions are fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
     figure.colorbar(heat, cax=bar, format=_WHOLE, label="check-ins per cell")
@@ -241,6 +221,11 @@ def checkins_map(
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
     figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
     return figure
+
+
+def _draw_layers(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    draw_under(axes, layers)
+    draw_over(axes, layers)
 
 
 def _draw_dots(axes: Axes, corners: Floats, checkins: pd.DataFrame) -> None:
@@ -318,7 +303,12 @@ def release_title(
 
 @local_style()
 def estimate_maps(
-    cells: gpd.GeoDataFrame, estimates: Mapping[str, Floats], n: int, title: str
+    cells: gpd.GeoDataFrame,
+    estimates: Mapping[str, Floats],
+    n: int,
+    title: str,
+    *,
+    layers: gpd.GeoDataFrame | None = None,
 ) -> Figure:
     """Estimated histograms side by side on one colour scale (paper A, figures 4 and 5).
 
@@ -333,6 +323,8 @@ def estimate_maps(
         Number of check-ins that were released.
     title
         Should name the region, the privacy and the calibration.
+    layers
+        As for `checkins_map`. Districts are named in the first panel.
 
     Raises
     ------
@@ -341,6 +333,7 @@ def estimate_maps(
     """
     _check_shapes(estimates, len(cells))
     corners = _corners(cells)
+    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
     lines = title.count("\n") + 1
@@ -354,11 +347,14 @@ def estimate_maps(
         unused.remove()
     for axes, name, value in zip(panels, estimates, values, strict=False):
         heat = _heat(axes, corners, value, norm)
-        _frame(axes, corners, ordinate=axes in panels[::columns])
+        _draw_layers(axes, layers)
+        frame(axes, corners, margin=not layers.empty, ordinate=axes in panels[::columns])
         distance = 0.5 * np.abs(value - values[0]).sum() / n
         note = "" if axes is panels[0] else f"\ntotal variation distance {distance:.3g}"
         axes.set_title(name + note, loc="left")
-    _scale_bar(panels[0])
+    scale_bar(panels[0])
+    draw_names(panels[0], layers, (FULL_WIDTH - 0.7) / columns)
+    attribute(panels[len(values) - 1], layers)
     figure.colorbar(
         heat,
         ax=list(panels[: len(values)]),

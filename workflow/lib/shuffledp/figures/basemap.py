@@ -1,0 +1,211 @@
+"""Base maps: land, water, district lines and names under and over the cells of a map."""
+
+from pathlib import Path as FilePath
+from typing import Final
+
+import geopandas as gpd
+import pandas as pd
+import shapely
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import PathPatch
+from matplotlib.path import Path
+from matplotlib.patheffects import withStroke
+
+from shuffledp.errors import InputError
+from shuffledp.figures.glyphs import missing_glyphs
+
+_LAND: Final = "#F5F3EE"
+_WATER: Final = "#C3DAE8"
+_HALO: Final = "white"
+_INK: Final = "0.1"
+_MOST_NAMES: Final = 8
+_NAME_SIZE: Final = 5.0  # points
+_GLYPH: Final = 0.65  # mean width of a character, as a share of its size
+
+_FINEST: Final = 0.008  # of a map's width: what is smaller cannot be seen in a column
+
+_WGS84: Final = 4326
+_AREAS: Final = ("Polygon", "MultiPolygon")
+_LINES: Final = ("LineString", "MultiLineString")
+
+
+def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
+    """Read a base map.
+
+    Parameters
+    ----------
+    path
+        GeoJSON. Polygons are districts on land, or water where their property ``kind`` is
+        ``water``. Lines are rivers. Optional properties: ``name`` of a district, and
+        ``attribution``, which has to be printed with the map.
+
+    Returns
+    -------
+    Columns ``kind`` (district, water or river), ``name``, ``attribution`` (missing: an empty text)
+    and ``geometry`` (WGS 84 degrees), in the order of the file. What is neither polygon nor line
+    is left out.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid polygon.
+    """
+    if not path.is_file():
+        raise InputError(f"basemap: {path} cannot be read (there is no such file)")
+    try:
+        found = gpd.read_file(path)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"basemap: {path} is not GeoJSON ({error})") from error
+    if not isinstance(found, gpd.GeoDataFrame):
+        raise InputError(f"basemap: {path} holds no polygon or line")
+    form = found.geom_type
+    shown = found[form.isin([*_AREAS, *_LINES]) & ~found.is_empty]
+    if shown.empty:
+        raise InputError(f"basemap: {path} holds no polygon or line")
+    if not shown.is_valid.all():
+        reason = shown[~shown.is_valid].is_valid_reason().iloc[0]
+        raise InputError(f"basemap: {path} holds an invalid geometry ({reason}): mend it in a GIS")
+    shown = shown.to_crs(_WGS84)
+    texts = shown.reindex(columns=["kind", "name", "attribution"]).fillna("").astype(str)
+    area = shown.geom_type.isin(_AREAS)
+    kind = texts["kind"].where(texts["kind"] == "water", "district").where(area, "river")
+    return gpd.GeoDataFrame(texts.assign(kind=kind), geometry=shown.geometry)
+
+
+def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
+    """Read what a map of a region has beside its cells, as `read_basemap` returns it.
+
+    Parameters
+    ----------
+    basemap, outline
+        GeoJSON files, if there are any. The polygons of an outline are of the kind ``outline``.
+
+    Raises
+    ------
+    InputError
+        As `read_basemap`.
+    """
+    layers = [] if basemap is None else [read_basemap(basemap)]
+    if outline is not None:
+        whole = gpd.read_file(outline).to_crs(_WGS84).union_all()
+        layers.append(gpd.GeoDataFrame({"kind": ["outline"]}, geometry=[whole], crs=_WGS84))
+    if not layers:
+        return gpd.GeoDataFrame(
+            {"kind": [], "name": [], "attribution": []}, geometry=[], crs=_WGS84
+        )
+    return pd.concat(layers, ignore_index=True).fillna({"name": "", "attribution": ""})
+
+
+def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
+    """Leave out of districts what would be a blot on a map of that width in degrees: piers.
+
+    Neighbours keep their common borders.
+    """
+    districts = layers["kind"] == "district"
+    kept = layers.copy()
+    kept.loc[districts, "geometry"] = shapely.coverage_simplify(
+        layers.geometry[districts].to_numpy(), _FINEST * width
+    )
+    return kept
+
+
+def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Fill water and land, in the order of the file: below everything else."""
+    colours = {"district": _LAND, "water": _WATER}
+    areas = layers[layers["kind"].isin(colours)]
+    for kind, area in zip(areas["kind"], areas.geometry, strict=True):
+        # Holes run the other way round, and so stay empty.
+        rings = shapely.get_rings(shapely.get_parts(shapely.orient_polygons(area)))
+        path = Path.make_compound_path(
+            *(Path(shapely.get_coordinates(ring), closed=True) for ring in rings)
+        )
+        axes.add_artist(PathPatch(path, facecolor=colours[kind], linewidth=0.0, zorder=0))
+
+
+def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Draw the borders of districts and water, rivers and the outline over the cells.
+
+    Dark lines with a light rim show on cells of any colour, and are so thin that they hide none.
+    """
+    borders = layers[layers["kind"].isin(["district", "water"])].boundary
+    _lines(axes, borders, _INK, 0.35, _HALO, 0.9)
+    _lines(axes, layers[layers["kind"] == "river"].geometry, _WATER, 1.3, _INK, 1.9)
+    _lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
+
+
+def _lines(
+    axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, rim: str, rim_width: float
+) -> None:
+    # Neighbours share borders: each is drawn once.
+    merged = shapely.get_parts(shapely.line_merge(lines.union_all()))
+    axes.add_collection(
+        LineCollection(
+            [shapely.get_coordinates(line) for line in merged],
+            colors=colour,
+            linewidths=width,
+            path_effects=[withStroke(linewidth=rim_width, foreground=rim)],
+            zorder=2,
+        )
+    )
+
+
+def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
+    """Name the largest districts that have room for their name.
+
+    Parameters
+    ----------
+    axes
+        Its limits are set.
+    layers
+        As `backdrop` returns them.
+    width
+        Of the axes in inches, about.
+    """
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    inch = (east - west) / width
+    districts = layers[(layers["kind"] == "district") & (layers["name"] != "")]
+    seen = shapely.clip_by_rect(districts.geometry.to_numpy(), west, south, east, north)
+    places = sorted(
+        zip(-shapely.area(seen), districts["name"], seen, strict=True), key=lambda p: p[0]
+    )
+    named = 0
+    for _, name, shape in places:
+        if named == _MOST_NAMES or shape.is_empty or missing_glyphs(name):
+            continue
+        middle = shape.representative_point()
+        # At half its height a text is widest: a chord of the district has to hold it.
+        chord = shapely.LineString([(west, middle.y), (east, middle.y)])
+        parts = shapely.get_parts(shape.intersection(chord))
+        room = max(part.length for part in parts if part.distance(middle) < 1e-9)
+        if room >= len(name) * _GLYPH * _NAME_SIZE / 72.0 * inch:
+            axes.text(
+                middle.x,
+                middle.y,
+                name,
+                fontsize=_NAME_SIZE,
+                ha="center",
+                va="center",
+                color=_INK,
+                parse_math=False,
+                path_effects=[withStroke(linewidth=1.4, foreground=_HALO)],
+                zorder=3,
+            )
+            named += 1
+
+
+def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Print the attributions of a base map below the right corner of a map, if it has any."""
+    words = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
+    if words:
+        axes.annotate(
+            words,
+            (1.0, 0.0),
+            (0.0, -31.0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="right",
+            va="top",
+            fontsize=5.0,
+            parse_math=False,
+        )

@@ -1,0 +1,77 @@
+"""The frame of a map: limits, proportions, labels and scale."""
+
+from typing import Final
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator, ScalarFormatter
+
+from shuffledp.arrays import Floats
+
+_KM_PER_DEGREE: Final = 111.32  # along the equator
+_MARGIN: Final = 0.05  # of the cells' width and height
+
+
+def frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
+    """Set limits, true proportions at the middle latitude, and labels with their unit.
+
+    Parameters
+    ----------
+    axes
+        Of the map.
+    corners
+        Vertices of the cells in degrees, shape ``(k, vertices, 2)``.
+    margin
+        Whether there is something round the cells to see.
+    ordinate
+        Whether latitudes are written.
+    """
+    beyond = margin * _MARGIN * np.ptp(corners, axis=(0, 1))
+    west, south = corners.min(axis=(0, 1)) - beyond
+    east, north = corners.max(axis=(0, 1)) + beyond
+    axes.set(xlim=(west, east), ylim=(south, north))
+    axes.set_aspect(1.0 / np.cos(np.radians((south + north) / 2.0)))
+    axes.set_xlabel("longitude (degrees east)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(ScalarFormatter(useOffset=False))
+    if ordinate:
+        axes.set_ylabel("latitude (degrees north)")
+    else:
+        axes.tick_params(labelleft=False)
+    axes.spines[["top", "right"]].set_visible(True)
+
+
+def scale_bar(axes: Axes) -> None:
+    """Draw 1, 2 or 5 times a power of ten, an eighth to a quarter of the width, above the map."""
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
+    wanted = 0.25 * (east - west) * per_degree
+    decade = 10.0 ** np.floor(np.log10(wanted))
+    length = decade * max(step for step in (1, 2, 5) if step * decade <= wanted)
+    label = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
+    right = 1.0
+    left = right - length / per_degree / (east - west)
+    axes.annotate(
+        "",
+        (left, 1.035),
+        (right, 1.035),
+        xycoords="axes fraction",
+        arrowprops={
+            "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
+            "lw": 1,
+            "shrinkA": 0,
+            "shrinkB": 0,
+        },
+        annotation_clip=False,
+    )
+    axes.annotate(
+        label,
+        (left, 1.035),
+        (-4, 0),
+        xycoords="axes fraction",
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize=7,
+    )
