@@ -224,7 +224,7 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
             if not path.exists():
                 known = ", ".join(sorted(file.stem for file in shipped.glob("*.geojson")))
                 raise ConfigurationError(
-                    f"regions.{name}.basemap: embedded only for {known}; give a path, or leave it out"
+                    f"regions.{name}.basemap: embedded only for {known}; give a path or none"
                 )
         try:
             west, south, east, north = read_basemap(path).total_bounds

@@ -49,25 +49,26 @@ def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
     Raises
     ------
     InputError
-        If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid polygon.
+        If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid one.
     """
     if not path.is_file():
         raise InputError(f"basemap: {path} cannot be read (there is no such file)")
     try:
         found = gpd.read_file(path)
+        if isinstance(found, gpd.GeoDataFrame):
+            found = found.to_crs(_WGS84)
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"basemap: {path} is not GeoJSON ({error})") from error
-    if not isinstance(found, gpd.GeoDataFrame):
-        raise InputError(f"basemap: {path} holds no polygon or line")
-    form = found.geom_type
-    shown = found[form.isin([*_AREAS, *_LINES]) & ~found.is_empty]
+    form = gpd.GeoSeries(found.get("geometry", [])).geom_type
+    shown = found[form.isin([*_AREAS, *_LINES])]
     if shown.empty:
         raise InputError(f"basemap: {path} holds no polygon or line")
-    if not shown.is_valid.all():
-        reason = shown[~shown.is_valid].is_valid_reason().iloc[0]
-        raise InputError(f"basemap: {path} holds an invalid geometry ({reason}): mend it in a GIS")
-    shown = shown.to_crs(_WGS84)
-    texts = shown.reindex(columns=["kind", "name", "attribution"]).fillna("").astype(str)
+    invalid = shown[~shown.is_valid | shown.is_empty]
+    if not invalid.empty:
+        reason = shapely.is_valid_reason(invalid.geometry.iloc[0])
+        raise InputError(f"basemap: {path} holds an invalid shape ({reason}): mend it in a GIS")
+    texts = shown.reindex(columns=["kind", "name", "attribution"]).astype(object)
+    texts = texts.fillna("").astype(str)
     area = shown.geom_type.isin(_AREAS)
     kind = texts["kind"].where(texts["kind"] == "water", "district").where(area, "river")
     return gpd.GeoDataFrame(texts.assign(kind=kind), geometry=shown.geometry)
