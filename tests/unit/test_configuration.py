@@ -11,6 +11,7 @@ from shuffledp import configuration
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.configuration import (
     ConfigurationError,
+    check_basemaps,
     check_cells,
     check_configuration,
     check_drawable,
@@ -409,6 +410,29 @@ def test_individual_every_must_leave_a_cell_of_every_grid(tmp_path):
             match=rf"regions\.lyon\.individual_every .* {k} for the grid coarse \(got {k}\)",
         ):
             _cells_of(k, place, fine={"shape": [9, 9]}, coarse={"shape": [3, 3]})
+
+
+# --- base maps ----------------------------------------------------------------------------------
+
+SHIPPED = ROOT / "resources" / "basemaps"
+
+
+def test_base_maps_of_the_default_run_are_there():
+    assert [spec["basemap"] for spec in DEFAULT["regions"].values()] == ["embedded"] * 2
+    check_basemaps(DEFAULT["regions"] | {"lyon": BOX}, SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("absent.geojson", r"absent\.geojson cannot be read \(there is no such file\)"),
+        ("embedded", "embedded only for paris, san_francisco; give a path or none"),
+        (str(SHIPPED / "paris.geojson"), r".*paris\.geojson shows another place .*2\.26 to 2\.42"),
+    ],
+)
+def test_unusable_base_maps_are_found_before_any_job(given, message):
+    with pytest.raises(ConfigurationError, match=rf"^regions\.lyon\.basemap: {message}"):
+        check_basemaps({"lyon": BOX | {"basemap": given}}, SHIPPED)
 
 
 # --- keys given twice ---------------------------------------------------------------------------

@@ -87,15 +87,15 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
     InputError
         As `read_basemap`.
     """
-    layers = [] if basemap is None else [read_basemap(basemap)]
+    none: dict[str, list[str]] = {"kind": [], "name": [], "attribution": []}
+    layers = [gpd.GeoDataFrame(none, geometry=[], crs=_WGS84)]
+    if basemap is not None:
+        layers.append(read_basemap(basemap))
     if outline is not None:
         whole = gpd.read_file(outline).to_crs(_WGS84).union_all()
-        layers.append(gpd.GeoDataFrame({"kind": ["outline"]}, geometry=[whole], crs=_WGS84))
-    if not layers:
-        return gpd.GeoDataFrame(
-            {"kind": [], "name": [], "attribution": []}, geometry=[], crs=_WGS84
-        )
-    return pd.concat(layers, ignore_index=True).fillna({"name": "", "attribution": ""})
+        one = {"kind": ["outline"], "name": [""], "attribution": [""]}
+        layers.append(gpd.GeoDataFrame(one, geometry=[whole], crs=_WGS84))
+    return pd.concat(layers, ignore_index=True)
 
 
 def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
@@ -138,6 +138,8 @@ def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 def _lines(
     axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, rim: str, rim_width: float
 ) -> None:
+    if lines.empty:
+        return
     # Neighbours share borders: each is drawn once.
     merged = shapely.get_parts(shapely.line_merge(lines.union_all()))
     axes.add_collection(

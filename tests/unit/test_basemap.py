@@ -1,0 +1,176 @@
+"""Base maps: what is read of a file, what is refused, and what is drawn."""
+
+import json
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pytest
+import shapely
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from shuffledp.errors import InputError
+from shuffledp.figures import basemap, maps
+
+SHIPPED = Path(__file__).parents[2] / "resources" / "basemaps"
+
+
+def square(west, south, side):
+    east, north = west + side, south + side
+    return [[west, south], [east, south], [east, north], [west, north], [west, south]]
+
+
+def feature(form, coordinates, **properties):
+    geometry = {"type": form, "coordinates": coordinates}
+    return {"type": "Feature", "properties": properties, "geometry": geometry}
+
+
+def written(folder, *features):
+    path = folder / "map.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+SEA = feature("Polygon", [square(1.0, 59.0, 2.0)], kind="water", attribution="Sea: nobody")
+LAND = feature(
+    "MultiPolygon",
+    [[square(2.0, 60.0, 0.02), square(2.005, 60.005, 0.005)], [square(2.03, 60.0, 0.005)]],
+    name="Hole",
+)
+RIVER = feature("LineString", [[2.0, 60.02], [2.04, 60.025]], attribution="Sea: nobody")
+
+
+@pytest.fixture
+def cells():
+    row, column = np.divmod(np.arange(12), 4)
+    west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
+    geometry = shapely.box(west, south, west + 0.01, south + 0.01)
+    return gpd.GeoDataFrame({"count": np.zeros(12, dtype=int)}, geometry=geometry, crs=4326)
+
+
+def two_panels(cells, layers) -> Figure:
+    shares = np.full(12, 1 / 12)
+    return maps.estimate_maps(cells, {"Original": shares, "Other": shares}, 24, "T", layers=layers)
+
+
+def written_in(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize(
+    ("city", "kinds", "source"),
+    [
+        ("san_francisco", {"district": 37, "water": 1}, "DataSF, Planning Neighborhoods (PDDL)"),
+        ("paris", {"district": 20, "river": 1}, "Ville de Paris (ODbL)"),
+    ],
+)
+def test_shipped_maps_name_their_source(city, kinds, source):
+    layers = basemap.read_basemap(SHIPPED / f"{city}.geojson")
+    assert layers["kind"].value_counts().to_dict() == kinds
+    (attribution,) = set(layers["attribution"]) - {""}
+    assert attribution.endswith(source)
+    assert f"`{city}.geojson`" in (SHIPPED / "README.md").read_text()
+
+
+def test_properties_are_optional(tmp_path):
+    point = feature("Point", [2.0, 60.0], name="left out")
+    layers = basemap.read_basemap(
+        written(tmp_path, feature("Polygon", [square(0, 0, 1)]), point, RIVER)
+    )
+    assert layers["kind"].tolist() == ["district", "river"]
+    assert layers["name"].tolist() == ["", ""]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot be read"),
+        ("", "is not GeoJSON"),
+        ("{", "is not GeoJSON"),
+        ("name,kind\na,b\n", "is not GeoJSON"),
+        ('{"type": "FeatureCollection", "features": []}', "holds no polygon or line"),
+        (json.dumps(feature("Point", [2.0, 60.0])), "holds no polygon or line"),
+        (
+            json.dumps(feature("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])),
+            r"holds an invalid shape \(Self-intersection",
+        ),
+        (json.dumps(feature("Polygon", [])), "holds an invalid shape"),
+    ],
+)
+def test_unusable_files_are_named(tmp_path, text, message):
+    path = tmp_path / "map.geojson"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(InputError, match=rf"^basemap: .*map\.geojson {message}") as refused:
+        basemap.read_basemap(path)
+    assert "\n" not in str(refused.value)
+
+
+def colour_at(figure, axes, longitude, latitude):
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    x, y = axes.transData.transform((longitude, latitude))
+    return np.asarray(canvas.buffer_rgba())[-round(y), round(x), :3] / 255
+
+
+def test_land_lies_on_water_and_holes_stay_open(tmp_path, cells):
+    """A hole, and both parts of a district, in the order of the file."""
+    figure = Figure(figsize=(6, 6))
+    axes = figure.subplots()
+    axes.set(xlim=(1.99, 2.05), ylim=(59.99, 60.05))
+    basemap.draw_under(axes, basemap.backdrop(written(tmp_path, SEA, LAND)))
+    land, water = colour_at(figure, axes, 2.015, 60.015), colour_at(figure, axes, 2.045, 60.04)
+    assert not np.allclose(land, water, atol=0.05)
+    np.testing.assert_array_equal(colour_at(figure, axes, 2.0325, 60.0025), land)
+    np.testing.assert_array_equal(colour_at(figure, axes, 2.0075, 60.0075), water)
+    grey = [np.dot((0.3, 0.59, 0.11), each) for each in (land, water)]
+    assert grey[0] - grey[1] > 0.08, "land is lighter than water without colours, too"
+
+
+def test_lines_are_over_the_cells_of_every_panel(tmp_path, cells):
+    figure = two_panels(cells, basemap.backdrop(written(tmp_path, SEA, LAND, RIVER)))
+    for axes in figure.axes[:2]:
+        lines = [c for c in axes.collections if c.get_zorder() == 2]
+        river = [s for c in lines for s in c.get_segments() if len(s) == 2]
+        np.testing.assert_array_equal(river, [RIVER["geometry"]["coordinates"]])
+        assert max(c.get_zorder() for c in axes.collections if c not in lines) < 2
+        assert axes.get_xlim() == pytest.approx((1.998, 2.042)), "a margin round the cells"
+    assert [written_in(axes).count("Sea: nobody") for axes in figure.axes[:2]] == [0, 1]
+    assert ["Hole" in written_in(axes) for axes in figure.axes[:2]] == [True, False]
+
+
+def test_no_base_map_changes_nothing(cells):
+    figure = two_panels(cells, None)
+    assert figure.axes[0].get_xlim() == pytest.approx((2.0, 2.04))
+    assert len(figure.axes[0].collections) == 1
+    assert written_in(figure.axes[1]) == []
+
+
+def test_names_that_do_not_fit_or_cannot_be_written_are_left_out(tmp_path, cells):
+    names = ["A name that is far too long for a small district", "北", "$x$ $y$", ""]
+    squares = [
+        feature("Polygon", [square(2.0 + 0.01 * i, 60.0, 0.01)], name=name)
+        for i, name in enumerate(names)
+    ]
+    figure = two_panels(cells, basemap.backdrop(written(tmp_path, *squares)))
+    assert set(written_in(figure.axes[0])) & set(names[:3]) == {"$x$ $y$"}
+    figure.canvas.draw()
+
+
+def test_an_outline_is_drawn_whole(tmp_path, cells):
+    path = written(tmp_path, feature("Polygon", [square(2.0, 60.0, 0.03)]))
+    figure = two_panels(cells, basemap.backdrop(outline=path))
+    (line,) = (c for c in figure.axes[0].collections if c.get_zorder() == 2)
+    (drawn,) = line.get_segments()
+    assert shapely.Polygon(drawn).equals(shapely.Polygon(square(2.0, 60.0, 0.03)))
+
+
+def test_what_cannot_be_seen_is_left_out_and_borders_stay_common(tmp_path):
+    pier = [[2, 60], [2.01, 60], [2.01, 60.0049], [2.0105, 60.0049], [2.0105, 60.0051]]
+    pier += [[2.01, 60.0051], [2.01, 60.01], [2, 60.01], [2, 60]]
+    neighbour = feature("Polygon", [square(1.99, 60.0, 0.01)])
+    layers = basemap.backdrop(written(tmp_path, feature("Polygon", [pier]), neighbour))
+    left, right = basemap.legible(layers, 0.1).geometry.sort_index(ascending=False)
+    assert right.bounds[2] == pytest.approx(2.01)
+    assert shapely.intersection(left, right).length == pytest.approx(0.01)
+    assert layers.geometry[0].bounds[2] == pytest.approx(2.0105), "what is given stays as it is"
