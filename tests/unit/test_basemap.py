@@ -158,7 +158,12 @@ def test_names_that_do_not_fit_or_cannot_be_written_are_left_out(tmp_path, cells
 
 
 def test_an_outline_is_drawn_whole(tmp_path, cells):
-    path = written(tmp_path, feature("Polygon", [square(2.0, 60.0, 0.03)]))
+    # Points and lines of its file are no part of a region.
+    part = feature("Polygon", [square(2.0, 60.0, 0.03)])["geometry"]
+    several = feature("Point", [2.0, 60.0]) | {
+        "geometry": {"type": "GeometryCollection", "geometries": [part, RIVER["geometry"]]}
+    }
+    path = written(tmp_path, several, feature("Point", [2.0, 60.0]))
     figure = two_panels(cells, basemap.backdrop(outline=path))
     (line,) = (c for c in figure.axes[0].collections if c.get_zorder() == 2)
     (drawn,) = line.get_segments()

@@ -92,7 +92,8 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
     if basemap is not None:
         layers.append(read_basemap(basemap))
     if outline is not None:
-        whole = gpd.read_file(outline).to_crs(_WGS84).union_all()
+        parts = gpd.read_file(outline).to_crs(_WGS84).geometry.explode(ignore_index=True)
+        whole = parts[parts.geom_type.isin(_AREAS)].union_all()
         one = {"kind": ["outline"], "name": [""], "attribution": [""]}
         layers.append(gpd.GeoDataFrame(one, geometry=[whole], crs=_WGS84))
     return pd.concat(layers, ignore_index=True)
