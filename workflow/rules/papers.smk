@@ -124,7 +124,9 @@ FIGURES["personalised.figure-5"] = figure(
     category=RECOMPUTED,
 )
 for one, title in ESTIMATED.items():
-    private = {} if one == "dependence" else {"privacy": f"personalised/privacy.{one}.csv"}
+    private = (
+        {} if one == "dependence" else {"privacy": f"personalised/privacy.{one}.csv"}
+    )
     FIGURES[f"personalised.{one}"] = figure(
         by=f"personalised.draw_{'private_' if private else ''}estimates",
         inputs={"estimates": f"personalised/estimates.{one}.csv", **private},
