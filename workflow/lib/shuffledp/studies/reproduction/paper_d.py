@@ -16,7 +16,6 @@ from shuffledp.accounting.one_round.personalised import (
     personalised_clones_log_delta,
     personalised_log_delta,
     sample_budgets,
-    smallest_budget_log_delta,
 )
 from shuffledp.accounting.personal import echoes_epsilon, mu_gdp_epsilon
 from shuffledp.curve import FigureSpec, Kind, curve, curves
@@ -41,7 +40,6 @@ CLONES: Final = "personalised clones (Chen et al., Theorem 1, corrected)"
 MU_GDP: Final = r"$\mu$-GDP (Chen et al., Theorem 3 without its error term)"
 ECHOES: Final = "echoes (Liu et al.), of Laplace reports, not checked"
 LARGEST: Final = "all at the largest budget, certified"
-SMALLEST: Final = "all at the smallest budget (no guarantee)"
 
 
 def budget_groups(law: str, n: int) -> BudgetGroups:
@@ -80,7 +78,7 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
 
     Returns
     -------
-    Eps by name; 0 where all at the smallest budget meet delta without any.
+    Eps by name.
     """
     personalised = _solved(
         lambda eps: float(personalised_log_delta(eps, groups, K)), log_delta, guess
@@ -100,12 +98,6 @@ def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> d
             float(groups.values.max()),
             "upper",
         ),
-        SMALLEST: epsilon(
-            lambda eps: float(smallest_budget_log_delta(eps, groups, K)),
-            log_delta,
-            float(groups.values.min()),
-            "upper",
-        ),
     }
 
 
@@ -120,7 +112,6 @@ def _law(law: str) -> Iterator[pd.DataFrame]:
         PERSONALISED: "exact",
         MU_GDP: "approximate",
         ECHOES: "approximate",
-        SMALLEST: "approximate",
     }
     for name in scaled[0]:
         y = [one[name] for one in scaled]
@@ -181,10 +172,8 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
                 "paper. It "
                 "treats the target's report as if it were not randomised; at budgets up to 1 it "
                 "gives twice what all users at the largest budget have. Echoes: the bound of Liu "
-                "et al. on Laplace reports, as its authors compute it. The smallest budget is "
-                "no guarantee; eps is 0 where delta is met without any."
+                "et al. on Laplace reports, as its authors compute it."
             ),
-            y_scale="linear",
         ),
     }
 )
