@@ -1,6 +1,7 @@
 """Budgets and sizes where digits are lost unless care is taken: the two ends must still enclose."""
 
 import json
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from math import log
@@ -13,6 +14,8 @@ from shuffledp import cli
 from shuffledp.accounting import pairs
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.pairs import hockey_stick
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import Setting
 
 from oracle import exact
@@ -136,3 +139,12 @@ def test_calibration_through_deep_deltas(capsys, command, eps0):
         more = Setting(row["n"], row["k"], row["eps0"] * (1 + 1e-6))
         upper = [float(certified.upper_log_delta(row["eps"], s)) for s in (setting, more)]
         assert upper[0] <= log_delta < upper[1]
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.6417738748186393])
+def test_what_floats_cannot_hold_is_not_nothing(rate):
+    """Far out every outcome's probability underflowed, and delta was 0 (found by `make audit`)."""
+    once, eps = Setting(14_080, 43_926, 0.9423594962284987), 0.49246210964774306
+    high = float(sampled(BOUNDS["upper"], rate).log_delta(eps, replace(once, rounds=5)))
+    low = float(BOUNDS["lower"].log_delta(eps, once)) + np.log(rate)
+    assert low <= high < -600.0

@@ -23,6 +23,8 @@ from shuffledp.arrays import UNIT, Floats
 _RESOLUTION = 128  # grid steps per standard deviation of the loss
 # Pools are formed from cells this many times narrower than a grid step.
 _CELLS = 4
+# Bounds the probability of all outcomes whose own is no float: fewer than 1e10, 1e-307 each.
+UNDERFLOW = 1e-297
 
 
 def default_step(pair: Pair) -> float:
@@ -126,7 +128,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
         step=step,
         start=1 - half.size,
         mass=mass,
-        infinite=min(infinite * (1.0 + mass_error + tally.error), 1.0),
+        infinite=min(infinite * (1.0 + mass_error + tally.error) + UNDERFLOW, 1.0),
         mass_error=mass_error + tally.error + 8.0 * UNIT * (1.0 + largest),
         loss_error=loss_error + 8.0 * UNIT * largest,
     )

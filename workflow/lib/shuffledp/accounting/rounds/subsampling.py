@@ -17,7 +17,12 @@ from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.laws.binomial import log_cdf_ends, log_sf_ends
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds import composition
-from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
+from shuffledp.accounting.rounds.privacy_loss import (
+    UNDERFLOW,
+    LossDistribution,
+    default_step,
+    rounded_up,
+)
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import UNIT
 from shuffledp.errors import InputError
@@ -160,7 +165,7 @@ def _sampled_round(
     start = min(law.start for law in laws)
     total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
     # Fewer take part so rarely that it counts as an infinite loss, like what windows leave out.
-    infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate)))
+    infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate))) + UNDERFLOW
     mass_error = max(law.mass_error for law in laws) + UNIT * (len(laws) + 2000.0)
     for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
         share = rate * float(np.exp(_log_range(low, high, others, rate)))
