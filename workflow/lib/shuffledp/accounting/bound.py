@@ -99,6 +99,18 @@ class Bound:
             return f"{self.name} covers one round only (got rounds={setting.rounds})"
         return self.domain(setting, log_delta)
 
+    def upper_end(self, log_delta: LogDelta, lead: LogDelta | None = None) -> "Bound":
+        """The same bound, asked something of which only an upper end of delta is known."""
+        return replace(
+            self,
+            kind="upper",
+            log_delta_function=log_delta,
+            epsilon_function=None,
+            dominating_pair=None,
+            ceiling=None,
+            lead=lead,
+        )
+
     def _require(self, setting: Setting, log_delta: float | None = None) -> None:
         reason = self.why_not(setting, log_delta)
         if reason:

@@ -185,15 +185,7 @@ def _responding(bound: Bound, response: float) -> Bound:
         mean = 1 + round((setting.n - 1) * response)
         return central_limit(pair, eps, replace(setting, n=mean))
 
-    return replace(
-        bound,
-        kind="upper",
-        log_delta_function=log_delta,
-        epsilon_function=None,
-        dominating_pair=None,
-        ceiling=None,
-        lead=None if pair is None else lead,
-    )
+    return bound.upper_end(log_delta, None if pair is None else lead)
 
 
 @of_one_round
@@ -256,11 +248,4 @@ def among_dummies(bound: Bound, dummies: float) -> Bound:
     def log_delta(eps: float, setting: Setting) -> float:
         return float(krr_among_dummies_log_delta(eps, setting, dummies, chances))
 
-    return replace(
-        bound,
-        log_delta_function=log_delta,
-        composes=False,
-        dominating_pair=None,
-        ceiling=None,
-        lead=None,
-    )
+    return replace(bound.upper_end(log_delta), composes=False)

@@ -1,7 +1,5 @@
 """A bound when the users of every round are drawn at random (docs/rounds.md)."""
 
-from dataclasses import replace
-
 from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.central_limit import central_limit
 from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
@@ -44,12 +42,4 @@ def sampled(bound: Bound, rate: float) -> Bound:
         assert pair is not None
         return central_limit(pair, eps, setting, rate)
 
-    return replace(
-        bound,
-        kind="upper",
-        log_delta_function=log_delta,
-        epsilon_function=None,
-        dominating_pair=None,
-        ceiling=None,
-        lead=None if pair is None else lead,
-    )
+    return bound.upper_end(log_delta, None if pair is None else lead)

@@ -113,29 +113,18 @@ _DELTA: Final[dict[str, Any]] = {"type": _delta, "required": True, "help": "targ
 _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
 _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
 
+# Of `delta` and `epsilon`.
+_COLLECTION: Final = _SETTING | _ROUNDS | _SAMPLING | _CROWD | _DUMMIES | _COUNT | _BOUND
+
 # Of each command: what it does, and its options.
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "delta": (
         "delta of given eps",
-        _SETTING
-        | _ROUNDS
-        | _SAMPLING
-        | _CROWD
-        | _DUMMIES
-        | _COUNT
-        | _BOUND
-        | {"--eps": _SEVERAL_EPS},
+        _COLLECTION | {"--eps": _SEVERAL_EPS},
     ),
     "epsilon": (
         "eps of given delta",
-        _SETTING
-        | _ROUNDS
-        | _SAMPLING
-        | _CROWD
-        | _DUMMIES
-        | _COUNT
-        | _BOUND
-        | {"--delta": _SEVERAL_DELTAS},
+        _COLLECTION | {"--delta": _SEVERAL_DELTAS},
     ),
     "calibrate": (
         "largest eps0 whose certified delta at eps meets the target",

@@ -15,9 +15,9 @@ from shuffledp.figures.style import (
     DISTANCE_LABEL,
     FULL_WIDTH,
     Series,
-    face,
     legend_marks,
     local_style,
+    marks,
     new_figure,
     number_label,
     of_series,
@@ -70,10 +70,10 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
         axes.set_ylabel(DISTANCE_LABEL)
     references = [MECHANISMS[name].label for name in summary["reference"].unique()]
     panels[2, 0].set_ylabel(f"ratio of mean distances\n(above 1: {' or '.join(references)} closer)")
-    marks = legend_marks(series_of(summary))
+    entries = legend_marks(series_of(summary))
     # A legend fills its columns downwards: an odd mark would part the two commonest budgets.
-    blank = [Line2D([], [], linestyle="none", label=" ")] * (len(marks) % 2)
-    handles = [*marks, *blank, *_budget_key(dashes)]
+    blank = [Line2D([], [], linestyle="none", label=" ")] * (len(entries) % 2)
+    handles = [*entries, *blank, *_budget_key(dashes)]
     figure.legend(handles=handles, loc="outside lower center", ncols=4)
     units = " or ".join(summary["unit"].unique())
     figure.suptitle(
@@ -135,10 +135,8 @@ def _draw_means(
         axes.plot(
             x,
             line["tv_distance"],
-            color=look.colour,
             linestyle=dashes[eps0],
-            marker=look.marker,
-            markerfacecolor=face(look),
+            **marks(look),
             label=f"{' '.join(series)}, eps0={eps0:g}",
         )
 
@@ -172,10 +170,8 @@ def _draw_ratios(axes: Axes, rows: pd.DataFrame, dashes: Dashes) -> None:
             axes.plot(
                 x,
                 line["ratio"],
-                color=look.colour,
                 linestyle=dashes[eps0],
-                marker=look.marker,
-                markerfacecolor=face(look),
+                **marks(look),
                 label=f"{' '.join(series)}, eps0={eps0:g}",
             )
     axes.grid(visible=True, axis="y")

@@ -17,8 +17,8 @@ from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
     counted,
-    face,
     local_style,
+    marks,
     new_figure,
     number_label,
     of_series,
@@ -114,9 +114,7 @@ def _draw_series(
         at,
         rows[measured],
         linestyle="none",
-        marker=look.marker,
-        color=look.colour,
-        markerfacecolor=face(look),
+        **marks(look),
         label=" ".join(series),
     )
     expected = rows[f"expected_{measured}"].fillna(rows[measured])
@@ -156,10 +154,8 @@ def _key(rows: pd.DataFrame) -> Sequence[Line2D]:
             Line2D(
                 [],
                 [],
-                color=look.colour,
                 linewidth=0.8,
-                marker=look.marker,
-                markerfacecolor=face(look),
+                **marks(look),
                 label=label,
             )
         )

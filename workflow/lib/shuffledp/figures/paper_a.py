@@ -13,9 +13,9 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
-    face,
     legend_marks,
     local_style,
+    marks,
     new_figure,
     of_series,
     plain_log_axis,
@@ -135,8 +135,6 @@ def _draw_band(axes: Axes, rows: pd.DataFrame, series: Series) -> None:
     axes.plot(
         sizes,
         levels[0.5],
-        color=look.colour,
         linestyle="-" if look.filled else "--",
-        marker=look.marker,
-        markerfacecolor=face(look),
+        **marks(look),
     )

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.style import face, local_style, new_figure, plain_log_axis, power
+from shuffledp.figures.style import local_style, marks, new_figure, plain_log_axis, power
 from shuffledp.mechanisms.protocol import Look
 
 # By the names of `shuffledp.studies.personalised.estimates`.
@@ -129,10 +129,8 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             at,
             own["mean"],
             linestyle="none",
-            marker=look.marker,
             markersize=3.0,
-            color=look.colour,
-            markerfacecolor=face(look),
+            **marks(look),
         )
 
 
@@ -147,10 +145,8 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             own["value"],
             measured,
             linestyle="none",
-            marker=look.marker,
             markersize=3.5,
-            color=look.colour,
-            markerfacecolor=face(look),
+            **marks(look),
         )
 
 
@@ -161,11 +157,9 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
         axes.plot(
             own["value"],
             own["eps_upper"],
-            color=look.colour,
             linewidth=0.9,
-            marker=look.marker,
             markersize=3.5,
-            markerfacecolor=face(look),
+            **marks(look),
         )
     own = rows[rows["estimator"] == "as-published"]
     line = _published()
@@ -183,10 +177,8 @@ def _handle(name: str) -> Line2D:
     return Line2D(
         [],
         [],
-        color=look.colour,
         linewidth=0.9,
-        marker=look.marker,
-        markerfacecolor=face(look),
+        **marks(look),
         label=label,
     )
 

@@ -13,8 +13,8 @@ from matplotlib.lines import Line2D
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
     counted,
-    face,
     local_style,
+    marks,
     new_figure,
     plain_log_axis,
     power,
@@ -120,9 +120,7 @@ def _draw_ways(axes: Axes, rows: pd.DataFrame) -> None:
             own["eps_upper"],
             own["tv_distance"],
             linestyle="none",
-            marker=look.marker,
-            color=look.colour,
-            markerfacecolor=face(look),
+            **marks(look),
         )
 
 
@@ -132,9 +130,7 @@ def _key(names: set[str]) -> list[Line2D]:
             [],
             [],
             linestyle="none",
-            marker=look.marker,
-            color=look.colour,
-            markerfacecolor=face(look),
+            **marks(look),
             label=label,
         )
         for name, (label, look) in _WAYS.items()

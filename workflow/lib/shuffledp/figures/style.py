@@ -64,9 +64,10 @@ def series_look(mechanism: str, estimator: str) -> Look:
     return get_estimator(mechanism, estimator).look
 
 
-def face(look: Look) -> str:
-    """Colour inside markers."""
-    return look.colour if look.filled else "white"
+def marks(look: Look) -> dict[str, Any]:
+    """Marker and colours of a series, as arguments of a line."""
+    inside = look.colour if look.filled else "white"
+    return {"marker": look.marker, "color": look.colour, "markerfacecolor": inside}
 
 
 def tint(look: Look) -> tuple[float, ...]:
@@ -156,9 +157,7 @@ def legend_marks(series: Sequence[Series]) -> list[Line2D]:
             [],
             [],
             linestyle="none",
-            marker=one.look.marker,
-            color=one.look.colour,
-            markerfacecolor=face(one.look),
+            **marks(one.look),
             markersize=5,
             label=one.label,
         )
