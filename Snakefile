@@ -21,6 +21,7 @@ include: "workflow/rules/papers.smk"
 include: "workflow/rules/personalised.smk"
 include: "workflow/rules/draw.smk"
 include: "workflow/rules/reproduction.smk"
+include: "workflow/rules/page.smk"
 include: "workflow/rules/summary.smk"
 
 

@@ -53,9 +53,23 @@ def measured(mechanism, **changes):
         "region": "town",
         "grid": "3x4",
     }
-    table = target_utility(mechanism=mechanism, **asked | changes)
+    table, _ = target_utility(mechanism=mechanism, **asked | changes)
     assert set(table.columns) <= set(TARGETS.names)
     return table
+
+
+def test_estimates_are_of_the_first_release_with_what_its_holder_can_tell():
+    asked = {"samples": SAMPLES, "eps": [1.0], "delta": DELTA, "repetitions": 2}
+    names = {"seed": 7, "region": "town", "grid": "3x4"}
+    utility, estimates = target_utility(mechanism="gaussian", **asked, **names)
+    first = utility[(utility["estimator"] == "raw") & (utility["repetition"] == 0)]
+    for n, counts in SAMPLES.items():
+        rows = estimates[estimates["n"] == n]
+        assert list(rows["cell"]) == list(range(6))
+        distance = 0.5 * np.abs(rows["estimate"].to_numpy() - counts / n).sum()
+        assert [distance] == pytest.approx(first[first["n"] == n]["tv_distance"].tolist())
+        sigma = float(first[first["n"] == n]["parameters"].iloc[0].removeprefix("sigma="))
+        assert n * rows["standard_error"].to_numpy() == pytest.approx(sigma)
 
 
 def summed(*mechanisms):

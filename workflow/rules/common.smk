@@ -317,7 +317,9 @@ def tables_of(region):
         place = f"{region}.{first_grid(region)}.targets"
         names += [f"utility/{place}.{kind}" for kind in ("parquet", "csv")]
         for mechanism in REGIONS[region]["targets"]["mechanisms"]:
-            names.append(f"utility/{place}.{mechanism}.parquet")
+            names += [
+                f"{s}/{place}.{mechanism}.parquet" for s in ("utility", "releases")
+            ]
     if "budgets" in config:
         names.append(f"utility/{region}.{first_grid(region)}.budgets.csv")
     return list(map(result, names))

@@ -3,7 +3,8 @@ rule release_to_targets:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        result("utility/{region}.{grid}.targets.{mechanism}.parquet"),
+        utility=result("utility/{region}.{grid}.targets.{mechanism}.parquet"),
+        estimates=result("releases/{region}.{grid}.targets.{mechanism}.parquet"),
     log:
         log_of("release_to_targets.{region}.{grid}.{mechanism}"),
     benchmark:

@@ -2,13 +2,14 @@ from pathlib import Path
 
 from shuffledp.accounting.incomplete import Crowd
 from shuffledp.jobs import job
+from shuffledp.studies.releases import NOTICE
 from shuffledp.studies.samples import read_samples
 from shuffledp.studies.targets import target_utility
-from shuffledp.tables import TARGETS, run_metadata, write_table
+from shuffledp.tables import TARGET_ESTIMATES, TARGETS, run_metadata, write_table
 
 with job(snakemake.log[0]):
     source = Path(snakemake.input.samples)
-    table = target_utility(
+    utility, estimates = target_utility(
         read_samples(source),
         snakemake.params.eps,
         snakemake.params.delta,
@@ -20,4 +21,6 @@ with job(snakemake.log[0]):
         grid=snakemake.wildcards.grid,
     )
     metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
-    write_table(table, TARGETS, Path(snakemake.output[0]), metadata)
+    noted = metadata | {"notice": NOTICE}
+    write_table(estimates, TARGET_ESTIMATES, Path(snakemake.output.estimates), noted)
+    write_table(utility, TARGETS, Path(snakemake.output.utility), metadata)

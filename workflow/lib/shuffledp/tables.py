@@ -94,6 +94,17 @@ TARGETS = pa.schema(
         ("reason", _NAME),
     ]
 )
+TARGET_ESTIMATES = pa.schema(
+    [
+        ("n", _COUNT),
+        ("eps", _FLOAT),
+        ("delta", _FLOAT),
+        ("mechanism", _NAME),
+        ("cell", _COUNT),
+        ("estimate", _FLOAT),
+        ("standard_error", _FLOAT),
+    ]
+)
 CURVES = pa.schema(
     [("panel", _NAME), ("curve", _NAME), ("kind", _NAME), ("x", _FLOAT), ("y", _FLOAT)]
 )

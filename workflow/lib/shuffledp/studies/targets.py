@@ -11,10 +11,11 @@ from tqdm import tqdm
 from shuffledp.accounting.incomplete import EVERYBODY, Crowd
 from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.offers import Offer, offer, parameter_words
-from shuffledp.mechanisms.protocol import Calibration
+from shuffledp.mechanisms.offers import Offer, offer, parameter_words, predicted
+from shuffledp.mechanisms.protocol import Calibration, Mechanism, P
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 from shuffledp.studies.releases import Release, releases
+from shuffledp.tables import TARGET_ESTIMATES
 
 _log = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def target_utility(
     seed: int,
     region: str,
     grid: str,
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Release every sample at every target, and measure the errors beside the predicted ones.
 
     Parameters
@@ -65,10 +66,14 @@ def target_utility(
 
     Returns
     -------
-    Columns of `shuffledp.tables.TARGETS`, a row for each release and each estimator that is
-    compared. ``cell_error`` is the root mean square over the cells of the error in users. What is
-    expected is so of the unbiased estimate alone. Where the mechanism cannot meet a target there is
-    one row without errors, and ``reason`` says why.
+    utility
+        Columns of `shuffledp.tables.TARGETS`, a row for each release and each estimator that is
+        compared. ``cell_error`` is the root mean square over the cells of the error in users. What
+        is expected is so of the unbiased estimate alone. Where the mechanism cannot meet a target
+        there is one row without errors, and ``reason`` says why.
+    estimates
+        Columns of `shuffledp.tables.TARGET_ESTIMATES`: the unbiased shares of the first release at
+        each target, with the standard errors that whoever holds the release alone can tell.
 
     Raises
     ------
@@ -77,7 +82,7 @@ def target_utility(
     """
     (chosen,) = get_mechanisms([mechanism])
     log_delta = float(np.log(delta))
-    parts = []
+    parts, maps = [], []
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         for one in eps:
             target = {
@@ -108,7 +113,22 @@ def target_utility(
                 expected = found if release.estimator == UNBIASED else None
                 part = _measured(release, counts, expected)
                 parts.append(part.assign(**target, **_offered(found)))
-    return pd.concat(parts, ignore_index=True)
+                if release.estimator == UNBIASED:
+                    first = _first(chosen, release, n, crowd.response)
+                    maps.append(first.assign(**target))
+    estimates = (
+        pd.concat(maps, ignore_index=True) if maps else TARGET_ESTIMATES.empty_table().to_pandas()
+    )
+    return pd.concat(parts, ignore_index=True), estimates
+
+
+def _first(mechanism: Mechanism[P], release: Release, n: int, response: float) -> pd.DataFrame:
+    shares = release.estimates[0]
+    plausible = shares.clip(0.0, 1.0)
+    variance, _ = predicted(mechanism, plausible, n, release.calibration.parameters, response)
+    return pd.DataFrame(
+        {"cell": np.arange(shares.size), "estimate": shares, "standard_error": np.sqrt(variance)}
+    )
 
 
 def _offered(found: Offer[Any]) -> dict[str, Any]:

@@ -1,0 +1,111 @@
+"""What the page's maps are drawn from: cells, base map, the truth and one release of each kind."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import shapely
+
+from shuffledp.arrays import Integers
+from shuffledp.figures.basemap import legible
+from shuffledp.mechanisms.registry import MECHANISMS
+
+# Numbers of cells in all releases of a region that the page carries: some 10 characters each.
+_MOST: Final = 150_000
+_DEGREES: Final = 5  # decimals of a coordinate: a metre
+
+
+def map_data(
+    cells: gpd.GeoDataFrame,
+    layers: gpd.GeoDataFrame,
+    samples: Mapping[int, Integers],
+    estimates: pd.DataFrame,
+) -> dict[str, Any] | None:
+    """Cells, what lies round them, and the releases, the largest n first.
+
+    Parameters
+    ----------
+    cells
+        The grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees).
+    layers
+        As `shuffledp.figures.basemap.backdrop` returns them.
+    samples
+        True histograms by n, shape ``(k,)`` each.
+    estimates
+        Columns ``n``, ``mechanism``, ``promise`` (words for what was kept), ``cell``, ``estimate``
+        and ``standard_error``, these as shares of n.
+
+    Returns
+    -------
+    What JSON can hold; releases of the smaller n are left out beyond `_MOST` numbers. None if those
+    of the largest n alone are more: then no map is carried.
+    """
+    corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(len(cells), -1, 2)
+    kept, room = [], _MOST
+    for n in sorted(estimates["n"].unique(), reverse=True):
+        rows = estimates[estimates["n"] == n]
+        room -= len(rows)
+        if room < 0:
+            break
+        kept.append((int(n), rows))
+    if not kept:
+        return None
+    shown = legible(layers, float(np.ptp(corners[..., 0])))
+    return {
+        # The first corner comes again as the last one.
+        "corners": np.round(corners[:, :-1], _DEGREES).reshape(len(cells), -1).tolist(),
+        "row": cells["row"].tolist(),
+        "column": cells["column"].tolist(),
+        "district": _districts(cells, layers),
+        "layers": _layers(shown, corners),
+        "attribution": "; ".join(dict.fromkeys(filter(None, layers["attribution"]))),
+        "truth": {n: samples[n].tolist() for n, _ in kept},
+        "releases": [
+            {
+                "n": n,
+                "promise": promise,
+                "mechanism": mechanism,
+                "label": MECHANISMS[str(mechanism)].label,
+                "estimate": _short(n * part["estimate"]),
+                "error": _short(n * part["standard_error"]),
+            }
+            for n, rows in kept
+            for (promise, mechanism), part in rows.groupby(["promise", "mechanism"], sort=False)
+        ],
+    }
+
+
+def _short(values: pd.Series) -> list[float]:
+    """Numbers of records with one decimal, or with three digits where these are more."""
+    return [round(x, 1) if abs(x) >= 10.0 else float(f"{x:.3g}") for x in values.tolist()]
+
+
+def _districts(cells: gpd.GeoDataFrame, layers: gpd.GeoDataFrame) -> list[str]:
+    """Name of the district that holds the middle of each cell; empty where none has a name."""
+    named = layers[(layers["kind"] == "district") & (layers["name"] != "")]
+    found = [""] * len(cells)
+    middles = cells.geometry.centroid.to_numpy()
+    for cell, district in zip(*named.sindex.query(middles, predicate="within"), strict=True):
+        found[cell] = str(named["name"].iloc[district])
+    return found
+
+
+def _layers(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
+    """Rings and lines of each layer near the cells, in the order of the file."""
+    west, south = corners.min(axis=(0, 1))
+    east, north = corners.max(axis=(0, 1))
+    margin = 0.05 * max(east - west, north - south)
+    clipped = shapely.clip_by_rect(
+        layers.geometry.to_numpy(), west - margin, south - margin, east + margin, north + margin
+    )
+    drawn = []
+    for kind, shape in zip(layers["kind"], clipped, strict=True):
+        parts = shapely.get_parts(shape)
+        area = shapely.get_type_id(parts) == 3
+        lines = [*shapely.get_rings(parts[area]), *parts[~area]]
+        if lines:
+            paths = [np.round(shapely.get_coordinates(line), _DEGREES).tolist() for line in lines]
+            drawn.append({"kind": str(kind), "paths": paths})
+    return drawn

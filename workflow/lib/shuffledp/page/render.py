@@ -1,0 +1,44 @@
+"""Writes the page: a template, the scripts and the data in one file."""
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+
+_PARTS = files("shuffledp.page")
+# In the order in which they need each other.
+_SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js", *(
+    f"scripts/{name}.js"
+    for name in ("common", "maps", "privacy", "utility", "planner", "reproduction", "page")
+))  # fmt: skip
+
+
+def _text(name: str) -> str:
+    return _PARTS.joinpath(name).read_text(encoding="utf-8")
+
+
+def embedded_json(data: Any) -> str:
+    """JSON that can stand in a script element: no tag in it can end that element.
+
+    Raises
+    ------
+    ValueError
+        If a number is NaN or infinite: JSON has none.
+    """
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def render(data: Mapping[str, Any]) -> str:
+    """The page of what `shuffledp.page.data.page_data` returns, as HTML."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_text("page.html")).render(
+        data=data,
+        style=_text("style.css"),
+        scripts=[_text(name) for name in _SCRIPTS if _PARTS.joinpath(name).is_file()],
+        embedded=embedded_json(data),
+    )

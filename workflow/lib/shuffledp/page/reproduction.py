@@ -1,0 +1,75 @@
+"""The papers' numbers as a table to filter, each with the errata that explain it."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+
+from shuffledp.studies.reproduction.answer import VERDICTS
+
+_SHOWN: Final = [
+    "paper", "table", "quantity", "bound", "mechanism", "region", "n", "k", "eps0", "eps",
+    "delta", "published", "as_printed", "lower", "upper", "correct", "verdict", "note",
+]  # fmt: skip
+_ENTRY: Final = re.compile(r"^### (?P<name>[A-Z]\d+)\. (?P<title>.*)$", re.MULTILINE)
+# Which entry says why a number is what it is, by paper and table; of a bound first.
+_EXPLAINED: Final = {
+    ("A", "II", "proposed"): ["A1", "A2", "A3"],
+    ("A", "II", None): ["A4"],
+    ("A", "IVa", None): ["A1", "A2"],
+    ("A", "IVb", None): ["A1", "A2", "A5"],
+    ("A", "V", None): ["A6", "A9"],
+    ("A", "VI", None): ["A6", "A9"],
+    ("D", None, None): ["D1"],
+}
+
+
+def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
+    """What the page shows of the papers' numbers.
+
+    Parameters
+    ----------
+    values
+        The table of `shuffledp.studies.reproduction.values.values_table`.
+    errata
+        Markdown, with a heading ``### A1. Title`` for each entry.
+    """
+    table = pd.read_csv(values)
+    entries = _entries(errata.read_text(encoding="utf-8"))
+    known = {entry["name"] for entry in entries}
+    rows = [
+        {name: None if pd.isna(value) else value for name, value in row.items()}
+        | {"errata": [name for name in _explained(row) if name in known]}
+        for row in table[_SHOWN].to_dict("records")
+    ]
+    counts = table["verdict"].value_counts()
+    said = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
+    return {
+        "rows": rows,
+        "verdicts": list(VERDICTS),
+        "summary": f"Of the {len(table)} numbers that the four papers print: {said}.",
+        "errata": entries,
+    }
+
+
+def _explained(row: dict[Any, Any]) -> list[str]:
+    paper, table = row["paper"], row["table"]
+    for key in ((paper, table, row["bound"]), (paper, table, None), (paper, None, None)):
+        if key in _EXPLAINED:
+            return _EXPLAINED[key]
+    return []
+
+
+def _entries(text: str) -> list[dict[str, str]]:
+    found = list(_ENTRY.finditer(text))
+    ends = [match.start() for match in found[1:]] + [len(text)]
+    return [
+        {
+            "name": match["name"],
+            "title": f"{match['name']}. {match['title']}",
+            # Up to the heading of the next paper.
+            "text": text[match.end() : end].split("\n## ", maxsplit=1)[0].strip(),
+        }
+        for match, end in zip(found, ends, strict=True)
+    ]

@@ -1,0 +1,92 @@
+"use strict";
+// Delta against eps: the certified band, and what else is asked for.
+
+function mountPrivacy(home, regions) {
+  let region, rows;
+  const controls = element("div", { class: "controls" });
+  const size = select(controls, "privacy-n", "Records, n", [], () => update());
+  const budget = select(controls, "privacy-eps0", "Budget of a report, eps0", [], () => update());
+  const target = element("input", { id: "privacy-delta", type: "text", inputmode: "decimal", size: "8", autocomplete: "off" });
+  controls.append(element("div", {}, element("label", { for: "privacy-delta", text: "Read eps off at delta" }), target));
+  target.addEventListener("input", () => update());
+  const chart = element("div", { class: "chart", id: "privacy-chart" });
+  const shown = element("fieldset", {}, element("legend", { text: "Bounds" }));
+  const answer = element("p", { class: "readout", id: "privacy-answer", "aria-live": "polite" });
+  const note = element("p", { class: "note" });
+  home.append(controls, answer, chart, element("div", { class: "controls" }, shown), note);
+
+  function choices() {
+    shown.replaceChildren(shown.firstChild);
+    for (const [name, bound] of Object.entries(region.privacy.bounds)) {
+      const box = element("input", { type: "checkbox", value: name });
+      box.checked = true;
+      box.addEventListener("change", () => update());
+      const swatch = element("span", { class: "swatch", style: `border-color: ${inked(bound.colour)}; border-top-style: ${{ "-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted" }[bound.line]}` });
+      const words = element("span", {}, element(bound.kind === "as printed" ? "s" : "span", { text: name }), ` (${bound.worth}): ${bound.about}`);
+      shown.append(element("label", {}, box, swatch, words));
+    }
+  }
+
+  /** Smallest eps of the table at which a guarantee is at most delta: never read between points. */
+  function readOff(curve, log10) {
+    const met = curve.filter((r) => r.log10_delta !== null && r.log10_delta <= log10).map((r) => r.eps);
+    // A curve that ends has a delta of 0 there.
+    return met.length ? d3.min(met) : null;
+  }
+
+  function update() {
+    const n = Number(size.value);
+    const eps0 = Number(budget.value);
+    const here = rows.filter((r) => r.n === n && r.eps0 === eps0);
+    const wanted = [...shown.querySelectorAll("input:checked")].map((box) => box.value);
+    const delta = Number(target.value);
+    const right = delta > 0 && delta < 1;
+    target.setAttribute("aria-invalid", String(!right));
+    const log10 = right ? Math.log10(delta) : null;
+    const least = Math.min(-12, right ? log10 - 2 : -12);
+    const of = (name) => here.filter((r) => r.bound === name && r.log10_delta !== null);
+    const marks = [Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 })];
+    const fine = n === d3.max(region.n);
+    if (wanted.includes("upper") && wanted.includes("lower")) {
+      const low = new Map(of("lower").map((r) => [r.eps, r.log10_delta]));
+      const band = of("upper").filter((r) => low.has(r.eps));
+      marks.push(Plot.areaY(band, { x: "eps", y1: (r) => Math.max(least, low.get(r.eps)), y2: (r) => Math.max(least, r.log10_delta), fill: "currentColor", fillOpacity: 0.15 }));
+    }
+    for (const name of wanted) {
+      const { colour, line } = region.privacy.bounds[name];
+      const stroke = inked(colour);
+      const curve = of(name);
+      marks.push(Plot.line(curve, { x: "eps", y: "log10_delta", stroke, strokeWidth: name === "upper" ? 2.5 : 1.8, strokeDasharray: DASHES[line], clip: true }));
+      if (!fine) marks.push(Plot.dot(curve, { x: "eps", y: "log10_delta", fill: stroke, r: 3, clip: true }));
+    }
+    if (right) marks.push(Plot.ruleY([log10], { stroke: "currentColor", strokeDasharray: "3 3" }));
+    const guarantee = readOff(of("upper"), right ? log10 : 0);
+    const reached = rowsOf(region.privacy.reached).find((r) => r.n === n && r.eps0 === eps0);
+    const exact = reached && right && Math.abs(log10 - Math.log10(region.privacy.delta)) < 1e-9 ? reached.eps : null;
+    const eps = exact ?? guarantee;
+    if (right && eps !== null) marks.push(Plot.dot([[eps, log10]], { fill: "currentColor", r: 5 }));
+    const visible = here.filter((r) => r.log10_delta !== null && r.log10_delta > least);
+    draw(chart, `delta against eps for n = ${n}, k = ${region.k}, eps0 = ${eps0}`, {
+      x: { label: "central budget eps", domain: [0, d3.max(visible, (r) => r.eps) ?? eps0], nice: false },
+      y: { label: "delta", domain: [least, 0], tickFormat: powerOfTen, ticks: 7 },
+      marks,
+    });
+    if (!right) answer.textContent = "delta must be a number between 0 and 1, such as 1e-6.";
+    else if (eps === null) answer.textContent = `No eps of this table has a certified delta of ${brief(delta)}: ask shuffledp epsilon --n ${n} --k ${region.k} --eps0 ${eps0} --delta ${delta}`;
+    else answer.textContent = `Certified: eps = ${roundedUp(eps)} at delta = ${brief(delta)}, for n = ${number.format(n)} ${region.plural}, k = ${region.k} cells and eps0 = ${eps0}. ${exact !== null ? "" : "It is the next larger eps of the table; the exact one: "}${exact !== null ? "" : `shuffledp epsilon --n ${n} --k ${region.k} --eps0 ${eps0} --delta ${delta}`}`;
+    note.textContent = (fine ? "" : "At this n the run has the marked points only; lines join them. ") +
+      "Only what is called a guarantee may be promised. What is struck out is the papers' formula as it was printed: it claims more privacy than there is.";
+  }
+
+  return function show(index) {
+    region = regions[index];
+    rows = rowsOf(region.privacy.curves);
+    const sizes = unique(rows.map((r) => r.n)).sort((a, b) => b - a);
+    fill(size, sizes.map((n) => [n, number.format(n)]));
+    size.value = sizes[0];
+    fill(budget, unique(rows.map((r) => r.eps0)).map((e) => [e, e]));
+    target.value = String(region.privacy.delta);
+    choices();
+    update();
+  };
+}

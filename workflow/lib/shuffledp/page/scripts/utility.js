@@ -1,0 +1,113 @@
+"use strict";
+// Distances: against n at a promise, against eps, and as a multiple of another mechanism's.
+
+function mountUtility(home, regions) {
+  let region;
+  const controls = element("div", { class: "controls" });
+  const kind = select(controls, "utility-kind", "Show", [
+    ["n", "Distance against n"],
+    ["ratio", "Ratio to another mechanism"],
+    ["eps", "Distance against eps"],
+  ], () => update(true));
+  const promise = select(controls, "utility-promise", "Promise", [], () => update());
+  const reference = select(controls, "utility-reference", "Compared with", [], () => update());
+  const estimator = select(controls, "utility-estimator", "Estimate", [["raw", "raw (unbiased)"], ["projected", "projected on the distributions"]], () => update());
+  const chart = element("div", { class: "chart", id: "utility-chart" });
+  const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The numbers drawn" });
+  const note = element("p", { class: "note" });
+  home.append(controls, chart, note, element("details", {}, element("summary", { text: "The numbers drawn" }), table));
+
+  function targets() {
+    const [eps] = promise.value.split("|").map(Number);
+    const rows = rowsOf(region.targets).filter((r) => r.eps === eps && r.estimator === estimator.value);
+    return rows.map((r) => ({ x: r.n, mechanism: r.mechanism, low: r.p10, value: r.tv_distance, high: r.p90 }));
+  }
+
+  function ratios() {
+    const rows = targets();
+    const base = new Map(rows.filter((r) => r.mechanism === reference.value).map((r) => [r.x, r.value]));
+    return rows.filter((r) => base.has(r.x)).map((r) => ({ ...r, value: r.value / base.get(r.x), low: null, high: null }));
+  }
+
+  function sweep() {
+    const eps0 = Number(promise.value);
+    const n = d3.max(region.n);
+    const rows = rowsOf(region.sweep).filter((r) => r.n === n && r.eps0 === eps0 && r.estimator === estimator.value);
+    const flat = rows.filter((r) => r.calibration === "none");
+    const varied = rows.filter((r) => r.calibration !== "none");
+    const ends = d3.extent(varied, (r) => r.eps);
+    const level = flat.flatMap((r) => ends.map((eps) => ({ ...r, eps })));
+    return [...varied, ...level].map((r) => ({ x: r.eps, mechanism: r.mechanism, low: r.low, value: r.median, high: r.high })).sort((a, b) => a.x - b.x);
+  }
+
+  function look(mechanism) {
+    return region.looks[mechanism];
+  }
+
+  function offer() {
+    const withTargets = Boolean(region.targets);
+    if (kind.value === "eps" || !withTargets) {
+      fill(promise, unique(region.sweep.eps0).map((e) => [e, `eps0 = ${e} and, of the Gaussian, the same certified delta at each eps`]));
+    } else {
+      const deltas = rowsOf(region.targets);
+      fill(promise, unique(deltas.map((r) => `${r.eps}|${r.delta}`)).map((p) => [p, `eps = ${p.split("|")[0]}, delta = ${p.split("|")[1]}`]));
+      fill(reference, unique(region.targets.mechanism).map((m) => [m, look(m).label]));
+    }
+  }
+
+  function update(other = false) {
+    if (other) offer();
+    if (!region.targets) kind.value = "eps";
+    reference.parentElement.hidden = kind.value !== "ratio";
+    const rows = { n: targets, ratio: ratios, eps: sweep }[kind.value]();
+    const drawn = unique(rows.map((r) => r.mechanism));
+    const logarithmic = kind.value !== "eps" || d3.min(rows, (r) => r.x) > 0;
+    const words = { n: `records, n`, ratio: `records, n`, eps: "central budget eps" }[kind.value];
+    const colour = { domain: drawn, range: drawn.map((m) => inked(look(m).colour)) };
+    const symbol = { domain: drawn, range: drawn.map((m) => look(m).symbol) };
+    const yLabel = kind.value === "ratio" ? `distance, as a multiple of ${look(reference.value)?.label}'s` : "total variation distance";
+    const marks = [
+      Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
+      Plot.areaY(rows.filter((r) => r.low !== null), { x: "x", y1: "low", y2: "high", fill: "mechanism", fillOpacity: 0.15 }),
+      Plot.lineY(rows, { x: "x", y: "value", stroke: "mechanism", strokeWidth: 1.8 }),
+      Plot.dot(rows, { x: "x", y: "value", stroke: "mechanism", symbol: "mechanism", fill: "var(--paper)", r: 4 }),
+    ];
+    const rightmost = drawn.map((m) => rows.filter((r) => r.mechanism === m).at(-1));
+    draw(chart, `${yLabel} against ${words}`, {
+      marginRight: 20,
+      x: { label: words, type: logarithmic ? "log" : "linear", tickFormat: (v) => (Number(String(v)[0]) === 1 || String(v)[0] === "2" || String(v)[0] === "5" || v < 1 ? number.format(v) : "") },
+      y: { label: yLabel, type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
+      color: colour,
+      symbol,
+      marks,
+    });
+    const legend = element("ul", { class: "keys" }, ...rightmost.sort((a, b) => b.value - a.value).map((r) => {
+      const icon = svgElement("svg", { width: 26, height: 14, viewBox: "-13 -7 26 14", "aria-hidden": "true" },
+        svgElement("line", { x1: -13, x2: 13, y1: 0, y2: 0, stroke: inked(look(r.mechanism).colour), "stroke-width": 2 }),
+        svgElement("path", { d: d3.symbol(SYMBOLS[look(r.mechanism).symbol], 50)(), fill: "var(--paper)", stroke: inked(look(r.mechanism).colour), "stroke-width": 1.5 }));
+      return element("li", {}, icon, `${look(r.mechanism).label}: ${brief(r.value)} at the right end`);
+    }));
+    chart.append(legend);
+    note.textContent = { n: "Mean over the repetitions; the shade goes from the 10 to the 90 % quantile.", ratio: "Ratio of the means over the repetitions; above 1 is worse.", eps: "Median over the repetitions and the quartiles, at the largest n. Shuffled k-RR has one eps0, so its line is level." }[kind.value];
+    numbers(rows, words, yLabel);
+  }
+
+  function numbers(rows, words, yLabel) {
+    const head = element("tr", {}, ...["Mechanism", words, yLabel].map((text) => element("th", { scope: "col", text })));
+    const lines = rows.map((r) => element("tr", {}, element("th", { scope: "row", text: look(r.mechanism).label }), element("td", { text: number.format(r.x) }), element("td", { text: brief(r.value, 4) })));
+    table.replaceChildren(element("table", {}, element("caption", { text: `${region.title}: ${yLabel}` }), element("thead", {}, head), element("tbody", {}, ...lines)));
+  }
+
+  return function show(index) {
+    region = regions[index];
+    offer();
+    if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
+    update();
+  };
+}
+
+const SYMBOLS = {
+  circle: d3.symbolCircle, square: d3.symbolSquare, diamond: d3.symbolDiamond, diamond2: d3.symbolDiamond2,
+  triangle: d3.symbolTriangle, triangle2: d3.symbolTriangle2, star: d3.symbolStar, plus: d3.symbolPlus,
+  times: d3.symbolTimes, wye: d3.symbolWye, asterisk: d3.symbolAsterisk, hexagon: d3.symbolSquare2,
+};

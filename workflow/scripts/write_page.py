@@ -1,0 +1,33 @@
+from pathlib import Path
+
+from shuffledp.files import replacing
+from shuffledp.jobs import job
+from shuffledp.page.data import region_data
+from shuffledp.page.provenance import configuration_text, provenance
+from shuffledp.page.render import render
+from shuffledp.page.reproduction import reproduction_data
+from shuffledp.tables import read_metadata
+
+with job(snakemake.log[0]):
+    given = {name: Path(path) for name, path in snakemake.input.items() if isinstance(path, str)}
+    regions, checksums = [], {}
+    for region, words in snakemake.params.regions.items():
+        start = f"{region}__"
+        files = {name.removeprefix(start): p for name, p in given.items() if name.startswith(start)}
+        regions.append(region_data(files, target_delta=snakemake.params.target_delta, **words))
+        checksums[words["title"]] = read_metadata(files["samples"])["source_sha256"]
+    config = snakemake.params.config
+    reproduction = (
+        reproduction_data(given["values"], given["errata"]) if "values" in given else None
+    )
+    page = render(
+        {
+            "title": snakemake.params.title,
+            "regions": regions,
+            "reproduction": reproduction,
+            "provenance": provenance(Path(snakemake.params.root), config, checksums),
+            "configuration": configuration_text(config),
+        }
+    )
+    with replacing(Path(snakemake.output[0])) as temporary:
+        temporary.write_text(page, encoding="utf-8")
