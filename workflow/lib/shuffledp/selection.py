@@ -1,4 +1,4 @@
-"""Rows of the tables at one calibration."""
+"""Rows of the tables at one calibration, and what counts as known."""
 
 from typing import Final
 
@@ -9,6 +9,8 @@ from shuffledp.errors import InputError
 
 DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is no guarantee
 OWN_DELTA: Final = "own-delta"  # of one cell, to paper A's delta(x0), likewise
+# An estimate above so many shows that somebody is there; intervals reach as far to each side.
+STANDARD_ERRORS: Final = 2.0
 _TOLERANCE = 1e-9  # of log10 delta: the target went through a natural logarithm
 
 

@@ -105,6 +105,25 @@ TARGET_ESTIMATES = pa.schema(
         ("standard_error", _FLOAT),
     ]
 )
+CERTAINTY = pa.schema(
+    [
+        ("region", _NAME),
+        ("grid", _NAME),
+        ("calibration", _NAME),
+        ("mechanism", _NAME),
+        ("estimator", _NAME),
+        ("eps0", _FLOAT),
+        ("eps", _FLOAT),
+        ("n", _COUNT),
+        ("repetition", _COUNT),
+        ("cell", _COUNT),
+        ("count", _COUNT),
+        ("estimate", _FLOAT),
+        ("error", _FLOAT),
+        ("standard_error", _FLOAT),
+        ("known", pa.bool_()),
+    ]
+)
 CURVES = pa.schema(
     [("panel", _NAME), ("curve", _NAME), ("kind", _NAME), ("x", _FLOAT), ("y", _FLOAT)]
 )

@@ -1,0 +1,106 @@
+"""Standard errors that a release itself gives, against the spread of real releases."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.gaussian import published_sigma
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.selection import calibrated
+from shuffledp.studies.certainty import certainty_table
+from shuffledp.studies.releases import release_parts
+from shuffledp.tables import CERTAINTY, read_tables, write_table
+
+COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
+N, K = int(COUNTS.sum()), COUNTS.size
+TARGET = 1e-6
+PLACE = {"region": "town", "grid": "3x4"}
+
+
+def released(mechanisms, repetitions, samples=None):
+    parts = release_parts(
+        samples or {N: COUNTS}, 3.0, [], [TARGET], repetitions, mechanisms, seed=7, **PLACE
+    )
+    return pd.concat(parts, ignore_index=True)
+
+
+def judged(table, **samples):
+    return certainty_table(table, samples.get("samples", {N: COUNTS}), **PLACE)
+
+
+@pytest.fixture(scope="module")
+def few():
+    return released(["gaussian", "krr"], 3)
+
+
+# One of each law of noise; those of local randomisers take seconds to calibrate.
+QUICK = ["gaussian", "krr", "discrete-laplace", "user-dummies", "shuffler-dummies"]
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name not in QUICK]
+
+
+@pytest.mark.parametrize("name", [*QUICK, *SLOW])
+def test_the_standard_error_is_the_spread_and_two_of_them_cover_the_truth(name):
+    repetitions = 600
+    made = released([name], repetitions)
+    at_target = made if name == "krr" else calibrated(made, "matched", TARGET)
+    table = judged(at_target)
+    raw = table[table["estimator"] == "raw"]
+    assert len(raw) == repetitions * K
+    cells = raw.groupby("cell")
+    spread, stated = cells["estimate"].var(), (raw["standard_error"] ** 2).groupby(raw["cell"])
+    np.testing.assert_allclose(stated.mean(), spread, rtol=0.25)
+    assert stated.mean().sum() == pytest.approx(spread.sum(), rel=0.08)
+    inside = raw["error"].abs() <= 2 * raw["standard_error"]
+    assert 0.935 < inside.mean() < 0.97
+    assert inside.groupby(raw["cell"]).mean().min() > 0.90
+    known = cells["known"].mean()
+    assert known[7] == 1.0
+    assert known[0] < 0.05, "nobody is there: once in 44 by chance"
+
+
+def test_errors_and_intervals_are_in_users_and_need_no_truth(few):
+    table = judged(few)
+    assert table.columns.tolist() == CERTAINTY.names
+    assert (table["error"] == table["estimate"] - table["count"]).all()
+    np.testing.assert_array_equal(table["count"], COUNTS[table["cell"]])
+    keys = ["calibration", "mechanism", "estimator", "repetition", "cell"]
+    beside = few.merge(table, on=[*keys, "n", "eps0", "eps"], validate="1:1")
+    np.testing.assert_allclose(beside["estimate_y"], N * beside["estimate_x"], rtol=1e-15)
+    moved = judged(few, samples={N: COUNTS[::-1]})
+    shown = [*keys, "estimate", "standard_error", "known"]
+    pd.testing.assert_frame_equal(moved[shown], table[shown])
+
+
+def test_only_an_unbiased_estimate_has_a_standard_error_but_a_cell_is_known_or_not(few):
+    table = judged(few).set_index(["calibration", "mechanism", "repetition", "cell"])
+    assert table["standard_error"].notna().equals(table["estimator"] == "raw")
+    raw = table[table["estimator"] == "raw"]
+    assert raw["known"].equals(raw["estimate"] > 2 * raw["standard_error"])
+    assert 0 < raw["known"].mean() < 1
+    for estimator in ("projected", "ibu", "uncorrected"):
+        other = table[table["estimator"] == estimator]
+        assert not other.empty
+        assert other["known"].equals(raw["known"].loc[other.index])
+
+
+def test_every_calibration_and_size_has_its_own_standard_error():
+    samples = {int(part.sum()): part for part in (COUNTS // 10, COUNTS)}
+    table = judged(released(["gaussian"], 1, samples), samples=samples)
+    errors = table[table["estimator"] == "raw"].groupby(["n", "calibration"])["standard_error"]
+    assert errors.nunique().tolist() == [1] * 6
+    published = errors.first().xs("as-published", level="calibration")
+    np.testing.assert_allclose(published, published_sigma(3.0), rtol=1e-12)
+    assert errors.first().nunique() == 5, "as published it is the same for every n"
+
+
+def test_half_a_release_is_refused(few):
+    with pytest.raises(InputError, match="one raw estimate of gaussian for each of 12 cells"):
+        judged(few[few["cell"] != 5])
+    with pytest.raises(InputError, match="one raw estimate of gaussian for each of 12 cells"):
+        judged(few.drop(index=few.index[0]))
+
+
+def test_the_table_is_written_and_read(few, tmp_path):
+    table = judged(few)
+    write_table(table, CERTAINTY, tmp_path / "certainty.parquet", {})
+    pd.testing.assert_frame_equal(read_tables([tmp_path / "certainty.parquet"]), table)
