@@ -1,32 +1,31 @@
 """Maps of check-ins and of estimated histograms (paper A, figures 3 to 5)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import geopandas as gpd
 import numpy as np
 import pandas as pd
-import shapely
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch, PathPatch
-from matplotlib.path import Path as Outline
-from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
-from shuffledp.figures.basemap import (
-    attribute,
-    backdrop,
-    draw_names,
-    draw_over,
-    draw_under,
-    legible,
+from shuffledp.figures.basemap import attribute, backdrop, draw_names, legible
+from shuffledp.figures.cells import (
+    WHOLE,
+    Fill,
+    coloured,
+    corners_of,
+    hatched,
+    height_of,
+    key,
+    map_panels,
+    surround,
 )
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import (
@@ -43,88 +42,33 @@ from shuffledp.mechanisms.registry import get_estimator
 from shuffledp.selection import calibrated
 from shuffledp.tables import read_tables
 
-_COLOURS = "cividis"
-_WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}")
-_ACROSS = 3  # panels in a row
 _ALONE: Final = 0.58  # of the width of a page: one map with its colour bar
-_RASTERISE_FROM = 20_000  # polygons: beyond, vector files become unwieldy
-
-
-@dataclass(frozen=True)
-class _Fill:
-    """How cells off the colour scale are drawn."""
-
-    face: str
-    edge: str
-    hatch: str
-
 
 # Land or water shows through.
-_ZERO: Final = _Fill("none", "0.6", "////")
-_NEGATIVE: Final = _Fill("#F4D9E6", "#8C2D62", "xxxx")
+_ZERO: Final = Fill("none", "0.6", "////")
+_NEGATIVE: Final = Fill("#F4D9E6", "#8C2D62", "xxxx")
 _NO_CHECKIN: Final = "no check-in"
 _ESTIMATED_0: Final = "0: in the original no check-in, elsewhere estimated as 0"
 
 
-def _off_scale(values: Floats) -> list[tuple[_Fill, NDArray[np.bool_]]]:
+def _off_scale(values: Floats) -> list[tuple[Fill, NDArray[np.bool_]]]:
     """Which cells a logarithmic colour scale cannot show; kinds without a cell are left out."""
     kinds = [(_ZERO, values == 0.0), (_NEGATIVE, values < 0.0)]
     return [(fill, mask) for fill, mask in kinds if mask.any()]
 
 
-def _corners(cells: gpd.GeoDataFrame) -> Floats:
-    """Vertices of the cells in degrees, ``(k, vertices, 2)``: a grid's cells are all alike."""
-    points: Floats = shapely.get_coordinates(cells.geometry.to_numpy())
-    return points.reshape(len(cells), -1, 2)
-
-
 def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCollection:
     """Colour the positive cells; set off those of zero and those below."""
-    raster = len(values) > _RASTERISE_FROM
-    shown = values > 0.0
-    heat = PolyCollection(
-        list(corners[shown]),
-        array=values[shown],
-        cmap=_COLOURS,
-        norm=norm,
-        edgecolors="face",
-        linewidths=0.2,
-        rasterized=raster,
-    )
-    axes.add_collection(heat)
+    heat = coloured(axes, corners, values, values > 0.0, norm)
     for fill, mask in _off_scale(values):
-        # One path of them all: a hatch costs much per path and next to nothing per cell. The
-        # limits are known, and a patch would have them looked for in every cell.
-        axes.add_artist(
-            PathPatch(
-                Outline.make_compound_path_from_polys(corners[mask]),
-                facecolor=fill.face,
-                edgecolor=fill.edge,
-                hatch=fill.hatch,
-                linewidth=0.0,
-                rasterized=raster,
-            )
-        )
+        hatched(axes, corners, mask, fill)
     return heat
 
 
 def _key(figure: Figure, values: Floats, zero: str) -> None:
     """Legend of the cells that the colour bar does not hold, if any; ``zero`` says what 0 is."""
     labels = {_ZERO: zero, _NEGATIVE: "below 0 (raw estimates may be)"}
-    handles = [
-        Patch(facecolor=o.face, edgecolor=o.edge, hatch=o.hatch, linewidth=0.4, label=labels[o])
-        for o, _ in _off_scale(values)
-    ]
-    if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.6)
-
-
-def _height(corners: Floats, panels: int, extra: float) -> float:
-    """Inches that panels side by side over the full width need, and ``extra`` for the rest."""
-    width, height = np.ptp(corners, axis=(0, 1))
-    latitude = np.radians(corners[..., 1].mean())
-    proportion = height / (width * np.cos(latitude))
-    return float(np.clip((FULL_WIDTH - 0.7) / panels * proportion, 0.8, 8.0)) + extra
+    key(figure, [(fill, labels[fill]) for fill, _ in _off_scale(values)])
 
 
 def draw_checkins(
@@ -197,17 +141,17 @@ def checkins_map(
     The counts on a logarithmic colour scale; left of them, if wanted, the points on the grid,
     rasterised in vector files.
     """
-    corners = _corners(cells)
+    corners = corners_of(cells)
     layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     counts = cells["count"].to_numpy(dtype=np.float64)
-    figure = new_figure(_height(corners, 2, 1.0), FULL_WIDTH if dots else _ALONE * FULL_WIDTH)
+    figure = new_figure(height_of(corners, 2, 1.0), FULL_WIDTH if dots else _ALONE * FULL_WIDTH)
     *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
     for axes in left:
         _draw_dots(axes, corners, checkins)
     heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
     titles = [*(["Check-ins, one dot each"] * dots), "Check-ins per cell"]
     for axes, panel in zip([*left, right], titles, strict=True):
-        _draw_layers(axes, layers)
+        surround(axes, layers)
         frame(axes, corners, margin=not layers.empty, ordinate=panel == titles[0])
         scale_bar(axes)
         axes.set_title(panel, loc="left")
@@ -215,17 +159,12 @@ def checkins_map(
     attribute(right, layers)
     # An inset keeps the bar as high as the map, whose proportions are fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
-    figure.colorbar(heat, cax=bar, format=_WHOLE, label="check-ins per cell")
+    figure.colorbar(heat, cax=bar, format=WHOLE, label="check-ins per cell")
     _key(figure, counts, _NO_CHECKIN)
     outside = len(checkins) - int(counts.sum())
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
     figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
     return figure
-
-
-def _draw_layers(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    draw_under(axes, layers)
-    draw_over(axes, layers)
 
 
 def _draw_dots(axes: Axes, corners: Floats, checkins: pd.DataFrame) -> None:
@@ -332,34 +271,23 @@ def estimate_maps(
         If an estimate does not have one share per cell.
     """
     _check_shapes(estimates, len(cells))
-    corners = _corners(cells)
+    corners = corners_of(cells)
     layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
-    lines = title.count("\n") + 1
-    # Four stand two by two: three and one would leave most of a row empty.
-    columns = 2 if len(values) == 4 else min(len(values), _ACROSS)
-    rows = -(-len(values) // columns)
-    row = _height(corners, columns, 0.3)
-    figure = new_figure(rows * row + 1.5 + 0.15 * lines)
-    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-    for unused in panels[len(values) :]:
-        unused.remove()
-    for axes, name, value in zip(panels, estimates, values, strict=False):
+    notes = [
+        f"\ntotal variation distance {0.5 * np.abs(value - values[0]).sum() / n:.3g}"
+        for value in values[1:]
+    ]
+    titles = [name + note for name, note in zip(estimates, ["", *notes], strict=True)]
+    figure, panels = map_panels(corners, layers, titles, 1.5 + 0.15 * len(title.splitlines()))
+    for axes, value in zip(panels, values, strict=True):
         heat = _heat(axes, corners, value, norm)
-        _draw_layers(axes, layers)
-        frame(axes, corners, margin=not layers.empty, ordinate=axes in panels[::columns])
-        distance = 0.5 * np.abs(value - values[0]).sum() / n
-        note = "" if axes is panels[0] else f"\ntotal variation distance {distance:.3g}"
-        axes.set_title(name + note, loc="left")
-    scale_bar(panels[0])
-    draw_names(panels[0], layers, (FULL_WIDTH - 0.7) / columns)
-    attribute(panels[len(values) - 1], layers)
     figure.colorbar(
         heat,
-        ax=list(panels[: len(values)]),
+        ax=panels,
         location="bottom",
-        format=_WHOLE,
+        format=WHOLE,
         label="check-ins per cell (estimated share × n)",
         extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
         shrink=0.6,
