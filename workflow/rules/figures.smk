@@ -81,6 +81,17 @@ FIGURES = {
         caption="delta_curves",
         category="Privacy",
     ),
+    "people": figure(
+        by="people.draw_people",
+        inputs={
+            "people": f"privacy/{PLACE[1:]}.people.parquet",
+            "cells": f"grids/{PLACE[1:]}.parquet",
+        },
+        arguments=NAMED,
+        stem=PLACE,
+        caption="people",
+        category="Privacy",
+    ),
     "estimates": figure(
         by="maps.draw_estimates",
         inputs={

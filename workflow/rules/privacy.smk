@@ -55,3 +55,24 @@ rule trace_privacy:
         target_delta=config["target_delta"],
     script:
         "../scripts/trace_privacy.py"
+
+
+rule account_people:
+    input:
+        cells=result("grids/{region}.{grid}.parquet"),
+    output:
+        result("privacy/{region}.{grid}.people.parquet"),
+    log:
+        log_of("account_people.{region}.{grid}"),
+    benchmark:
+        benchmark_of("account_people.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 30),
+    params:
+        library=library("account_people"),
+        eps0=of_region("eps0"),
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/account_people.py"

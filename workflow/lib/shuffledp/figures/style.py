@@ -1,15 +1,17 @@
 """What all figures share: one look per series, local rcParams, files of reproducible bytes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, Context
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axis import Axis
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -125,6 +127,17 @@ def number_label(unit: str) -> str:
     )
 
 
+def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
+    """Colour and marker of each local budget, where curves of several share a panel.
+
+    From dark to light as they grow, so that grey keeps their order.
+    """
+    ordered = sorted(set(budgets))
+    shades = mpl.colormaps["cividis"](np.linspace(0.0, 0.75, max(len(ordered), 2)))
+    marked = zip(ordered, map(to_hex, shades), cycle("osD^vP"), strict=False)
+    return {eps0: {"color": colour, "marker": marker} for eps0, colour, marker in marked}
+
+
 @contextmanager
 def local_style() -> Iterator[None]:
     """Apply the shared rcParams for a block or, as a decorator, for a call."""
@@ -173,7 +186,9 @@ def plain_log_axis(axis: Axis) -> None:
     low, high = axis.get_view_interval()
     subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
     axis.set_major_locator(LogLocator(subs=subs))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
+    axis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 1.0 else f"{value:g}")
+    )
     axis.set_minor_locator(LogLocator(subs=tuple(range(1, 10))))
     axis.set_minor_formatter(NullFormatter())
 
