@@ -1,10 +1,11 @@
 """Make check-ins in the format of SNAP's loc-gowalla, the same for the same seed.
 
-    python benchmarks/make_checkins.py FILE [--rows ROWS] [--seed SEED]
+    python benchmarks/make_checkins.py FILE [--rows ROWS] [--seed SEED] [--city LATITUDE LONGITUDE]
 
-FILE is packed with gzip. Users live in cities across the world, San Francisco among them. Few have
-many check-ins and most have few; they go to some places again and again, mostly near home, now and
-then in another city; the latest check-in of each comes first, as in the original.
+FILE is packed with gzip. Users live in cities across the world; the largest is San Francisco, or
+where --city says. Few have many check-ins and most have few; they go to some places again and
+again, mostly near home, now and then in another city; the latest check-in of each comes first, as
+in the original.
 """
 
 import argparse
@@ -34,14 +35,22 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rows", type=int, default=ROWS, help=f"default {ROWS}")
     parser.add_argument("--seed", type=int, default=1, help="default 1")
+    parser.add_argument(
+        "--city",
+        type=float,
+        nargs=2,
+        default=SAN_FRANCISCO,
+        metavar=("LATITUDE", "LONGITUDE"),
+        help="middle of the largest city, in degrees; default San Francisco",
+    )
     arguments = parser.parse_args()
-    make_checkins(arguments.file, arguments.rows, arguments.seed)
+    make_checkins(arguments.file, arguments.rows, arguments.seed, tuple(arguments.city))
 
 
-def make_checkins(path: Path, rows: int, seed: int) -> None:
+def make_checkins(path: Path, rows: int, seed: int, city: tuple[float, ...]) -> None:
     random = np.random.default_rng(seed)
     cities = random.uniform([-45, -170], [62, 170], (CITIES, 2))
-    cities[0] = SAN_FRANCISCO
+    cities[0] = city
     users = 0
     temporary = path.with_name(path.name + ".unfinished")
     # Neither name nor time in the header of gzip: the same bytes wherever and whenever.

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
+from shuffledp.geography.blocks import CheckinError
 from shuffledp.geography.checkins import SNAP, Tally, crop_checkins
 from shuffledp.geography.regions import Box, Region
 
@@ -16,8 +18,8 @@ MAKER = Path(__file__).parents[2] / "benchmarks" / "make_checkins.py"
 ROWS = 20_000
 
 
-def make(path, seed):
-    command = [sys.executable, MAKER, path, "--rows", str(ROWS), "--seed", str(seed)]
+def make(path, seed, *more):
+    command = [sys.executable, MAKER, path, "--rows", str(ROWS), "--seed", str(seed), *more]
     subprocess.run(command, check=True, timeout=300)
     return path.read_bytes()
 
@@ -59,3 +61,16 @@ def test_made_check_ins(tmp_path):
         y, x = latitude[own], longitude[own]
         near += ((abs(y - np.median(y)) < 0.3) & (abs(x - np.median(x)) < 0.6)).sum()
     assert near > 0.8 * ROWS, "most check-ins are near home"
+
+
+def test_the_largest_city_lies_where_it_is_wished(tmp_path):
+    there = Region("there", Box(-34.4, -33.4, 17.9, 18.9))
+    file, out = tmp_path / "a.txt.gz", tmp_path / "out.parquet"
+
+    def kept(*options):
+        make(file, 1, *options)
+        return crop_checkins(file, SNAP, there, out, max_malformed_share=0, metadata={}).kept
+
+    with pytest.raises(CheckinError, match="no check-in in region there"):
+        kept()
+    assert kept("--city", "-33.9", "18.4") > 100
