@@ -241,6 +241,8 @@ def mu_gdp_epsilon(
     largest
         Largest delta_i of all.
 
+    Notes
+    -----
     Source: paper D, Theorem 3 without its error term, and Fact 2.
     """
     others = groups.counts.astype(np.float64)
@@ -272,6 +274,8 @@ def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -
     deltas
         Sum of the users' delta_i.
 
+    Notes
+    -----
     Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.8.
     """
     largest = float(groups.values.max())

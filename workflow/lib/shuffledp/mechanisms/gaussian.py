@@ -90,6 +90,8 @@ def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
     sensitivity
         In L2 norm.
 
+    Notes
+    -----
     Source: Dwork and Roth (2014), Theorem A.1.
     """
     return np.asarray(sensitivity * np.sqrt(2.0 * np.log(1.25 / delta)) / np.asarray(eps))

@@ -53,6 +53,8 @@ def log_excess(
     inputs
         Relative error of p and q, each, in units of rounding.
 
+    Notes
+    -----
     Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]`` gives a closed
     form whose cancellation grows with the square of the number of standard deviations only; where
     the probabilities fall fast, a few terms are summed.

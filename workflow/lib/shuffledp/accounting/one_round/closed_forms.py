@@ -296,6 +296,8 @@ def blanket_log_delta(
         with ``k = 2`` is sharper and just as general, because the summand of 2-RR dominates that of
         every eps0-LDP randomiser in convex order.
 
+    Notes
+    -----
     Source: Balle et al., "The privacy blanket of the shuffle model" (2019), section 5.
     """
     eps = eps_values(eps)

@@ -24,6 +24,8 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
     norm
         Euclidean norm of the sequence; its entries are non-negative and add up to at most 1.
 
+    Notes
+    -----
     A forward and an inverse transform lose ``8 log2(size) u`` each, relative in norm (Higham,
     "Accuracy and stability of numerical algorithms", Theorem 24.2, with some reserve), a power
     ``8 rounds u``; a relative error of a number of modulus at most 1 grows ``rounds``-fold.
