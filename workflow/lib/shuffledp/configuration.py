@@ -2,8 +2,7 @@
 
 import math
 import re
-import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from shuffledp.errors import InputError
 from shuffledp.geography.grid import cell_count, make_lattice
 from shuffledp.geography.layout import layout_from_config
 from shuffledp.geography.regions import region_from_config
+from shuffledp.schema import check_values
 
 _NEEDED = {"embedded": set(), "download": {"url", "layout"}, "file": {"path", "layout"}}
 _ALLOWED = {
@@ -19,7 +19,6 @@ _ALLOWED = {
     "download": {"kind", "url", "layout", "checksum"},
     "file": {"kind", "path", "layout", "checksum"},
 }
-_COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 # A download keeps its name, which a cluster's submission passes through a shell.
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&?@-]*")
 # As the schema has it for eps0.
@@ -86,8 +85,10 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         users protected where the source does not tell them apart; budgets that are all 0, or
         whose shares are not all of the users.
     """
-    for key, value in _leaves(config, ""):
-        _check_value(key, value)
+    try:
+        check_values(config)
+    except InputError as error:
+        raise ConfigurationError(str(error)) from None
     for name, spec in config["sources"].items():
         _check_source(name, spec)
     _check_source_name(config, "source", config["source"])
@@ -236,36 +237,6 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
                 f"regions.{name}.basemap: {path} shows another place (longitude {west:g} to "
                 f"{east:g}, latitude {south:g} to {north:g}): take one of the region"
             )
-
-
-def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Every value that is no mapping or list, with its key: ``regions.paris.n[2]``."""
-    if isinstance(node, Mapping):
-        for child, value in node.items():
-            yield from _leaves(value, f"{key}.{child}" if key else child)
-    elif isinstance(node, list):
-        for position, value in enumerate(node):
-            yield from _leaves(value, f"{key}[{position}]")
-    else:
-        yield key, node
-
-
-def _check_value(key: str, value: Any) -> None:
-    """Refuse what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path."""
-    name = key.rpartition(".")[2].partition("[")[0]
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise ConfigurationError(f"{key} must be a finite number (got {value})")
-        if name in _COUNTS:
-            raise ConfigurationError(
-                f"{key} must be written without point or exponent, such as 1000 (got {value})"
-            )
-    elif isinstance(value, str) and name != "separator":
-        for character in value:
-            if unicodedata.category(character) in ("Cc", "Cs"):
-                raise ConfigurationError(
-                    f"{key} holds the control character {character!r}: remove it (got {value!r})"
-                )
 
 
 def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """A configuration against its schema: each fault as a line that names the key and what is right."""
 
 import difflib
+import math
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +14,7 @@ from shuffledp.errors import InputError
 
 _MOST: Final = 10  # faults in one message
 _LONGEST: Final = 300  # characters of a value
+_COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 
 
 def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -34,6 +37,23 @@ def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     if lines:
         more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
         raise InputError("\n".join([*lines[:_MOST], *more]))
+
+
+def check_values(config: Mapping[str, Any]) -> None:
+    """Check what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path.
+
+    Parameters
+    ----------
+    config
+        A configuration that the schema has accepted.
+
+    Raises
+    ------
+    InputError
+        Naming the key and the value.
+    """
+    for key, value in _leaves(config, ""):
+        _check_value(key, value)
 
 
 def check_unique_keys(path: Path) -> None:
@@ -218,3 +238,32 @@ def _reads_as_number(value: object) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping or list, with its key: ``regions.paris.n[2]``."""
+    if isinstance(node, Mapping):
+        for child, value in node.items():
+            yield from _leaves(value, f"{key}.{child}" if key else child)
+    elif isinstance(node, list):
+        for position, value in enumerate(node):
+            yield from _leaves(value, f"{key}[{position}]")
+    else:
+        yield key, node
+
+
+def _check_value(key: str, value: Any) -> None:
+    name = key.rpartition(".")[2].partition("[")[0]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{key} must be a finite number (got {value})")
+        if name in _COUNTS:
+            raise InputError(
+                f"{key} must be written without point or exponent, such as 1000 (got {value})"
+            )
+    elif isinstance(value, str) and name != "separator":
+        for character in value:
+            if unicodedata.category(character) in ("Cc", "Cs"):
+                raise InputError(
+                    f"{key} holds the control character {character!r}: remove it (got {value!r})"
+                )
