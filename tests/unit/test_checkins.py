@@ -28,6 +28,7 @@ from shuffledp.geography.checkins import (
     file_sha256,
     layout_from_config,
 )
+from shuffledp.geography.layout import source_layout
 from shuffledp.geography.regions import Box, Region
 
 GOWALLA = Path(__file__).parents[3] / "shared" / "data" / "gowalla"
@@ -251,6 +252,94 @@ def test_malformed_rows_are_counted_and_described(tmp_path, kind, caplog):
     assert "1 of 4 rows are malformed, above max_malformed_share=0.24" in message
     assert f"line 4: {reason}" in message
 
+
+# --- Budgets ------------------------------------------------------------------------------------
+
+CHOICES = source_layout({"format": "csv", "columns": {"latitude": "lat", "longitude": "lon"}}, "b")
+
+
+def choice(value):
+    """A csv file whose second row, line 4, has this budget."""
+    return f"lat,lon,b\n48.86,2.33,0\n\n48.86,2.33,{value}\n50,2.33,2\n48.86,2.33,20\n"
+
+
+@pytest.mark.parametrize("value", ["0.5", " +5e-1", "1e-9", "0", '"20"'])
+def test_budgets_are_read_as_they_are(tmp_path, value):
+    rows, _ = crop(tmp_path, choice(value), layout=CHOICES)
+    assert [row["budget"] for row in rows] == [0.0, float(value.strip('"')), 20.0]
+    field = pq.read_schema(tmp_path / "out" / "cropped.parquet").field("budget")
+    assert field.equals(pa.field("budget", pa.float64(), nullable=False))
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("-1", "budget is '-1', not 0 or a number from 1e-09 to 20 (budgets.column)"),
+        ("", "budget is missing"),
+        ("NaN", "budget is 'NaN', not"),
+        ("inf", "budget is 'inf', not"),
+        ("1e-10", "budget is '1e-10', not"),
+        ("20.1", "budget is '20.1', not"),
+        ("low", "budget is 'low', not"),
+        ("0x2", "budget is '0x2', not"),
+    ],
+)
+def test_an_unusable_budget_is_a_malformed_row(tmp_path, value, reason, caplog):
+    rows, tally = crop(tmp_path, choice(value), layout=CHOICES, share=0.25)
+    assert tally == Tally(read=4, malformed=1, outside=1, kept=2)
+    assert [row["budget"] for row in rows] == [0.0, 20.0]
+    message = refusal(tmp_path, choice(value), layout=CHOICES)
+    assert (
+        f"1 of 4 rows are malformed, above max_malformed_share=0.0; the first is line 4: {reason}"
+        in message
+    )
+    assert f"line 4: {reason}" in caplog.text
+
+
+def test_budgets_stand_in_a_column_by_position_or_of_parquet(tmp_path):
+    tabs = {"format": "csv", "separator": "\t", "header": False}
+    layout = source_layout(tabs | {"columns": {"latitude": 1, "longitude": 2}}, 0)
+    rows, _ = crop(tmp_path, "2\t48.86\t2.33\n0.5\t48.86\t2.33\n", layout=layout)
+    assert [row["budget"] for row in rows] == [2.0, 0.5]
+    with_more = f"{HERE}\t1.5\n"
+    (row,), _ = crop(tmp_path, with_more, layout=source_layout("snap", 5))
+    assert (row["user"], row["budget"]) == (7, 1.5)
+
+    layout = source_layout({"format": "parquet", "columns": dict(CHOICES.columns)}, "b")
+    for budgets, expected in (
+        (pa.array([1, 0, 20]), [1.0, 0.0, 20.0]),
+        (pa.array(["1", "2", "0.5"]), [1.0, 2.0, 0.5]),
+        (pa.array([0.1, math.nan, 2.0]), None),
+        (pa.array([0.1, None, 2.0]), None),
+        (pa.array([True, False, True]), "bool where numbers were expected"),
+    ):
+        table = pa.table({"lat": [48.86] * 3, "lon": [2.33] * 3, "b": budgets})
+        stream = pa.BufferOutputStream()
+        pq.write_table(table, stream)
+        content = stream.getvalue().to_pybytes()
+        if isinstance(expected, list):
+            rows, _ = crop(tmp_path, content, layout=layout)
+            assert [row["budget"] for row in rows] == expected
+        elif expected is None:
+            assert "the first is row 2: budget is " in refusal(tmp_path, content, layout=layout)
+        else:
+            message = refusal(tmp_path, content, layout=layout)
+            assert f"budgets.column names a column of {expected}" in message
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("eps", "has no column 'eps' (budgets.column); its columns are 'lat', 'lon', 'b'"),
+        (3, "has 3 columns, and budgets.column is position 3 counted from 0"),
+    ],
+)
+def test_a_column_of_budgets_that_is_not_there_is_named(tmp_path, column, message):
+    layout = source_layout({"columns": {"latitude": "lat", "longitude": "lon"}}, column)
+    assert message in refusal(tmp_path, choice(1), layout=layout)
+
+
+# --- Rows that are sound ------------------------------------------------------------------------
 
 SOUND = {
     "empty user": ("\t2010-07-25T11:40:18Z\t48.86\t2.33\t1", {"user": None}),

@@ -2,15 +2,15 @@ from pathlib import Path
 
 from shuffledp.files import verified_sha256
 from shuffledp.geography.checkins import crop_checkins
+from shuffledp.geography.layout import source_layout
 from shuffledp.geography.regions import region_from_config
-from shuffledp.geography.sources import source_layout
 from shuffledp.jobs import job
 
 with job(snakemake.log[0]):
     source = Path(snakemake.input.source)
     crop_checkins(
         source,
-        source_layout(snakemake.params.layout),
+        source_layout(snakemake.params.layout, snakemake.params.budget_column),
         region_from_config(snakemake.wildcards.region, snakemake.params.region),
         Path(snakemake.output[0]),
         max_malformed_share=snakemake.params.max_malformed_share,

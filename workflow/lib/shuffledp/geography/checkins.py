@@ -14,10 +14,10 @@ from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.files import file_sha256, replacing
 from shuffledp.geography.blocks import CheckinError, file_kind
-from shuffledp.geography.layout import COORDINATES, SNAP, Layout, layout_from_config
+from shuffledp.geography.layout import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
 from shuffledp.geography.parquet import parquet_batches, source_parts
 from shuffledp.geography.regions import Region
-from shuffledp.geography.rows import SHOWN, TYPES, Batch, Fault
+from shuffledp.geography.rows import REQUIRED, SHOWN, TYPES, Batch, Fault
 from shuffledp.geography.text import text_batches
 
 __all__ = [
@@ -73,12 +73,13 @@ def crop_checkins(
     region : Region
     destination : Path
         Columns user (int64, by `shuffledp.geography.convert.to_identifier`), time (microseconds,
-        UTC), latitude, longitude (float64, degrees), location (int64). It appears only if all went
-        well.
+        UTC), latitude, longitude (float64, degrees), location (int64), and budget (float64) if the
+        layout maps it. It appears only if all went well.
     max_malformed_share : float
         Largest tolerated share of malformed rows among those read, from 0 to 1. Malformed is a row
-        with the wrong number of fields, with coordinates that are missing, no numbers or out of
-        range, or with a time or location that is given but unreadable, inside the region or not.
+        with the wrong number of fields, with coordinates or a budget that are missing, no numbers
+        or out of range, or with a time or location that is given but unreadable, inside the region
+        or not.
         Missing users, times and locations are null, and empty lines are no rows.
     metadata : Mapping[str, str]
         Written into the file's key-value metadata.
@@ -95,7 +96,7 @@ def crop_checkins(
         raise InputError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
     survey = _Survey(source, layout, region, part=source)
     with replacing(destination) as temporary:
-        with _GroupWriter(temporary, metadata) as writer:
+        with _GroupWriter(temporary, layout, metadata) as writer:
             for part in source_parts(source, layout):
                 survey.part = part
                 for batch in read_batches(part, layout):
@@ -216,8 +217,12 @@ class _Survey:
 class _GroupWriter:
     """Writes tables as parquet in row groups of a fixed size."""
 
-    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
-        fields = [pa.field(name, kind, name not in COORDINATES) for name, kind in TYPES.items()]
+    def __init__(self, path: Path, layout: Layout, metadata: Mapping[str, str]) -> None:
+        fields = [
+            pa.field(name, kind, name not in REQUIRED)
+            for name, kind in TYPES.items()
+            if name != BUDGET or name in layout.columns
+        ]
         self._schema = pa.schema(fields, metadata=dict(sorted(metadata.items())))
         self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
         self._pending: list[Any] = []
@@ -234,8 +239,8 @@ class _GroupWriter:
         if not table.num_rows:
             return
         columns = [
-            table[name] if name in table.column_names else pa.nulls(table.num_rows, kind)
-            for name, kind in TYPES.items()
+            table[one.name] if one.name in table.column_names else pa.nulls(len(table), one.type)
+            for one in self._schema
         ]
         self._pending.append(pa.table(columns, schema=self._schema))
         self._rows += table.num_rows

@@ -35,7 +35,7 @@ class ColumnTypeError(InputError):
     """A column's type, such as a list, cannot be what its name says."""
 
 
-def to_degrees(column: Any) -> Converted:
+def to_float(column: Any) -> Converted:
     """Convert text or numbers to float64; infinite values and NaN count as faults."""
     if _is_text(column.type):
         at_once = _at_once(column, pa.float64())

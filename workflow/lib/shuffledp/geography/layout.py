@@ -1,13 +1,14 @@
 """How the columns of a check-in file are laid out."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shuffledp.errors import InputError
 
 COORDINATES = ("latitude", "longitude")
-COLUMNS = ("user", "time", *COORDINATES, "location")
+BUDGET = "budget"
+COLUMNS = ("user", "time", *COORDINATES, "location", BUDGET)
 FORMATS = ("csv", "parquet")
 
 
@@ -25,8 +26,8 @@ class Layout:
     header : bool
         Whether the first line names the columns. Unused for parquet, which always names them.
     columns : Mapping[str, str | int]
-        Canonical name (`user`, `time`, `latitude`, `longitude`, `location`) to the name in the file
-        or the position counted from 0. Only latitude and longitude are required.
+        Canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the name
+        in the file or the position counted from 0. Only latitude and longitude are required.
 
     Raises
     ------
@@ -74,23 +75,26 @@ class Layout:
             position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
             if not position and not (isinstance(value, str) and value):
                 raise InputError(
-                    f"columns.{key} must be the column's name or its position counted from 0 "
+                    f"{key_of(key)} must be the column's name or its position counted from 0 "
                     f"(got {value!r})"
                 )
             if isinstance(value, str) and not self.named:
                 raise InputError(
-                    f"columns.{key} must be a position counted from 0 (got {value!r}): with "
+                    f"{key_of(key)} must be a position counted from 0 (got {value!r}): with "
                     "header: false no column has a name"
                 )
         for key in COORDINATES:
             if key not in self.columns:
-                raise InputError(
-                    f"columns.{key} is missing: only user, time and location may be left out"
-                )
+                raise InputError(f"columns.{key} is missing: latitude and longitude are required")
         if len(set(self.columns.values())) < len(self.columns):
             raise InputError(
                 f"columns must all differ (got {dict(self.columns)}): two of them name the same one"
             )
+
+
+def key_of(name: str) -> str:
+    """Key of the configuration that says where the column of a canonical name stands."""
+    return "budgets.column" if name == BUDGET else f"columns.{name}"
 
 
 SNAP = Layout(
@@ -130,3 +134,24 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
         header=spec.get("header", True),
         columns=spec["columns"],
     )
+
+
+def source_layout(spec: str | Mapping[str, Any], budget_column: str | int | None = None) -> Layout:
+    """Layout of a source: ``snap``, or a block of the configuration.
+
+    Parameters
+    ----------
+    spec
+        The source's `layout`.
+    budget_column
+        Name or position of the column of the budgets that people chose, if it is to be read.
+
+    Raises
+    ------
+    InputError
+        If the block is not a layout, or the column is one that it maps already.
+    """
+    layout = SNAP if isinstance(spec, str) else layout_from_config(spec)
+    if budget_column is None:
+        return layout
+    return replace(layout, columns={**layout.columns, BUDGET: budget_column})

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from shuffledp.files import parts
 from shuffledp.geography.blocks import CheckinError, file_kind
 from shuffledp.geography.convert import ColumnTypeError
-from shuffledp.geography.layout import Layout
+from shuffledp.geography.layout import Layout, key_of
 from shuffledp.geography.rows import Batch, sift
 from shuffledp.geography.text import column_positions
 
@@ -52,7 +52,7 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
             expected, first = known.setdefault(name, (found, part))
             if found != expected:
                 raise CheckinError(
-                    f"{part} has {found} for columns.{name}, and {first} has {expected}: "
+                    f"{part} has {found} for {key_of(name)}, and {first} has {expected}: "
                     "the files of a folder must agree; write them anew with one schema"
                 )
     return files

@@ -13,12 +13,12 @@ from shuffledp.geography.convert import (
     TIME,
     ColumnTypeError,
     Converted,
-    to_degrees,
+    to_float,
     to_identifier,
     to_time,
     to_whole,
 )
-from shuffledp.geography.layout import COORDINATES
+from shuffledp.geography.layout import BUDGET, COORDINATES, key_of
 
 TYPES: Final = {
     "user": pa.int64(),
@@ -26,25 +26,35 @@ TYPES: Final = {
     "latitude": pa.float64(),
     "longitude": pa.float64(),
     "location": pa.int64(),
+    BUDGET: pa.float64(),
 }
 """Arrow types of the canonical columns, in the order in which they are written."""
+
+REQUIRED: Final = (*COORDINATES, BUDGET)
+"""Columns that are given in every row, if they are read at all."""
+
+LEAST_BUDGET: Final = 1e-9
+"""Smallest local budget that is not 0; the schema of the configuration has both limits too."""
 
 SHOWN: Final = 5
 """How many malformed rows are described."""
 
+_LARGEST_BUDGET: Final = 20.0
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
     "time": to_time,
-    "latitude": to_degrees,
-    "longitude": to_degrees,
+    "latitude": to_float,
+    "longitude": to_float,
     "location": to_whole,
+    BUDGET: to_float,
 }
 _EXPECTED: Final = {
     "time": "an ISO 8601 time (without columns.time it is not read)",
     "latitude": "a number from -90 to 90",
     "longitude": "a number from -180 to 180",
     "location": "a whole number (without columns.location it is not read)",
+    BUDGET: f"0 or a number from {LEAST_BUDGET:g} to {_LARGEST_BUDGET:g} (budgets.column)",
 }
 _EXCERPT: Final = 60
 
@@ -80,8 +90,12 @@ class Batch:
 
 
 def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
-    """Tell which values are possible as `name`, latitude or longitude; NaN is not."""
-    possible: NDArray[np.bool_] = np.abs(values) <= _LIMITS[name]
+    """Tell which values are possible as `name`, one of `REQUIRED`; NaN is not."""
+    possible: NDArray[np.bool_]
+    if name == BUDGET:
+        possible = (values == 0.0) | ((values >= LEAST_BUDGET) & (values <= _LARGEST_BUDGET))
+    else:
+        possible = np.abs(values) <= _LIMITS[name]
     return possible
 
 
@@ -122,8 +136,8 @@ def _converted(column: Any, name: str) -> Converted:
     try:
         values, bad = _CONVERTERS[name](column)
     except ColumnTypeError as error:
-        raise ColumnTypeError(f"columns.{name} names a column of {error}") from error
-    if name in COORDINATES:
+        raise ColumnTypeError(f"{key_of(name)} names a column of {error}") from error
+    if name in REQUIRED:
         bad = ~in_range(values.to_numpy(zero_copy_only=False), name)
     return values, bad
 

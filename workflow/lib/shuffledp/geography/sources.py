@@ -1,28 +1,15 @@
-"""Where check-ins come from: named layouts, and downloads that are kept for the next run."""
+"""Downloads that are kept for the next run."""
 
 import fcntl
 import hashlib
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from shuffledp.files import replacing
 from shuffledp.geography.download import fetch
-from shuffledp.geography.layout import SNAP, Layout, layout_from_config
-
-
-def source_layout(spec: str | Mapping[str, Any]) -> Layout:
-    """Layout of a source: ``snap``, or a block of the configuration.
-
-    Raises
-    ------
-    InputError
-        If the block is not a layout.
-    """
-    return SNAP if spec == "snap" else layout_from_config(spec)  # type: ignore[arg-type]
 
 
 def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | None) -> None:

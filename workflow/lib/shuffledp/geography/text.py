@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from shuffledp.arrays import Integers
 from shuffledp.geography.blocks import CheckinError, check_text, text_blocks
 from shuffledp.geography.convert import MISSING
-from shuffledp.geography.layout import COLUMNS, COORDINATES, Layout
-from shuffledp.geography.rows import TYPES, Batch, in_range, sift
+from shuffledp.geography.layout import COLUMNS, Layout, key_of
+from shuffledp.geography.rows import REQUIRED, TYPES, Batch, in_range, sift
 
 _OPEN: Final = (
     "a quotation mark that is not closed in its line; a quoted field may hold no line break: take "
@@ -68,16 +68,16 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
             if column not in names:
                 there = ", ".join(repr(found) for found in names)
                 raise CheckinError(
-                    f"{source} has no column {column!r} (columns.{name}); its columns are {there}"
+                    f"{source} has no column {column!r} ({key_of(name)}); its columns are {there}"
                 )
             if names.count(column) > 1:
                 raise CheckinError(
-                    f"{source} has several columns {column!r} (columns.{name}): give the position"
+                    f"{source} has several columns {column!r} ({key_of(name)}): give the position"
                 )
             column = names.index(column)
         if column >= len(names):
             raise CheckinError(
-                f"{source} has {len(names)} columns, and columns.{name} is position {column} "
+                f"{source} has {len(names)} columns, and {key_of(name)} is position {column} "
                 f"counted from 0: check it and the separator (got {layout.separator!r})"
             )
         positions[name] = column
@@ -135,7 +135,9 @@ class _BlockReader:
             table = self._parse(block, {field: TYPES[name] for field, name in self._names.items()})
         except pa.ArrowInvalid:
             return None
-        for name in COORDINATES:
+        for name in REQUIRED:
+            if name not in table.column_names:
+                continue
             column = table[name]
             if column.null_count or not in_range(column.to_numpy(), name).all():
                 return None

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
+from shuffledp.geography.layout import BUDGET
 from shuffledp.streams import stream
 
 logger = logging.getLogger(__name__)
@@ -23,7 +25,9 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     checkins
         Parquet file of `shuffledp.geography.checkins.crop_checkins`.
     destination
-        Same columns and metadata, in the order of the source. It appears only if all went well.
+        Same columns and metadata, in the order of the source. It appears only if all went well. If
+        there are budgets, a user has the smallest of those on their rows: the one report that they
+        send is within every one.
     seed
         With the region's name it gives the choice: the same seed keeps the same check-ins.
     region
@@ -47,8 +51,11 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     # The first of each user's rows in random order is uniform among them.
     order = stream(seed, "one check-in per user", region).permutation(named.num_rows)
     users = named["user"].to_numpy()[order]
-    first = order[np.unique(users, return_index=True)[1]]
-    kept = named.take(pa.array(np.sort(first))).replace_schema_metadata(rows.schema.metadata)
+    first = np.sort(order[np.unique(users, return_index=True)[1]])
+    kept = named.take(pa.array(first))
+    if BUDGET in kept.column_names:
+        kept = _with_smallest_budgets(kept, named, region)
+    kept = kept.replace_schema_metadata(rows.schema.metadata)
     with replacing(destination) as temporary:
         pq.write_table(kept, temporary, compression="zstd")
     logger.info(
@@ -57,3 +64,17 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
         *(f"{n:,}" for n in (kept.num_rows, named.num_rows, rows.num_rows - named.num_rows)),
     )
     return int(kept.num_rows)
+
+
+def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
+    """One row for each user, with the smallest budget of all rows of that user."""
+    of_users = named.group_by("user").aggregate([(BUDGET, "min"), (BUDGET, "max")])
+    several = pc.sum(pc.not_equal(of_users[f"{BUDGET}_min"], of_users[f"{BUDGET}_max"])).as_py()
+    if several:
+        logger.warning(
+            "%s: %s users have several budgets: the smallest counts", region, f"{several:,}"
+        )
+    place = pc.index_in(kept["user"], of_users["user"])
+    smallest = of_users[f"{BUDGET}_min"].take(place)
+    index = kept.schema.get_field_index(BUDGET)
+    return kept.set_column(index, kept.schema.field(index), smallest)
