@@ -67,8 +67,9 @@ findings: run ## Print the ratios of the main figure, and all mechanisms at the 
 	  tables = sorted(glob.glob("results/utility/*.targets.csv")); \
 	  print("\n".join("\n" + target_findings(pd.read_csv(table)) for table in tables))'
 
-report: run ## Write results/report.html with all figures and their captions
-	$(BIN)/snakemake --report results/report.html
+report: run ## Write results/report.html, a page to explore, and Snakemake's own report beside it
+	$(BIN)/snakemake --cores $(CORES) -- page
+	$(BIN)/snakemake --report results/snakemake-report.html
 
 clean: ## Remove results, keep downloads
 	rm -rf results

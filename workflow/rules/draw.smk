@@ -7,7 +7,7 @@ for name, spec in FIGURES.items():
         input:
             **spec.inputs,
         output:
-            **drawing(f"{name}{spec.stem}", spec.caption, spec.category),
+            **drawing(name, spec),
         log:
             log_of(f"{job}{spec.stem}"),
         benchmark:
@@ -27,7 +27,7 @@ for name, spec in FIGURES.items():
 
 # A target for each region, by its name.
 for region in REGIONS:
-    if region in {rule.name for rule in workflow.rules} | {"all", "reproduce"}:
+    if region in {rule.name for rule in workflow.rules} | {"all", "page", "reproduce"}:
         raise WorkflowError(
             f"config: regions.{region}: a step of the workflow has that name; take another"
         )

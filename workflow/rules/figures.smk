@@ -7,11 +7,64 @@ def figure_files(stem):
     return [result(f"figures/{stem}.{kind}") for kind in FORMATS]
 
 
-def drawing(stem, caption, category):
+# Categories of Snakemake's report, which sorts them by name.
+ORDER = [
+    "The main result",
+    "Which mechanism",
+    "Estimates",
+    "Distances",
+    "Individual utility",
+    "Privacy",
+    "Data",
+]
+
+
+def ordered(name, names):
+    """A name that sorts where it stands among names; what is not there comes after them."""
+    place = names.index(name) if name in names else len(names)
+    return f"{place + 1}. {name}"
+
+
+def report_labels(name):
+    """Params function: what a figure is called in the report, in place of its file's name."""
+
+    def labels(wildcards):
+        given = dict(wildcards.items())
+        found = {"figure": name.replace("-", " ").replace("_", " ").replace(".", ", ")}
+        if "region" in given:
+            found["place"] = f"{plain_title(given['region'])}, grid {given['grid']}"
+        if "eps0" in given:
+            found["local budget eps0"] = given["eps0"]
+        if "figure" in given:
+            found["figure"] += f", {given['figure'].replace('-', ' ')}"
+        return found
+
+    return labels
+
+
+def report_subcategory(wildcards):
+    """Params function: equal privacy stands above what is not."""
+    calibration = getattr(wildcards, "calibration", "matched")
+    return (
+        "1. equal privacy"
+        if calibration == "matched"
+        else f"2. {calibration.replace('-', ' ')}: not equal privacy"
+    )
+
+
+def drawing(name, spec):
     """The three files of a figure as named outputs, the PNG with its caption in the report."""
-    files = dict(zip(FORMATS, figure_files(stem), strict=True))
-    caption = f"../report/{caption}.rst"  # from the folder of the rules, as for scripts
-    files["png"] = report(files["png"], caption=caption, category=category)
+    files = dict(zip(FORMATS, figure_files(f"{name}{spec.stem}"), strict=True))
+    # From the folder of the rules, as for scripts.
+    caption = f"../report/{spec.caption}.rst"
+    sub = {"subcategory": report_subcategory} if "{calibration}" in spec.stem else {}
+    files["png"] = report(
+        files["png"],
+        caption=caption,
+        category=ordered(spec.category, ORDER),
+        labels=report_labels(name),
+        **sub,
+    )
     return files
 
 

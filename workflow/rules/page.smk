@@ -8,6 +8,7 @@ def page_files(wildcards):
             "samples": result(f"samples/{place}.parquet"),
             "curves": result(f"privacy/{place}.curves.parquet"),
             "privacy": result(f"privacy/{place}.parquet"),
+            "people": result(f"privacy/{place}.people.parquet"),
             "utility": result(f"utility/{place}.parquet"),
         }
         if "targets" in config:

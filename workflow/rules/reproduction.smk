@@ -98,6 +98,7 @@ rule reproduce:
     input:
         result("reproduction/values.csv"),
         result("reproduction/summary.md"),
+        result("reproduction/report.html"),
         reproduced_figures(),
         everything,
     localrule: True

@@ -36,4 +36,8 @@ def say_what_came_out():
         print(f"Figures: {len(drawn)} in {folder}, as PNG, PDF and SVG{first}.")
     reproduction = of_run("reproduction/summary.md")
     if reproduction in asked:
-        print(f"The papers' numbers: {reproduction}")
+        page = of_run("reproduction/report.html")
+        print(f"The papers' numbers: {reproduction}, and to explore {page}")
+    page = of_run("report.html")
+    if page in asked:
+        print(f"To explore in a browser: {page}")

@@ -49,9 +49,9 @@ def region_data(
     Parameters
     ----------
     files
-        ``cells``, ``samples``, ``curves``, ``privacy`` and ``utility``; of a run with targets also
-        ``targets`` and ``estimates_{mechanism}`` for each; ``basemap`` and ``outline`` if there are
-        any.
+        ``cells``, ``samples``, ``curves``, ``privacy``, ``people`` and ``utility``; of a run with
+        targets also ``targets`` and ``estimates_{mechanism}`` for each; ``basemap`` and ``outline``
+        if there are any.
     title, unit
         Name of the region, and what delta protects there: ``one check-in`` or ``one user``.
     target_delta
@@ -185,6 +185,7 @@ def _privacy(
     names = pd.unique(pd.concat([curves["bound"], points["bound"]]))
     return {
         "curves": columns(pd.concat([curves, points])),
+        "people": columns(read_tables([files["people"]])[["n", "eps0", "eps", "bound"]]),
         "reached": columns(reached),
         "delta": target_delta,
         "bounds": {name: _bound(str(name)) for name in names},

@@ -86,7 +86,7 @@ def _districts(cells: gpd.GeoDataFrame, layers: gpd.GeoDataFrame) -> list[str]:
     """Name of the district that holds the middle of each cell; empty where none has a name."""
     named = layers[(layers["kind"] == "district") & (layers["name"] != "")]
     found = [""] * len(cells)
-    middles = cells.geometry.centroid.to_numpy()
+    middles = shapely.centroid(cells.geometry.to_numpy())
     for cell, district in zip(*named.sindex.query(middles, predicate="within"), strict=True):
         found[cell] = str(named["name"].iloc[district])
     return found

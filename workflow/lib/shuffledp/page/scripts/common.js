@@ -43,7 +43,7 @@ function unique(values) {
 /** 0.00123 as "1.2e-3" where short, in at most `digits` digits. */
 function brief(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e7)) return value.toExponential(digits - 1);
+  if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e7)) return value.toExponential(digits - 1).replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(digits)));
 }
 
@@ -75,6 +75,11 @@ function draw(container, label, options) {
   });
   container.replaceChildren(chart);
   return chart;
+}
+
+/** Ticks of a logarithmic axis of counts: 1, 10, 100, ... alone. */
+function decades(value) {
+  return /^10*$/.test(String(value)) ? number.format(value) : "";
 }
 
 const DASHES = { "-": null, "--": "7 4", "-.": "8 3 2 3", ":": "2 3" };

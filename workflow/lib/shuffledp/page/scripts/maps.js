@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const VIEWS = [
   ["estimate", "What was estimated"],
   ["error", "How wrong it is (estimate minus truth)"],
-  ["known", "What it shows for certain"],
+  ["known", "Where it shows somebody (above two standard errors)"],
 ];
 
 function svgElement(name, attributes, ...children) {
@@ -143,7 +143,7 @@ function mountMaps(home, regions) {
     const top = Math.max(10, d3.max(truth), d3.max(shown.estimate));
     const colour = d3.scaleSequentialLog([1, top], d3.interpolateCividis).clamp(true);
     const wrong = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;
-    // Blue: too few. Red: too many. PuOr reversed is told apart without red and green.
+    // Orange: too few. Purple: too many. They are told apart without red and green.
     const signed = d3.scaleDiverging([-wrong, 0, wrong], (t) => d3.interpolatePuOr(1 - t));
     const unit = region.plural;
     const [one, two] = panels;
@@ -169,7 +169,7 @@ function mountMaps(home, regions) {
     legend.replaceChildren(element("div", { text: `${unit} per cell, on both maps` }), ...ramp((t) => colour(top ** t), ["1", number.format(Math.sqrt(top)), number.format(top)]));
     keys.append(key("none", `truth: no ${region.unit.replace("one ", "")}`));
     if (view.value === "error") {
-      legend.append(element("div", { text: `error, ${unit} (right map)` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
+      legend.append(element("div", { text: `error, ${unit} (right map): orange too few, purple too many` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
     } else {
       const why = view.value === "known" ? "not known: below two standard errors, which is not zero" : "estimated as 0 or below, which is not known to be empty";
       keys.append(key(two.hatch, why));
@@ -188,7 +188,7 @@ function mountMaps(home, regions) {
     fill(mechanism, there.map((r) => [r.mechanism, r.label]));
   }
 
-  return function show(index) {
+  function show(index) {
     region = regions[index];
     none.hidden = Boolean(region.map);
     body.hidden = !region.map;
@@ -206,5 +206,6 @@ function mountMaps(home, regions) {
     if (last) promise.value = last.value;
     attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     update(true);
-  };
+  }
+  return { show, redraw() {} }; // drawings that scale by themselves
 }

@@ -15,13 +15,13 @@ function start() {
     const show = () => {
       const index = place ? Number(place.value) : 0;
       document.querySelectorAll(".place").forEach((part) => { part.hidden = part.dataset.region !== String(index); });
-      parts.forEach((part) => part(index));
+      parts.forEach((part) => part.show(index));
     };
     place?.addEventListener("change", show);
     show();
     let width = window.innerWidth;
     window.addEventListener("resize", () => {
-      if (window.innerWidth !== width) { width = window.innerWidth; show(); }
+      if (window.innerWidth !== width) { width = window.innerWidth; parts.forEach((part) => part.redraw()); }
     });
   }
   if (data.reproduction) mountReproduction(document.getElementById("reproduction-body"), data.reproduction);

@@ -13,7 +13,10 @@ function mountPrivacy(home, regions) {
   const shown = element("fieldset", {}, element("legend", { text: "Bounds" }));
   const answer = element("p", { class: "readout", id: "privacy-answer", "aria-live": "polite" });
   const note = element("p", { class: "note" });
-  home.append(controls, answer, chart, element("div", { class: "controls" }, shown), note);
+  const people = element("div", { class: "chart", id: "people-chart" });
+  const peopleNote = element("p", { class: "note", id: "people-note" });
+  home.append(controls, answer, chart, element("div", { class: "controls" }, shown), note,
+    element("h3", { text: "How many people do I need?" }), people, peopleNote);
 
   function choices() {
     shown.replaceChildren(shown.firstChild);
@@ -34,7 +37,35 @@ function mountPrivacy(home, regions) {
     return met.length ? d3.min(met) : null;
   }
 
+  /** Certified eps against n, a line for each eps0. */
+  function crowd() {
+    const all = rowsOf(region.privacy.people).filter((r) => r.bound === "upper").sort((a, b) => a.n - b.n);
+    const budgets = unique(all.map((r) => r.eps0));
+    const symbols = ["circle", "square", "triangle", "diamond", "star", "wye"];
+    const at = (r) => symbols[budgets.indexOf(r.eps0) % symbols.length];
+    const ends = budgets.map((eps0) => all.filter((r) => r.eps0 === eps0).at(-1));
+    draw(people, `certified eps against the number of people at delta = ${region.privacy.delta}`, {
+      marginRight: 70,
+      x: { label: "people, n (one report each)", type: "log", tickFormat: decades },
+      y: { label: "certified central budget eps", type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
+      symbol: { range: symbols },
+      marks: [
+        Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
+        Plot.lineY(all, { x: "n", y: "eps", z: "eps0", stroke: "currentColor", strokeWidth: 1.6 }),
+        Plot.dot(all, { x: "n", y: "eps", symbol: at, fill: "var(--paper)", stroke: "currentColor", r: 3.5 }),
+        Plot.text(ends, { x: "n", y: "eps", text: (r) => `eps0 = ${r.eps0}`, textAnchor: "start", dx: 8 }),
+      ],
+    });
+    const shownAt = (r) => `${number.format(r.n)} people for eps = ${brief(r.eps)}`;
+    const lines = budgets.map((eps0) => {
+      const asked = all.filter((r) => r.eps0 === eps0 && [0.1, 0.5, 1, 2].includes(r.eps));
+      return `eps0 = ${eps0}: ${asked.length ? asked.sort((a, b) => b.eps - a.eps).map(shownAt).join(", ") : "none of 0.1, 0.5, 1, 2"}.`;
+    });
+    peopleNote.textContent = `At delta = ${brief(region.privacy.delta)} and k = ${region.k} cells, the fewest people that certify an eps. ${lines.join(" ")}`;
+  }
+
   function update() {
+    crowd();
     const n = Number(size.value);
     const eps0 = Number(budget.value);
     const here = rows.filter((r) => r.n === n && r.eps0 === eps0);
@@ -44,6 +75,10 @@ function mountPrivacy(home, regions) {
     target.setAttribute("aria-invalid", String(!right));
     const log10 = right ? Math.log10(delta) : null;
     const least = Math.min(-12, right ? log10 - 2 : -12);
+    const reached = rowsOf(region.privacy.reached).find((r) => r.n === n && r.eps0 === eps0);
+    const goal = Math.log10(region.privacy.delta);
+    if (reached) here.push({ ...reached, bound: "upper", log10_delta: goal });
+    here.sort((a, b) => a.eps - b.eps);
     const of = (name) => here.filter((r) => r.bound === name && r.log10_delta !== null);
     const marks = [Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 })];
     const fine = n === d3.max(region.n);
@@ -61,13 +96,12 @@ function mountPrivacy(home, regions) {
     }
     if (right) marks.push(Plot.ruleY([log10], { stroke: "currentColor", strokeDasharray: "3 3" }));
     const guarantee = readOff(of("upper"), right ? log10 : 0);
-    const reached = rowsOf(region.privacy.reached).find((r) => r.n === n && r.eps0 === eps0);
-    const exact = reached && right && Math.abs(log10 - Math.log10(region.privacy.delta)) < 1e-9 ? reached.eps : null;
+    const exact = reached && right && Math.abs(log10 - goal) < 1e-9 ? reached.eps : null;
     const eps = exact ?? guarantee;
     if (right && eps !== null) marks.push(Plot.dot([[eps, log10]], { fill: "currentColor", r: 5 }));
     const visible = here.filter((r) => r.log10_delta !== null && r.log10_delta > least);
     draw(chart, `delta against eps for n = ${n}, k = ${region.k}, eps0 = ${eps0}`, {
-      x: { label: "central budget eps", domain: [0, d3.max(visible, (r) => r.eps) ?? eps0], nice: false },
+      x: { label: "central budget eps", domain: [0, Math.max(d3.max(visible, (r) => r.eps) ?? eps0, eps ?? 0)], nice: false },
       y: { label: "delta", domain: [least, 0], tickFormat: powerOfTen, ticks: 7 },
       marks,
     });
@@ -78,7 +112,7 @@ function mountPrivacy(home, regions) {
       "Only what is called a guarantee may be promised. What is struck out is the papers' formula as it was printed: it claims more privacy than there is.";
   }
 
-  return function show(index) {
+  function show(index) {
     region = regions[index];
     rows = rowsOf(region.privacy.curves);
     const sizes = unique(rows.map((r) => r.n)).sort((a, b) => b - a);
@@ -88,5 +122,6 @@ function mountPrivacy(home, regions) {
     target.value = String(region.privacy.delta);
     choices();
     update();
-  };
+  }
+  return { show, redraw: () => update() };
 }

@@ -75,8 +75,10 @@ function mountUtility(home, regions) {
     const rightmost = drawn.map((m) => rows.filter((r) => r.mechanism === m).at(-1));
     draw(chart, `${yLabel} against ${words}`, {
       marginRight: 20,
-      x: { label: words, type: logarithmic ? "log" : "linear", tickFormat: (v) => (Number(String(v)[0]) === 1 || String(v)[0] === "2" || String(v)[0] === "5" || v < 1 ? number.format(v) : "") },
-      y: { label: yLabel, type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
+      x: { label: words, type: logarithmic ? "log" : "linear", tickFormat: (v) => (/^0*[125]0*$/.test(String(v).replace(".", "")) ? v < 1 ? brief(v, 1) : number.format(v) : "") },
+      y: kind.value === "ratio"
+        ? { label: yLabel, domain: [0, Math.max(1.1, d3.max(rows, (r) => r.value))], ticks: 6 }
+        : { label: yLabel, type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
       color: colour,
       symbol,
       marks,
@@ -98,12 +100,13 @@ function mountUtility(home, regions) {
     table.replaceChildren(element("table", {}, element("caption", { text: `${region.title}: ${yLabel}` }), element("thead", {}, head), element("tbody", {}, ...lines)));
   }
 
-  return function show(index) {
+  function show(index) {
     region = regions[index];
     offer();
     if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
     update();
-  };
+  }
+  return { show, redraw: () => update() };
 }
 
 const SYMBOLS = {

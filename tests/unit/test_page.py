@@ -1,0 +1,202 @@
+"""The page of a run: what it says in words, what it carries, and what cannot break it."""
+
+import json
+import re
+from fractions import Fraction
+from itertools import product
+from pathlib import Path
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pytest
+from shapely import LineString, box
+from shuffledp.figures.basemap import backdrop
+from shuffledp.page import maps
+from shuffledp.page.data import columns
+from shuffledp.page.maps import map_data
+from shuffledp.page.provenance import configuration_text, provenance, revision
+from shuffledp.page.render import embedded_json, render
+from shuffledp.page.reproduction import reproduction_data
+from shuffledp.page.words import best_guess, choices, protection, strength
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("ratio", [2, 3, 7])
+@pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10)])
+def test_no_test_of_a_release_guesses_better(ratio, delta):
+    """Of all releases of four values the worst that keeps (eps, delta) guesses as well as said."""
+    # delta of the mass tells the record; the rest is randomised response with two values.
+    rest = 1 - delta
+    truth = Fraction(ratio, ratio + 1)
+    first = [delta, 0, rest * truth, rest * (1 - truth)]
+    second = [0, delta, rest * (1 - truth), rest * truth]
+    for p, q in product([first, second], repeat=2):
+        assert sum(max(a - ratio * b, 0) for a, b in zip(p, q, strict=True)) <= delta
+    best = sum(max(pair) for pair in zip(first, second, strict=True)) / 2
+    said = best_guess(float(np.log(ratio)), float(delta))
+    assert said == pytest.approx(float(best), rel=1e-12)
+
+
+def test_chances_are_rounded_up():
+    # (1 + 1e-6 / e) / (1 + 1 / e) = 0.731058...
+    assert "at most 73.2 % of the time" in strength(1.0, 1e-6)
+    assert "at most 50 % of the time" in strength(0.0, 0.0)
+
+
+def test_units_are_told_apart():
+    assert protection("one user").startswith("One person.")
+    assert "does not hide a person" in protection("one check-in")
+
+
+SUMMARY = pd.DataFrame(
+    {
+        "n": 100,
+        "eps": 1.0,
+        "unit": "one check-in",
+        "estimator": "raw",
+        "mechanism": ["gaussian", "krr", "user-dummies", "discrete-laplace"],
+        "trust": ["curator, all", "shuffler, to mix", "shuffler, to mix", "curator, all"],
+        "local_eps0": [np.inf, 5.0, np.inf, np.inf],
+        "cell_error": [4.0, 9.0, 6.0, np.nan],
+        "reason": [None, None, None, "too few"],
+    }
+)
+
+
+def test_who_cannot_meet_the_target_is_not_advised():
+    said = choices(SUMMARY)
+    assert [re.search("take (.*?):", line)[1] for line in said] == [
+        "Gaussian",
+        "dummies by users",
+        "shuffle+INV",
+    ]
+    assert "4 check-ins off" in said[0]
+
+
+def test_nothing_in_the_data_ends_its_element():
+    nasty = {"title": "</script><script>alert(1)</script>", "line": "\u2028", "city": "Zürich"}
+    text = embedded_json(nasty)
+    assert "<" not in text and "\u2028" not in text and "Zürich" in text
+    assert json.loads(text) == nasty
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        embedded_json({"eps": float("nan")})
+
+
+def test_a_title_is_text():
+    page = render(
+        {
+            "title": "<b>Lyon & co</b>",
+            "regions": [],
+            "reproduction": None,
+            "provenance": {"Run": "<i>"},
+            "configuration": "",
+        }
+    )
+    assert "<b>Lyon" not in page and "&lt;b&gt;Lyon &amp; co" in page
+    assert "<i>" not in page
+
+
+def test_a_page_asks_for_nothing_from_outside():
+    page = render({"title": "", "regions": [], "reproduction": None,
+                   "provenance": {}, "configuration": ""})  # fmt: skip
+    head = page.partition("</style>")[0]
+    assert "default-src 'none'" in head
+    assert not re.search(r"<(link|img|iframe)|<script[^>]+src=|@import|url\(http", page)
+
+
+CELLS = gpd.GeoDataFrame(
+    {"row": [0, 0], "column": [0, 1]}, geometry=[box(0, 0, 1, 1), box(1, 0, 2, 1)], crs=4326
+)
+LAYERS = gpd.GeoDataFrame(
+    {
+        "kind": ["district", "river"],
+        "name": ["West", ""],
+        "attribution": ["A survey", ""],
+    },
+    geometry=[box(-5, -5, 1, 5), LineString([(0.0, 0.5), (9.0, 0.5)])],
+    crs=4326,
+)
+
+
+def estimates(n):
+    return pd.DataFrame(
+        {
+            "n": n,
+            "mechanism": "krr",
+            "promise": "eps = 1",
+            "cell": [0, 1],
+            "estimate": [0.7514, 0.2486],
+            "standard_error": [0.01, 0.02],
+        }
+    )
+
+
+def test_maps_carry_the_truth_beside_what_was_released():
+    samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
+    both = pd.concat([estimates(100), estimates(1000)])
+    made = map_data(CELLS, LAYERS, samples, both)
+    assert made["truth"] == {1000: [790, 210], 100: [80, 20]}
+    assert made["district"] == ["West", ""]
+    assert made["attribution"] == "A survey"
+    large, small = made["releases"]
+    assert (large["n"], small["n"]) == (1000, 100)
+    assert small["estimate"] == [75.1, 24.9] and small["error"] == [1.0, 2.0]
+    assert large["label"] == "shuffle+INV"
+    assert [layer["kind"] for layer in made["layers"]] == ["district", "river"]
+    points = [p for layer in made["layers"] for path in layer["paths"] for p in path]
+    assert np.min(points) >= -0.1 and np.max(points) <= 2.1  # clipped, with a margin
+    json.dumps(made)
+
+
+def test_small_samples_make_room(monkeypatch):
+    samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
+    both = pd.concat([estimates(100), estimates(1000)])
+    monkeypatch.setattr(maps, "_MOST", 3)
+    assert [r["n"] for r in map_data(CELLS, backdrop(), samples, both)["releases"]] == [1000]
+    monkeypatch.setattr(maps, "_MOST", 1)
+    assert map_data(CELLS, backdrop(), samples, both) is None
+
+
+def test_missing_numbers_are_null():
+    table = pd.DataFrame({"a": [1.23456789, np.nan, -np.inf], "n": [1, 2, 3], "s": ["x", "y", "z"]})
+    assert columns(table) == {"a": [1.23457, None, None], "n": [1, 2, 3], "s": ["x", "y", "z"]}
+
+
+def test_every_erratum_that_is_named_is_there(tmp_path):
+    values = pd.DataFrame(
+        [
+            {"paper": "A", "table": "II", "bound": "proposed", "verdict": "not reproduced"},
+            {"paper": "A", "table": "VI", "bound": None, "verdict": "reproduced"},
+            {"paper": "Z", "table": None, "bound": None, "verdict": "not tried"},
+        ]
+    )
+    others = ["quantity", "mechanism", "region", "n", "k", "eps0", "eps", "delta", "published",
+              "as_printed", "lower", "upper", "correct", "note"]  # fmt: skip
+    source = tmp_path / "values.csv"
+    values.reindex(columns=[*values.columns, *others]).to_csv(source, index=False)
+    made = reproduction_data(source, ROOT / "docs" / "errata.md")
+    assert [row["errata"] for row in made["rows"]] == [["A1", "A2", "A3"], ["A6", "A9"], []]
+    assert made["rows"][2]["note"] is None
+    by_name = {entry["name"]: entry for entry in made["errata"]}
+    assert {"A1", "B1", "C1", "D1", "L1"} <= set(by_name)
+    assert by_name["A1"]["text"].startswith("Printed:")
+    assert "\n## " not in "".join(entry["text"] for entry in made["errata"])
+    assert "1 not reproduced" in made["summary"] and "3 numbers" in made["summary"]
+    json.dumps(made)
+
+
+def test_provenance_names_what_made_a_run(tmp_path):
+    made = provenance(ROOT, {"run": "", "seed": 7}, {"Lyon": "ab" * 32})
+    assert made["Run"] == "default" and made["Seed of the simulated noise"] == "7"
+    assert made["Check-ins of Lyon, SHA-256 of their source"] == "ab" * 32
+    assert "snakemake" in made["Libraries"]
+    assert revision(tmp_path) == "not under git"
+    commit = tmp_path / ("0" * 40)
+    commit.mkdir()
+    assert revision(commit) == "0" * 40
+
+
+def test_configuration_is_shown_in_its_own_order():
+    assert configuration_text({"seed": 1, "eps0": [4, 6]}) == "seed: 1\neps0:\n- 4\n- 6\n"
