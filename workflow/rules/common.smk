@@ -203,6 +203,11 @@ def source_spec(wildcards):
     return config["sources"][source_name(wildcards)]
 
 
+def real_rows(wildcards):
+    """Embedded sources have counts only: their positions and users are made up."""
+    return source_spec(wildcards)["kind"] != "embedded"
+
+
 def source_file(wildcards):
     """The file with a region's check-ins: local, downloaded, or laid from embedded counts.
 

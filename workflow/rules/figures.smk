@@ -68,11 +68,6 @@ def drawing(name, spec):
     return files
 
 
-def real_positions(wildcards):
-    """Embedded sources have counts only: their positions are drawn at random."""
-    return source_spec(wildcards)["kind"] != "embedded"
-
-
 def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
     """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION.
 
@@ -121,7 +116,7 @@ FIGURES = {
             "cells": f"grids/{PLACE[1:]}.parquet",
             **SURROUNDINGS,
         },
-        arguments={"title": region_title, "dots": real_positions},
+        arguments={"title": region_title, "dots": real_rows},
         stem=PLACE,
         caption="checkins_map",
         category="Data",
@@ -143,6 +138,17 @@ FIGURES = {
         arguments=NAMED,
         stem=PLACE,
         caption="people",
+        category="Privacy",
+    ),
+    "persons": figure(
+        by="persons.draw_persons",
+        inputs={
+            "privacy": f"privacy/{PLACE[1:]}.persons.parquet",
+            "users": f"privacy/{PLACE[1:]}.users.csv",
+        },
+        arguments={"title": lambda wildcards: plain_title(wildcards.region)},
+        stem=PLACE,
+        caption="persons",
         category="Privacy",
     ),
     "estimates": figure(

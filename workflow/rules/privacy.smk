@@ -69,10 +69,37 @@ rule account_people:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 30),
+        **cost(1500, 30),
     params:
         library=library("account_people"),
         eps0=of_region("eps0"),
         target_delta=config["target_delta"],
     script:
         "../scripts/account_people.py"
+
+
+rule account_persons:
+    input:
+        checkins=result("checkins/{region}.parquet"),
+        cells=result("grids/{region}.{grid}.parquet"),
+        outline=outline_file,
+    output:
+        privacy=result("privacy/{region}.{grid}.persons.parquet"),
+        users=result("privacy/{region}.{grid}.users.csv"),
+    log:
+        log_of("account_persons.{region}.{grid}"),
+    benchmark:
+        benchmark_of("account_persons.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1500, 30),
+    params:
+        library=library("account_persons"),
+        region=region_place,
+        grid=lambda wildcards: REGIONS[wildcards.region]["grids"][wildcards.grid],
+        real_users=real_rows,
+        eps0=of_region("eps0"),
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/account_persons.py"

@@ -31,6 +31,17 @@ PRIVACY = pa.schema(
         ("log10_delta", _FLOAT),
     ]
 )
+PERSONS = pa.schema(
+    [
+        ("unit", _NAME),
+        ("checkins", _COUNT),
+        ("n", _COUNT),
+        ("k", _COUNT),
+        ("eps0", _FLOAT),
+        ("eps", _FLOAT),
+        ("delta", _FLOAT),
+    ]
+)
 SAMPLES = pa.schema([("n", _COUNT), ("cell", _COUNT), ("count", _COUNT)])
 RELEASES = pa.schema(
     [

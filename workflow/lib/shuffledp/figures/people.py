@@ -20,7 +20,6 @@ from shuffledp.figures.style import (
     plural,
     power,
 )
-from shuffledp.studies.people import ASKED
 from shuffledp.tables import read_counts, read_tables
 
 _MOST_WRITTEN: Final = 3  # curves; the numbers on more would be in each other's way
@@ -88,7 +87,7 @@ def _draw_budget(axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, writte
         n = np.geomspace(upper["n"].min(), upper["n"].max(), _POINTS)
         axes.plot(n, _between(n, upper), color=colour)
     axes.fill_between(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.3, lw=0.0)
-    asked = upper[upper["eps"].isin(ASKED)]
+    asked = upper[~upper["n"].isin(both["n"])]  # the other end is that of given n
     axes.plot(asked["n"], asked["eps"], linestyle="none", **look)
     for n, eps in asked[["n", "eps"]].itertuples(index=False, name=None) if written else ():
         axes.annotate(

@@ -1,6 +1,7 @@
-"""One check-in per user: what makes the user, not the check-in, the unit of privacy."""
+"""Users and their check-ins: one of each makes the user the unit of privacy."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
+from shuffledp.geography.grid import make_lattice
 from shuffledp.geography.layout import BUDGET
+from shuffledp.geography.regions import Region
 from shuffledp.streams import stream
+from shuffledp.tables import reading
 
 logger = logging.getLogger(__name__)
 
@@ -78,3 +83,31 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
     smallest = of_users[f"{BUDGET}_min"].take(place)
     index = kept.schema.get_field_index(BUDGET)
     return kept.set_column(index, kept.schema.field(index), smallest)
+
+
+def checkins_per_user(
+    checkins: Path, region: Region, spec: Mapping[str, Any]
+) -> tuple[int, Integers]:
+    """Count the check-ins of a grid, and those of each user.
+
+    Parameters
+    ----------
+    checkins
+        As for `one_per_user`.
+    region, spec
+        As for `shuffledp.geography.grid.make_lattice`.
+
+    Returns
+    -------
+    All check-ins in a cell, and those of every user who has one there, shape ``(users,)``. Rows
+    without a user count in the first only.
+    """
+    lattice = make_lattice(region, spec)
+    total, users = 0, [np.empty(0, np.int64)]
+    with reading(checkins), pq.ParquetFile(checkins) as file:
+        for batch in file.iter_batches(columns=["user", "latitude", "longitude"]):
+            cell = lattice.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
+            inside = batch.filter(pa.array(cell >= 0))
+            total += inside.num_rows
+            users.append(inside["user"].drop_null().to_numpy())
+    return total, np.unique(np.concatenate(users), return_counts=True)[1]
