@@ -18,7 +18,7 @@ from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
 from shuffledp.accounting.setting import Setting
 from shuffledp.configuration import check_configuration
 from shuffledp.errors import InputError
-from shuffledp.figures.paper_a import delta_surfaces, synthetic_distances
+from shuffledp.figures.paper_a import delta_contours, synthetic_distances
 from shuffledp.geography.grid import make_lattice
 from shuffledp.geography.regions import region_from_config
 from shuffledp.streams import stream
@@ -462,9 +462,18 @@ def test_the_surface_that_is_printed_lies_far_below_the_right_one():
     gap = wide["upper"] - wide["single-bin-as-printed"]
     assert len(wide) == 6
     assert gap.min() > 8
-    figure = delta_surfaces(table, paper_a.SURFACE_COUNT)
-    assert len(figure.axes) == 2
-    assert {axes.get_zlim() for axes in figure.axes} == {(-40.0, 0.0)}
+    figure = delta_contours(table, paper_a.SURFACE_COUNT)
+    printed, right, scale = figure.axes
+    words = [label.get_text() for label in scale.get_yticklabels()]
+    assert words == [f"$10^{{{level}}}$" for level in (-40, -20, -10, -5, -2, 0)]
+    # Each band holds the points of its deltas, in both panels on one scale.
+    for axes, bound in ((printed, "single-bin-as-printed"), (right, "upper")):
+        (bands,) = [one for one in axes.collections if one.get_array() is not None and one.filled]
+        assert list(bands.levels) == [-40.0, -20.0, -10.0, -5.0, -2.0, 0.0]
+        log_delta = wide.loc[(1.0, 2.0), bound]
+        paths = enumerate(bands.get_paths())
+        (band,) = [number for number, path in paths if path.contains_point((1.0, 2.0))]
+        assert bands.levels[band] <= log_delta <= bands.levels[band + 1]
 
 
 def test_equal_privacy_brings_the_two_models_together():

@@ -100,7 +100,7 @@ for study in PAPER_CURVES:
     )
 
 FIGURES["paper_a.figure-1"] = figure(
-    by="paper_a.draw_surface",
+    by="paper_a.draw_contours",
     inputs={"surface": "reproduction/paper_a.figure-1.parquet"},
     arguments={},
     caption="paper_a_surface",

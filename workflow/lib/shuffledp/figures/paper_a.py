@@ -6,9 +6,8 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize
+from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
@@ -25,17 +24,19 @@ from shuffledp.figures.style import (
 )
 from shuffledp.tables import read_metadata, read_tables
 
-_SURFACES: Final = (
+_PANELS: Final = (
     ("single-bin-as-printed", r"$\delta$ by Theorem IV.1 as printed (one bin)"),
     ("upper", r"$\delta$ certified for the whole histogram"),
 )
-_STEP: Final = 20.0  # powers of ten between ticks
+# Contours, in powers of ten: every so many, and where the certified delta is flat.
+_STEP: Final = 20.0
+_FINER: Final = (-10.0, -5.0, -2.0, 0.0)
 _BAND: Final = (0.05, 0.95)
 
 
-def draw_surface(surface: Path) -> Figure:
-    """Draw `delta_surfaces` from the file of the values, which says the count as well."""
-    return delta_surfaces(read_tables([surface]), int(read_metadata(surface)["count"]))
+def draw_contours(surface: Path) -> Figure:
+    """Draw `delta_contours` from the file of the values, which says the count as well."""
+    return delta_contours(read_tables([surface]), int(read_metadata(surface)["count"]))
 
 
 def draw_synthetic_distances(distances: Path) -> Figure:
@@ -44,8 +45,8 @@ def draw_synthetic_distances(distances: Path) -> Figure:
 
 
 @local_style()
-def delta_surfaces(table: pd.DataFrame, count: int) -> Figure:
-    """Delta over eps and eps0 as two surfaces on one logarithmic scale (figure 1).
+def delta_contours(table: pd.DataFrame, count: int) -> Figure:
+    """Delta over eps and eps0 (figure 1, a surface there) as contours on one logarithmic scale.
 
     Parameters
     ----------
@@ -55,32 +56,43 @@ def delta_surfaces(table: pd.DataFrame, count: int) -> Figure:
     count
         Other users in the cell x0, for the title.
     """
-    figure = new_figure(3.9)
+    figure = new_figure(3.6)
+    panels = figure.subplots(1, 2, sharey=True)
     deepest = _STEP * (table["log10_delta"].min() // _STEP)
-    for position, (bound, title) in enumerate(_SURFACES, start=1):
-        rows = table[table["bound"] == bound]
-        axes: Any = figure.add_subplot(1, 2, position, projection="3d")
-        axes.plot_trisurf(
-            rows["eps"],
-            rows["eps0"],
-            rows["log10_delta"],
-            cmap="cividis",
-            norm=Normalize(deepest, 0.0),
-            linewidth=0.15,
-            edgecolor="0.3",
-        )
-        axes.set(xlabel=r"$\epsilon$", ylabel=r"$\epsilon_0$", zlim=(deepest, 0.0))
-        axes.zaxis.set_major_locator(MultipleLocator(_STEP))
-        axes.zaxis.set_major_formatter(FuncFormatter(lambda z, _: f"${power(10.0**z)}$"))
-        axes.view_init(elev=20.0, azim=-60.0)
-        axes.set_box_aspect((4.0, 4.0, 3.6), zoom=0.95)
-        axes.set_title(title)
+    levels = [*np.arange(deepest, _FINER[0], _STEP), *_FINER]
+    for axes, (bound, title) in zip(panels, _PANELS, strict=True):
+        filled = _draw_contours(axes, table[table["bound"] == bound], levels)
+        axes.set_title(title, loc="left")
+        axes.set_xlabel(r"central budget $\epsilon$ (nats)")
+    panels[0].set_ylabel(r"local budget $\epsilon_0$ (nats)")
+    bar = figure.colorbar(filled, ax=panels, label=r"$\delta$ (probability)", pad=0.02)
+    bar.set_ticks(levels, labels=[f"${power(10.0**level)}$" for level in levels])
     n, k = table["n"].iloc[0], table["k"].iloc[0]
     figure.suptitle(
-        rf"Biswas et al., figure 1: n = {n}, k = {k}, {count} others in $x_0$ (assumed); "
-        r"$\delta$ = 0 where $\epsilon\geq\epsilon_0$"
+        rf"Biswas et al., figure 1: n = {n}, k = {k}, {count} others in $x_0$ (assumed)"
     )
     return figure
+
+
+def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
+    """Bands of log10 delta, the lines between them named; the bands are returned."""
+    points = rows["eps"], rows["eps0"], rows["log10_delta"]
+    filled = axes.tricontourf(*points, levels, cmap="cividis", norm=BoundaryNorm(levels, 256))
+    # Light on the darker half of the bands.
+    inks = ["white"] * (len(levels) // 2) + ["black"] * (len(levels) - len(levels) // 2)
+    lines = axes.tricontour(*points, levels, colors=inks, linewidths=0.6, linestyles="solid")
+    axes.clabel(lines, fmt=lambda level: f"${power(10.0**level)}$", fontsize=7)
+    top = rows["eps0"].max()
+    axes.fill_between([0.0, top], [0.0, top], color="0.9", linewidth=0.0, zorder=0)
+    axes.annotate(
+        r"$\delta=0$ where $\epsilon\geq\epsilon_0$",
+        (0.97, 0.05),
+        xycoords="axes fraction",
+        ha="right",
+    )
+    axes.set(xlim=(0.0, top), ylim=(0.0, top))
+    axes.set_aspect("equal")
+    return filled
 
 
 @local_style()
