@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins
 from shuffledp.geography.grid import (
     GridTally,
+    count_budgets,
     count_checkins,
     grid_cells,
     grid_checkins,
@@ -244,6 +245,27 @@ def test_no_check_in_on_the_grid(tmp_path):
     path = write_points(tmp_path / "x.parquet", [0.95], [1.95])
     with pytest.raises(ValueError, match="of unit holds none of the 1 check-ins"):
         count_checkins(UNIT, {"step": [0.3, 0.6]}, path)
+
+
+def test_budgets_are_counted_in_the_cells_that_hold_them(tmp_path):
+    """Against polygons; cells that do not meet the outline are left out, and their points."""
+    path, latitude, longitude = random_points(tmp_path / "x.parquet", UNIT.box, 300)
+    budgets = np.random.default_rng(1).choice([0.0, -0.0, 0.5, 20.0], 300)
+    points = pa.table({"latitude": latitude, "longitude": longitude, "budget": budgets})
+    pq.write_table(points, path)
+    spec = {"step": [0.3, 0.6]}
+    found = count_budgets(TRIANGLE, spec, path)
+    cells, _ = count_checkins(TRIANGLE, spec, path)
+    expected = {}
+    for y, x, budget in zip(latitude, longitude, budgets, strict=True):
+        inside = np.flatnonzero(cells.geometry.contains(shapely.Point(x, y)))
+        for cell in inside.tolist():
+            expected[budget, cell] = expected.get((budget, cell), 0) + 1
+    rows = found[["budget", "cell", "count"]].itertuples(index=False, name=None)
+    assert list(rows) == [(*key, expected[key]) for key in sorted(expected)]
+    assert not np.signbit(found["budget"]).any()
+    totals = np.bincount(found["cell"], found["count"], len(cells))
+    assert_array_equal(totals, cells["count"])
 
 
 def test_written_file(tmp_path):

@@ -42,6 +42,7 @@ PERSONS = pa.schema(
         ("delta", _FLOAT),
     ]
 )
+BUDGETS = pa.schema([("budget", _FLOAT), ("cell", _COUNT), ("count", _COUNT)])
 SAMPLES = pa.schema([("n", _COUNT), ("cell", _COUNT), ("count", _COUNT)])
 RELEASES = pa.schema(
     [

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pyproj
 import shapely
@@ -17,6 +18,7 @@ import shapely
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
 from shuffledp.files import replacing
+from shuffledp.geography.layout import BUDGET, COORDINATES
 from shuffledp.geography.regions import Box, Region
 from shuffledp.tables import reading
 
@@ -179,14 +181,11 @@ def count_checkins(
     """
     lattice = make_lattice(region, spec)
     cells = _cells(region, lattice)
-    totals = np.zeros(math.prod(lattice.shape), dtype=np.int64)
+    counts = np.zeros(len(cells), dtype=np.int64)
     read = 0
-    with reading(checkins), pq.ParquetFile(checkins) as file:
-        for batch in file.iter_batches(columns=["latitude", "longitude"]):
-            number = lattice.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
-            totals += np.bincount(number[number >= 0], minlength=len(totals))
-            read += len(batch)
-    counts = totals[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()]
+    for cell, _ in _located(lattice, cells, checkins):
+        counts += np.bincount(cell[cell >= 0], minlength=len(cells))
+        read += len(cell)
     kept = int(counts.sum())
     if not kept:
         raise InputError(
@@ -198,6 +197,35 @@ def count_checkins(
     logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(cells), tally)
     cells["count"] = counts
     return cells, tally
+
+
+def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd.DataFrame:
+    """Count the check-ins of each budget in each cell of a grid.
+
+    Parameters
+    ----------
+    region, spec
+        As for `grid_cells`.
+    checkins : Path
+        As for `count_checkins`, with a column budget.
+
+    Returns
+    -------
+    Columns budget, cell, count, in order of budget and cell; no count is 0.
+
+    Raises
+    ------
+    InputError
+        As `grid_cells`.
+    """
+    lattice = make_lattice(region, spec)
+    parts = [
+        # Of two zeros, one negative, there would be two budgets.
+        pd.DataFrame({BUDGET: np.abs(batch[BUDGET].to_numpy()), "cell": cell})[cell >= 0]
+        for cell, batch in _located(lattice, _cells(region, lattice), checkins, BUDGET)
+    ]
+    counted = pd.concat(parts).groupby([BUDGET, "cell"], sort=True).size()
+    return counted.rename("count").reset_index()
 
 
 def grid_checkins(
@@ -233,6 +261,18 @@ def grid_checkins(
         keys.update({key.encode(): value.encode() for key, value in sorted(metadata.items())})
         pq.write_table(table.replace_schema_metadata(keys), temporary, compression="zstd")
     return tally
+
+
+def _located(
+    lattice: Lattice, cells: gpd.GeoDataFrame, checkins: Path, *more: str
+) -> Iterator[tuple[Integers, Any]]:
+    """Batches of check-ins with the columns asked for, and the cell of each one, -1 for none."""
+    # The last entry is for the number -1.
+    cell_of = np.full(math.prod(lattice.shape) + 1, -1)
+    cell_of[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()] = cells["cell"]
+    with reading(checkins), pq.ParquetFile(checkins) as file:
+        for batch in file.iter_batches(columns=[*COORDINATES, *more]):
+            yield cell_of[lattice.locate(*(batch[name].to_numpy() for name in COORDINATES))], batch
 
 
 def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
