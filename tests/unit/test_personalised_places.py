@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
 from shuffledp.accounting.registry import BOUNDS
@@ -11,7 +12,7 @@ from shuffledp.errors import InputError
 from shuffledp.figures.places import place_panels
 from shuffledp.krr import probabilities
 from shuffledp.mechanisms.personalised import frequency, groups, histogram
-from shuffledp.studies.personalised import places
+from shuffledp.studies.personalised import holders, places
 
 LOG_DELTA = np.log(1e-6)
 # Users of budget 0 are among them: they report noise.
@@ -115,18 +116,18 @@ NAMES = {"seed": 1, "region": "town", "grid": "shape"}
 
 
 def test_groups_have_their_shares_in_order_of_budget():
-    found = places.budget_groups(BUDGETS, 1999)
+    found = holders.budget_groups(BUDGETS, 1999)
     assert found.values.tolist() == [2.0, 3.0, 4.0]
     assert found.counts.tolist() == [1199, 600, 200]
-    assert places.budget_groups(3, 7).counts.tolist() == [7]
+    assert holders.budget_groups(3, 7).counts.tolist() == [7]
     with pytest.raises(InputError, match=r"budgets: a share of 0\.1 \(eps: 4\) is no user of 4:"):
-        places.budget_groups(BUDGETS, 4)
+        holders.budget_groups(BUDGETS, 4)
 
 
 def test_everyone_has_one_budget():
-    found = places.budget_groups(BUDGETS, 2000)
-    for placement in (places.AT_RANDOM, places.FROM_SOUTH):
-        held = places.placed(COUNTS, found, placement, **NAMES)
+    found = holders.budget_groups(BUDGETS, 2000)
+    for placement in (holders.AT_RANDOM, holders.FROM_SOUTH):
+        held = holders.placed(COUNTS, found, placement, **NAMES)
         assert held.min() >= 0
         assert held.sum(axis=0).tolist() == COUNTS.tolist()
         assert held.sum(axis=1).tolist() == [1200, 600, 200]
@@ -200,6 +201,86 @@ def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
         assert raw["tv_distance"].tolist() == pytest.approx([raw["tv_distance"].iloc[0]] * 3)
         assert raw["eps_upper"].nunique() == 1
     place_panels(table, "Town", "one check-in")
+
+
+# --- Budgets of a file ----------------------------------------------------------------------------
+
+
+def file_of(held, budgets):
+    """The table of a file's budgets, from the users of each budget and cell."""
+    group, cell = np.nonzero(held)
+    columns = {"budget": np.array(budgets)[group], "cell": cell, "count": held[group, cell]}
+    return pd.DataFrame(columns).sample(frac=1, random_state=1)
+
+
+CHOSEN = np.array([[0, 300, 0, 500, 100, 0], [0, 100, 50, 200, 100, 250], [0, 0, 0, 100, 50, 250]])
+
+
+def test_everyone_keeps_the_budget_of_the_file():
+    found = holders.holders(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+    assert found.words == "0.45 at 2, 0.35 at 3, 0.2 at 4"
+    assert list(found.placements) == [holders.AS_CHOSEN, holders.AT_RANDOM]
+    np.testing.assert_array_equal(found.placements[holders.AS_CHOSEN], CHOSEN)
+    mixed = found.placements[holders.AT_RANDOM]
+    assert mixed.sum(axis=0).tolist() == COUNTS.tolist()
+    assert mixed.sum(axis=1).tolist() == CHOSEN.sum(axis=1).tolist()
+    assert (mixed != CHOSEN).any()
+
+
+def test_the_table_says_which_estimate_is_unbiased():
+    table = places.places_table(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), 1e-6, 400, **NAMES)
+    raw = table[table["estimator"] == "raw"].set_index(["placement", "series"])
+    chosen = raw.loc["as-chosen"]
+    assert chosen["bias"]["by-share"] == 0.0
+    assert chosen["bias"].drop("by-share").min() > 0.05
+    assert (raw.loc["any"]["bias"] == 0.0).all()
+    # What was simulated has the means that the bias is computed from.
+    error = 5.0 * (chosen["p75"] - chosen["p25"]) / 1.349 / 20.0
+    off = (chosen["tv_distance"] - chosen["expected_tv_distance"]).abs()
+    assert (off < error + 0.01 * chosen["expected_tv_distance"]).all()
+    titles = [axes.get_title(loc="left") for axes in place_panels(table, "Town", "one user").axes]
+    assert titles[:2] == ["raw estimates, budgets as chosen", "raw estimates, budgets at random"]
+
+
+def test_budgets_of_other_users_are_refused():
+    with pytest.raises(InputError, match="region town, grid shape: the table of budgets is not of"):
+        holders.holders(COUNTS + 1, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+
+
+def test_up_to_25_budgets_stay_as_they_are():
+    budgets = np.linspace(0.1, 7.3, 25)
+    found, words = holders.rounded_down(budgets, np.ones(25, np.int64))
+    np.testing.assert_array_equal(found, budgets)
+    assert words == ""
+
+
+@pytest.mark.parametrize(
+    ("budgets", "step"),
+    [
+        (np.linspace(0.0, 20.0, 1000), 1),
+        (np.linspace(2.0, 6.0, 401), 0.2),
+        (np.round(np.linspace(0.01, 1.0, 100), 2), 0.05),
+        (1e-9 * np.arange(1.0, 101.0), 5e-9),
+        (np.append(np.arange(26) * 1e-9, 15.0), 2e-9),
+    ],
+)
+def test_more_budgets_are_rounded_down_to_steps(budgets, step):
+    rng = np.random.default_rng(2)
+    many = rng.integers(1, 9, budgets.size)
+    found, words = holders.rounded_down(budgets, many)
+    assert words.endswith(
+        f"({budgets.size:,} different budgets, rounded down to multiples of {step:g})"
+    )
+    assert np.unique(found).size <= 25
+    assert (found <= budgets).all()
+    # All but the boldest keep all but a step, and a multiple of it is kept whole.
+    kept = budgets < found.max()
+    assert (budgets - found < step)[kept].all()
+    multiple = np.isin(budgets, np.arange(30_000) / round(1.0 / step))
+    assert (found == budgets)[kept & multiple].all()
+    # The boldest are one in 25, without a whole budget more than that.
+    boldest = many[found == found.max()].sum()
+    assert boldest >= many.sum() / 25
 
 
 def test_nothing_comes_of_budgets_that_are_all_zero():

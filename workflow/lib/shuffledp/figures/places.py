@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -49,8 +50,13 @@ _REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = MappingP
     }
 )
 _PLACEMENTS: Final[Mapping[str, str]] = MappingProxyType(
-    {"at-random": "budgets at random", "from-south": "budgets grow from south to north"}
+    {
+        "as-chosen": "budgets as chosen",
+        "at-random": "budgets at random",
+        "from-south": "budgets grow from south to north",
+    }
 )
+_WIDEST: Final = 110  # characters of a line of the title
 _ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
     {"raw": "raw estimates", "projected": "distributions"}
 )
@@ -81,12 +87,13 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     """
     figure = new_figure(6.4)
     panels = figure.subplots(2, 2, sharex=True, sharey="row")
+    shown = [name for name in _PLACEMENTS if name in set(table["placement"])]
     for row, (estimator, kind) in zip(panels, _ESTIMATES.items(), strict=True):
         alike = table[table["estimator"] == estimator]
-        for axes, (placement, words) in zip(row, _PLACEMENTS.items(), strict=True):
+        for axes, placement in zip(row, shown, strict=True):
             _draw_references(axes, alike)
             _draw_ways(axes, alike[alike["placement"] == placement])
-            axes.set_title(f"{kind}, {words}", loc="left")
+            axes.set_title(f"{kind}, {_PLACEMENTS[placement]}", loc="left")
             axes.grid(visible=True, axis="both")
         row[0].set_ylabel(DISTANCE_LABEL)
     for axes in panels.flat:
@@ -98,9 +105,10 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     for axes in panels[-1]:
         axes.set_xlabel(rf"certified $\epsilon$ of all users, $\delta={power(first['delta'])}$")
     figure.legend(handles=_key(set(table["series"])), loc="outside lower left", ncols=1)
+    budgets = f"(shares and budgets: {first['budgets']})"
     figure.suptitle(
         f"{title}: {counted(first['n'], unit)} in k={first['k']} cells, with budgets of their "
-        f"own\n(shares and budgets: {first['budgets']})"
+        f"own\n{fill(budgets, _WIDEST)}"
     )
     return figure
 

@@ -1,10 +1,9 @@
 """Histograms of a real place from users with budgets of their own, beside what else they could do.
 
-Budgets are given to the users at random, or from south to north, so that they say much about
-cells. Who has which budget is settled once; the noise is drawn anew in each repetition.
+Who has which budget (`holders`) is settled once; the noise is drawn anew in each repetition.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +17,6 @@ from shuffledp.accounting.personal import epsilon, reports
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
-from shuffledp.errors import InputError
 from shuffledp.estimation import project_simplex, total_variation
 from shuffledp.mechanisms.personalised import histogram
 from shuffledp.mechanisms.personalised.groups import combine, share_weights, variance
@@ -30,10 +28,8 @@ from shuffledp.studies.personalised.estimates import (
     DROPPED,
     SMALLEST,
 )
-from shuffledp.studies.samples import sample_counts
+from shuffledp.studies.personalised.holders import Budgets, holders
 
-AT_RANDOM: Final = "at-random"
-FROM_SOUTH: Final = "from-south"
 TOGETHER: Final = "together"
 # Of what does not depend on who has which budget.
 ANY: Final = "any"
@@ -41,76 +37,14 @@ ANY: Final = "any"
 ONE_BUDGET: Final = "krr"
 CURATOR: Final = "gaussian"
 QUARTILES: Final = (0.25, 0.75)
+# Of a bias; beyond them is what sums lose by rounding.
+_DIGITS: Final = 12
 
 COLUMNS: Final = (
     *("placement", "series", "matched_to", "tagged", "budgets", "n", "k", "delta", "eps_upper"),
     *("local_eps0", "estimator", "repetitions"),
-    *("tv_distance", "p25", "p75", "expected_tv_distance"),
+    *("tv_distance", "p25", "p75", "expected_tv_distance", "bias"),
 )
-
-Budgets = float | Sequence[Mapping[str, float]]
-
-
-def budget_groups(budgets: Budgets, n: int) -> BudgetGroups:
-    """Groups of n users by their shares, in order of budget.
-
-    Parameters
-    ----------
-    budgets
-        One for all, or mappings with ``eps`` and ``share``, the shares' sum being 1.
-    n
-        Number of users.
-
-    Raises
-    ------
-    InputError
-        If a share is less than one user.
-    """
-    if isinstance(budgets, float | int):
-        budgets = [{"eps": budgets, "share": 1.0}]
-    ordered = sorted(budgets, key=lambda group: group["eps"])
-    until = np.cumsum([group["share"] for group in ordered])
-    counts = np.diff(np.rint(until / until[-1] * n).astype(np.int64), prepend=0)
-    for group, count in zip(ordered, counts, strict=True):
-        if count < 1:
-            raise InputError(
-                f"budgets: a share of {group['share']:g} (eps: {group['eps']:g}) is no user of "
-                f"{n}: make it larger, or leave the group out"
-            )
-    return BudgetGroups.of_counts([group["eps"] for group in ordered], counts)
-
-
-def placed(
-    counts: Integers, groups: BudgetGroups, placement: str, *, seed: int, region: str, grid: str
-) -> Integers:
-    """Users of each group per cell, shape ``(g, k)``; the sum over groups is ``counts``.
-
-    Parameters
-    ----------
-    counts
-        Users per cell, shape ``(k,)``, row-major from the south-west.
-    groups
-        Of all of them.
-    placement
-        `AT_RANDOM`: each group is a sample without replacement. `FROM_SOUTH`: the users of the
-        smallest budget are the southernmost, and so on.
-    seed, region, grid
-        Name the samples.
-
-    Raises
-    ------
-    InputError
-        As `samples.sample_counts`.
-    """
-    if placement == FROM_SOUTH:
-        until = np.minimum(np.cumsum(counts), np.cumsum(groups.counts)[:, np.newaxis])
-        return np.asarray(np.diff(np.diff(until, prepend=0, axis=0), prepend=0, axis=1))
-    rest, found = counts, []
-    for budget, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True):
-        place = f"{grid}, budget {budget:g}"
-        found.append(sample_counts(rest, count, seed, region, place))
-        rest = rest - found[-1]
-    return np.stack(found)
 
 
 @dataclass(frozen=True)
@@ -204,7 +138,7 @@ def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: flo
 
 def places_table(
     counts: Integers,
-    budgets: Budgets,
+    budgets: Budgets | pd.DataFrame,
     delta: float,
     repetitions: int,
     *,
@@ -219,7 +153,7 @@ def places_table(
     counts
         Users per cell, shape ``(k,)``.
     budgets
-        As `budget_groups`.
+        As `holders`: one for all, groups, or what the users chose.
     delta
         At which eps is certified, for all users together.
     repetitions
@@ -231,18 +165,20 @@ def places_table(
     -------
     Columns `COLUMNS`. Means and quartiles of the total variation distance over the repetitions, of
     the estimate as it is (``raw``) and on the simplex (``projected``); ``expected_tv_distance`` is
-    of the raw one, given who has which budget. `ONE_BUDGET` and
-    `CURATOR` are calibrated to the certified eps of the series ``matched_to``, or of all users
+    of the raw one, given who has which budget, and ``bias`` is how far its mean is off. That is 0
+    whatever the budgets say of the cells only for `BY_SHARE`, and if no budget is 0. `ONE_BUDGET`
+    and `CURATOR` are calibrated to the certified eps of the series ``matched_to``, or of all users
     at the smallest budget (`SMALLEST`, if that is not 0). An infinite ``local_eps0``: the
     curator sees all.
 
     Raises
     ------
     InputError
-        As `budget_groups`, `ways` and `placed`.
+        As `holders` and `ways`.
     """
     n, k, log_delta = int(counts.sum()), counts.size, float(np.log(delta))
-    truth, groups = counts / n, budget_groups(budgets, n)
+    users = holders(counts, budgets, seed=seed, region=region, grid=grid)
+    truth, groups = counts / n, users.groups
     every = ways(groups, k)
     eps = {
         way.name: certified_epsilon(way.reporting, way.tagged, k, log_delta)
@@ -251,14 +187,15 @@ def places_table(
     }
     own = eps | {BY_SHARE: eps[BY_PRECISION]}  # the reports are the same
     rows: list[dict[str, Any]] = []
-    for placement in (AT_RANDOM, FROM_SOUTH):
-        held = placed(counts, groups, placement, seed=seed, region=region, grid=grid)
+    for placement, held in users.placements.items():
         rng = stream(seed, "budgets", region, grid, placement)
         reported = _reports(held, groups, repetitions, rng)
         for way in every:
             place = {"placement": placement, "series": way.name, "tagged": way.tagged}
-            expected = _expected_distance(*way.law(held), truth)
-            found = _measured(way.estimate(reported), truth, expected)
+            mean, spread = way.law(held)
+            expected = _expected_distance(mean, spread, truth)
+            bias = float(total_variation(mean, truth).round(_DIGITS))
+            found = _measured(way.estimate(reported), truth, expected, bias)
             rows += [place | {"eps_upper": own[way.name]} | row for row in found]
     if groups.values[0] > 0.0:
         everyone = BudgetGroups(groups.values[:1], np.array([n]))
@@ -277,13 +214,9 @@ def places_table(
         expected = float(mechanism.expected_distance(truth, n, parameters))
         local = {"eps_upper": value, "local_eps0": mechanism.local_eps0(parameters)}
         place = {"placement": ANY, "series": name, "matched_to": matched_to, "tagged": False}
-        rows += [place | local | row for row in _measured(raw, truth, expected)]
+        rows += [place | local | row for row in _measured(raw, truth, expected, 0.0)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
-    words = ", ".join(
-        f"{count / n:.3g} at {value:g}"
-        for value, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True)
-    )
-    return table.assign(budgets=words, n=n, k=k, delta=delta, repetitions=repetitions)
+    return table.assign(budgets=users.words, n=n, k=k, delta=delta, repetitions=repetitions)
 
 
 def _reports(
@@ -300,7 +233,7 @@ def _reports(
     return np.stack(found, axis=1)
 
 
-def _measured(raw: Floats, truth: Floats, expected: float) -> Iterator[dict[str, Any]]:
+def _measured(raw: Floats, truth: Floats, expected: float, bias: float) -> Iterator[dict[str, Any]]:
     """A row for each estimator."""
     for name, estimates in (("raw", raw), ("projected", project_simplex(raw))):
         distances = total_variation(estimates, truth)
@@ -311,6 +244,7 @@ def _measured(raw: Floats, truth: Floats, expected: float) -> Iterator[dict[str,
             "p25": low,
             "p75": high,
             "expected_tv_distance": expected if name == "raw" else np.nan,
+            "bias": bias if name == "raw" else np.nan,
         }
 
 
