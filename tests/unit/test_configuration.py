@@ -11,6 +11,7 @@ from shuffledp import configuration
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.configuration import (
     ConfigurationError,
+    budget_column,
     check_basemaps,
     check_cells,
     check_configuration,
@@ -83,6 +84,11 @@ def test_the_shipped_configurations_are_valid():
          r"budgets: the shares must sum to 1, .*\(got 0\.9\)"),
         ("budgets", [{"eps": 1, "share": 0.6}, {"eps": 2, "share": 0.6}], r"\(got 1\.2\)"),
         ("budgets", 1e-12, r"budgets: eps must be 0 or at least 1e-09 \(got 1e-12\)"),
+        ("budgets", {"column": "eps"}, r"regions\.\w+: budgets\.column needs a file of check-ins"),
+        ("regions/paris/budgets", {"column": 3}, r"regions\.paris: budgets\.column needs a file"),
+        ("regions/paris/budgets", 0, r"regions\.paris\.budgets must not all be 0"),
+        ("regions/paris/budgets", [{"eps": 1, "share": 0.5}],
+         r"regions\.paris\.budgets: the shares must sum to 1, .*\(got 0\.5\)"),
         ("sources/embedded/url", "http://x", r"sources\.embedded\.url"),
         ("sources/mine", {"kind": "file", "path": "x.csv"}, r"sources\.mine.*layout"),
         ("sources/mine", {"kind": "download", "layout": "snap"}, r"sources\.mine.*url"),
@@ -187,7 +193,9 @@ def test_the_schema_refuses(path, value):
         ("regions", None, "regions: this key is missing"),
         ("budgets", -1, "budgets: must be a number from 0 to 20 or a list of one or more entries,"),
         ("budgets", "budget", "budgets: must be a number from 0 to 20 or a list of one or more "
-         "entries, each a mapping with the keys eps, share (got 'budget')"),
+         "entries, each a mapping with the keys eps, share or a mapping with the key column (got"),
+        ("budgets", {"column": 2, "eps": 1}, "budgets.eps: there is no such key (keys: column)"),
+        ("budgets", {"column": -1}, "budgets.column: must be text or a whole number from 0"),
         ("budgets", [], "budgets: must be a number"),
         ("budgets", [{"eps": 2, "share": 0}], "budgets[0].share: must be a number above 0 to 1"),
         ("budgets", [{"eps": -2, "share": 1}], "budgets[0].eps: must be a number from 0 to 20"),
@@ -238,7 +246,8 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
     images = top["personalised"]["properties"]["mnist"]
     assert documented["Images to train on"] == _keys(images)
-    assert documented["Budgets of their own"] == _keys(top["budgets"]["items"])
+    budgets = SCHEMA["$defs"]["budgets"]
+    assert documented["Budgets of their own"] == _keys(budgets) | _keys(budgets["items"])
     assert documented["A region"] == _keys(top["regions"]["additionalProperties"])
 
 
@@ -313,6 +322,33 @@ def test_a_region_has_its_own_values_or_the_common_ones():
     assert {key: regions["san_francisco"][key] for key in common} == common
     assert regions["paris"]["source"] == config["source"]
     assert set(regions["paris"]) == {*common, *DEFAULT["regions"]["paris"], "targets"}
+
+
+LAYOUT = {"format": "csv", "header": False, "columns": {"latitude": 0, "longitude": 1}}
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (2, None),
+        ("eps", "budgets.column must be a position counted from 0 (got 'eps'): with header: false"),
+        (1, "columns must all differ (got {'latitude': 0, 'longitude': 1, 'budget': 1})"),
+    ],
+)
+def test_a_region_has_budgets_of_its_own_file(column, message):
+    """Beside others whose budgets are common, since embedded counts have none."""
+    config = _with("sources/mine", {"kind": "file", "path": "x.csv", "layout": LAYOUT})
+    config["budgets"] = 2
+    config["regions"]["paris"] |= {"source": "mine", "budgets": {"column": column}}
+    check_schema(config, SCHEMA)
+    if message:
+        with pytest.raises(ConfigurationError, match=re.escape(f"regions.paris: {message}")):
+            _check(config)
+        return
+    _check(config)
+    regions = effective_regions(DEFAULTS | config)
+    assert [budget_column(regions[name]) for name in ("paris", "san_francisco")] == [2, None]
+    assert regions["san_francisco"]["budgets"] == 2
 
 
 def test_a_region_may_exceed_what_is_common():

@@ -1,15 +1,19 @@
 """Paper D's experiments in the workflow: their images' files, by path and by address."""
 
+import csv
 import gzip
 import hashlib
 import struct
 import threading
+from collections import Counter
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pandas as pd
 import pytest
+
+from workflow.conftest import checkin_lines
 
 pytestmark = pytest.mark.workflow
 TRAINING = "results/personalised/training.csv"
@@ -83,3 +87,56 @@ def test_budgets_of_the_configuration_are_compared(clone):
     assert set(table["repetitions"]) == {3}
     assert set(table["delta"]) == {1e-6}
     assert set(table["budgets"]) == {"0.5 at 0, 0.5 at 3"}
+
+
+@pytest.mark.slow
+def test_budgets_of_a_file_reach_the_study(clone):
+    """One check-in of each user; of users of several budgets in the region the smallest."""
+    rows = [line.split("\t") for line in checkin_lines()]
+    rng = np.random.default_rng(4)
+    budgets = rng.choice([0.5, 2.0, 6.0], len(rows))
+    with (clone.path / "chosen.csv").open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["who", "lat", "lon", "eps"])
+        writer.writerows([r[0], r[2], r[3], b] for r, b in zip(rows, budgets, strict=True))
+    columns = {"user": "who", "latitude": "lat", "longitude": "lon"}
+    layout = {"format": "csv", "columns": columns}
+    clone.config["sources"]["chosen"] = {"kind": "file", "path": "chosen.csv", "layout": layout}
+    town, unit = clone.config["regions"]["town"], {"unit": "user", "n": ["all"]}
+    clone.config["regions"]["village"] = {
+        **town,
+        **unit,
+        "source": "chosen",
+        "budgets": {"column": "eps"},
+    }
+    grid, chosen, table = (
+        f"results/{name}"
+        for name in (
+            "grids/village.shape.parquet",
+            "grids/village.shape.budgets.parquet",
+            "utility/village.shape.budgets.csv",
+        )
+    )
+    clone.run(table)
+
+    smallest = {}
+    for row, budget in zip(rows, budgets, strict=True):
+        if 48.0 <= float(row[2]) <= 48.06 and 2.0 <= float(row[3]) <= 2.08:
+            smallest[int(row[0])] = min(budget, smallest.get(int(row[0]), budget))
+    users = pd.read_parquet(clone.path / "results/users/village.parquet")
+    assert users.set_index("user")["budget"].to_dict() == smallest
+    counted = pd.read_parquet(clone.path / chosen)
+    of_budgets = counted.groupby("budget")["count"].sum()
+    assert of_budgets.to_dict() == Counter(smallest.values())
+    counts = pd.read_parquet(clone.path / grid, columns=["count"])["count"]
+    of_cells = counted.groupby("cell")["count"].sum().reindex(counts.index, fill_value=0)
+    assert of_cells.tolist() == counts.tolist()
+
+    table = pd.read_csv(clone.path / table)
+    shares = ", ".join(f"{many / 97:.3g} at {eps:g}" for eps, many in of_budgets.items())
+    assert set(table["budgets"]) == {shares}
+    assert set(table["placement"]) == {"as-chosen", "at-random", "any"}
+    bias = table[table["estimator"] == "raw"].set_index(["placement", "series"])["bias"][
+        "as-chosen"
+    ]
+    assert bias[bias == 0.0].index.tolist() == ["by-share"]

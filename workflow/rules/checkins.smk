@@ -59,6 +59,7 @@ rule crop_checkins:
         library=library("crop_checkins"),
         region=region_place,
         layout=lambda wildcards: source_spec(wildcards).get("layout", "snap"),
+        budget_column=lambda wildcards: budget_column(REGIONS[wildcards.region]),
         checksum=lambda wildcards: source_spec(wildcards).get("checksum"),
         max_malformed_share=config["max_malformed_share"],
     script:

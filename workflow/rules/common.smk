@@ -20,6 +20,7 @@ os.environ.update(
 
 import shuffledp
 from shuffledp.configuration import (
+    budget_column,
     check_basemaps,
     check_cells,
     check_configuration,
@@ -158,12 +159,19 @@ def of_targets(key):
 
 def own_budgets(wildcards):
     """Params function: the budgets of users who choose their own."""
-    if "budgets" not in config:
+    if "budgets" not in REGIONS[wildcards.region]:
         raise WorkflowError(
-            "config: budgets: there are none to compare; give one, or groups with shares "
-            "(config/README.md)"
+            "config: budgets: there are none to compare; give one, groups with shares, or a "
+            "column of the check-ins' file (config/README.md)"
         )
-    return config["budgets"]
+    return REGIONS[wildcards.region]["budgets"]
+
+
+def chosen_budgets(wildcards):
+    """The users of each cell by the budget that they chose, if their file says it."""
+    if budget_column(REGIONS[wildcards.region]) is None:
+        return []
+    return result(f"grids/{wildcards.region}.{wildcards.grid}.budgets.parquet")
 
 
 def per_mechanism(pattern):
@@ -325,6 +333,8 @@ def tables_of(region):
             names += [
                 f"{s}/{place}.{mechanism}.parquet" for s in ("utility", "releases")
             ]
-    if "budgets" in config:
+    if "budgets" in REGIONS[region]:
         names.append(f"utility/{region}.{first_grid(region)}.budgets.csv")
+    if budget_column(REGIONS[region]) is not None:
+        names.append(f"grids/{region}.{first_grid(region)}.budgets.parquet")
     return list(map(result, names))

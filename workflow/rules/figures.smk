@@ -234,7 +234,7 @@ def figures_of(region):
     }
     made = []
     for name, spec in FIGURES.items():
-        possible = name not in NEEDED or NEEDED[name] in config
+        possible = name not in NEEDED or NEEDED[name] in REGIONS[region]
         if possible and "{region}" in spec.stem:
             every = {**values, "calibration": calibrations(name, region)}
             used = {k: v for k, v in every.items() if f"{{{k}}}" in spec.stem}

@@ -20,6 +20,28 @@ rule grid_checkins:
         "../scripts/grid_checkins.py"
 
 
+rule grid_budgets:
+    input:
+        checkins=unit_checkins,
+        outline=outline_file,
+    output:
+        result("grids/{region}.{grid}.budgets.parquet"),
+    log:
+        log_of("grid_budgets.{region}.{grid}"),
+    benchmark:
+        benchmark_of("grid_budgets.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 10),
+    params:
+        library=library("grid_budgets"),
+        region=region_place,
+        grid=lambda wildcards: REGIONS[wildcards.region]["grids"][wildcards.grid],
+    script:
+        "../scripts/grid_budgets.py"
+
+
 rule draw_samples:
     input:
         counts=result("grids/{region}.{grid}.parquet"),

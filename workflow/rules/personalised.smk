@@ -43,6 +43,7 @@ rule account_personalised:
 rule estimate_places:
     input:
         counts=result("grids/{region}.{grid}.parquet"),
+        chosen=chosen_budgets,
     output:
         result("utility/{region}.{grid}.budgets.csv"),
     log:
@@ -125,7 +126,7 @@ rule personalised:
         [
             path
             for region in REGIONS
-            if "budgets" in config
+            if "budgets" in REGIONS[region]
             for path in figure_files(f"budgets.{region}.{first_grid(region)}")
         ],
         [

@@ -2,12 +2,13 @@ from pathlib import Path
 
 from shuffledp.jobs import job
 from shuffledp.studies.personalised.places import places_table
-from shuffledp.tables import read_counts, write_csv
+from shuffledp.tables import read_counts, read_tables, write_csv
 
 with job(snakemake.log[0]):
+    chosen = snakemake.input.chosen
     table = places_table(
         read_counts(Path(snakemake.input.counts)),
-        snakemake.params.budgets,
+        read_tables([Path(chosen)]) if chosen else snakemake.params.budgets,
         snakemake.params.delta,
         snakemake.params.repetitions,
         seed=snakemake.params.seed,

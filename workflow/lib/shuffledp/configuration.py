@@ -9,8 +9,9 @@ from urllib.parse import urlsplit
 
 from shuffledp.errors import InputError
 from shuffledp.geography.grid import cell_count, make_lattice
-from shuffledp.geography.layout import layout_from_config
+from shuffledp.geography.layout import layout_from_config, source_layout
 from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.rows import LEAST_BUDGET
 from shuffledp.schema import check_values
 
 _NEEDED = {"embedded": set(), "download": {"url", "layout"}, "file": {"path", "layout"}}
@@ -21,9 +22,6 @@ _ALLOWED = {
 }
 # A download keeps its name, which a cluster's submission passes through a shell.
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&?@-]*")
-# As the schema has it for eps0.
-_LEAST_BUDGET: Final = 1e-9
-
 # What a region may have of its own; the common value is beside `regions`.
 _OF_REGIONS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
 
@@ -53,7 +51,7 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     Specifications by name; ``targets``, if there are any, with the mechanisms that calibrate to
     them.
     """
-    common = {key: config[key] for key in _OF_REGIONS}
+    common = {key: config[key] for key in (*_OF_REGIONS, "budgets") if key in config}
     regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
     if "targets" in config:
         for spec in regions.values():
@@ -64,6 +62,18 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
                 **config["targets"],
             }
     return regions
+
+
+def budget_column(spec: Mapping[str, Any]) -> str | int | None:
+    """Column of the check-ins' file that has the budgets which users chose, if it is to be read.
+
+    Parameters
+    ----------
+    spec
+        Of a region, as `effective_regions` returns it.
+    """
+    budgets = spec.get("budgets")
+    return budgets["column"] if isinstance(budgets, Mapping) else None
 
 
 def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
@@ -82,8 +92,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
         Naming the key, the value and what would be right: unknown source, missing or needless
         source key, crossed bounds, unusable outline, fewer than two cells, eps at or above eps0,
         numbers that are not finite or not whole, control characters, unusable addresses and titles;
-        users protected where the source does not tell them apart; budgets that are all 0, or
-        whose shares are not all of the users.
+        users protected where the source does not tell them apart; budgets that are all 0, whose
+        shares are not all of the users, or of a column that the source cannot have.
     """
     try:
         check_values(config)
@@ -107,10 +117,13 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
             )
         if spec["unit"] == "user":
             _check_users(name, source)
+        if budget_column(spec) is not None:
+            _check_budget_column(name, spec, source)
+        elif "budgets" in spec:
+            own = "budgets" in config["regions"][name]
+            _check_own_budgets(f"regions.{name}.budgets" if own else "budgets", spec["budgets"])
     _check_titles(regions)
     _check_images(config.get("personalised", {}).get("mnist", {}))
-    if "budgets" in config:
-        _check_own_budgets(config["budgets"])
 
 
 def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
@@ -249,22 +262,35 @@ def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:
             )
 
 
-def _check_own_budgets(budgets: Any) -> None:
+def _check_own_budgets(key: str, budgets: Any) -> None:
     groups = budgets if isinstance(budgets, list) else [{"eps": budgets, "share": 1.0}]
     for group in groups:
-        if 0.0 < group["eps"] < _LEAST_BUDGET:
+        if 0.0 < group["eps"] < LEAST_BUDGET:
             raise ConfigurationError(
-                f"budgets: eps must be 0 or at least {_LEAST_BUDGET:g} (got {group['eps']:g})"
+                f"{key}: eps must be 0 or at least {LEAST_BUDGET:g} (got {group['eps']:g})"
             )
     if not any(group["eps"] for group in groups):
         raise ConfigurationError(
-            "budgets must not all be 0: the reports then say nothing of the cells"
+            f"{key} must not all be 0: the reports then say nothing of the cells"
         )
     total = math.fsum(group["share"] for group in groups)
     if not math.isclose(total, 1.0, abs_tol=1e-9):
         raise ConfigurationError(
-            f"budgets: the shares must sum to 1, for every user has a budget (got {total:g})"
+            f"{key}: the shares must sum to 1, for every user has a budget (got {total:g})"
         )
+
+
+def _check_budget_column(region: str, spec: Mapping[str, Any], source: Mapping[str, Any]) -> None:
+    if source["kind"] == "embedded":
+        raise ConfigurationError(
+            f"regions.{region}: budgets.column needs a file of check-ins, and the embedded counts "
+            "name no budgets: give the region a source of kind download or file, or budgets of "
+            "its own as a number or as groups"
+        )
+    try:
+        source_layout(source["layout"], budget_column(spec))
+    except InputError as error:
+        raise ConfigurationError(f"regions.{region}: {error}") from None
 
 
 def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:

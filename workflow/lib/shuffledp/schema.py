@@ -183,7 +183,8 @@ def _mapping(schema: Mapping[str, Any]) -> str:
         return "a mapping of names, one or more, to what they are"
     if schema.get("maxProperties") == 1:
         return f"a mapping with one of the keys {', '.join(schema['properties'])}"
-    return f"a mapping with the keys {', '.join(schema['required'])}"
+    keys = schema["required"]
+    return f"a mapping with the key{'s' * (len(keys) > 1)} {', '.join(keys)}"
 
 
 def _list(schema: Mapping[str, Any]) -> str:

@@ -1,0 +1,16 @@
+from pathlib import Path
+
+from shuffledp.geography.grid import count_budgets
+from shuffledp.geography.regions import region_from_config
+from shuffledp.jobs import job
+from shuffledp.tables import BUDGETS, run_metadata, write_table
+
+with job(snakemake.log[0]):
+    checkins = Path(snakemake.input.checkins)
+    table = count_budgets(
+        region_from_config(snakemake.wildcards.region, snakemake.params.region),
+        snakemake.params.grid,
+        checkins,
+    )
+    metadata = run_metadata(checkins, snakemake.params.items())
+    write_table(table, BUDGETS, Path(snakemake.output[0]), metadata)
