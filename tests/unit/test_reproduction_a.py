@@ -423,6 +423,8 @@ def test_the_overlay_is_a_valid_configuration():
     assert merged["run"] == "paper"  # its results do not take the place of the default run's
     assert merged["eps"] == [0.1, 0.5, 1, 1.5, 2, 2.5, 3]  # Table IV
     assert merged["eps0"] == [4, 6]
+    personalised = yaml.safe_load((ROOT / "config" / "personalised.yaml").read_text())
+    assert merged["budgets"] == personalised["budgets"]
 
 
 # --- summary and figures ------------------------------------------------------------------------
