@@ -18,6 +18,7 @@ settings.load_profile("light")
 
 # Folders and files whose tests run in one worker: there is one Slurm, and some share a long run.
 TOGETHER = (
+    "tests/browser/",
     "tests/hpc/",
     "tests/unit/test_reproduction_a.py",
     "tests/workflow/test_module.py",
