@@ -1,0 +1,29 @@
+"""What the page's planner must show, by the library."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from shuffledp.mechanisms.offers import offer
+from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.page.planner import PLANNED
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Predicted for a uniform histogram: error of a cell in records, distance, messages a user."""
+
+    cell_error: float
+    distance: float
+    messages: float
+
+
+def planned(n: int, k: int, eps: float, delta: float) -> dict[str, Planned]:
+    """By mechanism; the page's numbers are these or up to ``LOSS`` above, before it rounds them."""
+    shares = np.full(k, 1.0 / k)
+    found = {
+        each.name: offer(each, eps, float(np.log(delta)), n, shares)
+        for each in get_mechanisms(PLANNED)
+    }
+    return {
+        name: Planned(one.cell_sd, one.tv_distance, one.messages) for name, one in found.items()
+    }

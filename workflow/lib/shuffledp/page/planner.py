@@ -1,0 +1,38 @@
+"""What the page's planner needs to know: mechanisms, targets to choose from, ranges.
+
+The numbers themselves are computed in the page, by ``scripts/planner.js`` (docs/accounting.md).
+"""
+
+from typing import Any, Final
+
+from shuffledp.mechanisms.registry import get_mechanisms
+
+# Those with the least error for who is trusted with what (docs/choosing.md).
+PLANNED: Final = ("gaussian", "discrete-laplace", "krr", "user-dummies", "shuffler-dummies")
+# How much larger a predicted error may be than that of `shuffledp compare`, relative.
+LOSS: Final = 0.001
+
+
+def planner_data() -> dict[str, Any]:
+    """Data of the planner, serialisable as JSON.
+
+    Returns
+    -------
+    ``mechanisms``, each a name, a label and who must be trusted; ``eps`` and ``delta``, the targets
+    to choose from; ``n`` and ``k``, each with the ``least`` and the ``most`` that the planner takes;
+    ``start``, what is shown first; ``loss``, how much larger a predicted error may be than that of
+    ``shuffledp compare``.
+    """
+    return {
+        "mechanisms": [
+            {"mechanism": each.name, "label": each.label, "trust": each.trust}
+            for each in get_mechanisms(PLANNED)
+        ],
+        "eps": [0.05, 0.1, 0.25, 0.5, 1, 2, 4],
+        "delta": [1e-4, 1e-5, 1e-6, 1e-8, 1e-10],
+        "n": {"least": 100, "most": 1_000_000_000},
+        # With two or three cells the accountant knows more than the bound in the page.
+        "k": {"least": 4, "most": 100_000},
+        "start": {"n": 100_000, "k": 408, "eps": 1, "delta": 1e-6},
+        "loss": LOSS,
+    }

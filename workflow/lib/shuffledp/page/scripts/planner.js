@@ -1,0 +1,342 @@
+"use strict";
+
+/*
+ * The planner: what each mechanism needs and costs at a target, computed in the page.
+ *
+ * Delta of shuffled k-RR and of dummies by users is a mean E[(S)_+], S a sum of independent terms
+ * (docs/accounting.md). Its bound here is the formula of "In the page" there: never below the mean,
+ * some 0.1 % above it. Parameters are rounded to the safe side.
+ */
+const { planFor, mountPlanner } = (() => {
+  const DIGITS = 5; // of a parameter
+  const TOLERANCE = 1e-6; // of a parameter before it is rounded, relative
+  const LARGEST_CHANCES = 1e10; // of all users together
+  // The noise that smooths, times the tilt: it adds half its square to the log of delta.
+  const SMOOTHING = 0.03;
+  const NOISE_WIDTHS = 5; // where the noise's transform ends the sum
+  const LAW_WIDTHS = 8; // from one copy of the law to the next
+  // More than rounding does to the log of a delta.
+  const ROUNDING = 1e-6;
+
+  /** Log of a bound from above of E[(S)_+], S the sum of so many independent terms.
+   *
+   * `atoms` are [value, probability] of a term, which else is 0. The largest value is positive.
+   * Where Chernoff's bound is below `enough` it is the answer: far down the sum would be long.
+   */
+  function logMeanExcess(terms, atoms, enough) {
+    const unit = Math.max(...atoms.map(([value]) => value));
+    const scaled = atoms.map(([value, probability]) => [value / unit, probability]);
+
+    const moments = (tilt) => {
+      let [less, first, second] = [0, 0, 0];
+      for (const [value, probability] of scaled) {
+        less += probability * Math.expm1(tilt * value);
+        const weight = probability * value * Math.exp(tilt * value);
+        first += weight;
+        second += weight * value;
+      }
+      return { less, mean: first / (1 + less), square: second / (1 + less) };
+    };
+
+    // Any tilt gives a bound, the saddle point the best.
+    const beyond = (tilt) => terms * moments(tilt).mean - 2 / tilt > 0;
+    let tilt = 1;
+    while (beyond(tilt)) tilt /= 2;
+    while (!beyond(2 * tilt)) tilt *= 2;
+    tilt = crossing((x) => !beyond(x), tilt, 2 * tilt, 1e-4);
+
+    const { less, mean, square } = moments(tilt);
+    const logMoment = terms * Math.log1p(less) + Math.log(unit);
+    const chernoff = logMoment - 1 - Math.log(tilt);
+    if (chernoff <= enough) return chernoff;
+
+    const parts = scaled.map(([value, probability]) => ({
+      half: value / 2,
+      less: probability * Math.expm1(tilt * value),
+      grown: 2 * probability * Math.exp(tilt * value),
+    }));
+    const width = Math.sqrt(terms * (square - mean * mean) + 2 / tilt ** 2);
+    const step = (2 * Math.PI) / (LAW_WIDTHS * width);
+    const noise = SMOOTHING / tilt;
+    const last = Math.ceil(NOISE_WIDTHS / noise / step);
+    let sum = 1;
+    for (let j = 1; j <= last; j++) {
+      const t = j * step;
+      let [real, imaginary] = [0, 0]; // of the moment less 1
+      for (const { half, less, grown } of parts) {
+        const sine = Math.sin(t * half);
+        real += less - grown * sine * sine;
+        imaginary += grown * sine * Math.cos(t * half);
+      }
+      const size = 0.5 * Math.log1p(2 * real + real * real + imaginary * imaginary);
+      const log = terms * (size - Math.log1p(less)) - (noise * t) ** 2 / 2;
+      const turned = terms * Math.atan2(imaginary, 1 + real) + noise * noise * tilt * t;
+      const turn = turned - 2 * Math.atan2(t, tilt);
+      sum += (2 * Math.exp(log) * Math.cos(turn)) / (1 + (t / tilt) ** 2);
+    }
+    const rest = (2 * tilt ** 2 * Math.exp(-((noise * last * step) ** 2) / 2)) / (last * step * step);
+    const largest = logMoment + SMOOTHING ** 2 / 2 - 2 * Math.log(tilt);
+    return largest + Math.log(((sum + rest) * step) / (2 * Math.PI));
+  }
+
+  /** Whether shuffled k-RR keeps a target: docs/accounting.md, "The bound for every data set". */
+  function krrKeeps({ n, k, eps, logDelta }, eps0) {
+    if (eps0 <= eps) return true;
+    const [E, e] = [Math.exp(eps0), Math.exp(eps)];
+    const q = 1 / (Math.expm1(eps0) + k);
+    const atoms = [
+      [E - e, q],
+      [-Math.expm1(eps + eps0), q],
+      [-Math.expm1(eps), (k - 2) * q],
+    ];
+    const enough = logDelta + Math.log(n) - ROUNDING;
+    return logMeanExcess(n, atoms, enough) <= enough;
+  }
+
+  /** Whether true reports among dummies keep a target; a chance adds one to a cell with chance q. */
+  function dummiesKeep({ eps, logDelta }, chances, q) {
+    const atoms = [
+      [1, q],
+      [-Math.exp(eps), q],
+    ];
+    const enough = logDelta + Math.log((chances + 1) * q) - ROUNDING;
+    return logMeanExcess(chances + 1, atoms, enough) <= enough;
+  }
+
+  /** Log of the delta of normal noise: the law's two tails, by Simpson's rule. */
+  function logDeltaGaussian(eps, sigma) {
+    const mu = Math.SQRT2 / sigma;
+    const x = eps / mu - mu / 2;
+    const [steps, end] = [2000, 12 + Math.max(-x, 0)];
+    let sum = 0;
+    for (let j = 1; j <= steps; j++) {
+      const t = (j * end) / steps;
+      const weight = j === steps ? 1 : j % 2 ? 4 : 2;
+      sum -= weight * Math.exp(-t * (x + t / 2)) * Math.expm1(-mu * t);
+    }
+    return Math.log((sum * end) / steps / 3 / Math.sqrt(2 * Math.PI)) - (x * x) / 2 + ROUNDING;
+  }
+
+  /** Log of the delta of dummies by the shuffler: `shuffledp.accounting.geometric` at its budget. */
+  function logDeltaShuffler(eps, nu) {
+    const theta = Math.exp(-eps / 2);
+    const below = -Math.expm1((-eps / 2) * nu);
+    return (-eps / 2) * nu + Math.log((1 - theta) / (1 + theta * below)) + ROUNDING;
+  }
+
+  /** The last point found that meets, between one that does and one that does not. */
+  function crossing(meets, met, failed, tolerance) {
+    while (Math.abs(failed - met) > tolerance * Math.abs(met)) {
+      const middle = (met + failed) / 2;
+      if (meets(middle)) met = middle;
+      else failed = middle;
+    }
+    return met;
+  }
+
+  /** Smallest whole number from `least` on that meets; null if none up to `largest` does. */
+  function smallestWhole(meets, least, largest) {
+    let [below, step] = [least - 1, 1];
+    while (!meets(Math.min(below + step, largest))) {
+      if (below + step >= largest) return null;
+      below += step;
+      step *= 2;
+    }
+    let number = Math.min(below + step, largest);
+    while (number - below > 1) {
+      const middle = Math.floor((below + number) / 2);
+      if (meets(middle)) number = middle;
+      else below = middle;
+    }
+    return number;
+  }
+
+  const rounded = (whole) => (value) => {
+    const unit = 10 ** (Math.floor(Math.log10(value)) + 1 - DIGITS);
+    return Number((whole(value / unit) * unit).toPrecision(DIGITS));
+  };
+  const up = rounded(Math.ceil);
+  const down = rounded(Math.floor);
+
+  /** Smallest number that meets, rounded up; `met` does. */
+  function smallest(meets, met) {
+    let failed = met / 2;
+    while (meets(failed)) failed /= 2;
+    return up(crossing(meets, 2 * failed, failed, TOLERANCE));
+  }
+
+  /** Of the two-sided geometric law of budget eps, on numbers from 0 on if nu is finite. */
+  function geometricMoments(eps, nu) {
+    const theta = Math.exp(-eps / 2);
+    const rest = -Math.expm1(-eps / 2);
+    const odds = theta / rest;
+    const off = nu === Infinity ? 0 : theta ** (nu + 1) / (1 + theta);
+    const start = nu === Infinity ? 0 : nu + 1 + odds;
+    const shift = (off * start) / (1 - off);
+    const variance = ((2 * odds) / rest - off * (odds / rest + start ** 2)) / (1 - off) - shift ** 2;
+    const first = Math.floor(shift) + 1;
+    const above = (theta ** first * (first - shift + odds)) / (1 + theta) / (1 - off);
+    return { mean: nu + shift, deviation: Math.sqrt(variance), absolute: 2 * above };
+  }
+
+  /** Mean absolute error of a cell whose error is nearly normal. */
+  const normal = (deviation) => deviation * Math.sqrt(2 / Math.PI);
+
+  const MECHANISMS = {
+    gaussian({ eps, logDelta }) {
+      let met = 1;
+      while (logDeltaGaussian(eps, met) > logDelta) met *= 2;
+      const sigma = smallest((value) => logDeltaGaussian(eps, value) <= logDelta, met);
+      return { parameters: `sigma=${sigma}`, deviation: sigma, absolute: normal(sigma) };
+    },
+    "discrete-laplace"({ eps }) {
+      const { deviation, absolute } = geometricMoments(eps, Infinity);
+      return { parameters: `eps=${eps}`, deviation, absolute };
+    },
+    "shuffler-dummies"({ n, k, eps, logDelta }) {
+      const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0, 2 ** 53);
+      const { mean, deviation, absolute } = geometricMoments(eps, nu);
+      const messages = 1 + (k * mean) / n;
+      return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute, messages };
+    },
+    "user-dummies"(target) {
+      const { n, k } = target;
+      const meets = (dummies, chances) => dummiesKeep(target, n * chances, dummies / chances / k);
+      const largest = Math.floor((LARGEST_CHANCES - 1) / n);
+      const chances = smallestWhole((r) => meets(r, r), 1, largest);
+      if (chances === null) return null;
+      const dummies = Math.min(smallest((value) => meets(value, chances), chances), chances);
+      const q = dummies / chances / k;
+      const deviation = Math.sqrt(n * chances * q * (1 - q));
+      return {
+        parameters: `dummies=${dummies}, chances=${chances}`,
+        deviation,
+        absolute: normal(deviation),
+        messages: 1 + dummies,
+      };
+    },
+    krr(target) {
+      const { n, k, eps } = target;
+      const meets = (eps0) => krrKeeps(target, eps0);
+      let met = eps;
+      while (meets(2 * met)) met *= 2;
+      const eps0 = Math.max(down(crossing(meets, met, 2 * met, TOLERANCE)), eps);
+      const q = 1 / (Math.expm1(eps0) + k);
+      const [p, apart] = [Math.exp(eps0) * q, Math.expm1(eps0) * q];
+      const deviation = Math.sqrt(n * ((p * (1 - p)) / k + (1 - 1 / k) * q * (1 - q))) / apart;
+      return {
+        parameters: `eps0=${eps0}`,
+        deviation,
+        absolute: normal(deviation),
+        localEps0: eps0,
+      };
+    },
+  };
+
+  /** What each mechanism needs to keep (eps, delta), and its predicted errors; the best first.
+   *
+   * `n` and `k` are whole, in the ranges of `data`; eps is positive, delta between 0 and 1. The
+   * errors are those of `shuffledp compare`: standard deviation of a cell in records, and expected
+   * total variation distance, of the unbiased estimate of a uniform histogram. Where a mechanism
+   * cannot keep the target they and `parameters` are null.
+   */
+  function planFor(data, { n, k, eps, delta }) {
+    const target = { n, k, eps, logDelta: Math.log(delta) };
+    const plans = data.mechanisms.map(({ mechanism, label, trust }) => {
+      const found = MECHANISMS[mechanism](target);
+      return {
+        mechanism,
+        label,
+        trust,
+        parameters: found && found.parameters,
+        cellError: found && found.deviation,
+        distance: found && (0.5 * k * found.absolute) / n,
+        messages: found && (found.messages ?? 1),
+        localEps0: (found && found.localEps0) ?? null,
+      };
+    });
+    return plans.sort((one, other) => (one.distance ?? Infinity) - (other.distance ?? Infinity));
+  }
+
+  const significant = (value) => value.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
+  const hundredths = (value) => value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+
+  const COLUMNS = [
+    ["Error of a cell, records", "number", (plan) => significant(plan.cellError)],
+    ["Total variation distance", "number", (plan) => significant(plan.distance)],
+    ["Parameters", "", (plan) => plan.parameters],
+    ["Messages a user", "number", (plan) => hundredths(plan.messages)],
+    ["Budget of a message alone, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals all" : hundredths(plan.localEps0))],
+  ];
+
+  function table(plans, caption) {
+    const heads = [["Mechanism", ""], ...COLUMNS, ["Who must be trusted", ""]];
+    const rows = plans.map((plan) => element("tr", {},
+      element("th", { scope: "row", text: plan.label }),
+      ...COLUMNS.map(([, kind, shown]) => element("td", { class: kind, text: plan.parameters === null ? "cannot keep it" : shown(plan) })),
+      element("td", { text: plan.trust })));
+    return element("table", {},
+      element("caption", { text: caption }),
+      element("thead", {}, element("tr", {}, ...heads.map(([title, kind]) => element("th", { scope: "col", class: kind, text: title })))),
+      element("tbody", {}, ...rows));
+  }
+
+  /** The line that says what is wrong with a field's text; empty if it is a whole number in range. */
+  function complaint(name, text, { least, most }) {
+    const value = Number(text);
+    if (text.trim() !== "" && Number.isInteger(value) && value >= least && value <= most) return "";
+    const given = text.trim() === "" ? "nothing" : text.trim();
+    return `${name} must be a whole number from ${number.format(least)} to ${number.format(most)} (got ${given}).`;
+  }
+
+  /** Builds the planner in an element; `data` is what `shuffledp.page.planner` makes. */
+  function mountPlanner(home, data) {
+    const controls = element("form", { class: "controls" });
+    const field = (name, label) => {
+      const made = element("input", { id: `planner-${name}`, type: "text", inputmode: "numeric", size: "12", autocomplete: "off", value: data.start[name] });
+      made.addEventListener("input", show);
+      controls.append(element("div", {}, element("label", { for: made.id, text: label }), made));
+      return made;
+    };
+    const choice = (name, label, words) => {
+      const made = select(controls, `planner-${name}`, label, data[name].map((value) => [value, words(value)]), show);
+      made.value = String(data.start[name]);
+      return made;
+    };
+    const fields = {
+      n: field("n", "Users n, one record each"),
+      k: field("k", "Cells k"),
+      eps: choice("eps", "Promise: eps", String),
+      delta: choice("delta", "Promise: delta", (value) => value.toExponential()),
+    };
+    const error = element("p", { class: "error", id: "planner-error", "aria-live": "polite" });
+    const answer = element("div", { class: "answer" });
+    controls.addEventListener("submit", (event) => event.preventDefault());
+    home.replaceChildren(controls, error, answer);
+
+    function show() {
+      const wrong = { n: complaint("Users n", fields.n.value, data.n), k: complaint("Cells k", fields.k.value, data.k) };
+      for (const [name, words] of Object.entries(wrong)) {
+        fields[name].setAttribute("aria-invalid", String(words !== ""));
+        fields[name].setAttribute("aria-describedby", error.id);
+      }
+      error.textContent = wrong.n || wrong.k;
+      answer.replaceChildren();
+      if (error.textContent) return;
+
+      const asked = Object.fromEntries(Object.entries(fields).map(([name, made]) => [name, Number(made.value)]));
+      const { n, k, eps, delta } = asked;
+      const caption = `What keeps eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
+      const note = "Predicted for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
+        `bound for just these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. The accountant prints all digits, and six more mechanisms, with`;
+      const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}`;
+      answer.append(
+        element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(planFor(data, asked), caption)),
+        element("p", { class: "note", text: note }),
+        element("pre", {}, element("code", { id: "planner-command", text: command })));
+    }
+    show();
+  }
+
+  return { planFor, mountPlanner };
+})();
