@@ -3,6 +3,7 @@ from pathlib import Path
 from shuffledp.files import replacing
 from shuffledp.jobs import job
 from shuffledp.page.data import region_data
+from shuffledp.page.planner import planner_data
 from shuffledp.page.provenance import configuration_text, provenance
 from shuffledp.page.render import render
 from shuffledp.page.reproduction import reproduction_data
@@ -24,6 +25,7 @@ with job(snakemake.log[0]):
         {
             "title": snakemake.params.title,
             "regions": regions,
+            "planner": planner_data(),
             "reproduction": reproduction,
             "provenance": provenance(Path(snakemake.params.root), config, checksums),
             "configuration": configuration_text(config),

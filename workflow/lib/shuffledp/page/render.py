@@ -39,6 +39,6 @@ def render(data: Mapping[str, Any]) -> str:
     return environment.from_string(_text("page.html")).render(
         data=data,
         style=_text("style.css"),
-        scripts=[_text(name) for name in _SCRIPTS if _PARTS.joinpath(name).is_file()],
+        scripts=map(_text, _SCRIPTS),
         embedded=embedded_json(data),
     )

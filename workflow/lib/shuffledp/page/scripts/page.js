@@ -10,7 +10,7 @@ function start() {
       mountPrivacy(document.getElementById("privacy-body"), data.regions),
       mountUtility(document.getElementById("utility-body"), data.regions),
     ];
-    if (typeof mountPlanner === "function") mountPlanner(document.getElementById("planner-body"), data);
+    mountPlanner(document.getElementById("planner-body"), data.planner);
     const place = document.getElementById("region");
     const show = () => {
       const index = place ? Number(place.value) : 0;
