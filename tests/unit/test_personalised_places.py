@@ -200,7 +200,9 @@ def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
         raw = table[(table["placement"] == "at-random") & (table["estimator"] == "raw")]
         assert raw["tv_distance"].tolist() == pytest.approx([raw["tv_distance"].iloc[0]] * 3)
         assert raw["eps_upper"].nunique() == 1
-    place_panels(table, "Town", "one check-in")
+    (key,) = place_panels(table, "Town", "one check-in").legends
+    (unbiased,) = [text.get_text() for text in key.get_texts() if "unbiased" in text.get_text()]
+    assert ("but for users of budget 0" in unbiased) == isinstance(budgets, list)
 
 
 # --- Budgets of a file ----------------------------------------------------------------------------
@@ -269,7 +271,7 @@ def test_more_budgets_are_rounded_down_to_steps(budgets, step):
     many = rng.integers(1, 9, budgets.size)
     found, words = holders.rounded_down(budgets, many)
     assert words.endswith(
-        f"({budgets.size:,} different budgets, rounded down to multiples of {step:g})"
+        f"; {budgets.size:,} different budgets, rounded down to multiples of {step:g}"
     )
     assert np.unique(found).size <= 25
     assert (found <= budgets).all()

@@ -43,6 +43,10 @@ _WAYS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
         ),
     }
 )
+# In place of its own words if users of budget 0 report: nothing is known of these.
+_BY_SHARE_OF_OTHERS: Final = (
+    "reports tell their budget: by group, by share (unbiased, but for users of budget 0)"
+)
 _REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = MappingProxyType(
     {
         "krr": ("everyone at one budget (left end: at the smallest)", "#000000", "-"),
@@ -56,7 +60,7 @@ _PLACEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "from-south": "budgets grow from south to north",
     }
 )
-_WIDEST: Final = 110  # characters of a line of the title
+_WIDEST: Final = 100  # characters of a line of the title
 _ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
     {"raw": "raw estimates", "projected": "distributions"}
 )
@@ -104,7 +108,7 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     first = table.iloc[0]
     for axes in panels[-1]:
         axes.set_xlabel(rf"certified $\epsilon$ of all users, $\delta={power(first['delta'])}$")
-    figure.legend(handles=_key(set(table["series"])), loc="outside lower left", ncols=1)
+    figure.legend(handles=_key(table), loc="outside lower left", ncols=1)
     budgets = f"(shares and budgets: {first['budgets']})"
     figure.suptitle(
         f"{title}: {counted(first['n'], unit)} in k={first['k']} cells, with budgets of their "
@@ -132,16 +136,20 @@ def _draw_ways(axes: Axes, rows: pd.DataFrame) -> None:
         )
 
 
-def _key(names: set[str]) -> list[Line2D]:
+def _key(table: pd.DataFrame) -> list[Line2D]:
+    names = set(table["series"])
+    labels = {name: label for name, (label, _) in _WAYS.items()}
+    if table.loc[table["series"] == "by-share", "bias"].max() > 0.0:
+        labels["by-share"] = _BY_SHARE_OF_OTHERS
     ways = [
         Line2D(
             [],
             [],
             linestyle="none",
             **marks(look),
-            label=label,
+            label=labels[name],
         )
-        for name, (label, look) in _WAYS.items()
+        for name, (_, look) in _WAYS.items()
         if name in names
     ]
     lines = [

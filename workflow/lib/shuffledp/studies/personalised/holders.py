@@ -124,7 +124,7 @@ def rounded_down(budgets: Floats, many: Integers) -> tuple[Floats, str]:
         if np.unique(finest).size > MOST_BUDGETS:
             break
         steps, lower = finer, finest
-    return lower, f" ({different:,} different budgets, rounded down to multiples of {1 / steps:g})"
+    return lower, f"; {different:,} different budgets, rounded down to multiples of {1 / steps:g}"
 
 
 def _floor(values: Floats, steps: int) -> Floats:
