@@ -18,10 +18,9 @@ def planner_data() -> dict[str, Any]:
 
     Returns
     -------
-    ``mechanisms``, each a name, a label and who must be trusted; ``eps`` and ``delta``, the targets
-    to choose from; ``n`` and ``k``, each with the ``least`` and the ``most`` that the planner takes;
-    ``start``, what is shown first; ``loss``, how much larger a predicted error may be than that of
-    ``shuffledp compare``.
+    ``mechanisms``: a name, a label and who must be trusted, of each; ``eps`` and ``delta``: the
+    targets to choose from; ``n`` and ``k``: the ``least`` and the ``most`` that the planner takes;
+    ``start``: what is shown first; ``loss``: `LOSS`.
     """
     return {
         "mechanisms": [

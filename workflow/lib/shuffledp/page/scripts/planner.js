@@ -10,7 +10,6 @@
 const { planFor, mountPlanner } = (() => {
   const DIGITS = 5; // of a parameter
   const TOLERANCE = 1e-6; // of a parameter before it is rounded, relative
-  const LARGEST_CHANCES = 1e10; // of all users together
   // The noise that smooths, times the tilt: it adds half its square to the log of delta.
   const SMOOTHING = 0.03;
   const NOISE_WIDTHS = 5; // where the noise's transform ends the sum
@@ -134,15 +133,14 @@ const { planFor, mountPlanner } = (() => {
     return met;
   }
 
-  /** Smallest whole number from `least` on that meets; null if none up to `largest` does. */
-  function smallestWhole(meets, least, largest) {
+  /** Smallest whole number from `least` on that meets. */
+  function smallestWhole(meets, least) {
     let [below, step] = [least - 1, 1];
-    while (!meets(Math.min(below + step, largest))) {
-      if (below + step >= largest) return null;
+    while (!meets(below + step)) {
       below += step;
       step *= 2;
     }
-    let number = Math.min(below + step, largest);
+    let number = below + step;
     while (number - below > 1) {
       const middle = Math.floor((below + number) / 2);
       if (meets(middle)) number = middle;
@@ -194,7 +192,7 @@ const { planFor, mountPlanner } = (() => {
       return { parameters: `eps=${eps}`, deviation, absolute };
     },
     "shuffler-dummies"({ n, k, eps, logDelta }) {
-      const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0, 2 ** 53);
+      const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0);
       const { mean, deviation, absolute } = geometricMoments(eps, nu);
       const messages = 1 + (k * mean) / n;
       return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute, messages };
@@ -202,9 +200,7 @@ const { planFor, mountPlanner } = (() => {
     "user-dummies"(target) {
       const { n, k } = target;
       const meets = (dummies, chances) => dummiesKeep(target, n * chances, dummies / chances / k);
-      const largest = Math.floor((LARGEST_CHANCES - 1) / n);
-      const chances = smallestWhole((r) => meets(r, r), 1, largest);
-      if (chances === null) return null;
+      const chances = smallestWhole((r) => meets(r, r), 1);
       const dummies = Math.min(smallest((value) => meets(value, chances), chances), chances);
       const q = dummies / chances / k;
       const deviation = Math.sqrt(n * chances * q * (1 - q));
@@ -237,8 +233,8 @@ const { planFor, mountPlanner } = (() => {
    *
    * `n` and `k` are whole, in the ranges of `data`; eps is positive, delta between 0 and 1. The
    * errors are those of `shuffledp compare`: standard deviation of a cell in records, and expected
-   * total variation distance, of the unbiased estimate of a uniform histogram. Where a mechanism
-   * cannot keep the target they and `parameters` are null.
+   * total variation distance, of the unbiased estimate of a uniform histogram. `localEps0` is null
+   * where a message alone reveals all.
    */
   function planFor(data, { n, k, eps, delta }) {
     const target = { n, k, eps, logDelta: Math.log(delta) };
@@ -248,14 +244,14 @@ const { planFor, mountPlanner } = (() => {
         mechanism,
         label,
         trust,
-        parameters: found && found.parameters,
-        cellError: found && found.deviation,
-        distance: found && (0.5 * k * found.absolute) / n,
-        messages: found && (found.messages ?? 1),
-        localEps0: (found && found.localEps0) ?? null,
+        parameters: found.parameters,
+        cellError: found.deviation,
+        distance: (0.5 * k * found.absolute) / n,
+        messages: found.messages ?? 1,
+        localEps0: found.localEps0 ?? null,
       };
     });
-    return plans.sort((one, other) => (one.distance ?? Infinity) - (other.distance ?? Infinity));
+    return plans.sort((one, other) => one.distance - other.distance);
   }
 
   const significant = (value) => value.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
@@ -273,7 +269,7 @@ const { planFor, mountPlanner } = (() => {
     const heads = [["Mechanism", ""], ...COLUMNS, ["Who must be trusted", ""]];
     const rows = plans.map((plan) => element("tr", {},
       element("th", { scope: "row", text: plan.label }),
-      ...COLUMNS.map(([, kind, shown]) => element("td", { class: kind, text: plan.parameters === null ? "cannot keep it" : shown(plan) })),
+      ...COLUMNS.map(([, kind, shown]) => element("td", { class: kind, text: shown(plan) })),
       element("td", { text: plan.trust })));
     return element("table", {},
       element("caption", { text: caption }),
