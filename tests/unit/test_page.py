@@ -126,6 +126,7 @@ def estimates(n):
             "n": n,
             "mechanism": "krr",
             "promise": "eps = 1",
+            "eps": 1.0,
             "cell": [0, 1],
             "estimate": [0.7514, 0.2486],
             "standard_error": [0.01, 0.02],

@@ -11,6 +11,8 @@ def page_files(wildcards):
             "people": result(f"privacy/{place}.people.parquet"),
             "utility": result(f"utility/{place}.parquet"),
         }
+        for eps0 in map(budget, REGIONS[region]["eps0"]):
+            found[f"releases_{eps0}"] = result(f"releases/{place}.eps0-{eps0}.parquet")
         if "targets" in config:
             found["targets"] = result(f"utility/{place}.targets.csv")
             for mechanism in REGIONS[region]["targets"]["mechanisms"]:

@@ -15,7 +15,8 @@ from shuffledp.figures.style import plural, series_look
 from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
 from shuffledp.page.maps import map_data
 from shuffledp.page.words import choices, protection, strength
-from shuffledp.selection import at_target
+from shuffledp.selection import STANDARD_ERRORS, at_target, calibrated
+from shuffledp.studies.certainty import certainty_table
 from shuffledp.studies.samples import read_samples
 from shuffledp.studies.targets import UNBIASED
 from shuffledp.tables import read_tables
@@ -49,9 +50,9 @@ def region_data(
     Parameters
     ----------
     files
-        ``cells``, ``samples``, ``curves``, ``privacy``, ``people`` and ``utility``; of a run with
-        targets also ``targets`` and ``estimates_{mechanism}`` for each; ``basemap`` and ``outline``
-        if there are any.
+        ``cells``, ``samples``, ``curves``, ``privacy``, ``people``, ``utility`` and
+        ``releases_{eps0}`` for each; of a run with targets also ``targets`` and
+        ``estimates_{mechanism}`` for each; ``basemap`` and ``outline`` if there are any.
     title, unit
         Name of the region, and what delta protects there: ``one check-in`` or ``one user``.
     target_delta
@@ -70,7 +71,7 @@ def region_data(
         "accuracy": None,
         "choices": [],
         "table": None,
-        "map": None,
+        "map": _map(files, samples, target_delta),
         "targets": None,
         "privacy": _privacy(files, utility, target_delta),
         "sweep": _sweep(utility),
@@ -93,9 +94,6 @@ def _at_targets(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[s
     summary = pd.read_csv(files["targets"])
     sources = [path for name, path in files.items() if name.startswith("estimates_")]
     estimates = read_tables(sources)
-    words = {eps: f"eps = {eps:g}" for eps in sorted(set(summary["eps"]))}
-    estimates["promise"] = estimates["eps"].map(words)
-    layers = backdrop(files.get("basemap"), files.get("outline"))
     last = summary[(summary["n"] == summary["n"].max()) & (summary["eps"] == summary["eps"].max())]
     eps, delta = float(last["eps"].iloc[0]), float(last["delta"].iloc[0])
     shown = ["n", "eps", "delta", "mechanism", "estimator", "tv_distance", "p10", "p90",
@@ -105,9 +103,36 @@ def _at_targets(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[s
         "accuracy": _accuracy(last, estimates, samples),
         "choices": choices(summary),
         "table": _table(last),
-        "map": map_data(gpd.read_parquet(files["cells"]), layers, samples, estimates),
         "targets": columns(summary[summary["reason"].isna()][shown]),
     }
+
+
+def _map(
+    files: Mapping[str, Path], samples: Mapping[int, Any], target_delta: float
+) -> dict[str, Any] | None:
+    """Releases at the targets, and those of the sweep of eps0 at equal privacy."""
+    parts = []
+    at_targets = [path for name, path in files.items() if name.startswith("estimates_")]
+    if at_targets:
+        rows = read_tables(at_targets)
+        parts.append(rows.assign(promise="eps = " + rows["eps"].map("{:g}".format)))
+    for name, path in files.items():
+        if name.startswith("releases_"):
+            parts.append(_of_sweep(path, samples, target_delta))
+    layers = backdrop(files.get("basemap"), files.get("outline"))
+    estimates = pd.concat(parts, ignore_index=True)
+    return map_data(gpd.read_parquet(files["cells"]), layers, samples, estimates)
+
+
+def _of_sweep(path: Path, samples: Mapping[int, Any], target_delta: float) -> pd.DataFrame:
+    """First releases of one eps0, of k-RR and at the privacy that is certified for it."""
+    rows = calibrated(read_tables([path], repetition=0), "matched", target_delta)
+    table = certainty_table(rows[rows["estimator"] == UNBIASED], samples, region="", grid="")
+    certified = table.dropna(subset="eps").groupby("n")["eps"].first()
+    for column in ("estimate", "standard_error"):
+        table[column] /= table["n"]
+    words = "eps0 = " + table["eps0"].map("{:g}".format) + " of k-RR, all others the same eps"
+    return table.assign(promise=words, eps=table["n"].map(certified))
 
 
 def _accuracy(
@@ -125,7 +150,7 @@ def _accuracy(
         & (estimates["eps"] == best["eps"])
         & (estimates["mechanism"] == best["mechanism"])
     ]
-    known = int((rows["estimate"] > 2.0 * rows["standard_error"]).sum())
+    known = int((rows["estimate"] > STANDARD_ERRORS * rows["standard_error"]).sum())
     occupied = int(np.count_nonzero(samples[n]))
     return (
         f"If nobody may see a record in the clear ({MECHANISMS[best['mechanism']].label}): of n = "

@@ -34,8 +34,8 @@ def map_data(
     samples
         True histograms by n, shape ``(k,)`` each.
     estimates
-        Columns ``n``, ``mechanism``, ``promise`` (words for what was kept), ``cell``, ``estimate``
-        and ``standard_error``, these as shares of n.
+        Columns ``n``, ``mechanism``, ``promise`` (words for what was kept), ``eps`` (the same for
+        all that kept it), ``cell``, ``estimate`` and ``standard_error``, these as shares of n.
 
     Returns
     -------
@@ -66,6 +66,7 @@ def map_data(
             {
                 "n": n,
                 "promise": promise,
+                "eps": float(part["eps"].iloc[0]),
                 "mechanism": mechanism,
                 "label": MECHANISMS[str(mechanism)].label,
                 "estimate": _short(n * part["estimate"]),

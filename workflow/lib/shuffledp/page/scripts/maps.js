@@ -175,7 +175,7 @@ function mountMaps(home, regions) {
       keys.append(key(two.hatch, why));
     }
     legend.append(keys);
-    document.getElementById("map-title").textContent = `${shown.label}, ${VIEWS.find(([v]) => v === view.value)[1].toLowerCase()}`;
+    document.getElementById("map-title").textContent = `${shown.label}, eps = ${roundedUp(shown.eps)}: ${VIEWS.find(([v]) => v === view.value)[1].toLowerCase()}`;
     choose(chosen);
   }
 
@@ -202,8 +202,8 @@ function mountMaps(home, regions) {
     offer();
     const best = region.map.releases.find((r) => r.mechanism === "krr");
     if (best) mechanism.value = best.mechanism;
-    const last = promise.options[promise.options.length - 1];
-    if (last) promise.value = last.value;
+    // The largest eps is the promise that the answers on top are about.
+    promise.value = d3.greatest(region.map.releases.filter((r) => r.promise.startsWith("eps =")), (r) => r.eps)?.promise ?? promise.value;
     attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     update(true);
   }
