@@ -370,7 +370,8 @@ def _check_users(region: str, source: Mapping[str, Any]) -> None:
     if source["kind"] == "embedded":
         raise ConfigurationError(
             f"unit: user needs to know who checked in, and the embedded counts of regions.{region} "
-            "do not: use a source of kind download or file, or unit: checkin"
+            "do not: use a source of kind download or file, or unit: checkin, or leave the region "
+            f"out by `{region}: null`"
         )
     layout = source["layout"]
     if isinstance(layout, Mapping) and "user" not in layout["columns"]:
