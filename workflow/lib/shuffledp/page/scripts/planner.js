@@ -4,8 +4,8 @@
  * The planner: what each mechanism needs and costs at a target, computed in the page.
  *
  * Delta of shuffled k-RR and of dummies by users is a mean E[(S)_+], S a sum of independent terms
- * (docs/accounting.md). Its bound here is the formula of "In the page" there: never below the mean,
- * some 0.1 % above it. Parameters are rounded to the safe side.
+ * (docs/accounting.md). The bound here is that of "In the page" there: never below the mean, mostly
+ * less than 0.1 % above it, at most some 1 %. Parameters are rounded to the safe side.
  */
 const { planFor, mountPlanner } = (() => {
   const DIGITS = 5; // of a parameter
@@ -270,7 +270,7 @@ const { planFor, mountPlanner } = (() => {
     const rows = plans.map((plan) => element("tr", {},
       element("th", { scope: "row", text: plan.label }),
       ...COLUMNS.map(([, kind, shown]) => element("td", { class: kind, text: shown(plan) })),
-      element("td", { text: plan.trust })));
+      element("td", { style: "min-width: 14rem", text: plan.trust })));
     return element("table", {},
       element("caption", { text: caption }),
       element("thead", {}, element("tr", {}, ...heads.map(([title, kind]) => element("th", { scope: "col", class: kind, text: title })))),
@@ -306,9 +306,10 @@ const { planFor, mountPlanner } = (() => {
       delta: choice("delta", "Promise: delta", (value) => value.toExponential()),
     };
     const error = element("p", { class: "error", id: "planner-error", "aria-live": "polite" });
+    const best = element("p", { class: "readout", id: "planner-best", "aria-live": "polite" });
     const answer = element("div", { class: "answer" });
     controls.addEventListener("submit", (event) => event.preventDefault());
-    home.replaceChildren(controls, error, answer);
+    home.replaceChildren(controls, error, best, answer);
 
     function show() {
       const wrong = { n: complaint("Users n", fields.n.value, data.n), k: complaint("Cells k", fields.k.value, data.k) };
@@ -317,17 +318,24 @@ const { planFor, mountPlanner } = (() => {
         fields[name].setAttribute("aria-describedby", error.id);
       }
       error.textContent = wrong.n || wrong.k;
+      best.hidden = error.textContent !== "";
       answer.replaceChildren();
       if (error.textContent) return;
 
       const asked = Object.fromEntries(Object.entries(fields).map(([name, made]) => [name, Number(made.value)]));
       const { n, k, eps, delta } = asked;
+      const plans = planFor(data, asked);
+      const [first, alone] = [plans[0], plans.find((plan) => plan.localEps0 !== null)];
+      const errs = (plan) => `${plan.label}, by which a cell is typically ${significant(plan.cellError)} records off`;
+      best.textContent = `Most accurate: ${errs(first)}. Of those that show nobody a record in the clear: ${errs(alone)}.`;
       const caption = `What keeps eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
       const note = "Predicted for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
-        `bound for just these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. The accountant prints all digits, and six more mechanisms, with`;
+        `bound for just these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
+        (plans.some((plan) => plan.distance > 1) ? "A distance above 1 says that the map is noise: take fewer cells, or more users. " : "") +
+        "The accountant prints all digits, and the other mechanisms, with";
       const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}`;
       answer.append(
-        element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(planFor(data, asked), caption)),
+        element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(plans, caption)),
         element("p", { class: "note", text: note }),
         element("pre", {}, element("code", { id: "planner-command", text: command })));
     }
