@@ -1,5 +1,7 @@
 """Log-space binomials against ball arithmetic, far into the tails."""
 
+from math import comb, log
+
 import flint
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shuffledp.accounting.laws.binomial import (
     log_cdf,
+    log_cdf_ends,
     log_pmf,
     log_pmf_error,
     log_pmf_run,
@@ -68,6 +71,17 @@ def test_tails_agree_with_ball_arithmetic(n, p, t):
     _inside(log_sf_ends(x, n, p), reference + mass.log(), width)
     _inside(log_excess(x - 0.4, n, p), reference + excess.log(), width)
     assert abs(reference - float(log_pmf(x, n, p))) < float(log_pmf_error(x, n, p, 1.0 - p))
+
+
+@pytest.mark.parametrize("p", [5e-324, 1e-310, 1e-305, 1e-301, 1e-299])
+@pytest.mark.parametrize(("x", "n"), [(1, 1), (1, 10), (5, 10), (10, 10), (2, 10**9)])
+def test_probabilities_at_the_end_of_floats_are_enclosed(x, n, p):
+    """Above some 1e308 times the mean the tail was not a number."""
+    truth = log(comb(n, x)) + x * log(p)  # what follows in the tail is below 1e-280 of it
+    ends = log_sf_ends(x, n, p)
+    assert ends.low - 1e-9 <= truth <= ends.high + 1e-9
+    mirrored = log_cdf_ends(n - x, n, 1.0, p)
+    assert mirrored.low - 1e-9 <= truth <= mirrored.high + 1e-9
 
 
 def test_a_billion_trials_keep_their_digits():

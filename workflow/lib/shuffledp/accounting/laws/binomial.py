@@ -60,6 +60,10 @@ def _stirling_error(n: Floats) -> Floats:
     return np.where(n < _SMALL, table, series * inverse)
 
 
+# Probabilities from here on keep their digits.
+_LEAST = 1e-300
+
+
 def _deviance(x: Floats, mean: Floats) -> Floats:
     """``x log(x / mean) + mean - x`` without the cancellation near ``x = mean``."""
     difference = x - mean
@@ -147,7 +151,7 @@ def log_pmf_error(
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y, left, right = n - x, n * p, n * q
-    deviances = _deviance(x, np.maximum(left, 1e-300)) + _deviance(y, np.maximum(right, 1e-300))
+    deviances = _deviance(x, np.maximum(left, _LEAST)) + _deviance(y, np.maximum(right, _LEAST))
     moved = (2.0 + inputs) * (np.abs(x - left) + np.abs(y - right))
     return np.asarray(UNIT * (32.0 + np.log1p(n) + 45.0 * deviances + moved))
 
@@ -186,7 +190,13 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -
     error = error + log_pmf_error(x, n, p, q, inputs) + 8.0 * UNIT
     value = log_pmf(x, n, p, q) + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
-    return LogIntervals(value - error, value + error)
+    # At the end of what floats hold a probability has lost digits, and a ratio to it overflows.
+    lost = p < _LEAST
+    error = np.where(lost, 0.0, error)
+    low = np.where(lost, -np.inf, value - error)
+    # Chernoff's (e mean / x)^x.
+    high = np.where(lost, x * (1.0 + np.log(n * _LEAST)), value + error)
+    return LogIntervals(low, high)
 
 
 def mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
