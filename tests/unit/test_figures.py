@@ -5,10 +5,12 @@ The tables come from the studies themselves, on a histogram of 12 cells that is 
 
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from shuffledp.errors import InputError
 from shuffledp.figures import (
     comparison,
     distances,
+    html,
     individual,
     literature,
     maps,
@@ -585,11 +588,10 @@ def test_a_third_mechanism_is_in_every_figure(
     }
     assert set(legend(distances.distance_over_eps(utility, "City", "one check-in"))) >= TWINS
     single = pd.concat(individual_utility([three], SAMPLES_BY_SIZE))
-    table = individual.individual_table(
+    page = individual.individual_page(
         individual_summary(single, 5, 4.0, TARGET), "City", "one check-in"
     )
-    headers = {text.replace(",\n", ", ") for text in texts(table)}
-    assert headers >= TWINS
+    assert set(Cells(page).heads) >= TWINS
     first = three[(three["n"] == 400) & (three["eps0"] == 4.0) & (three["repetition"] == 0)]
     panels = maps.release_panels(COUNTS, calibrated(first, "matched", TARGET))
     assert "twin+INV, projected" in panels
@@ -757,38 +759,76 @@ def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(errors: pd
     assert sorted(set(summary["cell"])) == list(range(1, 12))  # all but 0: there are only 12
 
 
-def test_individual_table_writes_the_summary(errors: pd.DataFrame, tmp_path: Path) -> None:
+class Cells(HTMLParser):
+    """Texts of a page's table: heads, and rows by their name."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.heads: list[str] = []
+        self.rows: dict[str, list[str]] = {}
+        self._texts: list[str] | None = None
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("th", "td"):
+            self._texts = []
+        self._named = given.get("scope") == "row" if tag == "th" else False
+
+    def handle_data(self, data: str) -> None:
+        if self._texts is not None:
+            self._texts.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("th", "td") or self._texts is None:
+            return
+        text, self._texts = "".join(self._texts), None
+        if tag == "td":
+            self.rows[list(self.rows)[-1]].append(text)
+        elif self._named:
+            self.rows[text] = []
+        else:
+            self.heads.append(text)
+
+
+def test_individual_page_writes_the_summary(errors: pd.DataFrame) -> None:
     summary = individual_summary(errors, 5, 4.0, TARGET)
-    summary.to_csv(tmp_path / "summary.csv", index=False)
-    written = texts(
-        individual.draw_individual(tmp_path / "summary.csv", title="City", unit="one check-in")
-    )
-    assert not any("Own" in text for text in written)
-    comparable = summary[summary["calibration"] != "as-published"]
-    scale = 10.0 ** -np.floor(np.log10(comparable["mean"].mean()))
-    for _, row in comparable.iterrows():
-        assert f"{scale * row['mean']:.1f}" in written
-        assert f"({scale * row['p10']:.1f}–{scale * row['p90']:.1f})" in written
-    assert {"5", "10", "mean of rows"} <= set(written)
-    assert sum("NOT equal" in text for text in written) == 1
-    assert sum("shuffle+IBU" in text for text in written) == 1
-    assert any(
-        r"\delta=10^{-3}" in text and "replacement of one report" in text for text in written
-    )
+    page = individual.individual_page(summary, "City & <co>", "one check-in")
+    found = Cells(page)
+    columns = summary[["calibration", "mechanism", "estimator"]].drop_duplicates()
+    assert list(found.rows) == ["5", "10", "mean of rows"]
+    assert len(found.heads) == 1 + len(columns) and found.heads[0] == "cell x0"
+    for place, series in enumerate(columns.itertuples(index=False)):
+        rows = summary[(summary[list(columns)] == list(series)).all(axis=1)].set_index("cell")
+        for cell in (5, 10):
+            mean, low, high = 400.0 * rows.loc[cell, ["mean", "p10", "p90"]]
+            number, range_ = found.rows[str(cell)][2 * place : 2 * place + 2]
+            half = 0.5 * 10.0 ** -len(number.partition(".")[2]) + 1e-9
+            shown = [float(each) for each in (number, *range_.strip("()").split(" to "))]
+            assert shown == pytest.approx([mean, low, high], abs=half)
+    assert sum("NOT equal privacy" in head for head in found.heads) == 1
+    assert sum("shuffle+IBU" in head for head in found.heads) == 1
+    assert "City &amp; &lt;co&gt;: absolute error of single cells, in check-ins" in page
+    assert "δ = 10<sup>−3</sup>, for the replacement of one report" in page
+    assert "Own" not in page
 
 
-def test_individual_table_marks_the_cells_own_deltas(errors: pd.DataFrame) -> None:
+def test_individual_page_marks_the_cells_own_deltas(errors: pd.DataFrame) -> None:
     summary = individual_summary(errors, 5, 4.0, TARGET)
     own = own_delta_summary(summary, COUNTS)
-    figure = individual.individual_table(pd.concat([own, summary]), "City", "one check-in")
-    written = texts(figure)
-    (header,) = [text for text in written if "own" in text]
-    assert header == "Gaussian,\nraw,\nown $\\delta(x_0)$:\nNOT equal"
-    title = figure.get_suptitle()
-    assert "no guarantee" in title and rf"10^{{{own['log10_delta'].min():.1f}}}" in title
-    scale = 10.0 ** -np.floor(np.log10(own["mean"].mean()))
-    for mean in own["mean"]:
-        assert f"{scale * mean:.1f}" in written
+    page = individual.individual_page(pd.concat([own, summary]), "City", "one check-in")
+    (head,) = [head for head in Cells(page).heads if "own" in head]
+    assert head == "Gaussian, raw, own δ(x0): NOT equal privacy"
+    assert f"10<sup>−{-own['log10_delta'].min():.1f}</sup>" in page and "no guarantee" in page
+
+
+def test_a_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
+    text = html.page("Title", "<p>words</p>", "<table></table>")
+    assert not re.search("(src|href|url|@import)", text)
+    for media in ("prefers-color-scheme: dark", "print"):
+        assert f"@media {media}" in text or f"@media ({media})" in text
+    html.write_page(text, tmp_path / "new" / "page.html")
+    assert (tmp_path / "new" / "page.html").read_bytes() == text.encode()
 
 
 @pytest.mark.parametrize(("every", "eps0"), [(0, 4.0), (12, 4.0), (5, 3.0)])

@@ -90,13 +90,13 @@ def svg(clone, stem):
 # Of each kind of table and figure one, or all of them.
 SOME = [
     *("results/utility/comparison.csv", "results/utility/town.shape.individual.eps0-2.csv"),
+    "results/tables/individual.town.shape.eps0-2.html",
     *("results/figures/comparison.svg", "results/figures/privacy.town.shape.svg"),
     "results/privacy/town.shape.parquet",
     *("results/utility/town.shape.targets.csv", "results/figures/mechanisms.town.shape.svg"),
 ]
 FIGURES = ["distances.town.shape.matched", "distances.town.shape.as-published",
-           "distances-over-eps.town.shape", "individual.town.shape.eps0-2",
-           "estimates.town.shape.eps0-2.matched"]  # fmt: skip
+           "distances-over-eps.town.shape", "estimates.town.shape.eps0-2.matched"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -123,6 +123,8 @@ def test_a_new_mechanism_and_a_new_bound_are_everywhere(clone, targets, figures)
     assert set(privacy["bound"]) == {"upper", "lower", "doubled"}
     for stem in ["comparison", *figures]:
         assert "twin of shuffle+INV" in svg(clone, stem), stem
+    table = clone.path / "results" / "tables" / "individual.town.shape.eps0-2.html"
+    assert "twin of shuffle+INV" in table.read_text()
     assert "twin: 1 message a user" in svg(clone, "mechanisms.town.shape")
     assert "doubled: " in svg(clone, "privacy.town.shape")
 

@@ -303,6 +303,43 @@ def image_files(wildcards):
     return {name: image_file(name) for name in MNIST}
 
 
+# --- Snakemake's report -----------------------------------------------------------------
+
+# Categories of Snakemake's report, which sorts them by name.
+ORDER = [
+    "The main result",
+    "Which mechanism",
+    "Estimates",
+    "Distances",
+    "Individual utility",
+    "Privacy",
+    "Data",
+]
+
+
+def ordered(name, names):
+    """A name that sorts where it stands among names; what is not there comes after them."""
+    place = names.index(name) if name in names else len(names)
+    return f"{place + 1}. {name}"
+
+
+def report_labels(name):
+    """Params function: what a figure is called in the report, in place of its file's name."""
+
+    def labels(wildcards):
+        given = dict(wildcards.items())
+        found = {"figure": name.replace("-", " ").replace("_", " ").replace(".", ", ")}
+        if "region" in given:
+            found["place"] = f"{plain_title(given['region'])}, grid {given['grid']}"
+        if "eps0" in given:
+            found["local budget eps0"] = given["eps0"]
+        if "figure" in given:
+            found["figure"] += f", {given['figure'].replace('-', ' ')}"
+        return found
+
+    return labels
+
+
 # --- What there is to make --------------------------------------------------------------
 
 
@@ -326,6 +363,9 @@ def tables_of(region):
                 f"{s}/{place}.eps0-{eps0}.parquet" for s in ("privacy", "releases")
             ]
             names.append(f"utility/{place}.individual.eps0-{eps0}.csv")
+    for eps0 in map(budget, REGIONS[region]["eps0"]):
+        place = f"{region}.{first_grid(region)}"
+        names.append(f"tables/individual.{place}.eps0-{eps0}.html")
     if "targets" in config:
         place = f"{region}.{first_grid(region)}.targets"
         names += [f"utility/{place}.{kind}" for kind in ("parquet", "csv")]

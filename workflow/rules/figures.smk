@@ -7,41 +7,6 @@ def figure_files(stem):
     return [result(f"figures/{stem}.{kind}") for kind in FORMATS]
 
 
-# Categories of Snakemake's report, which sorts them by name.
-ORDER = [
-    "The main result",
-    "Which mechanism",
-    "Estimates",
-    "Distances",
-    "Individual utility",
-    "Privacy",
-    "Data",
-]
-
-
-def ordered(name, names):
-    """A name that sorts where it stands among names; what is not there comes after them."""
-    place = names.index(name) if name in names else len(names)
-    return f"{place + 1}. {name}"
-
-
-def report_labels(name):
-    """Params function: what a figure is called in the report, in place of its file's name."""
-
-    def labels(wildcards):
-        given = dict(wildcards.items())
-        found = {"figure": name.replace("-", " ").replace("_", " ").replace(".", ", ")}
-        if "region" in given:
-            found["place"] = f"{plain_title(given['region'])}, grid {given['grid']}"
-        if "eps0" in given:
-            found["local budget eps0"] = given["eps0"]
-        if "figure" in given:
-            found["figure"] += f", {given['figure'].replace('-', ' ')}"
-        return found
-
-    return labels
-
-
 def report_subcategory(wildcards):
     """Params function: equal privacy stands above what is not."""
     calibration = getattr(wildcards, "calibration", "matched")
@@ -179,14 +144,6 @@ FIGURES = {
         stem=PLACE,
         caption="distance_over_eps",
         category="Distances",
-    ),
-    "individual": figure(
-        by="individual.draw_individual",
-        inputs={"summary": f"utility/{PLACE[1:]}.individual.eps0-{{eps0}}.csv"},
-        arguments=NAMED,
-        stem=OF_EPS0,
-        caption="individual_table",
-        category="Individual utility",
     ),
     "comparison": figure(
         by="comparison.draw_comparison",

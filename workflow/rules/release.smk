@@ -66,6 +66,32 @@ rule summarise_individual:
         "../scripts/summarise_individual.py"
 
 
+rule tabulate_individual:
+    input:
+        summary=result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
+    output:
+        report(
+            result("tables/individual.{region}.{grid}.eps0-{eps0}.html"),
+            caption="../report/individual_table.rst",
+            category=ordered("Individual utility", ORDER),
+            labels=report_labels("errors of single cells"),
+        ),
+    log:
+        log_of("tabulate_individual.{region}.{grid}.eps0-{eps0}"),
+    benchmark:
+        benchmark_of("tabulate_individual.{region}.{grid}.eps0-{eps0}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 5),
+    params:
+        library=library("tabulate_individual"),
+        title=region_title,
+        unit=region_unit,
+    script:
+        "../scripts/tabulate_individual.py"
+
+
 rule compare_mechanisms:
     input:
         utility=[

@@ -1,0 +1,11 @@
+from pathlib import Path
+
+import pandas as pd
+from shuffledp.figures.html import write_page
+from shuffledp.figures.individual import individual_page
+from shuffledp.jobs import job
+
+with job(snakemake.log[0]):
+    summary = pd.read_csv(snakemake.input.summary)
+    text = individual_page(summary, snakemake.params.title, snakemake.params.unit)
+    write_page(text, Path(snakemake.output[0]))
