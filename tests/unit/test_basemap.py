@@ -1,6 +1,7 @@
 """Base maps: what is read of a file, what is refused, and what is drawn."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import geopandas as gpd
@@ -179,3 +180,25 @@ def test_what_cannot_be_seen_is_left_out_and_borders_stay_common(tmp_path):
     assert right.bounds[2] == pytest.approx(2.01)
     assert shapely.intersection(left, right).length == pytest.approx(0.01)
     assert layers.geometry[0].bounds[2] == pytest.approx(2.0105), "what is given stays as it is"
+
+
+def boxes(figure):
+    """Where the maps with their words, the colour bar, the title and the key are."""
+    figure.draw_without_rendering()
+    (title,) = (text for text in figure.texts if text.get_text() == figure.get_suptitle())
+    return [each.get_tightbbox() for each in (*figure.axes, *figure.legends, title)]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+def test_maps_stay_where_they_are_and_nothing_overlaps(tmp_path, cells, number):
+    """PNG, PDF and SVG are drawn one after another: each has to find the same places."""
+    shares = np.append(np.full(11, 1 / 11), 0.0)
+    estimates = {f"Mechanism {index}, raw": shares for index in range(number)}
+    layers = basemap.backdrop(written(tmp_path, SEA, LAND, RIVER))
+    figure = maps.estimate_maps(cells, estimates, 24, "A title\nof two lines", layers=layers)
+    first = boxes(figure)
+    assert [b.bounds for b in boxes(figure)] == [b.bounds for b in first]
+    assert not [(a, b) for a, b in combinations(first, 2) if a.overlaps(b)]
+    page = figure.bbox
+    assert all(page.x0 <= b.x0 and b.x1 <= page.x1 for b in first)
+    assert all(page.y0 <= b.y0 and b.y1 <= page.y1 for b in first)

@@ -13,6 +13,7 @@ from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
 from shuffledp.errors import InputError
+from shuffledp.figures.frame import BENEATH
 from shuffledp.figures.glyphs import missing_glyphs
 
 _LAND: Final = "#F5F3EE"
@@ -198,18 +199,21 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
             named += 1
 
 
-def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Print the attributions of a base map below the right corner of a map, if it has any."""
+def attribute(axes: Axes, layers: gpd.GeoDataFrame, *, scaled: bool) -> None:
+    """Print the attributions of a base map below the right corner of a map, if it has any.
+
+    A map with a scale bar, ``scaled``, has it between.
+    """
     words = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
     if words:
         axes.annotate(
             words,
             (1.0, 0.0),
-            (0.0, -31.0),
+            (0.0, BENEATH - 8.0 * scaled),
             xycoords="axes fraction",
             textcoords="offset points",
             ha="right",
-            va="top",
+            va="center",
             fontsize=5.0,
             parse_math=False,
         )

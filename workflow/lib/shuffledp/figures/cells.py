@@ -7,6 +7,7 @@ from typing import Final
 import geopandas as gpd
 import numpy as np
 import shapely
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import Normalize
@@ -21,9 +22,15 @@ from shuffledp.figures.basemap import attribute, draw_names, draw_over, draw_und
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import FULL_WIDTH, new_figure
 
-WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}")
+WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}".replace("-", "\N{MINUS SIGN}"))
 _COUNTS: Final = "cividis"
 _ACROSS: Final = 3  # panels in a row
+# Inches.
+_LINE: Final = 0.155
+_LEFT: Final = 0.62  # latitudes
+_GAP: Final = 0.13
+_BELOW: Final = 0.68  # longitudes, scale bar and attribution
+_BAR: Final = 0.62  # colour bar with its labels
 _RASTERISE_FROM: Final = 20_000  # polygons: beyond, vector files become unwieldy
 
 
@@ -80,22 +87,19 @@ def hatched(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) ->
     )
 
 
-def key(figure: Figure, fills: Sequence[tuple[Fill, str]]) -> None:
-    """Legend of the cells that the colour bar does not hold, with what each fill says; or none."""
-    handles = [
+def key_of(fills: Sequence[tuple[Fill, str]]) -> list[Patch]:
+    """Entries of a legend for cells that the colour bar does not hold, with what each says."""
+    return [
         Patch(facecolor=o.face, edgecolor=o.edge, hatch=o.hatch, linewidth=0.4, label=label)
         for o, label in fills
     ]
-    if handles:
-        figure.legend(handles=handles, loc="outside lower center", ncols=2, handlelength=1.6)
 
 
-def height_of(corners: Floats, panels: int, extra: float) -> float:
-    """Inches that panels side by side over the full width need, and ``extra`` for the rest."""
-    width, height = np.ptp(corners, axis=(0, 1))
+def height_of(corners: Floats, width: float) -> float:
+    """Inches that a map of that width needs, within limits."""
+    degrees = np.ptp(corners, axis=(0, 1))
     latitude = np.radians(corners[..., 1].mean())
-    proportion = height / (width * np.cos(latitude))
-    return float(np.clip((FULL_WIDTH - 0.7) / panels * proportion, 0.8, 8.0)) + extra
+    return float(np.clip(width * degrees[1] / (degrees[0] * np.cos(latitude)), 0.8, 8.0))
 
 
 def surround(axes: Axes, layers: gpd.GeoDataFrame) -> None:
@@ -105,9 +109,17 @@ def surround(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
 
 def map_panels(
-    corners: Floats, layers: gpd.GeoDataFrame, titles: Sequence[str], extra: float
-) -> tuple[Figure, list[Axes]]:
+    corners: Floats,
+    layers: gpd.GeoDataFrame,
+    title: str,
+    titles: Sequence[str],
+    key: Sequence[Artist],
+    key_lines: int,
+) -> tuple[Figure, list[Axes], Axes]:
     """Maps side by side whose cells are still to be drawn, over the full width of a page.
+
+    They are placed by hand. Matplotlib's layout does not foresee how maps shrink to their
+    proportions: titles would overlap, and PNG and PDF would differ.
 
     Parameters
     ----------
@@ -115,24 +127,48 @@ def map_panels(
         As `corners_of` returns them.
     layers
         Base map and outline, legible. Districts are named in the first panel.
-    titles
-        Of the panels, of one or two lines.
-    extra
-        Inches of height for what is not a map.
+    title, titles
+        Of the figure and of the panels.
+    key, key_lines
+        Entries of the legend, if any, and how many lines they are.
+
+    Returns
+    -------
+    The figure, the panels and a place for the colour bar.
     """
     # Four stand two by two: three and one would leave most of a row empty.
     columns = 2 if len(titles) == 4 else min(len(titles), _ACROSS)
     rows = -(-len(titles) // columns)
-    figure = new_figure(rows * height_of(corners, columns, 0.3) + extra)
-    places = np.atleast_1d(figure.subplots(rows, columns)).ravel().tolist()
-    panels, unused = places[: len(titles)], places[len(titles) :]
-    for axes in unused:
-        axes.remove()
-    for axes, title in zip(panels, titles, strict=True):
+    pitch = (FULL_WIDTH - _LEFT) / columns
+    width = pitch - _GAP
+    height = height_of(corners, width)
+    above = _LINE * _lines(*titles) + 0.08
+    head = _LINE * _lines(title) + 0.12
+    foot = _BAR + (_LINE * key_lines + 0.15 if key else 0.0)
+    total = head + rows * (above + height + _BELOW) + foot
+    figure = new_figure(total)
+    figure.set_layout_engine("none")
+    figure.suptitle(title, y=1.0 - 0.08 / total, va="top")
+
+    def place(left: float, low: float, wide: float, high: float) -> Axes:
+        return figure.add_axes((left / FULL_WIDTH, low / total, wide / FULL_WIDTH, high / total))
+
+    panels = []
+    for index, panel in enumerate(titles):
+        row, column = divmod(index, columns)
+        low = total - head - (row + 1) * (above + height) - row * _BELOW
+        axes = place(_LEFT + column * pitch, low, width, height)
         surround(axes, layers)
-        frame(axes, corners, margin=not layers.empty, ordinate=axes in places[::columns])
-        axes.set_title(title, loc="left")
+        frame(axes, corners, margin=not layers.empty, ordinate=column == 0)
+        axes.set_title(panel, loc="left")
+        panels.append(axes)
     scale_bar(panels[0])
-    draw_names(panels[0], layers, (FULL_WIDTH - 0.7) / columns)
-    attribute(panels[-1], layers)
-    return figure, panels
+    draw_names(panels[0], layers, width)
+    attribute(panels[-1], layers, scaled=len(panels) == 1)
+    if key:
+        figure.legend(handles=list(key), loc="lower center", ncols=2, handlelength=1.6)
+    return figure, panels, place(0.25 * FULL_WIDTH, foot - 0.18, 0.55 * FULL_WIDTH, 0.1)
+
+
+def _lines(*titles: str) -> int:
+    return max(1 + title.count("\n") for title in titles)

@@ -5,9 +5,11 @@ from typing import Final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.transforms import ScaledTranslation
 
 from shuffledp.arrays import Floats
 
+BENEATH: Final = -34.0  # points: from a map's lower edge to what stands below its label
 _KM_PER_DEGREE: Final = 111.32  # along the equator
 _MARGIN: Final = 0.05  # of the cells' width and height
 
@@ -43,20 +45,22 @@ def frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
 
 
 def scale_bar(axes: Axes) -> None:
-    """Draw 1, 2 or 5 times a power of ten, an eighth to a quarter of the width, above the map."""
+    """Draw 1, 2 or 5 times a power of ten, an eighth to a quarter of the width, below the map."""
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
     wanted = 0.25 * (east - west) * per_degree
     decade = 10.0 ** np.floor(np.log10(wanted))
     length = decade * max(step for step in (1, 2, 5) if step * decade <= wanted)
     label = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
-    right = 1.0
-    left = right - length / per_degree / (east - west)
+    share = length / per_degree / (east - west)
+    figure = axes.get_figure()
+    assert figure is not None
+    row = axes.transAxes + ScaledTranslation(0.0, BENEATH / 72.0, figure.dpi_scale_trans)
     axes.annotate(
         "",
-        (left, 1.035),
-        (right, 1.035),
-        xycoords="axes fraction",
+        (0.0, 0.0),
+        (share, 0.0),
+        xycoords=row,
         arrowprops={
             "arrowstyle": "|-|,widthA=0.25,widthB=0.25",
             "lw": 1,
@@ -67,11 +71,12 @@ def scale_bar(axes: Axes) -> None:
     )
     axes.annotate(
         label,
-        (left, 1.035),
-        (-4, 0),
-        xycoords="axes fraction",
+        (share, 0.0),
+        (4, 0),
+        xycoords=row,
         textcoords="offset points",
-        ha="right",
+        ha="left",
         va="center",
         fontsize=7,
+        annotation_clip=False,
     )

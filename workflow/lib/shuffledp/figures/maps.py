@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from shuffledp.arrays import Floats, Integers
@@ -23,7 +24,7 @@ from shuffledp.figures.cells import (
     corners_of,
     hatched,
     height_of,
-    key,
+    key_of,
     map_panels,
     surround,
 )
@@ -65,10 +66,10 @@ def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCol
     return heat
 
 
-def _key(figure: Figure, values: Floats, zero: str) -> None:
+def _key(values: Floats, zero: str) -> list[Patch]:
     """Legend of the cells that the colour bar does not hold, if any; ``zero`` says what 0 is."""
     labels = {_ZERO: zero, _NEGATIVE: "below 0 (raw estimates may be)"}
-    key(figure, [(fill, labels[fill]) for fill, _ in _off_scale(values)])
+    return key_of([(fill, labels[fill]) for fill, _ in _off_scale(values)])
 
 
 def draw_checkins(
@@ -144,7 +145,8 @@ def checkins_map(
     corners = corners_of(cells)
     layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     counts = cells["count"].to_numpy(dtype=np.float64)
-    figure = new_figure(height_of(corners, 2, 1.0), FULL_WIDTH if dots else _ALONE * FULL_WIDTH)
+    width = FULL_WIDTH if dots else _ALONE * FULL_WIDTH
+    figure = new_figure(height_of(corners, (FULL_WIDTH - 0.7) / 2.0) + 1.15, width)
     *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
     for axes in left:
         _draw_dots(axes, corners, checkins)
@@ -153,14 +155,15 @@ def checkins_map(
     for axes, panel in zip([*left, right], titles, strict=True):
         surround(axes, layers)
         frame(axes, corners, margin=not layers.empty, ordinate=panel == titles[0])
-        scale_bar(axes)
         axes.set_title(panel, loc="left")
+    scale_bar(left[0] if dots else right)
     draw_names(right, layers, FULL_WIDTH / 2.0)
-    attribute(right, layers)
+    attribute(right, layers, scaled=not dots)
     # An inset keeps the bar as high as the map, whose proportions are fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
     figure.colorbar(heat, cax=bar, format=WHOLE, label="check-ins per cell")
-    _key(figure, counts, _NO_CHECKIN)
+    if key := _key(counts, _NO_CHECKIN):
+        figure.legend(handles=key, loc="outside lower center", handlelength=1.6)
     outside = len(checkins) - int(counts.sum())
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
     figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
@@ -280,19 +283,16 @@ def estimate_maps(
         for value in values[1:]
     ]
     titles = [name + note for name, note in zip(estimates, ["", *notes], strict=True)]
-    figure, panels = map_panels(corners, layers, titles, 1.5 + 0.15 * len(title.splitlines()))
+    key = _key(values, _ESTIMATED_0)
+    figure, panels, bar = map_panels(corners, layers, title, titles, key, 1)
     for axes, value in zip(panels, values, strict=True):
         heat = _heat(axes, corners, value, norm)
     figure.colorbar(
         heat,
-        ax=panels,
-        location="bottom",
+        cax=bar,
+        orientation="horizontal",
         format=WHOLE,
         label="check-ins per cell (estimated share × n)",
         extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
-        shrink=0.6,
-        aspect=40,
     )
-    _key(figure, values, _ESTIMATED_0)
-    figure.suptitle(title)
     return figure
