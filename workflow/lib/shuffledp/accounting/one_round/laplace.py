@@ -4,15 +4,10 @@ Records lie in an interval of length 1, centred at 0; user i reports its record 
 of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, of budget ``eps``
 here; ``e = exp`` of the central budget.
 
-Decoys. Let w be the law of the target's report if its record were 0. For ``eps_i <= eps`` and any
-record, the density of user i's report is at least ``kappa_i w`` with
+Decoys (`among_decoys`). Let w be the law of the target's report if its record were 0. For
+``eps_i <= eps`` and any record, the density of user i's report is at least ``kappa_i w`` with
 ``kappa_i = (eps_i / eps) exp(-eps_i / 2)``: the ratio's exponent ``eps |y| - eps_i |y - x|`` is at
-least ``-eps_i |x|``. So user i's report is a decoy, drawn from w, with that chance. Reveal which of
-the others are none, and what they reported. By Bayes
-
-    delta <= E_M[(1/M) E(G_1 + ... + G_M)_+],   G = (R(y|x0) - e R(y|x1)) / w(y),  y ~ w,
-
-with M - 1 the number of decoys. A user of a larger budget may be none: its tails are thinner.
+least ``-eps_i |x|``. A user of a larger budget may be no decoy: its tails are thinner.
 
 The worst pair of records is the interval's ends. G has mean ``1 - e`` for every pair; in the convex
 order, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows.
@@ -27,51 +22,30 @@ G is continuous. Split between neighbouring nodes y_j at distance h, its mean ke
 the node y_j gets the mass ``exp(-eps |y_j|) tanh(eps h / 2) / 2`` from each side.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from shuffledp.accounting.blanket.atoms import Atoms, excess, log_saddle_point
-from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
-from shuffledp.accounting.laws.decoys import log_mean_over_decoys
 from shuffledp.accounting.laws.mixture import RandomTrials
+from shuffledp.accounting.one_round import among_decoys
+from shuffledp.accounting.one_round.among_decoys import Target
 from shuffledp.accounting.one_round.personalised import BudgetGroups
 
 # Nodes on each side of the centre. The loss is of second order.
 _NODES = 64
-# Of M: each costs a transform, which need not be finer than they are.
-_BLOCKS, _SPLITTING = 16, 1e-3
 
 
-@dataclass(frozen=True)
-class _Law:
-    """G's law but for the central eps: log-ratios to w, and masses."""
-
-    log_first: np.ndarray
-    log_second: np.ndarray
-    masses: np.ndarray
-
-    def atoms(self, eps: float) -> Atoms:
-        # Exponents are products of two rounded factors.
-        units = 24.0 + 8.0 * (eps + float(np.abs(self.log_first).max()))
-        return Atoms(excess(self.log_first, self.log_second, eps), self.masses, units)
-
-
-def _law(budget: float) -> _Law:
+def _target(budget: float) -> Target:
     y = np.arange(-_NODES, _NODES + 1) / (2.0 * _NODES)
     share = np.tanh(budget / (4.0 * _NODES))
     masses = np.exp(-budget * np.abs(y)) * share
     masses[[0, -1]] = 0.5 * np.exp(-0.5 * budget) * (1.0 + share)
     ratio = budget * (2.0 * np.maximum(y, 0.0) - 0.5)
-    return _Law(ratio[::-1], ratio, masses)
+    return Target(ratio[::-1], ratio, masses, units=24.0)
 
 
 def _decoys(others: BudgetGroups, budget: float) -> RandomTrials:
-    """Log odds of the others' reports to look like the target's."""
     some = (others.values > 0.0) & (others.values <= budget)
     values = others.values[some]
-    log_kappa = np.log(values / budget) - 0.5 * values
-    return RandomTrials(log_kappa - np.log(-np.expm1(log_kappa)), others.counts[some])
+    return among_decoys.decoys(np.log(values / budget) - 0.5 * values, others.counts[some])
 
 
 def laplace_log_delta(eps: float, budget: float, others: BudgetGroups) -> float:
@@ -93,22 +67,11 @@ def laplace_log_delta(eps: float, budget: float, others: BudgetGroups) -> float:
     """
     if eps >= budget:
         return -np.inf
-    atoms = _law(budget).atoms(eps)
-    decoys = _decoys(others, budget)
-
-    def log_delta(m: int) -> float:
-        return min(log_mean_excess_high(atoms, m, _SPLITTING), 0.0)
-
-    def lead(m: int) -> float:
-        return log_saddle_point(atoms, m)
-
-    return min(log_mean_over_decoys(decoys, log_delta, lead, _BLOCKS), 0.0)
+    return among_decoys.log_delta(eps, _target(budget), _decoys(others, budget))
 
 
 def laplace_lead(eps: float, budget: float, others: BudgetGroups) -> float:
     """About `laplace_log_delta`, at once."""
     if eps >= budget:
         return -np.inf
-    decoys = _decoys(others, budget)
-    kappa = 1.0 / (1.0 + np.exp(-decoys.log_odds))
-    return log_saddle_point(_law(budget).atoms(eps), 1 + int(decoys.counts @ kappa))
+    return among_decoys.lead(eps, _target(budget), _decoys(others, budget))
