@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr
 
+from shuffledp.accounting.calibrate import epsilon
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 
@@ -76,6 +77,23 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     value[~body] = _log_mills_difference(x, s[~body]) - 0.5 * x * x - 0.5 * np.log(2.0 * np.pi)
     result[live] = value
     return np.asarray(result)
+
+
+def gdp_epsilon(mu: float, log_delta: float) -> float:
+    """Smallest eps at which mu-GDP gives a natural log of delta; rounded up.
+
+    Parameters
+    ----------
+    mu
+        At least 0.
+    log_delta
+        At most 0.
+    """
+    if mu == 0.0:
+        return 0.0
+    # Where the first of the two terms of delta alone, by Chernoff's bound, is delta.
+    largest = 0.5 * mu * mu + mu * float(np.sqrt(-2.0 * log_delta))
+    return epsilon(lambda eps: float(gdp_to_log_delta(eps, mu)), log_delta, largest, "upper")
 
 
 def _levels(alpha: ArrayLike) -> Floats:

@@ -11,8 +11,7 @@ if every iterate is seen. Nothing here counts on shuffling.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.calibrate import epsilon
-from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.rounds import tradeoff
 from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import classical_sigma
@@ -83,7 +82,4 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     delta
         Between 0 and 1.
     """
-    log_delta = float(np.log(delta))
-    # Where the first of the two terms of delta alone, by Chernoff's bound, is delta.
-    largest = 0.5 * mu * mu + mu * float(np.sqrt(-2.0 * log_delta))
-    return epsilon(lambda eps: float(gdp_to_log_delta(eps, mu)), log_delta, largest, "upper")
+    return tradeoff.gdp_epsilon(mu, float(np.log(delta)))
