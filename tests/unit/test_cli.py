@@ -379,6 +379,7 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
         ("README.md", 1),
         ("docs/accounting.md", 4),
         ("docs/personalised.md", 1),
+        ("docs/researcher.md", 2),
         pytest.param("docs/rounds.md", 3, marks=pytest.mark.slow),
     ],
 )
