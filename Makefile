@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 CORES ?= all
 export PYTHONHASHSEED := 0
 # One thread per job in numerical libraries: Snakemake does the parallel work.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults lint wheel bench audit scale findings report clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench audit scale findings report docs clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,6 +21,10 @@ $(READY): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DOCS_READY): $(READY) requirements-docs.lock
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-docs.lock
 	@touch $@
 
 run: $(READY) ## Run the default experiment: tables and figures in results/
@@ -70,6 +75,12 @@ findings: run ## Print the ratios of the main figure, and all mechanisms at the 
 report: run ## Write results/report.html, a page to explore, and Snakemake's own report beside it
 	$(BIN)/snakemake --cores $(CORES) -- page
 	$(BIN)/snakemake --report results/snakemake-report.html
+
+docs: $(DOCS_READY) ## Run the tutorial and write the documentation as a site, in site/
+	$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute --output-dir build docs/tutorial.ipynb
+	$(BIN)/python -m nbconvert --log-level WARN --to markdown --output-dir build/docs \
+	  --CoalesceStreamsPreprocessor.enabled=True build/tutorial.ipynb
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 clean: ## Remove results, keep downloads
 	rm -rf results

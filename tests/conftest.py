@@ -20,6 +20,7 @@ settings.load_profile("light")
 TOGETHER = (
     "tests/browser/",
     "tests/hpc/",
+    "tests/unit/test_docs.py",
     "tests/unit/test_reproduction_a.py",
     "tests/workflow/test_module.py",
     "tests/workflow/test_wheel.py",

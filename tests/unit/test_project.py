@@ -131,8 +131,11 @@ def test_every_public_name_is_documented(name):
     assert not missing
 
 
-def _pins():
-    lock = (ROOT / "requirements.lock").read_text()
+LOCKS = ["requirements.lock", "requirements-docs.lock"]
+
+
+def _pins(lock=LOCKS[0]):
+    lock = (ROOT / lock).read_text()
     return dict(re.findall(r"^([a-z0-9-]+)==([^\s;\\]+)", lock, flags=re.MULTILINE))
 
 
@@ -148,14 +151,25 @@ def test_conda_environment_agrees_with_the_lock():
     assert packages == {"pip": [f"{name}=={pins[name]}" for name in sorted(names)]}
 
 
-def test_lock_is_hashed_and_names_no_index():
-    lock = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
+@pytest.mark.parametrize("lock", LOCKS)
+def test_lock_is_hashed_and_names_no_index(lock):
+    lock = (ROOT / lock).read_text().replace("\\\n", " ")
     pinned = re.compile(r"[a-z0-9._-]+==\S+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+ *")
     lines = [line for line in lock.splitlines() if not line.lstrip().startswith("#")]
     assert lines
     assert [line for line in lines if not pinned.fullmatch(line)] == []
-    # One numpy for every Python, so that results are the same bytes.
-    assert sum(line.startswith("numpy==") for line in lines) == 1
+
+
+def test_one_numpy_for_every_python_so_that_results_are_the_same_bytes():
+    lock = (ROOT / "requirements.lock").read_text()
+    assert len(re.findall("^numpy==", lock, re.MULTILINE)) == 1
+
+
+def test_the_packages_of_the_site_change_none_of_the_others():
+    ours, added = (_pins(lock) for lock in LOCKS)
+    assert len(added) > 50
+    shared = ours.keys() & added.keys()
+    assert {name: added[name] for name in shared} == {name: ours[name] for name in shared}
 
 
 def test_module_files_are_the_transitive_closure():
@@ -183,6 +197,13 @@ def test_hosted_jobs_call_make_alone():
     workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())
     called = [step["run"] for job in workflow["jobs"].values() for step in job["steps"]
               if "run" in step]  # fmt: skip
-    assert called == ["make lint", "make test", "make run", "make report", "make wheel"]
+    assert called == [
+        "make lint",
+        "make test",
+        "make run",
+        "make report",
+        "make docs",
+        "make wheel",
+    ]
     for command in called:
         assert f"\n{command.split()[1]}: " in makefile

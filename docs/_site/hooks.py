@@ -1,0 +1,142 @@
+"""What `mkdocs build` does to make a site of docs/: the hooks of mkdocs.yml.
+
+The pages are written for a code host first. This adds what lies elsewhere in the clone, leads the
+links among them right, and fills the reference and the gallery.
+"""
+
+import ast
+import re
+import struct
+from pathlib import Path, PurePosixPath
+from posixpath import normpath, relpath
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
+
+# Files outside docs/ that pages link to, and where they are on the site.
+ADDED = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CITATION.cff": "CITATION.cff",
+    "CONTRIBUTING.md": "contributing.md",
+    "config/README.md": "configuration.md",
+    "resources/basemaps/README.md": "basemaps.md",
+}
+SOURCES = {place: name for name, place in ADDED.items()}
+MOVED = ADDED | {"docs/tutorial.ipynb": "tutorial.md"}
+
+# The tutorial as `make docs` ran it, with its pictures.
+TUTORIAL = ROOT / "build" / "docs"
+NOT_RUN = "# Your city in ten minutes\n\n`make docs` runs `docs/tutorial.ipynb` and shows it.\n"
+
+# Where the gallery looks for a picture, the first that has it.
+FIGURES = [ROOT / "results" / "figures", ROOT / "results" / "paper" / "figures"]
+PICTURES = re.compile(r"^(.*)<!-- pictures: (\S+) -->$", re.MULTILINE)
+
+# A module of the package, or what is in it, by its dotted name.
+NAMED = re.compile(r"(?<!\[)`(?:shuffledp\.)?([a-z_]+(?:\.\w+)*\.(?!py`)\w+)`")
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Put a page for each package in the menu."""
+    (code,) = (entry["Code"] for entry in config.nav or [] if "Code" in entry)
+    pages = [{PurePosixPath(place).stem: place} for place in _reference_pages()]
+    code[0] = {"Reference": ["reference/index.md", *pages]}
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add what is not in docs/."""
+    copied = {place: ROOT / name for name, place in ADDED.items()}
+    copied |= {str(path.relative_to(TUTORIAL)): path for path in TUTORIAL.rglob("*.*")}
+    copied |= {f"pictures/{path.name}": path for path in _pictures("*")}
+    written = {"tutorial.md": NOT_RUN} | _reference_pages()
+    for place, text in written.items():
+        if place not in copied:
+            files.append(File.generated(config, place, content=text))
+    for place, path in copied.items():
+        files.append(File.generated(config, place, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """Fill in pictures, lead links right, and what is named to the reference."""
+    markdown = _with_links_of_the_site(_with_pictures(markdown), page.file.src_uri)
+    return NAMED.sub(_with_reference, markdown)
+
+
+def _reference_pages() -> dict[str, str]:
+    """A page for each package, with those modules that index.md does not show, by place."""
+    shown = (ROOT / "docs" / "reference" / "index.md").read_text(encoding="utf-8")
+    pages = {}
+    for package in sorted(path.parent for path in PACKAGE.rglob("__init__.py")):
+        name = ".".join(package.relative_to(PACKAGE.parent).parts)
+        modules = [path.stem for path in sorted(package.glob("*.py")) if path.stem[0] != "_"]
+        blocks = [f"::: {name}.{module}\n" for module in modules]
+        text = "\n".join([f"# {name}\n", *(block for block in blocks if block not in shown)])
+        pages[f"reference/{name.removeprefix('shuffledp.')}.md"] = text
+    return pages
+
+
+def _pictures(pattern: str) -> list[Path]:
+    """Pictures of the newest runs whose names without ending match, in the order of names."""
+    found: dict[str, Path] = {}
+    for folder in reversed(FIGURES):
+        found |= {path.name: path for path in folder.glob(f"{pattern}.png")}
+    return [found[name] for name in sorted(found)]
+
+
+def _with_pictures(markdown: str) -> str:
+    """A page whose lines that end in a comment ``pictures: PATTERN`` give way to such pictures.
+
+    Each picture is shown once, where a pattern first matches. A line stays where none is left.
+    """
+    shown: set[Path] = set()
+
+    def fill(line: re.Match[str]) -> str:
+        found = [path for path in _pictures(line[2]) if path not in shown]
+        shown.update(found)
+        grid = "\n".join(['<div class="pictures" markdown>\n', *map(_item, found), "</div>"])
+        return grid if found else line[1]
+
+    return PICTURES.sub(fill, markdown)
+
+
+def _item(picture: Path) -> str:
+    """A picture that leads to itself; one much wider than high has a row of its own."""
+    name, file = picture.stem, f"pictures/{picture.name}"
+    with picture.open("rb") as stream:
+        width, height = struct.unpack(">16xII", stream.read(24))
+    wide = "\n{ .wide }" if width > 1.5 * height else ""
+    return f"[![{name}]({file}){{ loading=lazy }}<br>{name}]({file}){wide}\n"
+
+
+def _with_links_of_the_site(markdown: str, place: str) -> str:
+    """A page whose links lead from and to the places that files have on the site."""
+    folder = PurePosixPath(SOURCES.get(place, f"docs/{place}")).parent
+
+    def lead(link: re.Match[str]) -> str:
+        name = normpath(folder / link[1])
+        there = MOVED.get(name, name.removeprefix("docs/"))
+        return f"]({relpath(there, PurePosixPath(place).parent)}{link[2]})"
+
+    return re.sub(r"\]\(([^)#:\s]+)((?:#[^)\s]*)?)\)", lead, markdown)
+
+
+def _with_reference(name: re.Match[str]) -> str:
+    """A dotted name that leads to the class or function, else to the module."""
+    parts = name[1].split(".")
+    for size in range(len(parts), 0, -1):
+        file = PACKAGE.joinpath(*parts[:size]).with_suffix(".py")
+        if file.is_file():
+            kinds = (ast.ClassDef, ast.FunctionDef)
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            defined = {node.name for node in tree.body if isinstance(node, kinds)}
+            path = parts[: size + (parts[size:] != [] and parts[size] in defined)]
+            return f"[{name[0]}][shuffledp.{'.'.join(path)}]"
+    return name[0]

@@ -1,0 +1,29 @@
+"""Sections "Returns" of our docstrings for the reference: a hook of mkdocstrings.
+
+They say in prose what is returned, as the annotation names its type already. The parser expects
+a type on the first line, and would take the prose for it.
+"""
+
+import re
+from typing import Any
+
+from griffe import Extension, Function
+
+SECTION = re.compile(r"^(Returns|Yields)\n-+\n((?:\S.*\n?)+)", re.MULTILINE)
+
+
+class Returns(Extension):
+    """Puts the annotated type before the prose."""
+
+    def on_function(self, *, func: Function, **_: Any) -> None:
+        """Rewrite the section of one function."""
+        if func.docstring:
+            kind = str(func.returns or "None")
+            func.docstring.value = SECTION.sub(
+                lambda found: f"{found[1]}\n-------\n{kind}\n{_indented(found[2])}",
+                func.docstring.value,
+            )
+
+
+def _indented(text: str) -> str:
+    return re.sub(r"^(?=.)", "    ", text, flags=re.MULTILINE)

@@ -1,0 +1,92 @@
+"""The documentation as a site: what is committed, and what `make docs` makes of it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# What a browser fetches by itself.
+FETCHED = re.compile(
+    r'<(?:script|img|iframe|source)\b[^>]*\bsrc="?([^"> ]+)|<link\b[^>]*\bhref="?([^"> ]+)'
+)
+
+
+def test_the_tutorial_is_kept_without_outputs():
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert len(code) > 5
+    assert [cell["id"] for cell in code if cell["outputs"] or cell["execution_count"]] == []
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site of a clone where some figures were drawn and the tutorial was not run."""
+    for package in ("mkdocs", "material", "mkdocstrings_handlers"):
+        pytest.importorskip(package, reason="`make docs` installs what the site needs")
+    clone = tmp_path_factory.mktemp("clone of é")
+    for name in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml"]:
+        shutil.copy(ROOT / name, clone)
+    for name in ["docs", "config", "resources/basemaps", "workflow/lib/shuffledp"]:
+        ignore = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, clone / name, ignore=ignore)
+    for run, names in {"figures": ["checkins.there.a", "new"], "paper/figures": ["new"]}.items():
+        (clone / "results" / run).mkdir(parents=True)
+        for name in names:
+            picture = "comparison" if run == "figures" else "privacy"
+            source = ROOT / "docs" / "figures" / f"{picture}.png"
+            shutil.copy(source, clone / "results" / run / f"{name}.png")
+    built = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict"],
+        cwd=clone, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert built.returncode == 0, built.stderr
+    return clone / "site"
+
+
+@pytest.mark.slow
+def test_the_gallery_shows_what_was_drawn_and_else_what_is_kept(site):
+    page = (site / "gallery.html").read_text(encoding="utf-8")
+    shown = re.findall(r'<img [^>]*src="([^"]+)"', page)
+    assert [name for name in shown if name.startswith("pictures/")] == [
+        "pictures/checkins.there.a.png",
+        "pictures/new.png",
+    ]
+    assert "figures/comparison.png" in shown
+    assert "<!-- pictures" not in page
+    # The default run goes before the reproduction.
+    drawn = (site.parent / "results" / "figures" / "new.png").read_bytes()
+    assert (site / "pictures" / "new.png").read_bytes() == drawn
+
+
+@pytest.mark.slow
+def test_pages_from_elsewhere_lead_to_pages_of_the_site(site):
+    home = (site / "index.html").read_text(encoding="utf-8")
+    assert {"errata.html", "configuration.html", "CITATION.cff"} <= set(
+        re.findall(r'href="([^"#]+)', home)
+    )
+    assert 'href="index.html"' in (site / "accounting.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_reference_says_what_functions_return(site):
+    page = (site / "reference" / "index.html").read_text(encoding="utf-8")
+    assert 'id="shuffledp.accountant.epsilon"' in page
+    assert re.search(r"Interval</a></code>[^<]*–\s*<div[^>]*>\s*<p>Natural logs", page)
+
+
+@pytest.mark.slow
+def test_reading_the_site_fetches_nothing_from_elsewhere(site):
+    pages = list(site.rglob("*.html"))
+    assert len(pages) > 30
+    fetched = {
+        a or b for page in pages for a, b in FETCHED.findall(page.read_text(encoding="utf-8"))
+    }
+    assert len(fetched) > 5
+    assert [address for address in fetched if re.match(r"(\w+:)?//", address)] == []
+    for sheet in site.rglob("*.css"):
+        assert not re.search(r"(@import|url\()[\s\"']*(https?:)?//", sheet.read_text())
