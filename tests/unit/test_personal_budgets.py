@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.special import ndtr
+from scipy.stats import binom, norm
 from shuffledp.accounting import personal
 from shuffledp.accounting.laws.decoys import log_mean_over_decoys
 from shuffledp.accounting.laws.mixture import RandomTrials
-from shuffledp.accounting.one_round import personalised
+from shuffledp.accounting.one_round import gaussian, personalised
 from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.one_round.gaussian import gaussian_lead, gaussian_log_delta
 from shuffledp.accounting.one_round.laplace import laplace_log_delta
 from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
@@ -62,22 +65,25 @@ def test_blocks_of_uniform_reports_are_just_above_the_exact_sum(monkeypatch, k, 
     assert exact <= float(personalised_log_delta(eps, groups, k)) <= exact + 4e-3 * abs(exact)
 
 
-# --- Laplace reports -----------------------------------------------------------------------------
+# --- Laplace and Gaussian reports ----------------------------------------------------------------
 
 
-def binned(budget, record, edges):
-    """Chances of a Laplace report's bins: what they show is less than what the report shows."""
-    z = budget * (edges - record)
-    cdf = np.where(z < 0.0, 0.5 * np.exp(np.minimum(z, 0.0)), 1.0 - 0.5 * np.exp(-np.abs(z)))
-    return np.diff(np.concatenate([[0.0], cdf, [1.0]]))
+def laplace_cdf(z):
+    return np.where(z < 0.0, 0.5 * np.exp(np.minimum(z, 0.0)), 1.0 - 0.5 * np.exp(-np.abs(z)))
 
 
-def shuffled_delta(eps, budgets, records, changed, edges):
-    """Delta of the multiset of binned reports, the first user's record changed."""
+def shuffled_delta(eps, cdf, budgets, records, changed, edges):
+    """Delta of the multiset of binned reports, the first user's record changed.
+
+    What bins show is less than what reports show. A budget is the inverse of the noise's scale.
+    """
+
+    def binned(budget, record):
+        return np.diff(np.concatenate([[0.0], cdf(budget * (edges - record)), [1.0]]))
 
     def law(first):
-        rows = [binned(budgets[0], first, edges)]
-        rows += [binned(b, r, edges) for b, r in zip(budgets[1:], records[1:], strict=True)]
+        rows = [binned(budgets[0], first)]
+        rows += [binned(b, r) for b, r in zip(budgets[1:], records[1:], strict=True)]
         joint = rows[0]
         for row in rows[1:]:
             joint = np.multiply.outer(joint, row)
@@ -85,6 +91,16 @@ def shuffled_delta(eps, budgets, records, changed, edges):
 
     excess = law(records[0]) - math.exp(eps) * law(changed)
     return np.maximum(excess, 0.0).sum() / math.factorial(len(budgets))
+
+
+def leaks_most(eps, cdf, budgets, edges):
+    """Largest delta of some data sets."""
+    found = 0.0
+    for others in itertools.product((-0.5, 0.0, 0.5), repeat=len(budgets) - 1):
+        for first, changed in itertools.permutations((-0.5, 0.1, 0.5), 2):
+            data = (first, *others)
+            found = max(found, shuffled_delta(eps, cdf, budgets, data, changed, edges))
+    return found
 
 
 @pytest.mark.parametrize(
@@ -105,11 +121,7 @@ def test_no_data_set_of_laplace_reports_leaks_more(budgets, share):
     eps = share * budgets[0]
     bound = math.exp(laplace_log_delta(eps, budgets[0], BudgetGroups.of(budgets[1:])))
     edges = np.linspace(-2.5, 2.5, {2: 81, 3: 27, 4: 11}[len(budgets)])
-    worst = 0.0
-    for others in itertools.product((-0.5, 0.0, 0.5), repeat=len(budgets) - 1):
-        for records in itertools.permutations((-0.5, 0.1, 0.5), 2):
-            data = (records[0], *others)
-            worst = max(worst, shuffled_delta(eps, budgets, data, records[1], edges))
+    worst = leaks_most(eps, laplace_cdf, budgets, edges)
     assert worst <= bound * (1.0 + 1e-9)
     # Bins are coarse, and the others few: still the bound is not idle.
     assert worst >= 0.2 * bound
@@ -134,6 +146,141 @@ def test_laplace_reports_hide_nothing_from_their_own_budget_on():
     assert bold == pytest.approx(alone, abs=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("mus", "eps"),
+    [
+        *itertools.product([(1.0, 1.0), (1.5, 0.5), (0.5, 1.5), (3.0, 3.0)], [0.0, 0.2, 1.5]),
+        *itertools.product([(0.3, 0.3, 0.2), (2.0, 1.0, 2.0)], [0.1, 0.8]),
+        ((1.0, 0.5, 0.25, 1.0), 0.3),
+    ],
+)
+def test_no_data_set_of_gaussian_reports_leaks_more(mus, eps):
+    bound = math.exp(gaussian_log_delta(eps, mus[0], BudgetGroups.of(mus[1:]), 0.0))
+    reach = 3.0 / min(mus[0], 1.0)
+    edges = np.linspace(-reach, reach, {2: 81, 3: 27, 4: 11}[len(mus)])
+    worst = leaks_most(eps, ndtr, mus, edges)
+    assert worst <= bound * (1.0 + 1e-9)
+    # As with Laplace noise, where the target's report is not alone with its tails.
+    if eps <= mus[0] <= 2.0:
+        assert worst >= 0.2 * bound
+
+
+def ratios(mu, y, records):
+    """Densities of a Gaussian report for these records, and their infimum over all, normalised."""
+    first, second = (norm.pdf(y, x, 1.0 / mu) for x in records)
+    blanket = np.minimum(norm.pdf(y, -0.5, 1.0 / mu), norm.pdf(y, 0.5, 1.0 / mu))
+    return first, second, blanket / (2.0 * norm.cdf(-mu / 2.0))
+
+
+def potential(mu, eps, t, records):
+    """``E(G - t)_+``, by a sum over a fine grid."""
+    y, step = np.linspace(-0.5 - 12.0 / mu, 0.5 + 12.0 / mu, 40_001, retstep=True)
+    first, second, blanket = ratios(mu, y, records)
+    return step * np.maximum(first - math.exp(eps) * second - t * blanket, 0.0).sum()
+
+
+@settings(max_examples=60)
+@given(
+    mu=st.floats(0.05, 4.0),
+    eps=st.floats(0.0, 3.0),
+    t=st.floats(-6.0, 3.0),
+    records=st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)),
+)
+def test_the_interval_s_ends_are_the_worst_records_and_nodes_are_worse(mu, eps, t, records):
+    ends = potential(mu, eps, t, (-0.5, 0.5))
+    assert potential(mu, eps, t, records) <= ends + 1e-9
+    reach = 0.5 * mu + 7.0
+    atoms = gaussian._target(mu, reach).atoms(eps)
+    found = atoms.masses @ np.maximum(atoms.values - t, 0.0)
+    # What is cut off is below 1e-11 of the report's law.
+    assert ends - 1e-7 <= found <= ends * (1.0 + 1e-3) + 1e-3 * mu
+
+
+def test_one_gaussian_report_among_decoys_by_simulation():
+    """What decoys leave, ``E_M[(1/M) E(G_1 + ... + G_M)_+]``, from drawn reports."""
+    mus, counts, eps = np.array([0.4, 0.8]), np.array([40, 20]), 0.25
+    target = mus[1]
+    rng = np.random.default_rng(8)
+    size = 40_000
+    # The chance that a report's density leaves for the blanket: its infimum at y = 0, over kappa.
+    grid = np.linspace(-30.0, 30.0, 20_001)
+    blanket = ratios(target, grid, (-0.5, 0.5))[2]
+    used = blanket > 1e-12
+    chances = [
+        (2.0 * norm.cdf(-mu / 2.0) * ratios(mu, grid, (-0.5, 0.5))[2] / blanket)[used].min()
+        for mu in mus
+    ]
+    number = 1 + sum(rng.binomial(c, p, size) for c, p in zip(counts, chances, strict=True))
+    # |y| + 1/2 is a normal variable beyond 1/2.
+    u = rng.uniform(size=number.sum())
+    y = (norm.isf(u * norm.sf(target / 2.0)) / target - 0.5) * rng.choice([-1.0, 1.0], u.size)
+    first, second, blanket = ratios(target, y, (-0.5, 0.5))
+    g = (first - math.exp(eps) * second) / blanket
+    sums = np.add.reduceat(g, np.cumsum(number) - number)
+    values = np.maximum(sums, 0.0) / number
+    found = math.exp(gaussian_log_delta(eps, target, BudgetGroups(mus, counts), math.log(0.01)))
+    error = values.std() / math.sqrt(size)
+    assert values.mean() - 4.0 * error <= found
+    # Blocks of the number of decoys, of which there are some 40.
+    assert found <= 1.05 * (values.mean() + 4.0 * error)
+
+
+@pytest.mark.parametrize(("mu", "n", "eps"), [(0.5, 60, 0.1), (1.0, 60, 0.2), (2.0, 200, 0.5)])
+def test_likelihoods_of_drawn_gaussian_reports_leak_less(mu, n, eps):
+    """All others hold one record: the ratio of likelihoods is a ratio of sums."""
+    rng = np.random.default_rng(4)
+    bound = math.exp(
+        gaussian_log_delta(eps, mu, BudgetGroups(np.array([mu]), np.array([n - 1])), -5.0)
+    )
+    worst = 0.0
+    for held in (-0.5, 0.0, 0.5):
+        y = held + rng.normal(size=(8_000, n)) / mu
+        y[:, 0] += -0.5 - held
+        weights = [
+            np.exp(mu**2 * (y * (x - held) - 0.5 * (x**2 - held**2))).sum(axis=1)
+            for x in (-0.5, 0.5)
+        ]
+        loss = np.maximum(1.0 - math.exp(eps) * weights[1] / weights[0], 0.0)
+        error = loss.std() / math.sqrt(loss.size)
+        assert loss.mean() - 4.0 * error <= bound
+        worst = max(worst, loss.mean())
+    assert worst >= 0.25 * bound
+
+
+@pytest.mark.parametrize(
+    ("mu", "n", "wider"),
+    [(0.03, 10_000, 1.03), (0.3, 2, 1.5), (0.3, 10_000, 1.25), (1.0, 10_000, 2.2)],
+)
+def test_the_mean_of_gaussian_reports_gives_away_less(mu, n, wider):
+    """It is normal: what shuffled reports leak at least, in closed form; and how close that is."""
+    others = BudgetGroups(np.array([mu]), np.array([n - 1]))
+    of_mean = mu / math.sqrt(n)
+    least = float(gdp_to_log_delta(3.0 * of_mean, of_mean))
+    found = gaussian_log_delta(3.0 * of_mean, mu, others, least)
+    assert least <= found <= float(gdp_to_log_delta(3.0 * of_mean, wider * of_mean))
+
+
+@pytest.mark.parametrize("aim", [0.0, LOG_DELTA])
+def test_gaussian_reports_whose_decoys_are_none(aim):
+    nobody = BudgetGroups(np.zeros(0), np.zeros(0, np.int64))
+    for mu, eps in ((0.1, 0.05), (1.0, 3.0), (3.0, 2.0)):
+        alone = float(gdp_to_log_delta(eps, mu))
+        assert gaussian_log_delta(eps, mu, nobody, aim) == pytest.approx(alone, abs=1e-9)
+        # Users with less noise are none of the decoys, those who report nothing neither.
+        others = BudgetGroups.of([0.0, 1.1 * mu, 1.1 * mu])
+        assert gaussian_log_delta(eps, mu, others, aim) == pytest.approx(alone, abs=1e-9)
+
+
+@pytest.mark.parametrize("mu", [1e-9, 0.3, 26.0])
+@pytest.mark.filterwarnings("error")
+def test_gaussian_reports_at_the_ends_of_floats(mu):
+    others = BudgetGroups(np.array([0.5 * mu, mu]), np.array([3, 3]))
+    for eps, aim in ((0.0, 0.0), (0.01, -600.0), (300.0, -600.0)):
+        alone = float(gdp_to_log_delta(eps, mu))
+        assert gaussian_lead(eps, mu, others, aim) <= min(alone + 1e-10, 0.0)
+        assert gaussian_log_delta(eps, mu, others, aim) <= min(alone + 1e-10, 0.0)
+
+
 # --- everybody's eps -----------------------------------------------------------------------------
 
 
@@ -143,6 +290,7 @@ def test_laplace_reports_hide_nothing_from_their_own_budget_on():
         ("krr", 408, THREE, LOG_DELTA),
         ("binary", None, THREE, LOG_DELTA),
         ("laplace", None, FEW, math.log(1e-3)),
+        ("gaussian", None, BudgetGroups(FEW.values, np.array([6, 2])), math.log(1e-2)),
     ],
 )
 def test_own_eps_keeps_its_promise_and_wastes_little(kind, k, groups, target):
@@ -151,9 +299,9 @@ def test_own_eps_keeps_its_promise_and_wastes_little(kind, k, groups, target):
     assert [one.high for one in found] == groups.values.tolist()
     assert [one.users for one in found] == groups.counts.tolist()
     for group, one in enumerate(found):
-        assert one.eps < one.high
-        assert how.log_delta(one.eps, groups, group) <= target
-        assert how.log_delta(one.eps * (1.0 - 1e-4), groups, group) > target
+        assert one.eps < how.alone(one.high, target)
+        assert how.log_delta(one.eps, groups, group, target) <= target
+        assert how.log_delta(one.eps * (1.0 - 1e-4), groups, group, target) > target
     assert sorted(one.eps for one in found) == [one.eps for one in found]
 
 
@@ -162,7 +310,7 @@ def test_users_who_are_alike_have_the_ordinary_bound():
     for kind, k in (("krr", 16), ("binary", None)):
         how = personal.reports(kind, k)
         bound = float(upper_log_delta(0.1, Setting(1000, k or 2, 1.0)))
-        assert how.log_delta(0.1, alike, 0) == pytest.approx(bound, rel=1e-9)
+        assert how.log_delta(0.1, alike, 0, LOG_DELTA) == pytest.approx(bound, rel=1e-9)
 
 
 def test_many_budgets_are_rounded_up_and_never_down():
@@ -276,6 +424,46 @@ def test_approximate_reports_have_one_certified_row(tmp_path, capsys):
     assert not certified["guarantee"]
 
 
+def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
+    source = tmp_path / "budgets.csv"
+    source.write_text("eps,count,delta\n1,2,1e-3\n0,5,0\n1,2,1e-3\n")
+    rows = answer(capsys, "--budgets", str(source), "--mechanism", "gaussian", "--delta", "0.01")
+    found = {row["what"]: row for row in rows[1:]}
+    silent, one = rows[0], rows[1]
+    assert (silent["users"], silent["budget_high"], silent["eps"]) == (5, 0.0, 0.0)
+    assert silent["sigma"] is None
+    assert (one["users"], one["budget_high"]) == (4, 1.0)
+    # A report alone is (1, 0.001)-LDP.
+    mu = 1.0 / one["sigma"]
+    assert gdp_to_log_delta(1.0, mu) == pytest.approx(math.log(1e-3), rel=1e-8)
+    groups = BudgetGroups(np.array([0.0, mu]), np.array([5, 4]))
+    how = personal.reports("gaussian")
+    assert found["everybody"]["eps"] == one["eps"]
+    assert how.log_delta(one["eps"], groups, 1, math.log(0.01)) <= math.log(0.01)
+    alone = found["not shuffled"]["eps"]
+    assert gdp_to_log_delta(alone, mu) == pytest.approx(math.log(0.01), rel=1e-8)
+    assert found["all at the largest"]["eps"] < one["eps"] < alone < 1.0
+    # Four times .001 and more is left of the .01: clones promise something, but less.
+    clones = found["any randomisers"]
+    assert clones["eps"] is None or clones["eps"] > one["eps"]
+    assert next(row["what"] for row in rows if not row["guarantee"]) == "all at the smallest"
+
+
+def test_gaussian_reports_need_deltas_and_few_budgets(tmp_path, capsys):
+    source = tmp_path / "budgets.csv"
+    many = "".join(f"{1 + i / 100},1e-6\n" for i in range(65))
+    for text, message in (
+        ("eps\n1\n", "need a column delta that is above 0"),
+        ("eps,delta\n0,0\n0.5,0\n", "a user has eps 0.5 and delta 0"),
+        ("eps,delta\n" + many, "at most 64 different budgets of gaussian reports (got 65)"),
+    ):
+        source.write_text(text)
+        assert main(["personalised", "--budgets", str(source), "--mechanism", "gaussian"]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -303,8 +491,8 @@ def test_what_a_mechanism_needs_is_said():
         personal.reports("krr")
     with pytest.raises(InputError, match="belongs to krr"):
         personal.reports("laplace", 4)
-    with pytest.raises(InputError, match="one of krr, binary, laplace"):
-        personal.reports("gaussian")
+    with pytest.raises(InputError, match="one of krr, binary, laplace, gaussian"):
+        personal.reports("normal")
     many = BudgetGroups.of(np.linspace(0.1, 1.0, 100))
     with pytest.raises(InputError, match="at most 64 different budgets"):
         list(personal.own_epsilons(LOG_DELTA, many, personal.reports("laplace")))

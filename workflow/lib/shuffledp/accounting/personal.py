@@ -10,13 +10,14 @@ from scipy.special import expit
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.one_round.clones import clones_log_delta
+from shuffledp.accounting.one_round.gaussian import gaussian_lead, gaussian_log_delta
 from shuffledp.accounting.one_round.laplace import laplace_lead, laplace_log_delta
 from shuffledp.accounting.one_round.personalised import (
     BudgetGroups,
     personalised_lead,
     personalised_log_delta,
 )
-from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
@@ -27,11 +28,11 @@ _PARTS = 8
 _LEVELS = 11 * _PARTS
 # Of eps, relative: the blocks of decoys cost as much.
 _XTOL = 1e-5
-# Laplace reports have no such order: each budget is worked out.
-_LARGEST_LAPLACE = 64
+# Reports with noise have no such order: each budget is worked out.
+_LARGEST_NUMBER = 64
 _LARGEST_MU_EPS = 20.0
 
-LogDelta = Callable[[float, BudgetGroups, int], float]
+LogDelta = Callable[[float, BudgetGroups, int, float], float]
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,12 @@ class Reports:
     name, about
         For tables and help.
     log_delta
-        Natural log of a delta at eps, rounded up, for a user of the given group.
+        Natural log of a delta at eps, rounded up, for a user of the given group; last the natural
+        log of the delta that is aimed at, where what is left out depends on it.
     lead
         About the same, at once.
+    alone
+        Eps that one report alone has, by its budget and natural log of delta.
     ordered
         Whether a larger budget is never the safer one, and others' larger budgets never help.
     """
@@ -54,29 +58,44 @@ class Reports:
     about: str
     log_delta: LogDelta
     lead: LogDelta
+    alone: Callable[[float, float], float]
     ordered: bool
 
 
 def _krr(k: int) -> tuple[LogDelta, LogDelta]:
-    def log_delta(eps: float, groups: BudgetGroups, group: int) -> float:
+    def log_delta(eps: float, groups: BudgetGroups, group: int, aim: float) -> float:
+        del aim
         if groups.values.size == 1:  # of users who are alike more is known
             return float(upper_log_delta(eps, groups.setting(groups.values[0], k)))
         return float(personalised_log_delta(eps, groups, k, group))
 
-    return log_delta, lambda eps, groups, group: personalised_lead(eps, groups, k, group)
+    return log_delta, lambda eps, groups, group, aim: personalised_lead(eps, groups, k, group)
 
 
 def _laplace(function: Callable[[float, float, BudgetGroups], float]) -> LogDelta:
-    return lambda eps, groups, group: function(
+    return lambda eps, groups, group, aim: function(
         eps, float(groups.values[group]), groups.without(group)
     )
 
 
-KINDS: Final = ("krr", "binary", "laplace")
+def _gaussian(function: Callable[[float, float, BudgetGroups, float], float]) -> LogDelta:
+    return lambda eps, groups, group, aim: function(
+        eps, float(groups.values[group]), groups.without(group), aim
+    )
+
+
+def _pure(budget: float, log_delta: float) -> float:
+    del log_delta
+    return budget
+
+
+KINDS: Final = ("krr", "binary", "laplace", "gaussian")
 
 
 def reports(kind: str, k: int | None = None) -> Reports:
     """How users report, by name: one of `KINDS`; ``krr`` needs k, the number of cells.
+
+    The budget of ``gaussian`` is mu, the length of the records' interval in standard deviations.
 
     Raises
     ------
@@ -89,26 +108,31 @@ def reports(kind: str, k: int | None = None) -> Reports:
         raise InputError("k, the number of cells, belongs to krr, and krr needs it")
     if kind == "laplace":
         of, lead = _laplace(laplace_log_delta), _laplace(laplace_lead)
-        return Reports(kind, "a number of a known range plus Laplace noise", of, lead, False)
+        about = "a number of a known range plus Laplace noise"
+        return Reports(kind, about, of, lead, _pure, False)
+    if kind == "gaussian":
+        of, lead = _gaussian(gaussian_log_delta), _gaussian(gaussian_lead)
+        about = "a number of a known range plus normal noise"
+        return Reports(kind, about, of, lead, gdp_epsilon, False)
     of, lead = _krr(2 if k is None else k)
     about = "yes or no, by randomised response" if k is None else f"one of {k} cells, by k-RR"
-    return Reports(kind, about, of, lead, True)
+    return Reports(kind, about, of, lead, _pure, True)
 
 
 def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) -> float:
     """Smallest eps, to 1e-5 of itself, that the users of a group have at a natural log of delta.
 
-    Rounded up; in ``[0, budget]``.
+    Rounded up; at least 0, and at most what a report alone has.
     """
-    budget = float(groups.values[group])
-    if budget == 0.0:
+    alone = how.alone(float(groups.values[group]), log_delta)
+    if alone == 0.0:
         return 0.0
     return calibrate.led_epsilon(
-        lambda eps: how.log_delta(eps, groups, group),
+        lambda eps: how.log_delta(eps, groups, group, log_delta),
         log_delta,
-        budget,
+        alone,
         "upper",
-        lambda eps: how.lead(eps, groups, group),
+        lambda eps: how.lead(eps, groups, group, log_delta),
         _XTOL,
     )
 
@@ -149,13 +173,24 @@ def _part_of(groups: BudgetGroups, parts: int) -> Integers:
     return np.asarray(before * parts // groups.counts.sum())
 
 
-def _parts(groups: BudgetGroups, how: Reports) -> Integers:
-    size = groups.values.size
-    if not how.ordered and size > _LARGEST_LAPLACE:
+def check_number(size: int, how: Reports) -> None:
+    """Whether so many different budgets can be worked out.
+
+    Raises
+    ------
+    InputError
+        If they are too many.
+    """
+    if not how.ordered and size > _LARGEST_NUMBER:
         raise InputError(
-            f"at most {_LARGEST_LAPLACE} different budgets of {how.name} reports (got {size}): let "
+            f"at most {_LARGEST_NUMBER} different budgets of {how.name} reports (got {size}): let "
             "users choose among fewer"
         )
+
+
+def _parts(groups: BudgetGroups, how: Reports) -> Integers:
+    size = groups.values.size
+    check_number(size, how)
     return np.arange(size) if size <= _PARTS or not how.ordered else _part_of(groups, _PARTS)
 
 

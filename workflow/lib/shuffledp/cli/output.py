@@ -18,7 +18,7 @@ _NARROWEST = 24
 # What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
 _UP = {
     *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"),
-    "local_eps0",
+    *("local_eps0", "sigma"),
 }
 _DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 

@@ -214,14 +214,16 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "required": True,
                 "metavar": "FILE",
                 "help": "csv or parquet file with a column 'eps', the local budget of a user; "
-                "'count', how many users have it; 'delta', if reports are (eps, delta)-LDP only",
+                "'count', how many users have it; 'delta', if reports are (eps, delta)-LDP only "
+                "(Gaussian ones are)",
             },
             "--delta": {"type": _delta, "default": Decimal("1e-6"), "help": "default 1e-6"},
             "--mechanism": {
-                "choices": ["krr", "binary", "laplace"],
+                "choices": ["krr", "binary", "laplace", "gaussian"],
                 "default": "krr",
                 "help": "how users report: k-RR (default), yes or no by randomised response, or a "
-                "number of a known range with Laplace noise",
+                "number of a known range with Laplace or Gaussian noise (sigma: its standard "
+                "deviation, the length of the range being 1)",
             },
             "--k": {"type": _number, "help": "number of cells (k-RR)"},
         },

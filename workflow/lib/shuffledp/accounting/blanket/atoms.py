@@ -135,7 +135,9 @@ def reach(values: Floats, weights: Floats, n: int) -> tuple[float, float]:
     ends = []
     for sign in (-1.0, 1.0):
         tilts = about * np.geomspace(0.02, 1.5, 12)
-        logs = logsumexp(sign * tilts[:, None] * centred, b=weights, axis=1)
+        # A weight of nearly 0 may stand alone at the largest exponent; that tilt then says nothing.
+        with np.errstate(over="ignore"):
+            logs = logsumexp(sign * tilts[:, None] * centred, b=weights, axis=1)
         far = float(((n * logs - LOG_TAIL) / tilts).min())
         ends.append(n * mean + sign * far)
     low, high = ends

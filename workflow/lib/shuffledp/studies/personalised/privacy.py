@@ -44,7 +44,7 @@ def _epsilon(values: tuple[float, ...], counts: tuple[int, ...], kind: str) -> f
     groups, how = BudgetGroups.of_counts(values, counts), personal.reports(kind)
     largest = 0.0
     for group in range(groups.values.size - 1, -1, -1):
-        if largest == 0.0 or how.log_delta(largest, groups, group) > _LOG_DELTA:
+        if largest == 0.0 or how.log_delta(largest, groups, group, _LOG_DELTA) > _LOG_DELTA:
             largest = personal.epsilon(_LOG_DELTA, groups, group, how)
     return largest
 
