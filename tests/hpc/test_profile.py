@@ -50,6 +50,12 @@ def test_every_figure_and_every_stage_before_the_grid_is_in_a_group(rules):
     assert grouped <= set(PROFILE["groups"])
 
 
+def test_the_picture_of_the_pipeline_has_rules_that_exist(rules):
+    picture = (ROOT / "docs/figures/pipeline.svg").read_text()
+    drawn = set(re.findall(r"<text .*>(\w+)</text>", picture))
+    assert {"crop_checkins", "account_privacy", "draw_comparison"} <= drawn <= set(rules)
+
+
 def test_what_the_container_copies_is_sent_to_its_builder():
     copied = re.findall(r"^COPY (\S+) ", (ROOT / "Containerfile").read_text(), flags=re.MULTILINE)
     sent = (ROOT / ".dockerignore").read_text().splitlines()
