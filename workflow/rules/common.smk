@@ -366,6 +366,7 @@ def tables_of(region):
     for eps0 in map(budget, REGIONS[region]["eps0"]):
         place = f"{region}.{first_grid(region)}"
         names.append(f"tables/individual.{place}.eps0-{eps0}.html")
+        names.append(f"utility/{place}.certainty.eps0-{eps0}.parquet")
     if "targets" in config:
         place = f"{region}.{first_grid(region)}.targets"
         names += [f"utility/{place}.{kind}" for kind in ("parquet", "csv")]

@@ -43,6 +43,27 @@ rule measure_utility:
         "../scripts/measure_utility.py"
 
 
+rule judge_cells:
+    input:
+        releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
+        samples=result("samples/{region}.{grid}.parquet"),
+    output:
+        result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
+    log:
+        log_of("judge_cells.{region}.{grid}.eps0-{eps0}"),
+    benchmark:
+        benchmark_of("judge_cells.{region}.{grid}.eps0-{eps0}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 5),
+    params:
+        library=library("judge_cells"),
+        target_delta=config["target_delta"],
+    script:
+        "../scripts/judge_cells.py"
+
+
 rule summarise_individual:
     input:
         individual=result("utility/{region}.{grid}.individual.parquet"),
