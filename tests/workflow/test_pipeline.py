@@ -244,6 +244,8 @@ def test_default_configuration_plans_everything(clone):
     assert planned["account_privacy"] == 8
     assert planned["release_histograms"] == 8
     assert planned["draw_estimates"] == 8
+    for rule in ("judge_cells", "draw_errors", "draw_trust", "draw_ranks"):
+        assert planned[rule] == 4, rule
     assert planned["draw_comparison"] == 1
     assert planned["release_to_targets"] == 10
     assert planned["summarise_targets"] == planned["draw_mechanisms"] == 2

@@ -70,6 +70,12 @@ CALIBRATED = {
     "target_delta": config["target_delta"],
 }
 
+AT_TARGET = {**NAMED, "target_delta": config["target_delta"]}
+CELLWISE = {
+    "certainty": f"utility/{PLACE[1:]}.certainty.eps0-{{eps0}}.parquet",
+    "cells": f"grids/{PLACE[1:]}.parquet",
+}
+
 SURROUNDINGS = {"basemap": basemap_file, "outline": outline_file}
 
 # By the name that their files begin with.
@@ -89,7 +95,7 @@ FIGURES = {
     "privacy": figure(
         by="privacy.draw_privacy",
         inputs={"curves": f"privacy/{PLACE[1:]}.curves.parquet"},
-        arguments={**NAMED, "target_delta": config["target_delta"]},
+        arguments=AT_TARGET,
         stem=PLACE,
         caption="delta_curves",
         category="Privacy",
@@ -127,6 +133,30 @@ FIGURES = {
         arguments={**NAMED, **CALIBRATED},
         stem=f"{OF_EPS0}.{{calibration}}",
         caption="estimate_maps",
+        category="Estimates",
+    ),
+    "errors": figure(
+        by="certainty.draw_errors",
+        inputs={**CELLWISE, **SURROUNDINGS},
+        arguments=AT_TARGET,
+        stem=OF_EPS0,
+        caption="error_maps",
+        category="Estimates",
+    ),
+    "trust": figure(
+        by="certainty.draw_trust",
+        inputs={**CELLWISE, **SURROUNDINGS},
+        arguments=AT_TARGET,
+        stem=OF_EPS0,
+        caption="trust_maps",
+        category="Estimates",
+    ),
+    "ranks": figure(
+        by="ranks.draw_ranks",
+        inputs={**CELLWISE, "basemap": basemap_file},
+        arguments=AT_TARGET,
+        stem=OF_EPS0,
+        caption="ranked_cells",
         category="Estimates",
     ),
     "distances": figure(

@@ -4,6 +4,7 @@ from pathlib import Path as FilePath
 from typing import Final
 
 import geopandas as gpd
+import numpy as np
 import pandas as pd
 import shapely
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
+from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.figures.frame import BENEATH
 from shuffledp.figures.glyphs import missing_glyphs
@@ -217,3 +219,26 @@ def attribute(axes: Axes, layers: gpd.GeoDataFrame, *, scaled: bool) -> None:
             fontsize=5.0,
             parse_math=False,
         )
+
+
+def districts_at(layers: gpd.GeoDataFrame, points: Floats) -> list[str]:
+    """Name the district that each point lies in.
+
+    Parameters
+    ----------
+    layers
+        As `backdrop` returns them.
+    points
+        Degrees, shape ``(number, 2)``.
+
+    Returns
+    -------
+    An empty text where no district is, where it has no name, or one that cannot be written.
+    """
+    names = [""] * len(points)
+    districts = layers[layers["kind"] == "district"]
+    for name, area in zip(districts["name"], districts.geometry, strict=True):
+        if not missing_glyphs(name):
+            for index in np.flatnonzero(shapely.intersects_xy(area, points)):
+                names[index] = names[index] or name
+    return names

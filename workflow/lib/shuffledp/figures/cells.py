@@ -115,6 +115,7 @@ def map_panels(
     titles: Sequence[str],
     key: Sequence[Artist],
     key_lines: int,
+    named: bool = True,
 ) -> tuple[Figure, list[Axes], Axes]:
     """Maps side by side whose cells are still to be drawn, over the full width of a page.
 
@@ -126,11 +127,13 @@ def map_panels(
     corners
         As `corners_of` returns them.
     layers
-        Base map and outline, legible. Districts are named in the first panel.
+        Base map and outline, legible.
     title, titles
         Of the figure and of the panels.
     key, key_lines
         Entries of the legend, if any, and how many lines they are.
+    named
+        Whether the first panel names districts.
 
     Returns
     -------
@@ -163,7 +166,8 @@ def map_panels(
         axes.set_title(panel, loc="left")
         panels.append(axes)
     scale_bar(panels[0])
-    draw_names(panels[0], layers, width)
+    if named:
+        draw_names(panels[0], layers, width)
     attribute(panels[-1], layers, scaled=len(panels) == 1)
     if key:
         figure.legend(handles=list(key), loc="lower center", ncols=2, handlelength=1.6)

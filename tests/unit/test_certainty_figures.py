@@ -1,0 +1,203 @@
+"""Maps of errors and of what is known, and the busiest cells: what is drawn equals the table."""
+
+import json
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+import pytest
+import shapely
+from matplotlib.colors import to_rgba
+from shuffledp.figures import certainty, ranks
+from shuffledp.figures.basemap import backdrop, districts_at
+from shuffledp.figures.style import of_series, series_look
+from shuffledp.mechanisms.registry import get_estimator
+from shuffledp.selection import calibrated
+from shuffledp.studies.certainty import certainty_table
+from shuffledp.studies.releases import release_parts
+from shuffledp.tables import CERTAINTY, write_table
+
+COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
+ORDER = [7, 4, 8, 2, 9, 10, 11, 3, 1, 5, 0, 6]  # by count; 0 and 6 are empty
+TARGET = 1e-3
+MECHANISMS = ["gaussian", "krr"]
+
+
+@pytest.fixture(scope="module")
+def table():
+    samples = {200: COUNTS // 2 + np.eye(12, dtype=int)[0] * 4, 400: COUNTS}
+    place = {"region": "town", "grid": "3x4"}
+    made = pd.concat(
+        list(release_parts(samples, 4.0, [], [TARGET], 1, MECHANISMS, seed=7, **place)),
+        ignore_index=True,
+    )
+    return certainty_table(calibrated(made, "matched", TARGET), samples, **place)
+
+
+@pytest.fixture(scope="module")
+def rows(table):
+    return table[table["n"] == 400]
+
+
+@pytest.fixture(scope="module")
+def cells():
+    row, column = np.divmod(np.arange(12), 4)
+    west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
+    geometry = shapely.box(west, south, west + 0.01, south + 0.01)
+    return gpd.GeoDataFrame({"count": COUNTS}, geometry=geometry, crs=4326)
+
+
+@pytest.fixture
+def layers(tmp_path):
+    """Of three districts in the south the first two overlap; the third cannot be written."""
+    squares = [("West", 2.0, 0.02), ("Middle", 2.01, 0.02), ("北", 2.03, 0.01)]
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"name": name, "attribution": "Map: nobody"},
+            "geometry": json.loads(shapely.to_geojson(shapely.box(west, 60.0, west + wide, 60.01))),
+        }
+        for name, west, wide in squares
+    ]
+    path = tmp_path / "map.geojson"
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return backdrop(path)
+
+
+def series(rows, mechanism, estimator):
+    return of_series(rows, (mechanism, estimator)).sort_values("cell").reset_index(drop=True)
+
+
+def panels(figure):
+    return {a.get_title(loc="left").split("\n")[0]: a for a in figure.axes[:-1]}
+
+
+def key(figure):
+    (legend,) = figure.legends
+    return [text.get_text() for text in legend.get_texts()]
+
+
+def colours(axes):
+    (heat,) = [each for each in axes.collections if each.get_array() is not None]
+    return heat
+
+
+def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
+    figure = certainty.error_maps(cells, rows, "Title")
+    errors = {m: series(rows, m, "projected")["error"] for m in MECHANISMS}
+    most = max(error.abs().max() for error in errors.values())
+    threshold = float(key(figure)[0].split()[-2])
+    assert 0.1 * most < threshold < 0.3 * most
+    for mechanism, error in errors.items():
+        axes = panels(figure)[get_estimator(mechanism, "projected").label]
+        heat = colours(axes)
+        np.testing.assert_array_equal(heat.get_array(), error)
+        assert (heat.norm.vmin, heat.norm.vmax) == (-most, most)
+        low, zero, high = (np.array(heat.cmap(share)[:3]) for share in (0.0, 0.5, 1.0))
+        assert low[2] > low[0]
+        assert high[0] > high[2]
+        assert zero.min() > 0.9
+        (marked,) = [each for each in axes.collections if each.get_array() is None]
+        middles = [path.vertices[:-1].mean(axis=0) for path in marked.get_paths()]
+        within = cells.geometry.contains
+        cell_of = [int(np.flatnonzero(within(shapely.Point(m)))[0]) for m in middles]
+        assert cell_of == np.flatnonzero(error < -threshold).tolist()
+        spread = np.sqrt((error**2).mean())
+        assert axes.get_title(loc="left").endswith(f"\nroot mean square error {spread:.3g}")
+
+
+def test_errors_of_nothing_are_drawn(cells, rows):
+    certainty.error_maps(cells, rows.assign(error=0.0), "Title").draw_without_rendering()
+
+
+def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
+    figure = certainty.trust_maps(cells, rows, "Title")
+    for mechanism in MECHANISMS:
+        raw = series(rows, mechanism, "raw")
+        known = raw["estimate"] > 2 * raw["standard_error"]
+        assert 0 < known.sum() < 12
+        axes = panels(figure)[get_estimator(mechanism, "raw").label]
+        heat = colours(axes)
+        np.testing.assert_array_equal(heat.get_array(), raw["estimate"][known])
+        assert heat.norm.vmax == rows.loc[rows["estimator"] == "raw", "estimate"].max()
+        (unknown,) = [patch for patch in axes.patches if patch.get_hatch()]
+        assert len(unknown.get_path().to_polygons()) == (~known).sum()
+        empty = int((known & (raw["count"] == 0)).sum())
+        assert axes.get_title(loc="left").split("\n")[1:] == [
+            f"known: {known.sum()} of 12 cells, {empty or 'none'} empty",
+            f"each estimated at {raw['estimate'][known].min():.0f} or more",
+        ]
+    assert "an estimate of zero is not zero check-ins" in key(figure)[0]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_all_or_no_cells_known(cells, rows, known):
+    figure = certainty.trust_maps(cells, rows.assign(known=known), "Title")
+    figure.draw_without_rendering()
+    for axes in panels(figure).values():
+        title = axes.get_title(loc="left")
+        assert title.split("\n")[1].startswith(f"known: {12 * known} of 12 cells")
+        assert ("or more" in title) == known
+
+
+def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
+    figure = ranks.ranked_cells(cells, rows, "Title", layers=layers)
+    left, right = figure.axes
+    names = [label.get_text().split() for label in left.get_yticklabels()]
+    assert [name[-1] for name in names] == [str(rank) for rank in range(1, 13)]
+    assert [int(name[-2]) for name in names] == ORDER
+    # Cells 0 to 3 are in the south: in the first, in both, in the second, in one without a name.
+    districts = {int(name[-2]): name[:-3] for name in names}
+    assert [districts[cell] for cell in (0, 1, 2, 3, 4)] == [
+        ["West,"], ["West,"], ["Middle,"], [], []
+    ]  # fmt: skip
+    (truth,) = [c for c in left.collections if to_rgba("black") in map(tuple, c.get_colors())]
+    np.testing.assert_array_equal([s[0, 0] for s in truth.get_segments()], COUNTS[ORDER])
+    for mechanism in MECHANISMS:
+        raw = series(rows, mechanism, "raw").loc[ORDER]
+        for axes, column in ((left, "estimate"), (right, "error")):
+            (bars,) = [c for c in axes.containers if c.get_label() == f"{mechanism} raw"]
+            marks, _, (whiskers,) = bars
+            np.testing.assert_array_equal(marks.get_xdata(), raw[column])
+            assert marks.get_color() == series_look(mechanism, "raw").colour
+            reach = [(s[0, 0], s[1, 0]) for s in whiskers.get_segments()]
+            two = 2 * raw["standard_error"]
+            np.testing.assert_allclose(
+                reach, np.stack([raw[column] - two, raw[column] + two], axis=1), atol=1e-9
+            )
+        inside = int((raw["error"].abs() <= 2 * raw["standard_error"]).sum())
+        (line,) = [
+            text for text in key(figure) if text.startswith(get_estimator(mechanism, "raw").label)
+        ]
+        assert line.endswith(f": {inside} of 12 intervals hold the true count")
+    assert [text.get_text() for text in right.texts] == ["Map: nobody"]
+
+
+def test_twenty_cells_are_enough(rows):
+    many = pd.concat([rows.assign(cell=rows["cell"] + 12 * part) for part in range(3)])
+    west = 2.0 + 0.01 * np.arange(36)
+    grid = gpd.GeoDataFrame(geometry=shapely.box(west, 60.0, west + 0.01, 60.01), crs=4326)
+    figure = ranks.ranked_cells(grid, many, "Title")
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert len(names) == 20
+    assert names[:4] == ["cell 7   1", "cell 19   2", "cell 31   3", "cell 4   4"]
+    assert figure.axes[0].get_title(loc="left") == "The 20 busiest of 36 cells"
+
+
+def test_the_largest_n_is_drawn_from_files(table, rows, cells, layers, tmp_path):
+    write_table(table, CERTAINTY, tmp_path / "t.parquet", {})
+    cells.to_parquet(tmp_path / "c.parquet")
+    files = [tmp_path / name for name in ("t.parquet", "c.parquet", "map.geojson")]
+    words = {"title": "Town", "unit": "one check-in", "target_delta": TARGET}
+    for draw in (certainty.draw_errors, certainty.draw_trust, ranks.draw_ranks):
+        figure = draw(*files, **words)
+        assert figure.get_suptitle().startswith("Town: n = 400 check-ins, $\\epsilon_0=4$")
+        assert "Equal privacy" in figure.get_suptitle()
+        written = [text.get_text() for axes in figure.axes for text in axes.texts]
+        assert written.count("Map: nobody") == 1
+
+
+def test_districts_are_those_that_hold_a_point(layers):
+    points = np.array([[2.005, 60.005], [2.025, 60.005], [2.035, 60.005], [2.005, 60.5]])
+    assert districts_at(layers, points) == ["West", "Middle", "", ""]
+    assert districts_at(backdrop(), points) == [""] * 4

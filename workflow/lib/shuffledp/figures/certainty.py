@@ -1,0 +1,200 @@
+"""What a release shows of single cells: maps of errors, and of what is known."""
+
+from pathlib import Path
+from typing import Final
+
+import geopandas as gpd
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.colors import LogNorm, Normalize
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from shuffledp.arrays import Floats
+from shuffledp.figures.basemap import backdrop, legible
+from shuffledp.figures.cells import (
+    WHOLE,
+    Fill,
+    coloured,
+    corners_of,
+    hatched,
+    key_of,
+    map_panels,
+)
+from shuffledp.figures.maps import release_title
+from shuffledp.figures.style import local_style, of_series, series_of
+from shuffledp.mechanisms.registry import get_estimator
+from shuffledp.selection import STANDARD_ERRORS
+from shuffledp.tables import read_tables
+
+# Diverging, safe for the colour-blind, and unlike water.
+_ERRORS: Final = "PuOr_r"
+_MARKED: Final = 0.2  # of the end of the scale, about: what is too low by more has a mark
+_UNKNOWN: Final = Fill("none", "0.45", "......")
+
+
+def draw_errors(
+    certainty: Path,
+    cells: Path,
+    basemap: Path | None = None,
+    outline: Path | None = None,
+    *,
+    title: str,
+    unit: str,
+    target_delta: float,
+) -> Figure:
+    """Draw `error_maps` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`."""
+    rows = largest(certainty)
+    return error_maps(
+        gpd.read_parquet(cells),
+        rows,
+        release_title(title, unit, rows, "matched", target_delta),
+        layers=backdrop(basemap, outline),
+    )
+
+
+def draw_trust(
+    certainty: Path,
+    cells: Path,
+    basemap: Path | None = None,
+    outline: Path | None = None,
+    *,
+    title: str,
+    unit: str,
+    target_delta: float,
+) -> Figure:
+    """Draw `trust_maps` of the largest n from files, as `draw_errors`."""
+    rows = largest(certainty)
+    return trust_maps(
+        gpd.read_parquet(cells),
+        rows,
+        release_title(title, unit, rows, "matched", target_delta),
+        layers=backdrop(basemap, outline),
+    )
+
+
+def largest(certainty: Path) -> pd.DataFrame:
+    """Read the rows of the largest n of a table of `shuffledp.tables.CERTAINTY`."""
+    table = read_tables([certainty])
+    rows: pd.DataFrame = table[table["n"] == table["n"].max()]
+    return rows
+
+
+def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
+    """Rows of one estimator of every mechanism, by label, in the order of the cells."""
+    chosen = rows[rows["estimator"] == estimator]
+    return {
+        get_estimator(*series).label: of_series(chosen, series).sort_values("cell")
+        for series in series_of(chosen)
+    }
+
+
+@local_style()
+def error_maps(
+    cells: gpd.GeoDataFrame,
+    rows: pd.DataFrame,
+    title: str,
+    *,
+    layers: gpd.GeoDataFrame | None = None,
+) -> Figure:
+    """Where the projected estimates are too high and where too low, on one symmetric scale.
+
+    Parameters
+    ----------
+    cells
+        The grid, columns as for `shuffledp.figures.maps.checkins_map`.
+    rows
+        Columns of `shuffledp.tables.CERTAINTY`: one release of each mechanism.
+    title, layers
+        As for `shuffledp.figures.maps.estimate_maps`.
+    """
+    corners = corners_of(cells)
+    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
+    panels = _panels(rows, "projected")
+    errors = [panel["error"].to_numpy() for panel in panels.values()]
+    most = max(float(np.abs(error).max()) for error in errors)
+    norm = Normalize(-most, most)
+    titles = [
+        f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
+        for label, error in zip(panels, errors, strict=True)
+    ]
+    marked = float(f"{_MARKED * most:.1g}")
+    words = f"too low by more than {marked:,g} check-ins"
+    key = [Line2D([], [], linestyle="none", marker="v", color="black", label=words)]
+    # Names would lie on the marks.
+    figure, places, bar = map_panels(corners, layers, title, titles, key, 1, named=False)
+    for axes, error in zip(places, errors, strict=True):
+        heat = coloured(axes, corners, error, np.isfinite(error), norm, _ERRORS)
+        _mark(axes, corners[error < -marked])
+    figure.colorbar(
+        heat,
+        cax=bar,
+        orientation="horizontal",
+        format=WHOLE,
+        label="too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true check-ins per cell  "
+        "\N{RIGHTWARDS ARROW}  too high",
+    )
+    return figure
+
+
+def _mark(axes: Axes, corners: Floats) -> None:
+    """Mark cells with a triangle that points down: the sign of an error without colours."""
+    middle, size = corners[:, :-1].mean(axis=1), np.ptp(corners, axis=1)
+    triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15]])
+    axes.add_collection(
+        PolyCollection(
+            list(middle[:, None] + triangle * size[:, None]),
+            facecolors="black",
+            edgecolors="white",
+            linewidths=0.3,
+        )
+    )
+
+
+@local_style()
+def trust_maps(
+    cells: gpd.GeoDataFrame,
+    rows: pd.DataFrame,
+    title: str,
+    *,
+    layers: gpd.GeoDataFrame | None = None,
+) -> Figure:
+    """Unbiased estimates where they exceed two standard errors, the other cells hatched.
+
+    Parameters as for `error_maps`.
+    """
+    corners = corners_of(cells)
+    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
+    panels = _panels(rows, "raw")
+    values = {label: panel["estimate"].to_numpy() for label, panel in panels.items()}
+    known = {label: panel["known"].to_numpy() for label, panel in panels.items()}
+    norm = LogNorm(1.0, max(*(value.max() for value in values.values()), 10.0))
+    titles = [f"{label}\n{_known_words(panel)}" for label, panel in panels.items()]
+    words = (
+        f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors.\n"
+        "There may be check-ins or none: an estimate of zero is not zero check-ins.\n"
+        "Of cells that are empty in truth, one in some 44 counts as known by chance"
+    )
+    key = key_of([(_UNKNOWN, words)])
+    figure, places, bar = map_panels(corners, layers, title, titles, key, 3)
+    for axes, label in zip(places, panels, strict=True):
+        heat = coloured(axes, corners, values[label], known[label], norm)
+        hatched(axes, corners, ~known[label], _UNKNOWN)
+    figure.colorbar(
+        heat,
+        cax=bar,
+        orientation="horizontal",
+        format=WHOLE,
+        label="estimated check-ins per cell, where they exceed 2 standard errors",
+    )
+    return figure
+
+
+def _known_words(panel: pd.DataFrame) -> str:
+    known = panel[panel["known"]]
+    empty = int((known["count"] == 0).sum())
+    words = f"known: {len(known):,} of {len(panel):,} cells, {empty or 'none'} empty"
+    least = known["estimate"].min()
+    return words if known.empty else f"{words}\neach estimated at {least:,.0f} or more"
