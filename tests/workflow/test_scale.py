@@ -38,6 +38,6 @@ def test_the_smallest_study(tmp_path):
         found = _rows(part, r"`\w+` \| [\d,]+ \| 1")
         assert {row[0].strip("`") for row in found} == rules
         assert all(float(row[3]) > 0.0 for row in found)
-    # Of each region 22 jobs, and three for all together.
+    # Of each region 26 jobs, and three for all together.
     (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
-    assert graph[:2] == ["2", "47"]
+    assert graph[:2] == ["2", "55"]

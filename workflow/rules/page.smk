@@ -12,7 +12,9 @@ def page_files(wildcards):
             "utility": result(f"utility/{place}.parquet"),
         }
         for eps0 in map(budget, REGIONS[region]["eps0"]):
-            found[f"releases_{eps0}"] = result(f"releases/{place}.eps0-{eps0}.parquet")
+            found[f"certainty_{eps0}"] = result(
+                f"utility/{place}.certainty.eps0-{eps0}.parquet"
+            )
         if "targets" in config:
             found["targets"] = result(f"utility/{place}.targets.csv")
             for mechanism in REGIONS[region]["targets"]["mechanisms"]:

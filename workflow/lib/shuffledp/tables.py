@@ -204,7 +204,7 @@ def reading(source: Path) -> Iterator[None]:
 
 
 def read_tables(
-    sources: Sequence[Path], columns: list[str] | None = None, **equal: float
+    sources: Sequence[Path], columns: list[str] | None = None, **equal: float | str
 ) -> pd.DataFrame:
     """Read one or more tables of the same schema, in the order given.
 

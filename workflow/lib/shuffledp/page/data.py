@@ -15,8 +15,7 @@ from shuffledp.figures.style import plural, series_look
 from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
 from shuffledp.page.maps import map_data
 from shuffledp.page.words import choices, protection, strength
-from shuffledp.selection import STANDARD_ERRORS, at_target, calibrated
-from shuffledp.studies.certainty import certainty_table
+from shuffledp.selection import STANDARD_ERRORS, at_target
 from shuffledp.studies.samples import read_samples
 from shuffledp.studies.targets import UNBIASED
 from shuffledp.tables import read_tables
@@ -51,7 +50,7 @@ def region_data(
     ----------
     files
         ``cells``, ``samples``, ``curves``, ``privacy``, ``people``, ``utility`` and
-        ``releases_{eps0}`` for each; of a run with targets also ``targets`` and
+        ``certainty_{eps0}`` for each; of a run with targets also ``targets`` and
         ``estimates_{mechanism}`` for each; ``basemap`` and ``outline`` if there are any.
     title, unit
         Name of the region, and what delta protects there: ``one check-in`` or ``one user``.
@@ -71,7 +70,7 @@ def region_data(
         "accuracy": None,
         "choices": [],
         "table": None,
-        "map": _map(files, samples, target_delta),
+        "map": _map(files, samples),
         "targets": None,
         "privacy": _privacy(files, utility, target_delta),
         "sweep": _sweep(utility),
@@ -107,9 +106,7 @@ def _at_targets(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[s
     }
 
 
-def _map(
-    files: Mapping[str, Path], samples: Mapping[int, Any], target_delta: float
-) -> dict[str, Any] | None:
+def _map(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[str, Any] | None:
     """Releases at the targets, and those of the sweep of eps0 at equal privacy."""
     parts = []
     at_targets = [path for name, path in files.items() if name.startswith("estimates_")]
@@ -117,17 +114,16 @@ def _map(
         rows = read_tables(at_targets)
         parts.append(rows.assign(promise="eps = " + rows["eps"].map("{:g}".format)))
     for name, path in files.items():
-        if name.startswith("releases_"):
-            parts.append(_of_sweep(path, samples, target_delta))
+        if name.startswith("certainty_"):
+            parts.append(_of_sweep(path))
     layers = backdrop(files.get("basemap"), files.get("outline"))
     estimates = pd.concat(parts, ignore_index=True)
     return map_data(gpd.read_parquet(files["cells"]), layers, samples, estimates)
 
 
-def _of_sweep(path: Path, samples: Mapping[int, Any], target_delta: float) -> pd.DataFrame:
+def _of_sweep(path: Path) -> pd.DataFrame:
     """First releases of one eps0, of k-RR and at the privacy that is certified for it."""
-    rows = calibrated(read_tables([path], repetition=0), "matched", target_delta)
-    table = certainty_table(rows[rows["estimator"] == UNBIASED], samples, region="", grid="")
+    table = read_tables([path], repetition=0, estimator=UNBIASED)
     certified = table.dropna(subset="eps").groupby("n")["eps"].first()
     for column in ("estimate", "standard_error"):
         table[column] /= table["n"]
