@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 
 from shuffledp.curve import FigureText
 from shuffledp.figures.bounds import LINES, bound_colour
-from shuffledp.figures.style import local_style, new_figure
+from shuffledp.figures.coincidence import coincidence_words
+from shuffledp.figures.style import local_style, new_figure, plain_log_axis, shades
 from shuffledp.tables import read_metadata, read_tables
 
-# Okabe and Ito without yellow, which is too light for lines, for curves that are no bound's.
-_COLOURS: Final = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#777777")
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+_SHORT: Final = 1e-4, 1e4
 _PANEL_HEIGHT, _COLUMNS, _MARKED = 2.6, 3, 6
 
 
@@ -30,8 +30,8 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw every panel of a figure, with one legend for all.
 
     Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones neither,
-    dashed ones a formula as printed. Exact curves are wider and have no marker. Colours are those
-    of `bounds.bound_colour`.
+    dashed ones a formula as printed. Exact bounds are wider and have no marker. Colours are those
+    of `bounds.bound_colour`. Curves that cannot be told apart are named above the legend.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     columns = min(len(panels), 2 if len(panels) in (2, 4) else _COLUMNS)
     rows = -(-len(panels) // columns)
     names = list(table["curve"].unique())
-    legend_rows = -(-len(names) // 2)
+    words = coincidence_words(table, text.x_scale, text.y_scale)
+    legend_rows = -(-len(names) // 2) + len(words.splitlines())
     figure = new_figure(_PANEL_HEIGHT * rows + 0.16 * legend_rows + 0.4)
     axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     looks = _looks(table)
@@ -52,6 +53,7 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         _draw_panel(one, table[table["panel"] == panel], looks)
         one.set_title(panel, loc="left")
         one.set(xscale=text.x_scale, yscale=text.y_scale, xlabel=text.x_label)
+        _name_decades(one)
     for one in axes[::columns]:
         one.set_ylabel(text.y_label)
     for one in axes[len(panels) :]:
@@ -67,22 +69,36 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         loc="outside lower center",
         ncols=2,
         handlelength=3.5,
+        title=words or None,
+        title_fontsize=7.5,
+        alignment="left",
     )
     figure.suptitle(text.title)
     return figure
 
 
 def _looks(table: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each curve, by its name."""
-    colours, markers = cycle(_COLOURS), cycle(_MARKERS)
+    """Colour and marker of each curve, by its name.
+
+    A bound has its colour. Others, such as several k, go from dark to light in their order.
+    """
+    markers = cycle(_MARKERS)
     kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
-    return {
-        str(name): (
-            bound_colour(str(name)) or next(colours),
-            "" if kind == "exact" else next(markers),
-        )
-        for name, kind in kinds.items()
-    }
+    named = {str(name): bound_colour(str(name)) for name in kinds.index}
+    others = iter(shades(sum(colour is None for colour in named.values())))
+    looks = {}
+    for name, colour in named.items():
+        plain = colour is not None and kinds[name] == "exact"
+        looks[name] = colour or next(others), "" if plain else next(markers)
+    return looks
+
+
+def _name_decades(axes: Axes) -> None:
+    """Plain numbers on logarithmic axes where these are short, powers of ten where they are not."""
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = axis.get_view_interval()
+        if axis.get_scale() == "log" and low >= _SHORT[0] and high <= _SHORT[1]:
+            plain_log_axis(axis)
 
 
 def _draw_panel(axes: Axes, table: pd.DataFrame, looks: dict[str, tuple[str, str]]) -> None:

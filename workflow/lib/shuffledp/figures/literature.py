@@ -47,7 +47,7 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > LOWEST}
     ranked = sorted(shown, key=lambda name: _reference_eps(shown[name]))
     figure = new_figure(4.6)
-    axes, side = figure.subplots(1, 2, width_ratios=(1.9, 1.0))
+    axes, side = figure.subplots(1, 2, width_ratios=(1.8, 1.0))
     for rank, name in enumerate(ranked, 1):
         _draw_bound(axes, shown[name], rank)
     axes.set(xscale="log", xlabel=text.x_label, ylabel=text.y_label, ylim=(LOWEST, -2.0))
@@ -90,7 +90,6 @@ def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
         ha="center",
         va="center",
         fontsize=6.5,
-        color=colour,
         zorder=4,
         path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
     )
@@ -104,15 +103,15 @@ def _list_bounds(
     axes.set(xlim=(0.0, 1.0), ylim=(len(bounds) + 2 * len(below) + 1.5, -0.5))
     axes.text(1.0, 0.0, rf"$\epsilon$ at $\delta={power(10.0**_REFERENCE)}$", ha="right")
     for rank, (name, rows) in enumerate(bounds, 1):
-        colour = _colour(rows)
-        axes.text(0.07, rank, str(rank), color=colour, ha="right")
-        axes.text(0.10, rank, name, color=colour)
-        axes.text(1.0, rank, f"{_reference_eps(rows):.3g}", color=colour, ha="right")
+        line = LINES[rows["kind"].iloc[0]]
+        axes.text(0.07, rank, str(rank), ha="right")
+        axes.plot([0.09, 0.15], 2 * [rank - 0.2], color=_colour(rows), linestyle=line, linewidth=2)
+        axes.text(0.17, rank, name, fontsize=7.5)
+        axes.text(1.0, rank, f"{_reference_eps(rows):.3g}", ha="right")
     for place, (name, highest) in enumerate(below.items()):
-        colour = bound_colour(name) or "#000000"
         row = len(bounds) + 1 + 2 * place
-        axes.text(0.10, row, f"{name}: off the plot,", color=colour)
-        axes.text(0.10, row + 1, rf"$\delta < 10^{{{np.ceil(highest):.0f}}}$", color=colour)
+        axes.text(0.17, row, f"{name}:")
+        axes.text(0.17, row + 1, rf"off the plot, $\delta < 10^{{{np.ceil(highest):.0f}}}$")
 
 
 def _key(table: pd.DataFrame) -> list[Line2D]:

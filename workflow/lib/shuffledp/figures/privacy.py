@@ -13,6 +13,7 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
+from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.style import counted, eps_words, local_style, new_figure, power
 from shuffledp.tables import read_tables
 
@@ -72,7 +73,14 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
         axes.set_ylabel(r"$\delta$")
     for axes in panels[len(budgets) :]:
         axes.remove()
-    figure.legend(handles=_key(curves, least), loc="outside lower center", ncols=2)
+    figure.legend(
+        handles=_key(curves, least),
+        loc="outside lower center",
+        ncols=2,
+        title=_coinciding(curves, least) or None,
+        title_fontsize=7.5,
+        alignment="left",
+    )
     k = int(curves["k"].iloc[0])
     figure.suptitle(
         f"{title}: $\\delta$ of shuffled randomised response, n = {counted(sizes[0], unit)}, "
@@ -121,6 +129,13 @@ def _key(curves: pd.DataFrame, least: float) -> list[Line2D]:
             )
         handles.append(handle)
     return handles
+
+
+def _coinciding(curves: pd.DataFrame, least: float) -> str:
+    """Say which bounds are under one another where they are shown."""
+    drawn = curves[curves["log10_delta"] >= least]
+    names = {"eps0": "panel", "bound": "curve", "eps": "x", "log10_delta": "y"}
+    return coincidence_words(drawn.rename(columns=names), "linear", "linear")
 
 
 def _shade(axes: Axes, rows: pd.DataFrame) -> None:

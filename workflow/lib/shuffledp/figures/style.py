@@ -1,4 +1,8 @@
-"""What all figures share: one look per series, local rcParams, files of reproducible bytes."""
+"""What all figures share: one look per series, local rcParams, files of reproducible bytes.
+
+A colour is fixed among things of one kind: mechanisms (their `Look`), bounds (`figures.bounds`),
+and `shades` for what has an order. Things of two kinds are never in one panel.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -127,14 +131,15 @@ def number_label(unit: str) -> str:
     )
 
 
-def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
-    """Colour and marker of each local budget, where curves of several share a panel.
+def shades(number: int) -> list[str]:
+    """So many colours from dark to light: of what has an order, which grey keeps."""
+    return [to_hex(one) for one in mpl.colormaps["cividis"](np.linspace(0.0, 0.75, max(number, 2)))]
 
-    From dark to light as they grow, so that grey keeps their order.
-    """
+
+def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
+    """Colour and marker of each local budget, where curves of several share a panel."""
     ordered = sorted(set(budgets))
-    shades = mpl.colormaps["cividis"](np.linspace(0.0, 0.75, max(len(ordered), 2)))
-    marked = zip(ordered, map(to_hex, shades), cycle("osD^vP"), strict=False)
+    marked = zip(ordered, shades(len(ordered)), cycle("osD^vP"), strict=False)
     return {eps0: {"color": colour, "marker": marker} for eps0, colour, marker in marked}
 
 

@@ -24,7 +24,7 @@ class ShuffledHashing(ShuffledRandomiser[HashingParameters]):
     label = "local hashing, best g"
 
     def __init__(self) -> None:
-        super().__init__("#F0E442", ">")
+        super().__init__("#999933", ">")
 
     def places(self, k: int) -> tuple[float, float]:
         """Logarithm of g."""

@@ -14,7 +14,7 @@ class ShuffledOUE(ShuffledOne):
     label = "OUE"
 
     def __init__(self) -> None:
-        super().__init__("#009E73", "d")
+        super().__init__("#44AA99", "d")
 
     def randomiser(self, k: int, parameters: LocalParameters) -> UnaryEncoding:
         """OUE of k cells."""

@@ -11,7 +11,7 @@ class ShuffledRappor(ShuffledOne):
     label = "RAPPOR"
 
     def __init__(self) -> None:
-        super().__init__("#E69F00", "<")
+        super().__init__("#8C510A", "<")
 
     def randomiser(self, k: int, parameters: LocalParameters) -> UnaryEncoding:
         """Symmetric encoding of k cells."""

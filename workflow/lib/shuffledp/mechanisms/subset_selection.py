@@ -22,7 +22,7 @@ class ShuffledSubsets(ShuffledRandomiser[SubsetParameters]):
     label = "subset selection, best m"
 
     def __init__(self) -> None:
-        super().__init__("#CC79A7", "v")
+        super().__init__("#882255", "v")
 
     def places(self, k: int) -> tuple[float, float]:
         """Logarithm of m."""

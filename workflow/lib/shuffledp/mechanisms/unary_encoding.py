@@ -22,7 +22,7 @@ class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
     label = "unary encoding, best p"
 
     def __init__(self) -> None:
-        super().__init__("#56B4E9", "p")
+        super().__init__("#332288", "p")
 
     def places(self, k: int) -> tuple[float, float]:
         """Log odds of p."""

@@ -1,0 +1,67 @@
+"""Curves under one another are named; those that can be told apart are not."""
+
+import numpy as np
+import pandas as pd
+from matplotlib.colors import to_rgb
+from shuffledp.curve import FigureText
+from shuffledp.figures.coincidence import coincidence_words
+from shuffledp.figures.curves import curve_panels
+from shuffledp.mechanisms.registry import MECHANISMS
+
+X = np.geomspace(1e-3, 1.0, 20)
+
+
+def curve(name: str, y: np.ndarray, panel: str = "a", x: np.ndarray = X) -> pd.DataFrame:
+    return pd.DataFrame({"panel": panel, "curve": name, "kind": "upper", "x": x, "y": y})
+
+
+def test_curves_within_a_lines_width_are_named_together() -> None:
+    table = pd.concat(
+        [
+            curve("first", X**-2),
+            curve("apart", 2.0 * X**-2),
+            curve("upon it", 1.05 * X[5:] ** -2, x=X[5:]),
+        ]
+    )
+    words = coincidence_words(table, "log", "log")
+    assert words == "Nowhere further apart than a line is wide: first; upon it."
+
+
+def test_curves_that_part_in_one_panel_are_not_named() -> None:
+    same = pd.concat([curve("first", X), curve("second", X)])
+    apart = pd.concat([curve("first", X, "b"), curve("second", 2.0 * X, "b")])
+    assert coincidence_words(same, "linear", "linear")
+    assert coincidence_words(pd.concat([same, apart]), "linear", "linear") == ""
+
+
+def test_curves_that_are_nowhere_side_by_side_are_not_named() -> None:
+    halves = pd.concat([curve("left", X[:9], x=X[:9]), curve("right", X[9:], x=X[9:])])
+    assert coincidence_words(halves, "log", "log") == ""
+    # Zeros have no place on a logarithmic axis.
+    assert coincidence_words(pd.concat([curve("a", X), curve("b", 0.0 * X)]), "log", "log") == ""
+
+
+def test_a_figure_of_curves_says_so_above_its_legend() -> None:
+    table = pd.concat([curve("k = 2", X), curve("k = 4", X), curve("clones", 3.0 * X)])
+    text = FigureText(title="", x_label="", y_label="", caption="")
+    figure = curve_panels(table, text)
+    (legend,) = figure.legends
+    assert legend.get_title().get_text().endswith("wide: k = 2; k = 4.")
+    parted = curve_panels(table[table["curve"] != "k = 4"], text)
+    assert parted.legends[0].get_title().get_text() == ""
+    # What is no bound has no bound's colour.
+    colours = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
+    assert colours["clones"] == "#E69F00"
+    assert len(set(colours.values())) == 3
+    markers = {line.get_marker() for line in figure.axes[0].lines}
+    assert len(markers) == 3
+
+
+def test_no_two_mechanisms_share_a_colour_and_all_can_be_seen_on_white() -> None:
+    found: dict[str, str] = {}
+    for name, mechanism in MECHANISMS.items():
+        for estimator in mechanism.estimators:
+            colour = estimator.look.colour
+            assert found.setdefault(colour, name) == name
+            red, green, blue = to_rgb(colour)
+            assert 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.75
