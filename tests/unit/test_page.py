@@ -143,7 +143,7 @@ def test_maps_carry_the_truth_beside_what_was_released():
     assert made["attribution"] == "A survey"
     large, small = made["releases"]
     assert (large["n"], small["n"]) == (1000, 100)
-    assert small["estimate"] == [75.1, 24.9] and small["error"] == [1.0, 2.0]
+    assert small["estimate"] == [75.14, 24.86] and small["error"] == [1.0, 2.0]
     assert large["label"] == "shuffle+INV"
     assert [layer["kind"] for layer in made["layers"]] == ["district", "river"]
     points = [p for layer in made["layers"] for path in layer["paths"] for p in path]

@@ -21,6 +21,7 @@ from shuffledp.studies.targets import UNBIASED
 from shuffledp.tables import read_tables
 
 _DIGITS: Final = 6  # of what curves are drawn from
+_ALL_DIGITS: Final = 17  # of a guarantee: the page rounds it up, from no less than it is
 # Matplotlib's markers by the names that d3 has for them.
 _SYMBOLS: Final = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle", "v": "triangle2", "*": "star",
@@ -30,15 +31,15 @@ _SYMBOLS: Final = {
 _QUARTERS: Final = {"low": 0.25, "median": 0.5, "high": 0.75}
 
 
-def columns(table: pd.DataFrame) -> dict[str, list[Any]]:
-    """Columns of a table as lists, a missing number as None and others in `_DIGITS` digits."""
-    return {str(name): [_plain(value) for value in table[name].tolist()] for name in table}
+def columns(table: pd.DataFrame, digits: int = _DIGITS) -> dict[str, list[Any]]:
+    """Columns of a table as lists, a missing number as None and others in so many digits."""
+    return {str(name): [_plain(value, digits) for value in table[name].tolist()] for name in table}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int) -> Any:
     if not isinstance(value, float):
         return value
-    return float(f"{value:.{_DIGITS}g}") if np.isfinite(value) else None
+    return float(f"{value:.{digits}g}") if np.isfinite(value) else None
 
 
 def region_data(
@@ -205,9 +206,9 @@ def _privacy(
     reached = at_target(utility, target_delta)[["n", "eps0", "eps"]].drop_duplicates()
     names = pd.unique(pd.concat([curves["bound"], points["bound"]]))
     return {
-        "curves": columns(pd.concat([curves, points])),
+        "curves": columns(pd.concat([curves, points]), _ALL_DIGITS),
         "people": columns(read_tables([files["people"]])[["n", "eps0", "eps", "bound"]]),
-        "reached": columns(reached),
+        "reached": columns(reached, _ALL_DIGITS),
         "delta": target_delta,
         "bounds": {name: _bound(str(name)) for name in names},
     }

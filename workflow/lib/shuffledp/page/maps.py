@@ -79,8 +79,8 @@ def map_data(
 
 
 def _short(values: pd.Series) -> list[float]:
-    """Numbers of records with one decimal, or with three digits where these are more."""
-    return [round(x, 1) if abs(x) >= 10.0 else float(f"{x:.3g}") for x in values.tolist()]
+    """Numbers of records: the page shows one decimal, and that of twice a number must be right."""
+    return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
 
 
 def _districts(cells: gpd.GeoDataFrame, layers: gpd.GeoDataFrame) -> list[str]:

@@ -166,7 +166,7 @@ function mountMaps(home, regions) {
       cell.setAttribute("aria-label", words(i));
     });
     const keys = element("ul", { class: "keys" });
-    legend.replaceChildren(element("div", { text: `${unit} per cell, on both maps` }), ...ramp((t) => colour(top ** t), ["1", number.format(Math.sqrt(top)), number.format(top)]));
+    legend.replaceChildren(element("div", { text: `${unit} per cell, on both maps` }), ...ramp((t) => colour(top ** t), ["1", number.format(Math.round(Math.sqrt(top))), number.format(Math.round(top))]));
     keys.append(key("none", `truth: no ${region.unit.replace("one ", "")}`));
     if (view.value === "error") {
       legend.append(element("div", { text: `error, ${unit} (right map): orange too few, purple too many` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
@@ -193,7 +193,7 @@ function mountMaps(home, regions) {
     none.hidden = Boolean(region.map);
     body.hidden = !region.map;
     if (!region.map) {
-      none.textContent = "No map here: the run has no targets, or the grid has too many cells for one page. The figures of the run have maps.";
+      none.textContent = "No map here: the grid has too many cells for one page. The figures of the run have maps.";
       return;
     }
     project = projection(region.map.corners);

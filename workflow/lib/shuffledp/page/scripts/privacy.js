@@ -24,7 +24,9 @@ function mountPrivacy(home, regions) {
       const box = element("input", { type: "checkbox", value: name });
       box.checked = true;
       box.addEventListener("change", () => update());
-      const swatch = element("span", { class: "swatch", style: `border-color: ${inked(bound.colour)}; border-top-style: ${{ "-": "solid", "--": "dashed", "-.": "dashed", ":": "dotted" }[bound.line]}` });
+      const line = { x1: 0, x2: 36, y1: 12, y2: 12, stroke: inked(bound.colour), "stroke-width": 2.5 };
+      if (DASHES[bound.line]) line["stroke-dasharray"] = DASHES[bound.line];
+      const swatch = svgElement("svg", { class: "swatch", width: 36, height: 24, "aria-hidden": "true" }, svgElement("line", line));
       const words = element("span", {}, element(bound.kind === "as printed" ? "s" : "span", { text: name }), ` (${bound.worth}): ${bound.about}`);
       shown.append(element("label", {}, box, swatch, words));
     }
@@ -106,9 +108,18 @@ function mountPrivacy(home, regions) {
       marks,
     });
     if (!right) answer.textContent = "delta must be a number between 0 and 1, such as 1e-6.";
-    else if (eps === null) answer.textContent = `No eps of this table has a certified delta of ${brief(delta)}: ask shuffledp epsilon --n ${n} --k ${region.k} --eps0 ${eps0} --delta ${delta}`;
-    else answer.textContent = `Certified: eps = ${roundedUp(eps)} at delta = ${brief(delta)}, for n = ${number.format(n)} ${region.plural}, k = ${region.k} cells and eps0 = ${eps0}. ${exact !== null ? "" : "It is the next larger eps of the table; the exact one: "}${exact !== null ? "" : `shuffledp epsilon --n ${n} --k ${region.k} --eps0 ${eps0} --delta ${delta}`}`;
-    note.textContent = (fine ? "" : "At this n the run has the marked points only; lines join them. ") +
+    else {
+      // As it was typed: in fewer digits it could claim a smaller delta.
+      const typed = target.value.trim();
+      const command = `shuffledp epsilon --n ${n} --k ${region.k} --eps0 ${eps0} --delta ${typed}`;
+      if (eps === null) answer.textContent = `No eps of this table has a certified delta of ${typed}: ask ${command}`;
+      else answer.textContent = `Certified: eps = ${roundedUp(eps)} at delta = ${typed}, for n = ${number.format(n)} ${region.plural}, k = ${region.k} cells and eps0 = ${eps0}. ${exact !== null ? "" : `It is the next larger eps of the table; the exact one: ${command}`}`;
+    }
+    const below = wanted.flatMap((name) => {
+      const largest = d3.max(of(name), (r) => r.log10_delta);
+      return largest > least ? [] : `${name} is below the picture: its delta is nowhere above ${powerOfTen(Math.ceil(largest))}. `;
+    });
+    note.textContent = below.join("") + (fine ? "" : "At this n the run has the marked points only; lines join them. ") +
       "Only what is called a guarantee may be promised. What is struck out is the papers' formula as it was printed: it claims more privacy than there is.";
   }
 
@@ -119,7 +130,7 @@ function mountPrivacy(home, regions) {
     fill(size, sizes.map((n) => [n, number.format(n)]));
     size.value = sizes[0];
     fill(budget, unique(rows.map((r) => r.eps0)).map((e) => [e, e]));
-    target.value = String(region.privacy.delta);
+    target.value = brief(region.privacy.delta, 6);
     choices();
     update();
   }

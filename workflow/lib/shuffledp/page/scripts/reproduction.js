@@ -11,7 +11,7 @@ function mountReproduction(home, reproduction) {
   const body = element("tbody", {});
   const heads = ["Paper, table", "Quantity", "Where", "Printed", "By the printed formula", "Right, or certified", "Verdict", "Why"];
   const table = element("table", {}, element("caption", { text: "Printed numbers beside recomputed ones" }),
-    element("thead", {}, element("tr", {}, ...heads.map((text) => element("th", { scope: "col", text })))), body);
+    element("thead", {}, element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", class: i > 2 && i < 6 ? "number" : null, text })))), body);
   home.append(controls, count, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The papers' numbers" }, table));
 
   function where(row) {
@@ -20,9 +20,14 @@ function mountReproduction(home, reproduction) {
     return [...named, ...given].join(", ");
   }
 
+  /** As many digits as the paper prints, and three at least: 123,094 is no 123,000. */
+  function digits(row) {
+    return Math.max(3, brief(row.published, 6).replace(/e.*|\D/g, "").replace(/^0+/, "").length);
+  }
+
   function right(row) {
-    if (row.lower !== null && row.upper !== null) return `${brief(row.lower)} to ${brief(row.upper)}`;
-    return brief(row.correct);
+    if (row.lower !== null && row.upper !== null) return [`${brief(row.lower)} to`, element("br"), brief(row.upper)];
+    return [brief(row.correct, digits(row))];
   }
 
   function line(row) {
@@ -30,7 +35,9 @@ function mountReproduction(home, reproduction) {
     row.errata.forEach((name) => why.append(element("a", { href: `#errata-${name}`, text: name }), " "));
     if (row.note) why.append(row.note);
     return element("tr", {}, element("th", { scope: "row", text: [row.paper, row.table].filter((v) => v !== null).join(", ") }),
-      ...[row.quantity, where(row), brief(row.published, 6), brief(row.as_printed), right(row), row.verdict].map((text) => element("td", { text })), why);
+      ...[row.quantity, where(row)].map((text) => element("td", { text })),
+      ...[[brief(row.published, 6)], [brief(row.as_printed, digits(row))], right(row)].map((parts) => element("td", { class: "number" }, ...parts)),
+      element("td", { text: row.verdict }), why);
   }
 
   function update() {

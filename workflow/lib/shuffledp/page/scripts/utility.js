@@ -1,14 +1,17 @@
 "use strict";
 // Distances: against n at a promise, against eps, and as a multiple of another mechanism's.
 
+// The last alone needs no targets.
+const KINDS = [
+  ["n", "Distance against n"],
+  ["ratio", "Ratio to another mechanism"],
+  ["eps", "Distance against eps"],
+];
+
 function mountUtility(home, regions) {
   let region;
   const controls = element("div", { class: "controls" });
-  const kind = select(controls, "utility-kind", "Show", [
-    ["n", "Distance against n"],
-    ["ratio", "Ratio to another mechanism"],
-    ["eps", "Distance against eps"],
-  ], () => update(true));
+  const kind = select(controls, "utility-kind", "Show", [], () => update(true));
   const promise = select(controls, "utility-promise", "Promise", [], () => update());
   const reference = select(controls, "utility-reference", "Compared with", [], () => update());
   const estimator = select(controls, "utility-estimator", "Estimate", [["raw", "raw (unbiased)"], ["projected", "projected on the distributions"]], () => update());
@@ -45,19 +48,17 @@ function mountUtility(home, regions) {
   }
 
   function offer() {
-    const withTargets = Boolean(region.targets);
-    if (kind.value === "eps" || !withTargets) {
+    if (kind.value === "eps") {
       fill(promise, unique(region.sweep.eps0).map((e) => [e, `eps0 = ${e} and, of the Gaussian, the same certified delta at each eps`]));
     } else {
       const deltas = rowsOf(region.targets);
-      fill(promise, unique(deltas.map((r) => `${r.eps}|${r.delta}`)).map((p) => [p, `eps = ${p.split("|")[0]}, delta = ${p.split("|")[1]}`]));
+      fill(promise, unique(deltas.map((r) => `${r.eps}|${r.delta}`)).map((p) => [p, `eps = ${p.split("|")[0]}, delta = ${brief(Number(p.split("|")[1]), 6)}`]));
       fill(reference, unique(region.targets.mechanism).map((m) => [m, look(m).label]));
     }
   }
 
   function update(other = false) {
     if (other) offer();
-    if (!region.targets) kind.value = "eps";
     reference.parentElement.hidden = kind.value !== "ratio";
     const rows = { n: targets, ratio: ratios, eps: sweep }[kind.value]();
     const drawn = unique(rows.map((r) => r.mechanism));
@@ -68,8 +69,8 @@ function mountUtility(home, regions) {
     const yLabel = kind.value === "ratio" ? `distance, as a multiple of ${look(reference.value)?.label}'s` : "total variation distance";
     const marks = [
       Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
-      Plot.areaY(rows.filter((r) => r.low !== null), { x: "x", y1: "low", y2: "high", fill: "mechanism", fillOpacity: 0.15 }),
-      Plot.lineY(rows, { x: "x", y: "value", stroke: "mechanism", strokeWidth: 1.8 }),
+      Plot.areaY(rows.filter((r) => r.low !== null), { x: "x", y1: "low", y2: "high", z: "mechanism", fill: "mechanism", fillOpacity: 0.15 }),
+      Plot.lineY(rows, { x: "x", y: "value", z: "mechanism", stroke: "mechanism", strokeWidth: 1.8 }),
       Plot.dot(rows, { x: "x", y: "value", stroke: "mechanism", symbol: "mechanism", fill: "var(--paper)", r: 4 }),
     ];
     const rightmost = drawn.map((m) => rows.filter((r) => r.mechanism === m).at(-1));
@@ -95,13 +96,15 @@ function mountUtility(home, regions) {
   }
 
   function numbers(rows, words, yLabel) {
+    const place = kind.value === "eps" ? (x) => brief(x, 4) : number.format;
     const head = element("tr", {}, ...["Mechanism", words, yLabel].map((text) => element("th", { scope: "col", text })));
-    const lines = rows.map((r) => element("tr", {}, element("th", { scope: "row", text: look(r.mechanism).label }), element("td", { text: number.format(r.x) }), element("td", { text: brief(r.value, 4) })));
+    const lines = rows.map((r) => element("tr", {}, element("th", { scope: "row", text: look(r.mechanism).label }), element("td", { text: place(r.x) }), element("td", { text: brief(r.value, 4) })));
     table.replaceChildren(element("table", {}, element("caption", { text: `${region.title}: ${yLabel}` }), element("thead", {}, head), element("tbody", {}, ...lines)));
   }
 
   function show(index) {
     region = regions[index];
+    fill(kind, KINDS.slice(region.targets ? 0 : -1));
     offer();
     if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
     update();
