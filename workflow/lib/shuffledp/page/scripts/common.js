@@ -1,7 +1,8 @@
 "use strict";
 // What all parts share: elements, controls, numbers in words, and charts of one look.
 
-const number = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+// What rounds to 0 has no sign.
+const number = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1, signDisplay: "negative" });
 
 /** An element with attributes and children; attribute `text` is its text. */
 function element(name, attributes = {}, ...children) {
@@ -73,6 +74,12 @@ function draw(container, label, options) {
     ariaLabel: label,
     ...options,
   });
+  // One picture with one name: what Plot names within it has no role, so no name is allowed there.
+  chart.setAttribute("role", "img");
+  for (const mark of chart.querySelectorAll("[aria-label]")) {
+    mark.dataset.mark = mark.getAttribute("aria-label");
+    mark.removeAttribute("aria-label");
+  }
   container.replaceChildren(chart);
   return chart;
 }
