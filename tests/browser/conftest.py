@@ -1,0 +1,121 @@
+"""A page made by the pipeline from a small run, and a browser to open it in."""
+
+import json
+import re
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from workflow.conftest import make_clone
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MECHANISMS = ["gaussian", "krr", "discrete-laplace"]
+SEA = "Sea: nobody's"
+
+
+def _square(west, south, east, north):
+    return [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
+
+
+def _basemap():
+    """A sea, two districts of the town and a river."""
+    shapes = [
+        ("Polygon", _square(1.9, 47.9, 2.2, 48.2), {"kind": "water", "attribution": SEA}),
+        ("Polygon", _square(2.0, 48.0, 2.04, 48.06), {"name": "West End"}),
+        ("Polygon", _square(2.04, 48.0, 2.08, 48.06), {"name": "East End"}),
+        ("LineString", [[2.0, 48.02], [2.08, 48.05]], {}),
+    ]
+    features = [
+        {"type": "Feature", "properties": known, "geometry": {"type": kind, "coordinates": points}}
+        for kind, points, known in shapes
+    ]
+    return json.dumps({"type": "FeatureCollection", "features": features})
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run: its page, and the tables that the page is made from."""
+
+    clone: object
+    page: Path
+
+    @property
+    def data(self):
+        """What the page's scripts read."""
+        found = re.search(r'id="data">(.*?)</script>', self.page.read_text(), re.DOTALL)
+        return json.loads(found[1])
+
+    def table(self, name):
+        path = self.clone.path / "results" / name
+        return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, browser):
+    """Two places, so that there is one to choose; `browser` first: without one nothing is run."""
+    clone = make_clone(tmp_path_factory.mktemp("page") / "clone of é")
+    (clone.path / "town.geojson").write_text(_basemap())
+    town = clone.config["regions"]["town"]
+    town |= {"basemap": "town.geojson", "mechanisms": MECHANISMS}
+    village = {
+        "box": {"south": 48.01, "north": 48.03, "west": 2.02, "east": 2.05},
+        "grids": {"shape": {"shape": [1, 2]}},
+        "n": ["all"],
+        "eps0": [1],
+        "mechanisms": ["gaussian", "krr"],
+        "individual_every": 1,
+    }
+    clone.config["regions"] |= {"village": village}
+    clone.config |= {"eps": [0.05], "repetitions": 2}
+    clone.config["targets"] = {"eps": [1, 2], "delta": 1.0e-6}
+    clone.run("--", "page")
+    # A copy: a test makes another page in the same place.
+    made = shutil.copy(clone.path / "results" / "report.html", clone.path.parent)
+    return Run(clone, Path(made))
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Debian's chromium, or another that is there: Playwright downloads none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium
+        try:
+            opened = chromium.launch(executable_path=found, chromium_sandbox=True)
+        except playwright.Error:  # as root, or where users may not have name spaces
+            opened = chromium.launch(executable_path=found, chromium_sandbox=False)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture(scope="session")
+def visit(run, browser):
+    """Context manager: the page, opened. What it complains of, or asks a network for, fails."""
+
+    @contextmanager
+    def opened(path=run.page, **options):
+        context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
+        page = context.new_page()
+        complaints, requests = [], []
+        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(path.as_uri())
+        yield page
+        context.close()
+        assert complaints == []
+        assert requests == [path.as_uri()]
+
+    return opened
+
+
+@pytest.fixture
+def page(visit):
+    with visit() as opened:
+        yield opened

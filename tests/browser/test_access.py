@@ -1,0 +1,102 @@
+"""The page for people who use a keyboard, a finger, a screen reader, a phone or the dark."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.workflow
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+PHONE = {"width": 400, "height": 800}
+LAPTOP = {"width": 1400, "height": 900}
+ACTIVE = "document.activeElement"
+
+
+def selected(page):
+    """Number of the selected cell on each map."""
+    return [
+        one.locator("[aria-selected=true]").evaluate_all(
+            "all => all.map((cell) => Number(cell.id.split('-').at(-1)))"
+        )
+        for one in page.locator("#maps-body .map").all()
+    ]
+
+
+def test_arrow_keys_move_over_the_map(page):
+    page.locator("#map-view").focus()
+    page.keyboard.press("Tab")
+    assert page.evaluate(f"{ACTIVE}.getAttribute('aria-label')") == "Cells of the true map"
+    before = selected(page)
+    # Three rows and four columns: this ends in the south-west, from wherever it starts.
+    for key, times in [("ArrowDown", 3), ("ArrowLeft", 4)]:
+        for _ in range(times):
+            page.keyboard.press(key)
+    assert before != [[0], [0]] == selected(page)
+    readout = page.locator("#map-readout")
+    for key, cell, words in [
+        ("ArrowUp", 4, "row 2 from the south, column 1 from the west"),
+        ("ArrowRight", 5, "row 2 from the south, column 2 from the west"),
+        ("ArrowDown", 1, "row 1 from the south, column 2 from the west"),
+        ("ArrowDown", 1, "row 1 from the south, column 2 from the west"),  # the end of the map
+        ("ArrowLeft", 0, "row 1 from the south, column 1 from the west"),
+    ]:
+        page.keyboard.press(key)
+        assert selected(page) == [[cell], [cell]]
+        assert (
+            page.evaluate(f"{ACTIVE}.getAttribute('aria-activedescendant')") == f"map-left-{cell}"
+        )
+        assert words in readout.inner_text()
+        assert readout.inner_text() == page.locator(f"#map-left-{cell}").get_attribute("aria-label")
+    page.keyboard.press("Tab")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate(f"{ACTIVE}.getAttribute('aria-activedescendant')") == "map-right-4"
+    assert selected(page) == [[4], [4]]
+
+
+def test_whatever_has_the_focus_shows_it(page):
+    page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
+    seen = []
+    page.keyboard.press("Tab")
+    while not page.evaluate(f"{ACTIVE} === document.body || {ACTIVE}.dataset.seen"):
+        page.evaluate(f"{ACTIVE}.dataset.seen = true")
+        seen.append(page.evaluate(f"{ACTIVE}.id || {ACTIVE}.textContent.trim().slice(0, 30)"))
+        ring = f"getComputedStyle({ACTIVE}).outline"
+        assert page.evaluate(f"{ring}Style") == "solid", seen[-1]
+        assert page.evaluate(f"parseFloat({ring}Width)") >= 2, seen[-1]
+        page.keyboard.press("Tab")
+    controls = {f"map-{name}" for name in ("promise", "mechanism", "n", "view")}
+    assert controls | {"region", "privacy-delta", "utility-kind", "planner-n"} <= set(seen)
+
+
+def test_a_finger_reads_a_cell(visit):
+    with visit(viewport=PHONE, has_touch=True, is_mobile=True) as page:
+        for number in (2, 7):
+            page.locator(f"#map-right-{number}").tap()
+            assert page.locator("#map-readout").inner_text().startswith(f"Cell {number + 1} ")
+            assert selected(page) == [[number], [number]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_axe_finds_nothing_serious(visit, viewport, scheme, tmp_path):
+    with visit(viewport=viewport, color_scheme=scheme) as page:
+        page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
+        page.screenshot(path=tmp_path / "page.png", full_page=True)
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        # Not on by default: whether a finger can hit what it aims at.
+        asked = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
+        found = page.evaluate("asked => axe.run(document, asked)", asked)
+        assert len(found["passes"]) > 20, "axe looked"
+        serious = [
+            (rule["id"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]])
+            for rule in found["violations"]
+            if rule["impact"] in {"serious", "critical"}
+        ]
+        assert not serious, json.dumps(serious, indent=1)
+
+
+@pytest.mark.parametrize("width", [400, 320])
+def test_a_phone_need_not_scroll_sideways(visit, width):
+    with visit(viewport=PHONE | {"width": width}) as page:
+        page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
