@@ -40,7 +40,7 @@ test: $(READY) ## Run the tests (some 8 minutes on 2 cores)
 	$(PYTEST)
 
 test-slow: $(READY) ## Run them with every example and with those that take long
-	$(PYTEST) -m "not faults" --hypothesis-profile=slow
+	$(PYTEST) -m "not faults" --hypothesis-profile=slow --durations=40
 
 faults: $(READY) ## Break runs in ways that take minutes: kills, full disks, two runs at once
 	$(BIN)/python -m pytest -m faults tests/faults
