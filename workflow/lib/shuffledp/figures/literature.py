@@ -1,5 +1,6 @@
 """Every bound on one release in one panel: numbered curves and a list in the order of eps."""
 
+import textwrap
 from pathlib import Path
 from typing import Final
 
@@ -14,11 +15,13 @@ from matplotlib.ticker import FuncFormatter
 from shuffledp.accounting.bound import Kind
 from shuffledp.curve import FigureText
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
+from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.style import local_style, new_figure, power
 from shuffledp.tables import read_metadata, read_tables
 
 LOWEST: Final = -30.0  # decimal logarithm of the smallest delta shown
 _REFERENCE: Final = -6.0  # of the delta at which the curves are ranked
+_LETTERS: Final = 44  # of a line beneath the list
 _BAND: Final = {"upper": 3.0, "lower": 3.1}  # drawn above the others
 # Heights of the numbers, one after the other: neighbours in rank do not cover one another.
 _HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
@@ -56,9 +59,16 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     axes.grid(visible=True, axis="both")
     below = {name: float(rows["y"].max()) for name, rows in by_name.items() if name not in shown}
     _list_bounds(side, [(name, shown[name]) for name in ranked], below)
+    side.text(0.0, 0.0, _coinciding(table), transform=side.transAxes, va="top", fontsize=7)
     axes.legend(handles=_key(table), loc="lower left")
     figure.suptitle(text.title)
     return figure
+
+
+def _coinciding(table: pd.DataFrame) -> str:
+    """Say which curves are under one another, from side to side: they are steep."""
+    steep = table[table["y"] >= LOWEST].rename(columns={"x": "y", "y": "x"})
+    return textwrap.fill(coincidence_words(steep, "linear", "log"), _LETTERS)
 
 
 def _reference_eps(rows: pd.DataFrame) -> float:

@@ -183,17 +183,18 @@ def _handle(name: str) -> Line2D:
     )
 
 
-# Laws of paper D's Table 3 in Okabe and Ito's colours.
-_LAWS: Final[Mapping[str, str]] = MappingProxyType(
+# Laws of paper D's Table 3 in Okabe and Ito's colours, with marks for grey print.
+_LAWS: Final[Mapping[str, Look]] = MappingProxyType(
     {
-        "no noise": "#000000",
-        "Uniform 1": "#0072B2",
-        "Uniform 2": "#56B4E9",
-        "Gauss 1": "#D55E00",
-        "Gauss 2": "#009E73",
-        "Gauss 3": "#CC79A7",
+        "no noise": Look("#000000", ""),
+        "Uniform 1": Look("#0072B2", "o"),
+        "Uniform 2": Look("#56B4E9", "s"),
+        "Gauss 1": Look("#D55E00", "^"),
+        "Gauss 2": Look("#009E73", "D"),
+        "Gauss 3": Look("#CC79A7", "v"),
     }
 )
+_MARKED: Final = 10  # every so many epochs
 # The test accuracy that paper D prints.
 _PRINTED: Final = 0.9678
 
@@ -225,12 +226,12 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     n = accuracies["n_train"].iloc[0]
     for axes, counted in zip(panels, counts, strict=True):
         rows = accuracies[accuracies["counted_as"] == counted]
-        for law, colour in _LAWS.items():
+        for place, (law, look) in enumerate(_LAWS.items()):
             own = rows[rows["law"] == law]
-            axes.plot(own["epoch"], own["train_accuracy"], color=colour, linewidth=1.2)
-            axes.plot(
-                own["epoch"], own["test_accuracy"], color=colour, linewidth=0.8, linestyle="--"
-            )
+            marked = marks(look) | {"markevery": (2 * place % _MARKED, _MARKED)}
+            axes.plot(own["epoch"], own["train_accuracy"], linewidth=1.2, **marked)
+            test = own["test_accuracy"]
+            axes.plot(own["epoch"], test, color=look.colour, linewidth=0.8, linestyle="--")
         axes.axhline(_PRINTED, color="0.5", linewidth=0.8, linestyle=":")
         axes.set(xlabel="epoch", ylim=(0.0, 1.02))
         axes.grid(visible=True, axis="both")
@@ -238,7 +239,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
         axes.set_title(f"{n:,} images{words}", loc="left")
     panels[0].set_ylabel("accuracy")
     _draw_budgets(last, noise.sort_values("eps"))
-    entries = [Line2D([], [], color=colour, label=law) for law, colour in _LAWS.items()]
+    entries = [Line2D([], [], label=law, **marks(look)) for law, look in _LAWS.items()]
     entries.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="test set"))
     entries.append(
         Line2D([], [], color="0.5", linestyle=":", label=f"test set, as printed: {_PRINTED:.2%}")
