@@ -4,13 +4,15 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, MaxNLocator, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
 from shuffledp.arrays import Floats
 
 BENEATH: Final = -34.0  # points: from a map's lower edge to what stands below its label
 _KM_PER_DEGREE: Final = 111.32  # along the equator
+_STEPS: Final = (1, 2, 5, 10)
+_EDGE: Final = 0.08  # of a map's width: half a label
 _MARGIN: Final = 0.05  # of the cells' width and height
 
 
@@ -34,14 +36,24 @@ def frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
     axes.set(xlim=(west, east), ylim=(south, north))
     axes.set_aspect(1.0 / np.cos(np.radians((south + north) / 2.0)))
     axes.set_xlabel("longitude (degrees east)")
+    axes.xaxis.set_major_locator(FixedLocator(_inner_ticks(west, east)))
+    axes.yaxis.set_major_locator(MaxNLocator(3, steps=_STEPS))
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         axis.set_major_formatter(ScalarFormatter(useOffset=False))
     if ordinate:
         axes.set_ylabel("latitude (degrees north)")
     else:
         axes.tick_params(labelleft=False)
     axes.spines[["top", "right"]].set_visible(True)
+
+
+def _inner_ticks(low: float, high: float) -> list[float]:
+    """Two round numbers or more away from the edges, where the next map's labels begin."""
+    edge = _EDGE * (high - low)
+    low, high = low + edge, high - edge
+    # It returns one more at either end.
+    ticks = MaxNLocator(3, steps=_STEPS, min_n_ticks=2).tick_values(low, high)
+    return [float(tick) for tick in ticks if low <= tick <= high]
 
 
 def scale_bar(axes: Axes) -> None:
