@@ -97,8 +97,8 @@ def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
         assert low[2] > low[0]
         assert high[0] > high[2]
         assert zero.min() > 0.9
-        (marked,) = [each for each in axes.collections if each.get_array() is None]
-        middles = [path.vertices[:-1].mean(axis=0) for path in marked.get_paths()]
+        (marked,) = [patch for patch in axes.patches if patch.get_facecolor() == to_rgba("black")]
+        middles = [t[:3].mean(axis=0) for t in marked.get_path().to_polygons()]
         within = cells.geometry.contains
         cell_of = [int(np.flatnonzero(within(shapely.Point(m)))[0]) for m in middles]
         assert cell_of == np.flatnonzero(error < -threshold).tolist()
@@ -108,6 +108,15 @@ def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
 
 def test_errors_of_nothing_are_drawn(cells, rows):
     certainty.error_maps(cells, rows.assign(error=0.0), "Title").draw_without_rendering()
+
+
+def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
+    small = rows.assign(error=np.where(rows["cell"] == 3, -9.4, 1.0))
+    bar = certainty.error_maps(cells, small, "Title").axes[-1]
+    bar.figure.draw_without_rendering()
+    ticks = [label.get_text().replace("\N{MINUS SIGN}", "-") for label in bar.get_xticklabels()]
+    np.testing.assert_array_equal([float(tick) for tick in ticks], bar.get_xticks())
+    assert "-2.5" in ticks
 
 
 def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):

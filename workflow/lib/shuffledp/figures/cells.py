@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import geopandas as gpd
 import numpy as np
@@ -22,7 +22,7 @@ from shuffledp.figures.basemap import attribute, draw_names, draw_over, draw_und
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import FULL_WIDTH, new_figure
 
-WHOLE: Final = FuncFormatter(lambda count, _: f"{count:,.0f}".replace("-", "\N{MINUS SIGN}"))
+PLAIN: Final = FuncFormatter(lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}"))
 _COUNTS: Final = "cividis"
 _ACROSS: Final = 3  # panels in a row
 # Inches.
@@ -72,19 +72,25 @@ def coloured(
 
 
 def hatched(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) -> None:
-    """Hatch the cells of a mask that has some."""
+    """Hatch the cells of a mask."""
+    look = {"facecolor": fill.face, "edgecolor": fill.edge, "hatch": fill.hatch, "linewidth": 0.0}
+    _one_patch(axes, corners[mask], len(mask), **look)
+
+
+def marked(axes: Axes, corners: Floats, mask: NDArray[np.bool_]) -> None:
+    """Mark the cells of a mask with a triangle that points down."""
+    middle = corners[mask, :-1].mean(axis=1, keepdims=True)
+    size = np.ptp(corners[mask], axis=1, keepdims=True)
+    triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15], [-0.18, 0.15]])
+    look = {"facecolor": "black", "edgecolor": "white", "linewidth": 0.3}
+    _one_patch(axes, middle + triangle * size, len(mask), **look)
+
+
+def _one_patch(axes: Axes, shapes: Floats, cells: int, **look: Any) -> None:
     # One path of them all: a hatch costs much per path and next to nothing per cell. The
     # limits are known, and a patch would have them looked for in every cell.
-    axes.add_artist(
-        PathPatch(
-            Outline.make_compound_path_from_polys(corners[mask]),
-            facecolor=fill.face,
-            edgecolor=fill.edge,
-            hatch=fill.hatch,
-            linewidth=0.0,
-            rasterized=len(mask) > _RASTERISE_FROM,
-        )
-    )
+    path = Outline.make_compound_path_from_polys(shapes)
+    axes.add_artist(PathPatch(path, rasterized=cells > _RASTERISE_FROM, **look))
 
 
 def key_of(fills: Sequence[tuple[Fill, str]]) -> list[Patch]:

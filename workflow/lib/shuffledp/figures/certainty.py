@@ -6,22 +6,20 @@ from typing import Final
 import geopandas as gpd
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.arrays import Floats
 from shuffledp.figures.basemap import backdrop, legible
 from shuffledp.figures.cells import (
-    WHOLE,
+    PLAIN,
     Fill,
     coloured,
     corners_of,
     hatched,
     key_of,
     map_panels,
+    marked,
 )
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import local_style, of_series, series_of
@@ -120,37 +118,23 @@ def error_maps(
         f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
         for label, error in zip(panels, errors, strict=True)
     ]
-    marked = float(f"{_MARKED * most:.1g}")
-    words = f"too low by more than {marked:,g} check-ins"
+    much = float(f"{_MARKED * most:.1g}")
+    words = f"too low by more than {much:,g} check-ins"
     key = [Line2D([], [], linestyle="none", marker="v", color="black", label=words)]
     # Names would lie on the marks.
     figure, places, bar = map_panels(corners, layers, title, titles, key, 1, named=False)
     for axes, error in zip(places, errors, strict=True):
         heat = coloured(axes, corners, error, np.isfinite(error), norm, _ERRORS)
-        _mark(axes, corners[error < -marked])
+        marked(axes, corners, error < -much)
     figure.colorbar(
         heat,
         cax=bar,
         orientation="horizontal",
-        format=WHOLE,
+        format=PLAIN,
         label="too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true check-ins per cell  "
         "\N{RIGHTWARDS ARROW}  too high",
     )
     return figure
-
-
-def _mark(axes: Axes, corners: Floats) -> None:
-    """Mark cells with a triangle that points down: the sign of an error without colours."""
-    middle, size = corners[:, :-1].mean(axis=1), np.ptp(corners, axis=1)
-    triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15]])
-    axes.add_collection(
-        PolyCollection(
-            list(middle[:, None] + triangle * size[:, None]),
-            facecolors="black",
-            edgecolors="white",
-            linewidths=0.3,
-        )
-    )
 
 
 @local_style()
@@ -186,7 +170,7 @@ def trust_maps(
         heat,
         cax=bar,
         orientation="horizontal",
-        format=WHOLE,
+        format=PLAIN,
         label="estimated check-ins per cell, where they exceed 2 standard errors",
     )
     return figure

@@ -18,7 +18,7 @@ from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import attribute, backdrop, draw_names, legible
 from shuffledp.figures.cells import (
-    WHOLE,
+    PLAIN,
     Fill,
     coloured,
     corners_of,
@@ -161,7 +161,7 @@ def checkins_map(
     attribute(right, layers, scaled=not dots)
     # An inset keeps the bar as high as the map, whose proportions are fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
-    figure.colorbar(heat, cax=bar, format=WHOLE, label="check-ins per cell")
+    figure.colorbar(heat, cax=bar, format=PLAIN, label="check-ins per cell")
     if key := _key(counts, _NO_CHECKIN):
         figure.legend(handles=key, loc="outside lower center", handlelength=1.6)
     outside = len(checkins) - int(counts.sum())
@@ -291,7 +291,7 @@ def estimate_maps(
         heat,
         cax=bar,
         orientation="horizontal",
-        format=WHOLE,
+        format=PLAIN,
         label="check-ins per cell (estimated share × n)",
         extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
     )

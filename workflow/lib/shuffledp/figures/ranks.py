@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from shuffledp.arrays import Floats, Integers
 from shuffledp.figures.basemap import attribute, backdrop, districts_at
-from shuffledp.figures.cells import WHOLE, corners_of
+from shuffledp.figures.cells import PLAIN, corners_of
 from shuffledp.figures.certainty import largest
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import (
@@ -105,7 +105,7 @@ def ranked_cells(
     right.set_xlabel("estimated \N{MINUS SIGN} true check-ins per cell")
     right.tick_params(left=False)
     for axes in (left, right):
-        axes.xaxis.set_major_formatter(WHOLE)
+        axes.xaxis.set_major_formatter(PLAIN)
         axes.grid(axis="x")
         # Bands lead the eye from a name to its marks.
         for index in place[1::2]:
