@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from chromium import browser  # noqa: F401 - a fixture of several folders
 from faults.summary import pytest_terminal_summary  # noqa: F401 - a hook; xdist looks here only
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling

@@ -1,4 +1,4 @@
-"""A page made by the pipeline from a small run, and a browser to open it in."""
+"""A page made by the pipeline from a small run, opened in a browser."""
 
 import json
 import re
@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from workflow.conftest import make_clone
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 MECHANISMS = ["gaussian", "krr", "discrete-laplace"]
 SEA = "Sea: nobody's"
 
@@ -75,23 +74,6 @@ def run(tmp_path_factory, browser):
     # A copy: a test makes another page in the same place.
     made = shutil.copy(clone.path / "results" / "report.html", clone.path.parent)
     return Run(clone, Path(made))
-
-
-@pytest.fixture(scope="session")
-def browser():
-    """Debian's chromium, or another that is there: Playwright downloads none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
-        pytest.skip(f"no browser is installed: none of {', '.join(BROWSERS)}")
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium
-        try:
-            opened = chromium.launch(executable_path=found, chromium_sandbox=True)
-        except playwright.Error:  # as root, or where users may not have name spaces
-            opened = chromium.launch(executable_path=found, chromium_sandbox=False)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="session")

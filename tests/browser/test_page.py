@@ -1,16 +1,25 @@
 """The page as a file: alone, offline, whole without scripts and on paper."""
 
+from pathlib import Path
+
+import pandas as pd
 import pytest
+from shuffledp.page.planner import PLANNED
+from shuffledp.page.render import render
+from shuffledp.page.reproduction import SHOWN, reproduction_data
 
 pytestmark = pytest.mark.workflow
+ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
 
 
 def test_it_is_one_file_that_asks_for_nothing(run, visit):
     assert run.page.stat().st_size < 6e6
     with visit() as page:  # which checks what it asks for
-        for section in ("answer", "maps", "privacy", "utility", "provenance"):
+        for section in ("answer", "maps", "privacy", "utility", "planner", "provenance"):
             assert page.locator(f"#{section}").is_visible()
-        assert page.locator("#maps-body svg, #privacy-body svg, #utility-body svg").count() >= 4
+        assert page.locator("#maps-body .map").count() == 2
+        assert page.locator(".chart > [role=img]").count() == 3
+        assert page.locator("#planner-body tbody tr").count() == len(PLANNED)
 
 
 def test_its_policy_forbids_to_fetch(run, browser):
@@ -21,7 +30,7 @@ def test_its_policy_forbids_to_fetch(run, browser):
           const blocked = new Promise((told) => document.addEventListener(
             "securitypolicyviolation", (event) => told(event.effectiveDirective)));
           const failed = await fetch("data:text/plain,here").then(() => false, () => true);
-          return [failed, await blocked];
+          return [failed, failed ? await blocked : null];
         }"""
     )
     assert refused == [True, "connect-src"]
@@ -60,3 +69,34 @@ def test_a_run_without_targets_shows_its_sweep(run, visit):
         assert page.locator("#maps-body .map").first.is_visible()
         assert page.locator("#utility-kind option").all_inner_texts() == ["Distance against eps"]
         assert page.locator("#utility-chart [role=img]").is_visible()
+
+
+def test_the_papers_numbers_are_filtered_and_their_errata_linked(run, visit, tmp_path):
+    shown = [
+        ("A", "II", "proposed", 0.03, 0.0341, None, None, "reproduced by the printed formula only"),
+        ("A", "V-D text", None, 123108, 123094, None, None, "not reproduced"),
+        ("D", "eq. (15)", None, 0.0206, 0.0206, 0.0664, 0.0666, "not reproduced"),
+    ]
+    names = ["paper", "table", "bound", "published", "as_printed", "lower", "upper", "verdict"]
+    table = pd.DataFrame(shown, columns=names).reindex(columns=SHOWN)
+    table.to_csv(tmp_path / "values.csv", index=False)
+    found = reproduction_data(tmp_path / "values.csv", ERRATA)
+    other = tmp_path / "report.html"
+    other.write_text(render(run.data | {"reproduction": found}))
+    # A link within the page is no request of it.
+    with visit(other) as page:
+        rows = page.locator("#reproduction-body tbody tr")
+        count = page.locator("#values-count")
+        assert (rows.count(), count.inner_text()) == (3, "3 of 3 numbers")
+        assert "123108\t123094" in rows.nth(1).inner_text()
+        assert "0.0664 to\n0.0666" in rows.nth(2).inner_text()
+        page.locator("#values-verdict").select_option("not reproduced")
+        assert (rows.count(), count.inner_text()) == (2, "2 of 3 numbers")
+        page.locator("#values-paper").select_option("A")
+        assert (rows.count(), count.inner_text()) == (1, "1 of 3 numbers")
+        page.locator("#values-verdict").select_option("")
+        entry = page.locator("#errata-A1")
+        assert entry.get_attribute("open") is None
+        rows.first.get_by_role("link", name="A1").click()
+        assert entry.get_attribute("open") is not None
+        assert entry.locator("pre").is_visible()

@@ -4,7 +4,6 @@ import itertools
 import json
 import math
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -48,19 +47,13 @@ def test_the_data_fit_the_script():
 
 
 @pytest.fixture(scope="module")
-def browser_page():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("chromium is not installed")
-    with sync_api.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.set_content("<main></main>")
-        for name in ("common", "planner"):
-            page.add_script_tag(path=SCRIPTS / f"{name}.js")
-        yield page
-        browser.close()
+def browser_page(browser):
+    page = browser.new_page()
+    page.set_content("<main></main>")
+    for name in ("common", "planner"):
+        page.add_script_tag(path=SCRIPTS / f"{name}.js")
+    yield page
+    page.close()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pandas as pd
 
 from shuffledp.studies.reproduction.answer import VERDICTS
 
-_SHOWN: Final = [
+SHOWN: Final = [
     "paper", "table", "quantity", "bound", "mechanism", "region", "n", "k", "eps0", "eps",
     "delta", "published", "as_printed", "lower", "upper", "correct", "verdict", "note",
 ]  # fmt: skip
@@ -41,7 +41,7 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
         | {"errata": [name for name in _explained(row) if name in known]}
-        for row in table[_SHOWN].to_dict("records")
+        for row in table[SHOWN].to_dict("records")
     ]
     counts = table["verdict"].value_counts()
     said = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
