@@ -48,14 +48,22 @@ def test_answers_and_tables_are_there_without_scripts(run, visit):
         assert page.get_by_role("row", name="Seed of the simulated noise").is_visible()
 
 
-def test_on_paper_all_places_are_there_and_no_controls(run, page):
-    page.emulate_media(media="print")
-    places = page.locator(".place")
-    assert places.count() == len(run.data["regions"]) == 2
-    assert all(place.is_visible() for place in places.all())
-    for hidden in ("nav", "select", "input"):
-        assert not any(one.is_visible() for one in page.locator(hidden).all())
-    assert page.locator("#maps-body svg").first.is_visible()
+def test_on_paper_all_places_are_there_and_no_controls(run, visit):
+    """Of a browser in the dark, too: paper is white. An A4 page has room for some 700 pixels."""
+    with visit(viewport={"width": 700, "height": 1000}, color_scheme="dark") as page:
+        page.emulate_media(media="print")
+        places = page.locator(".place")
+        assert places.count() == len(run.data["regions"]) == 2
+        assert all(place.is_visible() for place in places.all())
+        for hidden in ("nav", "select", "input"):
+            assert not any(one.is_visible() for one in page.locator(hidden).all())
+        assert page.locator("#maps-body .map").first.is_visible()
+        assert page.get_by_role("group", name="Bounds").is_visible(), "the key of the curves"
+        paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert paper == "rgb(255, 255, 255)"
+        for part in page.locator("table, svg, pre").all():
+            if part.is_visible():
+                assert part.bounding_box()["x"] + part.bounding_box()["width"] <= 700
 
 
 @pytest.mark.slow

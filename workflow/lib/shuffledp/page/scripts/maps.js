@@ -47,9 +47,9 @@ function mountMaps(home, regions) {
   const promise = select(controls, "map-promise", "Promise kept by all", [], () => update(true));
   const mechanism = select(controls, "map-mechanism", "Mechanism", [], () => update());
   const size = select(controls, "map-n", "Records, n", [], () => update(true));
-  const view = select(controls, "map-view", "Map on the right", VIEWS, () => update());
+  const view = select(controls, "map-view", "Map beside the truth", VIEWS, () => update());
   const readout = element("p", { class: "readout", id: "map-readout", "aria-live": "polite" });
-  const left = element("figure", {}, element("figcaption", { text: "The truth" }));
+  const left = element("figure", {}, element("figcaption", { id: "truth-title" }));
   const right = element("figure", {}, element("figcaption", { id: "map-title" }));
   const legend = element("div", { class: "legend" });
   const attribution = element("p", { class: "note" });
@@ -166,15 +166,16 @@ function mountMaps(home, regions) {
       cell.setAttribute("aria-label", words(i));
     });
     const keys = element("ul", { class: "keys" });
-    legend.replaceChildren(element("div", { text: `${unit} per cell, on both maps` }), ...ramp((t) => colour(top ** t), ["1", number.format(Math.round(Math.sqrt(top))), number.format(Math.round(top))]));
+    legend.replaceChildren(element("div", { text: `${unit} per cell, ${view.value === "error" ? "the truth" : "on both maps"}` }), ...ramp((t) => colour(top ** t), ["1", number.format(Math.round(Math.sqrt(top))), number.format(Math.round(top))]));
     keys.append(key("none", `truth: no ${region.unit.replace("one ", "")}`));
     if (view.value === "error") {
-      legend.append(element("div", { text: `error, ${unit} (right map): orange too few, purple too many` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
+      legend.append(element("div", { text: `error, ${unit}: orange too few, purple too many` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
     } else {
       const why = view.value === "known" ? "not known: below two standard errors, which is not zero" : "estimated as 0 or below, which is not known to be empty";
       keys.append(key(two.hatch, why));
     }
     legend.append(keys);
+    document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}`;
     document.getElementById("map-title").textContent = `${shown.label}, eps = ${roundedUp(shown.eps)}: ${VIEWS.find(([v]) => v === view.value)[1].toLowerCase()}`;
     choose(chosen);
   }

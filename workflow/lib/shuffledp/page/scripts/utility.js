@@ -91,7 +91,8 @@ function mountUtility(home, regions) {
       return element("li", {}, icon, `${look(r.mechanism).label}: ${brief(r.value)} at the right end`);
     }));
     chart.append(legend);
-    note.textContent = { n: "Mean over the repetitions; the shade goes from the 10 to the 90 % quantile.", ratio: "Ratio of the means over the repetitions; above 1 is worse.", eps: "Median over the repetitions and the quartiles, at the largest n. Shuffled k-RR has one eps0, so its line is level." }[kind.value];
+    const said = [promise, estimator].map((control) => control.selectedOptions[0]?.text);
+    note.textContent = `${[region.title, ...said].join("; ")}. ` + { n: "Mean over the repetitions; the shade goes from the 10 to the 90 % quantile.", ratio: "Ratio of the means over the repetitions; above 1 is worse.", eps: "Median over the repetitions and the quartiles, at the largest n. Shuffled k-RR has one eps0, so its line is level." }[kind.value];
     numbers(rows, words, yLabel);
   }
 
