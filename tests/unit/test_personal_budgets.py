@@ -165,64 +165,74 @@ def test_no_data_set_of_gaussian_reports_leaks_more(mus, eps):
         assert worst >= 0.2 * bound
 
 
-def ratios(mu, y, records):
-    """Densities of a Gaussian report for these records, and their infimum over all, normalised."""
+def densities(mu, nu, y, records):
+    """Of a Gaussian report for two records, and of the law that its decoys are drawn from."""
     first, second = (norm.pdf(y, x, 1.0 / mu) for x in records)
-    blanket = np.minimum(norm.pdf(y, -0.5, 1.0 / mu), norm.pdf(y, 0.5, 1.0 / mu))
-    return first, second, blanket / (2.0 * norm.cdf(-mu / 2.0))
+    blanket = np.minimum(norm.pdf(y, -0.5, 1.0 / nu), norm.pdf(y, 0.5, 1.0 / nu))
+    return first, second, blanket / (2.0 * norm.cdf(-nu / 2.0))
 
 
-def potential(mu, eps, t, records):
+def potential(mu, nu, eps, t, records):
     """``E(G - t)_+``, by a sum over a fine grid."""
-    y, step = np.linspace(-0.5 - 12.0 / mu, 0.5 + 12.0 / mu, 40_001, retstep=True)
-    first, second, blanket = ratios(mu, y, records)
+    y, step = np.linspace(-0.5 - 12.0 / nu, 0.5 + 12.0 / nu, 80_001, retstep=True)
+    first, second, blanket = densities(mu, nu, y, records)
     return step * np.maximum(first - math.exp(eps) * second - t * blanket, 0.0).sum()
 
 
 @settings(max_examples=60)
 @given(
     mu=st.floats(0.05, 4.0),
+    share=st.one_of(st.just(1.0), st.floats(0.1, 1.0)),
     eps=st.floats(0.0, 3.0),
     t=st.floats(-6.0, 3.0),
     records=st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)),
 )
-def test_the_interval_s_ends_are_the_worst_records_and_nodes_are_worse(mu, eps, t, records):
-    ends = potential(mu, eps, t, (-0.5, 0.5))
-    assert potential(mu, eps, t, records) <= ends + 1e-9
-    reach = 0.5 * mu + 7.0
-    atoms = gaussian._target(mu, reach).atoms(eps)
-    found = atoms.masses @ np.maximum(atoms.values - t, 0.0)
-    # What is cut off is below 1e-11 of the report's law.
-    assert ends - 1e-7 <= found <= ends * (1.0 + 1e-3) + 1e-3 * mu
+def test_the_interval_s_ends_are_the_worst_records_and_nodes_are_worse(mu, share, eps, t, records):
+    nu = share * mu
+    ends = potential(mu, nu, eps, t, (-0.5, 0.5))
+    assert potential(mu, nu, eps, t, records) <= ends + 1e-8
+    # The chance of what is cut off is below 1e-9; it has the value 0.
+    atoms = gaussian._target(mu, nu, gaussian._nodes(mu, nu, 1e300, -14.0)).atoms(eps)
+    found = atoms.masses @ np.maximum(atoms.values - t, 0.0) - t * (t < 0.0) * (
+        1.0 - atoms.masses.sum()
+    )
+    assert ends - 1e-6 <= found <= ends * (1.0 + 1e-3) + 1e-3 * mu
 
 
 def test_one_gaussian_report_among_decoys_by_simulation():
     """What decoys leave, ``E_M[(1/M) E(G_1 + ... + G_M)_+]``, from drawn reports."""
-    mus, counts, eps = np.array([0.4, 0.8]), np.array([40, 20]), 0.25
-    target = mus[1]
+    mus, counts, eps, size = np.array([0.4, 0.8]), np.array([40, 20]), 0.25, 40_000
+    mu, others = mus[1], BudgetGroups(mus, counts)
+    nu = gaussian._nu(mu, others)
     rng = np.random.default_rng(8)
-    size = 40_000
-    # The chance that a report's density leaves for the blanket: its infimum at y = 0, over kappa.
-    grid = np.linspace(-30.0, 30.0, 20_001)
-    blanket = ratios(target, grid, (-0.5, 0.5))[2]
-    used = blanket > 1e-12
+    grid = np.linspace(-8.0, 8.0, 20_001)
+    # The chance that a report is a decoy: the infimum of a quotient of densities.
+    blanket = densities(mu, nu, grid, (-0.5, 0.5))[2]
     chances = [
-        (2.0 * norm.cdf(-mu / 2.0) * ratios(mu, grid, (-0.5, 0.5))[2] / blanket)[used].min()
-        for mu in mus
+        (np.minimum(norm.pdf(grid, -0.5, 1.0 / m), norm.pdf(grid, 0.5, 1.0 / m)) / blanket).min()
+        for m in mus[mus <= nu]
     ]
-    number = 1 + sum(rng.binomial(c, p, size) for c, p in zip(counts, chances, strict=True))
+    number = 1 + sum(rng.binomial(c, p, size) for c, p in zip(counts, chances, strict=False))
     # |y| + 1/2 is a normal variable beyond 1/2.
     u = rng.uniform(size=number.sum())
-    y = (norm.isf(u * norm.sf(target / 2.0)) / target - 0.5) * rng.choice([-1.0, 1.0], u.size)
-    first, second, blanket = ratios(target, y, (-0.5, 0.5))
+    y = (norm.isf(u * norm.sf(nu / 2.0)) / nu - 0.5) * rng.choice([-1.0, 1.0], u.size)
+    first, second, blanket = densities(mu, nu, y, (-0.5, 0.5))
     g = (first - math.exp(eps) * second) / blanket
     sums = np.add.reduceat(g, np.cumsum(number) - number)
     values = np.maximum(sums, 0.0) / number
-    found = math.exp(gaussian_log_delta(eps, target, BudgetGroups(mus, counts), math.log(0.01)))
+    found = math.exp(gaussian_log_delta(eps, mu, others, math.log(0.01)))
     error = values.std() / math.sqrt(size)
     assert values.mean() - 4.0 * error <= found
     # Blocks of the number of decoys, of which there are some 40.
     assert found <= 1.05 * (values.mean() + 4.0 * error)
+
+
+def test_cautious_users_hide_a_bold_one():
+    """Of 1,000 a hundred have eps = 8: eps is 3.3 if they hide among reports like their own."""
+    sigmas = np.array([7.031827, 1.993813, 0.6002291])
+    others = BudgetGroups(1.0 / sigmas, np.array([600, 300, 99]))
+    assert gaussian._nu(1.0 / sigmas[2], others) == 1.0 / sigmas[1]
+    assert gaussian_log_delta(0.312, 1.0 / sigmas[2], others, LOG_DELTA) <= LOG_DELTA
 
 
 @pytest.mark.parametrize(("mu", "n", "eps"), [(0.5, 60, 0.1), (1.0, 60, 0.2), (2.0, 200, 0.5)])

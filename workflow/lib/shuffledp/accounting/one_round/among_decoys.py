@@ -18,7 +18,7 @@ from shuffledp.accounting.blanket.atoms import Atoms, excess, log_saddle_point
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.accounting.laws.decoys import log_mean_over_decoys
 from shuffledp.accounting.laws.mixture import RandomTrials
-from shuffledp.arrays import Floats, Integers
+from shuffledp.arrays import UNIT, Floats, Integers
 
 # Of M: each costs a transform, which need not be finer than they are.
 _BLOCKS, _SPLITTING = 16, 1e-3
@@ -46,8 +46,10 @@ class Target:
     def atoms(self, eps: float) -> Atoms:
         """G at a central eps."""
         # Exponents are products of two rounded factors.
-        units = self.units + 8.0 * (eps + float(np.abs(self.log_first).max()))
-        return Atoms(excess(self.log_first, self.log_second, eps), self.masses, units)
+        exponents = 8.0 * (eps + float(np.abs(self.log_first).max()))
+        # Where the two terms nearly cancel, what exponents lose is no small part of G.
+        values = excess(self.log_first, self.log_second, eps - exponents * UNIT)
+        return Atoms(values, self.masses, self.units + exponents)
 
 
 def decoys(log_kappa: Floats, counts: Integers) -> RandomTrials:
