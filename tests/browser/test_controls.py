@@ -127,9 +127,9 @@ def test_the_maps_show_errors_and_what_is_not_known(run, page):
     colours = [[int(part) for part in re.findall(r"\d+", fill)[:3]] for fill in fills(page)]
     errors = values[:, 0] - truths
     red, _, blue = colours[errors.argmin()]
-    assert red > blue, "orange: too few"
+    assert red < blue, "purple: too few"
     red, _, blue = colours[errors.argmax()]
-    assert red < blue, "purple: too many"
+    assert red > blue, "orange: too many"
     assert "error" in page.locator("#maps-body .legend").inner_text()
 
 

@@ -108,7 +108,7 @@ function mountMaps(home, regions) {
     const wide = 2 * shown.error[i];
     const place = region.map.district[i] ? `, ${region.map.district[i]}` : "";
     const known = estimate > wide ? "" : " So nobody may be there at all.";
-    return `Cell ${i + 1} (row ${region.map.row[i] + 1} from the south, column ${region.map.column[i] + 1} from the west${place}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(wide)} (two standard errors: some 95 % of such intervals hold the truth), from ${number.format(Math.max(0, estimate - wide))} to ${number.format(Math.max(0, estimate + wide))}.${known}`;
+    return `Cell ${i} (row ${region.map.row[i] + 1} from the south, column ${region.map.column[i] + 1} from the west${place}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(wide)} (two standard errors: some 95 % of such intervals hold the truth), from ${number.format(Math.max(0, estimate - wide))} to ${number.format(Math.max(0, estimate + wide))}.${known}`;
   }
 
   function choose(i) {
@@ -143,8 +143,8 @@ function mountMaps(home, regions) {
     const top = Math.max(10, d3.max(truth), d3.max(shown.estimate));
     const colour = d3.scaleSequentialLog([1, top], d3.interpolateCividis).clamp(true);
     const wrong = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;
-    // Orange: too few. Purple: too many. They are told apart without red and green.
-    const signed = d3.scaleDiverging([-wrong, 0, wrong], (t) => d3.interpolatePuOr(1 - t));
+    // As in the figures. They are told apart without red and green.
+    const signed = d3.scaleDiverging([-wrong, 0, wrong], (t) => d3.interpolatePuOr(t));
     const unit = region.plural;
     const [one, two] = panels;
     const scaled = (value, hatch) => (value > 0 ? colour(value) : hatch);
@@ -169,7 +169,7 @@ function mountMaps(home, regions) {
     legend.replaceChildren(element("div", { text: `${unit} per cell, ${view.value === "error" ? "the truth" : "on both maps"}` }), ...ramp((t) => colour(top ** t), ["1", number.format(Math.round(Math.sqrt(top))), number.format(Math.round(top))]));
     keys.append(key("none", `truth: no ${region.unit.replace("one ", "")}`));
     if (view.value === "error") {
-      legend.append(element("div", { text: `error, ${unit}: orange too few, purple too many` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
+      legend.append(element("div", { text: `error, ${unit}: purple too few, orange too many` }), ...ramp((t) => signed((2 * t - 1) * wrong), [`−${number.format(wrong)}`, "0", number.format(wrong)]));
     } else {
       const why = view.value === "known" ? "not known: below two standard errors, which is not zero" : "estimated as 0 or below, which is not known to be empty";
       keys.append(key(two.hatch, why));
