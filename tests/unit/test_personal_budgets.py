@@ -3,6 +3,8 @@
 import itertools
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,10 +20,11 @@ from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.one_round.gaussian import gaussian_lead, gaussian_log_delta
 from shuffledp.accounting.one_round.laplace import laplace_log_delta
 from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
-from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.gaussian import gaussian_sigma
 
 THREE = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([540, 370, 90]))
 FEW = BudgetGroups(np.array([0.5, 1.0]), np.array([60, 20]))
@@ -432,6 +435,31 @@ def test_approximate_reports_have_one_certified_row(tmp_path, capsys):
     certified, _ = answer(capsys, "--budgets", str(source))
     assert certified["eps"] is None
     assert not certified["guarantee"]
+
+
+@pytest.mark.slow
+def test_the_page_s_table_of_equal_noise():
+    """Docs/personalised.md: certified ends are rounded up there, the lower one down."""
+    page = (Path(__file__).parents[2] / "docs" / "personalised.md").read_text(encoding="utf-8")
+    lines = re.findall(r"^\| 1e-\d+ \| .*$", page, re.MULTILINE)
+    assert len(lines) == 10
+    for line in lines[2::5]:  # eps_i = 1
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        delta, eps, sigma, alone, certified, least = map(float, cells[:6])
+        mu = 1.0 / gaussian_sigma(eps, math.log(delta), 1.0)
+        groups = BudgetGroups(np.array([mu]), np.array([10_000]))
+        own = BudgetGroups(np.array([eps]), np.array([10_000]))
+        clones = personal.approximate_epsilon(LOG_DELTA, own, 10_000 * delta)
+        assert (clones is None) == (cells[6] == "none")
+        for shown, found in (
+            (sigma, 1.0 / mu),
+            (alone, gdp_epsilon(mu, LOG_DELTA)),
+            (certified, personal.epsilon(LOG_DELTA, groups, 0, personal.reports("gaussian"))),
+            *([(float(cells[6]), clones)] if clones else []),
+            (float(cells[7]), personal.mu_gdp_epsilon(LOG_DELTA, own)),
+        ):
+            assert found <= shown * (1.0 + 1e-4) <= found * 1.011
+        assert least <= gdp_epsilon(mu / 100.0, LOG_DELTA) <= 1.01 * least
 
 
 def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
