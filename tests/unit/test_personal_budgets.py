@@ -230,6 +230,16 @@ def test_one_gaussian_report_among_decoys_by_simulation():
     assert found <= 1.05 * (values.mean() + 4.0 * error)
 
 
+@pytest.mark.filterwarnings("error")
+def test_losses_that_hardly_reach_eps():
+    """G is at most .003, and at least -512,811."""
+    mus = np.array([0.01607113, 1.68787766])
+    others = BudgetGroups(mus, np.array([49, 12]))
+    found = gaussian_log_delta(8.5, mus[1], others, -29.0)
+    assert found <= float(gdp_to_log_delta(8.5, mus[1])) + 1e-10
+    assert found >= -29.0 - 7.0
+
+
 def test_cautious_users_hide_a_bold_one():
     """Of 1,000 a hundred have eps = 8: eps is 3.3 if they hide among reports like their own."""
     sigmas = np.array([7.031827, 1.993813, 0.6002291])

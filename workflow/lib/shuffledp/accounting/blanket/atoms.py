@@ -135,9 +135,12 @@ def reach(values: Floats, weights: Floats, n: int) -> tuple[float, float]:
     ends = []
     for sign in (-1.0, 1.0):
         tilts = about * np.geomspace(0.02, 1.5, 12)
-        # A weight of nearly 0 may stand alone at the largest exponent; that tilt then says nothing.
-        with np.errstate(over="ignore"):
-            logs = logsumexp(sign * tilts[:, None] * centred, b=weights, axis=1)
+        exponents = sign * tilts[:, None] * centred
+        # A weight of nearly 0 may stand alone at the largest exponent. Then SciPy overflows.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            logs = logsumexp(exponents, b=weights, axis=1)
+            if not np.isfinite(logs).all():
+                logs = logsumexp(exponents + np.log(weights), axis=1)
         far = float(((n * logs - LOG_TAIL) / tilts).min())
         ends.append(n * mean + sign * far)
     low, high = ends
