@@ -61,11 +61,11 @@ def run(tmp_path_factory, browser):
     town |= {"basemap": "town.geojson", "mechanisms": MECHANISMS}
     village = {
         "box": {"south": 48.01, "north": 48.03, "west": 2.02, "east": 2.05},
-        "grids": {"shape": {"shape": [1, 2]}},
+        "grids": {"shape": {"shape": [2, 3]}},
         "n": ["all"],
         "eps0": [1],
         "mechanisms": ["gaussian", "krr"],
-        "individual_every": 1,
+        "individual_every": 2,
     }
     clone.config["regions"] |= {"village": village}
     clone.config |= {"eps": [0.05], "repetitions": 2}

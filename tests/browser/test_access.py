@@ -78,21 +78,24 @@ def test_a_finger_reads_a_cell(visit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
-def test_axe_finds_nothing_serious(visit, viewport, scheme, tmp_path):
+def test_axe_finds_nothing(visit, viewport, scheme, tmp_path):
     with visit(viewport=viewport, color_scheme=scheme) as page:
         page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
         page.screenshot(path=tmp_path / "page.png", full_page=True)
+        # It cannot tell the contrast of a text on a shade, which is at the sides alone.
+        page.locator(".scroll").evaluate_all(
+            "all => all.forEach((one) => { one.style.background = 'none'; })"
+        )
         page.evaluate(AXE.read_text(encoding="utf-8"))
         # Not on by default: whether a finger can hit what it aims at.
-        asked = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
-        found = page.evaluate("asked => axe.run(document, asked)", asked)
-        assert len(found["passes"]) > 20, "axe looked"
-        serious = [
+        rules = {"target-size": {"enabled": True}}
+        found = page.evaluate("rules => axe.run(document, { rules })", rules)
+        assert {"color-contrast", "target-size"} <= {rule["id"] for rule in found["passes"]}
+        wrong = [
             (rule["id"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]])
             for rule in found["violations"]
-            if rule["impact"] in {"serious", "critical"}
         ]
-        assert not serious, json.dumps(serious, indent=1)
+        assert not wrong, json.dumps(wrong, indent=1)
 
 
 @pytest.mark.parametrize("width", [400, 320])

@@ -139,10 +139,10 @@ def test_a_place_is_chosen_for_the_whole_page(run, page):
     choose(page, "region", 1)
     titles = [place.inner_text() for place in page.locator(".place h3").all() if place.is_visible()]
     assert titles == [run.data["regions"][1]["title"]]
-    assert page.locator("#maps-body svg .cell").count() == 2 * 2
+    assert page.locator("#maps-body svg .cell").count() == 2 * 6
     assert "Sea: nobody's" not in page.locator("#maps-body").inner_text()
     assert offered(page, "map-mechanism") == ["gaussian", "krr"]
-    assert "k = 2 cells" in page.locator("#privacy-answer").inner_text()
+    assert "k = 6 cells" in page.locator("#privacy-answer").inner_text()
     assert offered(page, "privacy-eps0") == ["1"]
     assert offered(page, "utility-reference") == ["gaussian", "krr"]
     village = run.table("utility/village.shape.targets.csv")

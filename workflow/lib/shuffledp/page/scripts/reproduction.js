@@ -12,7 +12,7 @@ function mountReproduction(home, reproduction) {
   const heads = ["Paper, table", "Quantity", "Where", "Printed", "By the printed formula", "Right, or certified", "Verdict", "Why"];
   const table = element("table", {}, element("caption", { text: "Printed numbers beside recomputed ones" }),
     element("thead", {}, element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", class: i > 2 && i < 6 ? "number" : null, text })))), body);
-  home.append(controls, count, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The papers' numbers" }, table));
+  home.append(controls, count, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of the papers' numbers" }, table));
 
   function where(row) {
     const named = ["bound", "mechanism", "region"].map((name) => row[name]).filter((v) => v !== null);
