@@ -42,6 +42,7 @@ def test_no_test_of_a_release_guesses_better(ratio, delta):
 def test_chances_are_rounded_up():
     # (1 + 1e-6 / e) / (1 + 1 / e) = 0.731058...
     assert "at most 73.2 % of the time" in strength(1.0, 1e-6)
+    assert "eps = 1, delta = 1e-6," in strength(1.0, 1e-6)
     assert "at most 50 % of the time" in strength(0.0, 0.0)
 
 

@@ -14,7 +14,7 @@ from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.style import plural, series_look
 from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
 from shuffledp.page.maps import map_data
-from shuffledp.page.words import choices, protection, strength
+from shuffledp.page.words import choices, plain, protection, strength
 from shuffledp.selection import STANDARD_ERRORS, at_target
 from shuffledp.studies.samples import read_samples
 from shuffledp.studies.targets import UNBIASED
@@ -166,7 +166,7 @@ def _table(last: pd.DataFrame) -> dict[str, Any]:
     return {
         "caption": (
             f"Every mechanism at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{first['delta']:g}, for {first['region']}'s {first['n']:,} {unit}"
+            f"{plain(first['delta'])}, for {first['region']}'s {first['n']:,} {unit}"
         ),
         "heads": [
             "Mechanism",

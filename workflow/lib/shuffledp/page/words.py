@@ -27,6 +27,11 @@ def best_guess(eps: float, delta: float) -> float:
     return float(min(1.0, (1.0 + delta * np.exp(-eps)) / (1.0 + np.exp(-eps))))
 
 
+def plain(number: float) -> str:
+    """Write a number as people type it: 1e-6, not 1e-06."""
+    return f"{number:g}".replace("e-0", "e-")
+
+
 def protection(unit: str) -> str:
     """Say what the guarantee hides, and what not.
 
@@ -54,8 +59,8 @@ def strength(eps: float, delta: float) -> str:
     return (
         "Somebody who knows all but one record, and that this one is in one of two places, each "
         f"as likely, is right at most {chance:g} % of the time after seeing the release (50 % is a "
-        f"coin). In numbers: eps = {eps:g}, delta = {delta:g}, a certified bound for whatever the "
-        "data are."
+        f"coin). In numbers: eps = {eps:g}, delta = {plain(delta)}, a certified bound for "
+        "whatever the data are."
     )
 
 
