@@ -379,3 +379,45 @@ def tables_of(region):
     if budget_column(REGIONS[region]) is not None:
         names.append(f"grids/{region}.{first_grid(region)}.budgets.parquet")
     return list(map(result, names))
+
+
+# --- The page ---------------------------------------------------------------------------
+
+
+def page_files(wildcards):
+    """What a page shows of every region, by names that start with that of the region."""
+    files = {}
+    for region in REGIONS:
+        place = f"{region}.{first_grid(region)}"
+        found = {
+            "cells": result(f"grids/{place}.parquet"),
+            "samples": result(f"samples/{place}.parquet"),
+            "curves": result(f"privacy/{place}.curves.parquet"),
+            "privacy": result(f"privacy/{place}.parquet"),
+            "people": result(f"privacy/{place}.people.parquet"),
+            "utility": result(f"utility/{place}.parquet"),
+        }
+        for eps0 in map(budget, REGIONS[region]["eps0"]):
+            found[f"certainty_{eps0}"] = result(
+                f"utility/{place}.certainty.eps0-{eps0}.parquet"
+            )
+        if "targets" in config:
+            found["targets"] = result(f"utility/{place}.targets.csv")
+            for mechanism in REGIONS[region]["targets"]["mechanisms"]:
+                found[f"estimates_{mechanism}"] = result(
+                    f"releases/{place}.targets.{mechanism}.parquet"
+                )
+        around = SimpleNamespace(region=region)
+        for name, source in SURROUNDINGS.items():
+            if path := source(around):
+                found[name] = path
+        files |= {f"{region}__{name}": path for name, path in found.items()}
+    return files
+
+
+# Text and scripts of the page: a change in them makes the page again.
+PAGE_PARTS = sorted(
+    local(os.path.relpath(path))
+    for kind in ("html", "css", "js")
+    for path in (LIBRARY / "shuffledp" / "page").rglob(f"*.{kind}")
+)
