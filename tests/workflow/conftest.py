@@ -86,7 +86,8 @@ def tiny_config(source):
 def make_clone(path):
     """The repository's workflow copied to a new folder, with synthetic check-ins beside it."""
     path.mkdir()
-    for name in ["Snakefile", "environment.yml", "pyproject.toml"]:
+    (path / "docs").mkdir()
+    for name in ["Snakefile", "environment.yml", "pyproject.toml", "docs/errata.md"]:
         shutil.copy(ROOT / name, path / name)
     for name in ["config", "workflow", "resources"]:
         ignore = shutil.ignore_patterns("__pycache__", "automatic", "*.egg-info")
