@@ -377,7 +377,7 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
     ("page", "commands"),
     [
         ("README.md", 1),
-        ("docs/accounting.md", 4),
+        ("docs/accounting.md", 6),
         ("docs/personalised.md", 1),
         ("docs/researcher.md", 2),
         pytest.param("docs/rounds.md", 3, marks=pytest.mark.slow),

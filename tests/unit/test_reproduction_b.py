@@ -242,4 +242,4 @@ def test_all_bounds_are_listed_by_eps() -> None:
     assert [line.get_label() for line in axes.get_lines()] == ["upper", "wide"]
     written = [text.get_text() for text in side.texts]
     assert written[1:7] == ["1", "upper", "0.003", "2", "wide", "0.05"]
-    assert written[7:] == ["lost: off the plot,", r"$\delta < 10^{-812}$"]
+    assert written[7:] == ["lost:", r"off the plot, $\delta < 10^{-812}$"]

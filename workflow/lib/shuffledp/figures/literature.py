@@ -59,7 +59,8 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     axes.grid(visible=True, axis="both")
     below = {name: float(rows["y"].max()) for name, rows in by_name.items() if name not in shown}
     _list_bounds(side, [(name, shown[name]) for name in ranked], below)
-    side.text(0.0, 0.0, _coinciding(table), transform=side.transAxes, va="top", fontsize=7)
+    if words := _coinciding(table):
+        side.text(0.0, 0.0, words, transform=side.transAxes, va="top", fontsize=7)
     axes.legend(handles=_key(table), loc="lower left")
     figure.suptitle(text.title)
     return figure
