@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from shapely import LineString, box
 from shuffledp.figures.basemap import backdrop
-from shuffledp.page import maps
+from shuffledp.page import maps, reproduction
 from shuffledp.page.data import columns
 from shuffledp.page.maps import map_data
 from shuffledp.page.provenance import configuration_text, provenance, revision
@@ -187,6 +187,8 @@ def test_every_erratum_that_is_named_is_there(tmp_path):
     assert "\n## " not in "".join(entry["text"] for entry in made["errata"])
     assert "1 not reproduced" in made["summary"] and "3 numbers" in made["summary"]
     json.dumps(made)
+    named = {name for names in reproduction._EXPLAINED.values() for name in names}
+    assert named <= set(by_name)
 
 
 def test_provenance_names_what_made_a_run(tmp_path):

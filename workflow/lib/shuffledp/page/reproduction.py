@@ -19,9 +19,16 @@ _EXPLAINED: Final = {
     ("A", "II", None): ["A4"],
     ("A", "IVa", None): ["A1", "A2"],
     ("A", "IVb", None): ["A1", "A2", "A5"],
+    ("A", "IVc", None): ["A1", "A2"],
     ("A", "V", None): ["A6", "A9"],
+    ("A", "V-C2 text", None): ["A6", "A9"],
+    ("A", "V-D text", None): ["A7"],
     ("A", "VI", None): ["A6", "A9"],
-    ("D", None, None): ["D1"],
+    ("B", "Fig 4a headline", None): ["B1"],
+    ("B", "Fig 5a headline", None): ["B2", "B3"],
+    ("B", "text 1", None): ["B2", "B3"],
+    ("D", "eq. (15)", None): ["D4"],
+    ("D", "text 4.1", None): ["D6"],
 }
 
 
@@ -55,10 +62,8 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
 
 def _explained(row: dict[Any, Any]) -> list[str]:
     paper, table = row["paper"], row["table"]
-    for key in ((paper, table, row["bound"]), (paper, table, None), (paper, None, None)):
-        if key in _EXPLAINED:
-            return _EXPLAINED[key]
-    return []
+    own = _EXPLAINED.get((paper, table, row["bound"]))
+    return own or _EXPLAINED.get((paper, table, None), [])
 
 
 def _entries(text: str) -> list[dict[str, str]]:
