@@ -36,7 +36,7 @@ reproduce: $(READY) ## Recompute the four papers' numbers and figures
 # One worker per core that this process may use.
 PYTEST := $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
 
-test: $(READY) ## Run the tests (some 8 minutes on 2 cores)
+test: $(READY) ## Run the tests (some 11 minutes on 2 cores)
 	$(PYTEST)
 
 test-slow: $(READY) ## Run them with every example and with those that take long
