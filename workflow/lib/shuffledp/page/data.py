@@ -96,8 +96,7 @@ def _at_targets(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[s
     estimates = read_tables(sources)
     last = summary[(summary["n"] == summary["n"].max()) & (summary["eps"] == summary["eps"].max())]
     eps, delta = float(last["eps"].iloc[0]), float(last["delta"].iloc[0])
-    shown = ["n", "eps", "delta", "mechanism", "estimator", "tv_distance", "p10", "p90",
-             "cell_error", "cell_error_p10", "cell_error_p90"]  # fmt: skip
+    shown = ["n", "eps", "delta", "mechanism", "estimator", "tv_distance", "p10", "p90"]
     return {
         "strength": strength(eps, delta),
         "accuracy": _accuracy(last, estimates, samples),
