@@ -10,7 +10,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults lint wheel bench audit scale findings report docs clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench audit fuzz scale findings report docs clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,14 +36,14 @@ reproduce: $(READY) ## Recompute the four papers' numbers and figures
 # One worker per core that this process may use.
 PYTEST := $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
 
-test: $(READY) ## Run the tests (some 11 minutes on 2 cores)
+test: $(READY) ## Run the quick tests (some 9 minutes on 2 cores)
 	$(PYTEST)
 
-test-slow: $(READY) ## Run them with every example and with those that take long
+test-slow: $(READY) ## Run those and the long ones, with more examples: every browser, Slurm and oracle test
 	$(PYTEST) -m "not faults" --hypothesis-profile=slow --durations=40
 
-faults: $(READY) ## Break runs in ways that take minutes: kills, full disks, two runs at once
-	$(BIN)/python -m pytest -m faults tests/faults
+faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
+	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow --faults-page=docs/faults.md tests/faults$(GROUP:%=/test_%.py)
 
 lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/ruff check .
@@ -62,15 +62,20 @@ bench: $(READY) ## Measure the accountant against its targets and its alternativ
 audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 SEED=2)
 	$(BIN)/python tests/oracle/audit.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
 
+fuzz: $(READY) ## Call every command with odd words and files (CALLS=3000 SEED=1 SECONDS=3600)
+	$(BIN)/python tests/faults/fuzz.py --calls $(or $(CALLS),3000) --seed $(or $(SEED),1) \
+	  --seconds $(or $(SECONDS),3600)
+
 scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (5 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py
 
 findings: run ## Print the ratios of the main figure, and all mechanisms at the targets
 	@$(BIN)/python -c 'import pandas as pd; from shuffledp.studies.comparison import findings; \
 	  print(findings(pd.read_csv("results/utility/comparison.csv")))'
-	@$(BIN)/python -c 'import glob, pandas as pd; from shuffledp.studies.targets import target_findings; \
-	  tables = sorted(glob.glob("results/utility/*.targets.csv")); \
-	  print("\n".join("\n" + target_findings(pd.read_csv(table)) for table in tables))'
+	@$(BIN)/python -c 'import glob, pandas as pd; from shuffledp.pipeline.selection import at_targets; \
+	  from shuffledp.studies.utility import target_findings; \
+	  tables = [at_targets(pd.read_csv(path)) for path in sorted(glob.glob("results/utility/*.*.csv"))]; \
+	  print("\n".join("\n" + target_findings(table) for table in tables if len(table)))'
 
 report: run ## Write results/report.html, a page to explore, and Snakemake's own report beside it
 	$(BIN)/snakemake --cores $(CORES) -- page

@@ -60,7 +60,9 @@ def speed(repeats: int) -> None:
     million, billion = Setting(10**6, 408, 4.0), Setting(10**9, 408, 4.0)
     for setting, limit in [(million, 0.5), (billion, 2.0)]:
         seconds = median_seconds(
-            lambda s=setting: [BOUNDS[b].epsilon(LOG_TARGET, s) for b in ("lower", "upper")],
+            lambda s=setting: [
+                BOUNDS[b].curve(s).epsilon(LOG_TARGET).only for b in ("lower", "upper")
+            ],
             repeats,
         )
         show(f"certified epsilon, n={setting.n:.0e}, k=408, eps0=4", seconds, limit)
@@ -94,7 +96,9 @@ def widths() -> None:
         for k in (2, 3, 4, 10, 100):
             for eps0 in (0.1, 0.5, 1.0, 1.15, 2.0, 3.0, 4.0):
                 setting = Setting(n, k, eps0)
-                low, high = (BOUNDS[b].epsilon(LOG_TARGET, setting) for b in ("lower", "upper"))
+                low, high = (
+                    BOUNDS[b].curve(setting).epsilon(LOG_TARGET).only for b in ("lower", "upper")
+                )
                 if high > 0 and (high - low) / high > worst:
                     worst, where = (high - low) / high, (k, eps0)
         note = "" if limit is None else f"  (limit {limit:.0e})"
@@ -137,7 +141,7 @@ def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
 
 def comparisons(repeats: int) -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-    from shuffledp.accounting.one_round import clones
+    from shuffledp.accounting.literature import clones
     from shuffledp.accounting.one_round.certified import upper_log_delta
     from shuffledp.accounting.one_round.single_bin import log_delta
     from shuffledp.accounting.setting import Setting
@@ -185,11 +189,11 @@ def any_randomiser(repeats: int) -> None:
     """The evaluator for any randomiser, given k-RR, beside the code that knows k-RR."""
     from shuffledp.accounting.one_round.certified import upper_log_delta as of_krr
     from shuffledp.accounting.setting import Setting
-    from shuffledp.randomisers.k_rr import KRR
-    from shuffledp.randomisers.protocol import _upper, upper_log_delta
+    from shuffledp.mechanisms.randomiser import _upper, upper_log_delta
+    from shuffledp.mechanisms.subset_selection import SubsetSelection
 
     n, k, eps0 = 10**5, 408, 4.0
-    setting, randomiser = Setting(n, k, eps0), KRR(k, eps0)
+    setting, randomiser = Setting(n, k, eps0), SubsetSelection(k, eps0, 1)
 
     def general(eps: float) -> float:
         _upper.cache_clear()
@@ -225,13 +229,14 @@ def dummies(n: int, k: int, dummies_each: float) -> tuple[dict, dict]:
 
 def dummies_by_users(repeats: int) -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
+    from shuffledp.accounting.setting import Setting
     from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
     n, k, eps = 10**4, 192, 1.0
     parameters = UserDummiesParameters(0.8, 1)
 
     def ours() -> float:
-        return UserDummies().log_delta(eps, n, k, parameters)
+        return UserDummies().curve(parameters, Setting(n, k)).log_delta(eps).upper
 
     def theirs() -> float:
         lower, upper = dummies(n, k, parameters.dummies)
@@ -251,8 +256,8 @@ def dummies_by_users(repeats: int) -> None:
 def paper_c() -> None:
     """Paper C, section 6.3: the Fourier accountant beside the numeric clones bound, n = 1e6."""
     from shuffledp.accounting import pairs
+    from shuffledp.accounting.literature.fourier import fourier_bounds
     from shuffledp.accounting.registry import BOUNDS
-    from shuffledp.accounting.rounds.fourier import fourier_bounds
     from shuffledp.accounting.setting import Setting
 
     setting = Setting(10**6, 2, 9.0)
@@ -261,7 +266,7 @@ def paper_c() -> None:
     def fourier(rounds: int) -> Callable[[], object]:
         return lambda: fourier_bounds(pair, rounds).log_delta(0.5)
 
-    numeric = median_seconds(lambda: BOUNDS["clones"].epsilon(LOG_TARGET, setting), 3)
+    numeric = median_seconds(lambda: BOUNDS["clones"].curve(setting).epsilon(LOG_TARGET).only, 3)
     one, four = (median_seconds(fourier(rounds), 1) for rounds in (1, 4))
     show("numeric clones, one eps, n=1e6, eps0=9", numeric)
     show("Fourier accountant on the same pair, m=1e7", one)

@@ -28,11 +28,11 @@ from scipy.sparse import csr_array, vstack
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "workflow" / "lib"))
 
-from shuffledp.files import replacing  # noqa: E402
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins  # noqa: E402
 from shuffledp.geography.embedded import COUNT_COLUMNS  # noqa: E402
 from shuffledp.geography.grid import Lattice, count_checkins, make_lattice  # noqa: E402
 from shuffledp.geography.regions import Box, Region  # noqa: E402
+from shuffledp.pipeline.files import replacing  # noqa: E402
 
 POINTS = Layout("csv", ",", True, {name: name for name in ("user", "latitude", "longitude")})
 REGIONS = {

@@ -4,9 +4,11 @@ import os
 
 import pytest
 from chromium import browser  # noqa: F401 - a fixture of several folders
-from faults.summary import pytest_terminal_summary  # noqa: F401 - a hook; xdist looks here only
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+# Their hooks must be known before xdist starts its workers.
+pytest_plugins = ["tiers", "faults.summary"]
 
 # The light tests are the same in every run; the slow ones explore, but in continuous integration.
 settings.register_profile(

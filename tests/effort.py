@@ -1,5 +1,6 @@
-"""How many examples a property whose examples are expensive is tried on."""
+"""How much is tried: examples of a property, and values of a parametrised test."""
 
+import pytest
 from hypothesis import settings
 
 
@@ -7,3 +8,8 @@ def examples(whole: int) -> int:
     """`whole` of them under `make test-slow`, a fifth otherwise."""
     light = settings.default.max_examples < settings.get_profile("slow").max_examples
     return max(2, whole // 5) if light else whole
+
+
+def long(*values: object) -> object:
+    """Values of a parametrised test, of which others are quick, under `make test-slow` alone."""
+    return pytest.param(*values, marks=pytest.mark.slow)

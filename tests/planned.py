@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.offers import offer
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.page.planner import PLANNED
@@ -21,7 +22,7 @@ def planned(n: int, k: int, eps: float, delta: float) -> dict[str, Planned]:
     """By mechanism; the page's numbers are these or up to ``LOSS`` above, before it rounds them."""
     shares = np.full(k, 1.0 / k)
     found = {
-        each.name: offer(each, eps, float(np.log(delta)), n, shares)
+        each.name: offer(each, eps, float(np.log(delta)), Setting(n, k), shares)
         for each in get_mechanisms(PLANNED)
     }
     return {

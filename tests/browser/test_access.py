@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 PHONE = {"width": 400, "height": 800}
 LAPTOP = {"width": 1400, "height": 900}

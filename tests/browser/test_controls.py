@@ -6,11 +6,11 @@ import re
 import pytest
 from shuffledp import Setting
 from shuffledp.accounting.registry import get_bound
-from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.selection import at_target, calibrated
+from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.pipeline.selection import at_target, at_targets, calibrated
 from shuffledp.studies.certainty import certainty_table
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 READOUT = re.compile(
     r"Cell (\d+) .*: truth (\S+), estimate (\S+) ± (\S+) \(.*, from (\S+) to (\S+)\."
 )
@@ -55,15 +55,16 @@ def four_digits(value):
     return pytest.approx(value, rel=6e-4)
 
 
-def at_targets(run, n, eps, mechanism):
+def of_target(run, n, eps, mechanism):
     """Estimates and standard errors of the cells, in records."""
-    table = run.table(f"releases/town.shape.targets.{mechanism}.parquet")
+    table = run.table(f"releases/town.shape.target-{mechanism}.parquet")
+    table = table[(table["repetition"] == 0) & (table["estimator"] == "raw")]
     rows = table[(table["n"] == n) & (table["eps"] == eps)].sort_values("cell")
     return n * rows[["estimate", "standard_error"]].to_numpy()
 
 
 def of_sweep(run, n, eps0, mechanism):
-    """As `at_targets`, of the first release at the privacy of this eps0."""
+    """As `of_target`, of the first release at the privacy of this eps0."""
     releases = run.table(f"releases/town.shape.eps0-{eps0:g}.parquet")
     samples = run.table("samples/town.shape.parquet").pivot(index="n", columns="cell")["count"]
     counts = {size: row.to_numpy() for size, row in samples.iterrows()}
@@ -77,7 +78,7 @@ def of_sweep(run, n, eps0, mechanism):
 
 def released(run, n, promise, mechanism):
     kind, budget = re.match(r"(eps0?) = (\S+)", promise).groups()
-    return {"eps": at_targets, "eps0": of_sweep}[kind](run, n, float(budget), mechanism)
+    return {"eps": of_target, "eps0": of_sweep}[kind](run, n, float(budget), mechanism)
 
 
 def test_every_number_on_the_maps_is_the_table_s(run, page):
@@ -102,7 +103,7 @@ def test_every_number_on_the_maps_is_the_table_s(run, page):
                     assert low == pytest.approx(max(0, right - 2 * error), abs=0.066)
                     assert high == pytest.approx(max(0, right + 2 * error), abs=0.066)
                     shown += 1
-                assert MECHANISMS[mechanism].label in page.locator("#map-title").inner_text()
+                assert CATALOGUE[mechanism].label in page.locator("#map-title").inner_text()
     assert shown == 2 * (2 + 2) * 3 * 12
 
 
@@ -145,21 +146,21 @@ def test_a_place_is_chosen_for_the_whole_page(run, page):
     assert "k = 6 cells" in page.locator("#privacy-answer").inner_text()
     assert offered(page, "privacy-eps0") == ["1"]
     assert offered(page, "utility-reference") == ["gaussian", "krr"]
-    village = run.table("utility/village.shape.targets.csv")
+    village = at_targets(run.table("utility/village.shape.csv"))
     drawn = numbers_drawn(page)
     for row in village[(village["eps"] == 1) & (village["estimator"] == "raw")].itertuples():
-        assert float(drawn[MECHANISMS[row.mechanism].label, row.n]) == four_digits(row.tv_distance)
+        assert float(drawn[CATALOGUE[row.mechanism].label, row.n]) == four_digits(row.tv_distance)
 
 
 def test_the_table_of_mechanisms_is_that_of_the_run(run, page):
-    table = run.table("utility/town.shape.targets.csv")
+    table = at_targets(run.table("utility/town.shape.csv"))
     last = table[(table["n"] == table["n"].max()) & (table["eps"] == 2)]
     rows = last[last["estimator"] == "raw"].sort_values("cell_error")
     lines = page.locator(".place").first.locator("tbody tr")
     assert lines.count() == len(rows) == 3
     for line, row in zip(lines.all(), rows.itertuples(), strict=True):
         label, distance, error, messages, own, trust = line.locator("th, td").all_inner_texts()
-        assert (label, trust) == (MECHANISMS[row.mechanism].label, row.trust)
+        assert (label, trust) == (CATALOGUE[row.mechanism].label, row.trust)
         assert float(distance) == pytest.approx(row.tv_distance, abs=5.1e-6)
         assert float(error) == pytest.approx(row.cell_error, abs=5.1e-3)
         assert float(messages) == pytest.approx(row.messages, abs=5.1e-3)
@@ -188,7 +189,8 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
             assert right <= read_off(page) <= 1.01 * right
             # Between the points of the table the next larger eps is shown, never a smaller one.
             page.locator("#privacy-delta").fill("1e-4")
-            certified = get_bound("upper").epsilon(math.log(1e-4), Setting(n, 12, eps0))
+            curve = get_bound("upper").curve(Setting(n, 12, eps0))
+            certified = curve.epsilon(math.log(1e-4)).upper
             upper = tabled[(tabled["n"] == n) & (tabled["eps0"] == eps0)]
             upper = upper[(upper["bound"] == "upper") & (upper["log10_delta"] <= -4)]
             assert certified <= read_off(page) <= 1.01 * min([right, *upper["eps"]])
@@ -225,12 +227,12 @@ def test_each_bound_can_be_left_out(run, page):
 
 
 def test_distances_are_those_of_the_table(run, page):
-    table = run.table("utility/town.shape.targets.csv")
+    table = at_targets(run.table("utility/town.shape.csv"))
     for promise in offered(page, "utility-promise"):
         eps = float(promise.split("|")[0])
         for estimator in offered(page, "utility-estimator"):
             rows = table[(table["eps"] == eps) & (table["estimator"] == estimator)]
-            means = {(MECHANISMS[r.mechanism].label, r.n): r.tv_distance for r in rows.itertuples()}
+            means = {(CATALOGUE[r.mechanism].label, r.n): r.tv_distance for r in rows.itertuples()}
             choose(page, "utility-kind", "n")
             choose(page, "utility-promise", promise)
             choose(page, "utility-estimator", estimator)
@@ -244,7 +246,7 @@ def test_distances_are_those_of_the_table(run, page):
                 drawn = numbers_drawn(page)
                 assert drawn.keys() == means.keys()
                 for (label, n), ratio in drawn.items():
-                    right = means[label, n] / means[MECHANISMS[reference].label, n]
+                    right = means[label, n] / means[CATALOGUE[reference].label, n]
                     assert float(ratio) == four_digits(right)
 
 
@@ -264,6 +266,6 @@ def test_distances_against_eps_are_medians_of_the_run(run, page):
                 shown = [
                     value
                     for (label, x), value in drawn.items()
-                    if label == MECHANISMS[mechanism].label and x == pytest.approx(eps, rel=1e-3)
+                    if label == CATALOGUE[mechanism].label and x == pytest.approx(eps, rel=1e-3)
                 ]
                 assert list(map(float, shown)) == [four_digits(median)]

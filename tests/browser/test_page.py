@@ -8,7 +8,7 @@ from shuffledp.page.planner import PLANNED
 from shuffledp.page.render import render
 from shuffledp.page.reproduction import SHOWN, reproduction_data
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
 
 
@@ -66,7 +66,6 @@ def test_on_paper_all_places_are_there_and_no_controls(run, visit):
                 assert part.bounding_box()["x"] + part.bounding_box()["width"] <= 700
 
 
-@pytest.mark.slow
 def test_a_run_without_targets_shows_its_sweep(run, visit):
     del run.clone.config["targets"]
     run.clone.run("--", "page")

@@ -15,8 +15,8 @@ from shuffledp.geography.embedded import lay_checkins
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import Box, Region
 from shuffledp.geography.sources import fetch_cached
-from shuffledp.jobs import job
-from shuffledp.tables import PRIVACY, read_tables, write_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import PRIVACY, read_tables, write_table
 
 REGION = Region("world", Box(-90, 90, -180, 180))
 

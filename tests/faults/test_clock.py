@@ -6,15 +6,16 @@ from contextlib import contextmanager
 
 import pytest
 from background import Background, Stop
+from needs import needs
 
-from faults.runs import CROPPED, FOLDERS, RUN, TARGET
+from faults.runs import RUN, TARGET, first_named, tables
 from faults.test_runs import DAY, YEARS
 
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(
         os.environ.get("SHUFFLEDP_SET_CLOCK") != "1" or os.geteuid() != 0,
-        reason="sets the clock of the whole machine: needs SHUFFLEDP_SET_CLOCK=1 and root",
+        reason=needs("machine", "it sets the clock: SHUFFLEDP_SET_CLOCK=1 and root"),
     ),
 ]
 
@@ -37,14 +38,14 @@ def test_the_clock_set_while_the_pipeline_runs(clone, undisturbed, fault, tmp_pa
     """The run ends well or names the clock; once that is right it ends with the same bytes."""
     with (
         fault("clock set back" if seconds < 0 else "clock set forward"),
-        Background(clone, *RUN, stop=Stop(tmp_path / "stop", CROPPED)) as run,
+        Background(clone, *RUN, stop=Stop(tmp_path / "stop", first_named(clone))) as run,
     ):
         run.wait_for_stop()
         with clock_set_by(seconds):
             run.stop.go_on()
             code = run.finished()
         assert code == 0 or "clock skew" in run.printed(), run.printed()
-        made = clone.outputs(*FOLDERS)
+        made = tables(clone)
         assert made == {name: undisturbed[name] for name in made}
         clone.run("--rerun-incomplete", TARGET)
-        assert clone.outputs(*FOLDERS) == undisturbed
+        assert tables(clone) == undisturbed

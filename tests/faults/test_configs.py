@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 from effort import examples
-from shuffledp.configuration import (
+from shuffledp.errors import InputError
+from shuffledp.pipeline.configuration import (
     check_cells,
     check_configuration,
     check_drawable,
@@ -20,8 +21,7 @@ from shuffledp.configuration import (
     effective_regions,
     leave_out,
 )
-from shuffledp.errors import InputError
-from shuffledp.schema import check_schema
+from shuffledp.pipeline.schema import check_schema
 from workflow.conftest import BOX, ROOT
 
 from faults.damage import TEXT
@@ -152,7 +152,7 @@ def assert_usable(config):
     for source in config["sources"].values():
         if source["kind"] == "download":
             assert urlsplit(source["url"]).hostname
-            name = source["url"].rpartition("/")[2]
+            name = urlsplit(source["url"]).path.rpartition("/")[2]
             assert name and name.isascii() and not set(name) & set("\"'`$;|&<>(){}*!# \\\n")
         if source["kind"] == "file":
             assert source["path"].isprintable()
@@ -254,7 +254,7 @@ def test_mutated_configurations_through_snakemake(clone, fault):
                 assert any(word in printed for word in CLEAR), printed
             else:
                 planned += 1
-                assert "measure_utility" in printed
+                assert "summarise_utility" in printed
             assert not (clone.path / "pwned").exists()
             assert not (clone.path / "results").exists()
     assert 0 < planned < len(cases)

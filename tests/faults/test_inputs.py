@@ -14,9 +14,9 @@ from shuffledp.geography.checkins import SNAP, crop_checkins, layout_from_config
 from shuffledp.geography.embedded import lay_checkins
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.pipeline.tables import SAMPLES, read_counts, read_metadata, read_tables, write_table
 from shuffledp.studies.privacy import privacy_table
 from shuffledp.studies.samples import read_samples, sample_table
-from shuffledp.tables import SAMPLES, read_counts, read_metadata, read_tables, write_table
 from workflow.conftest import BOX, ROOT, checkin_lines
 
 from faults.damage import TEXT, damage_gzip, flip_bits

@@ -1,7 +1,6 @@
 """Runs that are killed at random moments, and the next run's results byte for byte."""
 
 import os
-import re
 import shutil
 import signal
 
@@ -10,16 +9,9 @@ import pytest
 from background import Background, Stop
 from waiting import session, wait_until
 
+from faults.runs import RUN, TARGET, tables
+
 pytestmark = pytest.mark.faults
-TARGETS = [
-    "results/checkins/town.parquet",
-    "results/grids/town.shape.parquet",
-    "results/privacy/town.shape.eps0-1.parquet",
-    "results/privacy/town.shape.eps0-2.parquet",
-    "results/privacy/town.shape.parquet",
-]
-RUN = ["--cores", "2", *TARGETS]
-FOLDERS = ["checkins", "grids", "privacy"]
 TRIALS = [("whole group", 4), ("snakemake alone", 4), ("one job", 2)]
 # What a run does to files; a moment is the number of one of these events.
 EVENTS = {
@@ -38,9 +30,9 @@ def forget(clone, options):
     shutil.rmtree(clone.path / ".snakemake", ignore_errors=True)
 
 
-def events_of_a_run(clone, folder, pattern, *options):
+def events_of_a_run(clone, folder, pattern, *arguments):
     stop = Stop(folder, pattern, number=0)
-    with Background(clone, *RUN, *options, stop=stop) as run:
+    with Background(clone, *arguments, stop=stop) as run:
         assert run.finished() == 0, run.printed()
     return stop.events()
 
@@ -58,7 +50,7 @@ def kill(run, victim):
         assert run.finished() == 1  # Snakemake says which job failed
 
 
-def recover(clone, victim, printed):
+def recover(clone, victim, printed, targets):
     """Do what the documentation tells a user to do, and see that Snakemake says so itself."""
     locked = any((clone.path / ".snakemake" / "locks").glob("*"))
     if victim == "one job":
@@ -67,36 +59,41 @@ def recover(clone, victim, printed):
         assert not locked, "a run that ended by itself leaves no lock"
     if locked:
         # Without --rerun-incomplete Snakemake may first name the incomplete files, and that option.
-        refused = clone.run("--rerun-incomplete", *TARGETS, check=False)
+        refused = clone.run("--rerun-incomplete", *targets, check=False)
         told = refused.stdout + refused.stderr
         assert refused.returncode != 0
         assert LOCKED in told, told
         assert "--unlock" in told, told
         clone.run("--unlock")
-    clone.run("--rerun-incomplete", *TARGETS)
+    clone.run("--rerun-incomplete", *targets)
 
 
 @pytest.mark.parametrize("options", [[], ["--forceall"]], ids=["first run", "forced"])
 @pytest.mark.parametrize(("victim", "times"), TRIALS)
 def test_killed_at_a_random_moment(clone, fault, tmp_path, victim, times, options):
-    clone.run(*TARGETS)
-    undisturbed = clone.outputs(*FOLDERS)
+    clone.run(TARGET)
+    undisturbed = tables(clone)
+    # A run promises what it was asked for: that is each table of every stage.
+    targets = sorted(clone.plan(TARGET))
+    assert targets == sorted(undisturbed)
+    arguments = [*RUN, *targets, *options]
     random = np.random.default_rng(20)
     forget(clone, options)
-    events = events_of_a_run(clone, tmp_path / "all", EVENTS[victim], *options)
+    events = events_of_a_run(clone, tmp_path / "all", EVENTS[victim], *arguments)
     for number in random.integers(1, events, size=times, endpoint=True):
         forget(clone, options)
         stop = Stop(tmp_path / f"before {number}", EVENTS[victim], number)
         with (
             fault(f"SIGKILL of {victim}"),
-            Background(clone, *RUN, *options, stop=stop) as run,
+            Background(clone, *arguments, stop=stop) as run,
         ):
             kill(run, victim)
-            recover(clone, victim, run.printed())
+            recover(clone, victim, run.printed(), targets)
             wait_until(lambda: not session(run.process.pid), "end of the orphans", 600)
-            after = clone.outputs(*FOLDERS)
+            after = tables(clone)
             assert {n: data for n, data in after.items() if "/." not in n} == undisturbed
-            hidden = [name.rpartition("/")[2] for name in after if "/." in name]
-            assert all(re.match(r"\.\d+\.town", name) for name in hidden), hidden
-    idle = clone.run("--dry-run", *TARGETS)
+            names = tuple("." + path.rpartition("/")[2] for path in targets)
+            hidden = [path for path in after if "/." in path]
+            assert all(path.endswith(names) for path in hidden), hidden
+    idle = clone.run("--dry-run", *targets)
     assert "Nothing to be done" in idle.stdout + idle.stderr

@@ -8,7 +8,7 @@ import pytest
 from background import Background, Stop
 
 from faults.printed import has_our_traceback
-from faults.runs import CROPPED, FOLDERS, RUN, TARGET
+from faults.runs import RUN, TARGET, first_named, tables
 
 pytestmark = pytest.mark.faults
 GRID = "results/grids/town.shape.parquet"
@@ -24,7 +24,7 @@ def test_two_runs_at_once(clone, undisturbed, fault, tmp_path):
     """The second is turned away, saying why; the first does the work."""
     with (
         fault("two runs in one folder"),
-        Background(clone, *RUN, stop=Stop(tmp_path / "stop", CROPPED)) as first,
+        Background(clone, *RUN, stop=Stop(tmp_path / "stop", first_named(clone))) as first,
     ):
         first.wait_for_stop()
         second = clone.run(TARGET, check=False)
@@ -33,7 +33,7 @@ def test_two_runs_at_once(clone, undisturbed, fault, tmp_path):
         first.stop.go_on()
         assert first.finished() == 0, first.printed()
         assert not locks(clone)
-        assert clone.outputs(*FOLDERS) == undisturbed
+        assert tables(clone) == undisturbed
 
 
 def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
@@ -41,7 +41,7 @@ def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
     options = [*RUN, "--nolock", "--rerun-incomplete"]
     with (
         fault("two runs without lock"),
-        Background(clone, *options, stop=Stop(tmp_path / "stop", CROPPED)) as first,
+        Background(clone, *options, stop=Stop(tmp_path / "stop", first_named(clone))) as first,
     ):
         first.wait_for_stop()
         second = clone.run(*options, check=False)
@@ -51,7 +51,7 @@ def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
         assert not any(map(has_our_traceback, printed)), printed
         if any(failed):
             clone.run("--rerun-incomplete", TARGET)
-        assert clone.outputs(*FOLDERS) == undisturbed
+        assert tables(clone) == undisturbed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -59,7 +59,7 @@ def test_an_interrupted_run_cleans_up_after_itself(clone, undisturbed, fault, tm
     """Control-C and a batch system's SIGTERM: no lock is left, and the next run goes on."""
     with (
         fault(f"{signal.Signals(number).name} of snakemake"),
-        Background(clone, *RUN, stop=Stop(tmp_path / "stop", CROPPED)) as run,
+        Background(clone, *RUN, stop=Stop(tmp_path / "stop", first_named(clone))) as run,
     ):
         run.wait_for_stop()
         run.process.send_signal(number)
@@ -67,7 +67,7 @@ def test_an_interrupted_run_cleans_up_after_itself(clone, undisturbed, fault, tm
         run.finished()
         assert not locks(clone)
         clone.run("--rerun-incomplete", TARGET)
-        assert clone.outputs(*FOLDERS) == undisturbed
+        assert tables(clone) == undisturbed
 
 
 def shift(paths, seconds):
@@ -88,15 +88,15 @@ def test_times_of_files_change_no_result(clone, fault):
         refused = clone.run(GRID, check=False)
         assert refused.returncode == 1
         assert "clock skew" in refused.stdout + refused.stderr
-        assert clone.outputs("checkins", "grids") == {}
+        assert tables(clone) == {}
         shift([data], 0.0)
         clone.run(GRID)
-        undisturbed = clone.outputs("checkins", "grids")
+        undisturbed = tables(clone)
     for kind, seconds in (("results from the future", YEARS), ("results from the past", -YEARS)):
         with fault(kind):
             shift(results(clone), seconds)
             clone.run(GRID)
-            assert clone.outputs("checkins", "grids") == undisturbed
+            assert tables(clone) == undisturbed
     with fault("other input, time set back"):
         # Dated before the results, as by a clock set back or a copy that keeps times.
         text = data.read_text().splitlines()
@@ -104,7 +104,7 @@ def test_times_of_files_change_no_result(clone, fault):
         shift(results(clone), 0.0)
         shift([data], -YEARS)
         clone.run(GRID, "--forcerun", "crop_checkins")
-        changed = clone.outputs("checkins", "grids")
+        changed = tables(clone)
         assert changed != undisturbed
         clone.run(GRID, "--forceall")
-        assert clone.outputs("checkins", "grids") == changed
+        assert tables(clone) == changed

@@ -56,7 +56,7 @@ def test_whole_run_with_shell_metacharacters(evil_clone, fault):
 
 
 @pytest.mark.faults
-@pytest.mark.parametrize("name", ["a,b.txt.gz?x=1&y=$(touch%20pwned)", "a?b=c&d=%24(x)~@+.gz"])
+@pytest.mark.parametrize("name", ["a,b.txt.gz?x=1&y=$(touch%20pwned)", "b=c&d=%24(x)~@+.gz"])
 def test_download_names(clone, fault, name):
     """A file's name that is refused, or goes through a real download unharmed."""
     data = gzip.compress((clone.path / "check-ins.txt").read_bytes(), mtime=0)

@@ -6,15 +6,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from needs import needs
+from workflow.conftest import TABLES, finished  # noqa: F401 - a fixture
 
-from hpc.runs import TABLES, tables, town
+from hpc.runs import tables
 from hpc.slurm_site import SlurmSite, machine_to_ourselves, obstacle
 
 
 def _skip_without_slurm(*, accounting: bool) -> None:
     # Leave, root, Debian's packages and no other Slurm: .ci/run sees to them.
     if reason := obstacle(accounting=accounting):
-        pytest.skip(f"no Slurm is started here: {reason}")
+        pytest.skip(needs("accounting" if accounting else "slurm", reason))
 
 
 @contextmanager
@@ -43,11 +45,9 @@ def accounted_slurm():
 
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory):
+def undisturbed(request):
     """Tables of a local run."""
     _skip_without_slurm(accounting=False)
-    clone = town(tmp_path_factory.mktemp("local"))
-    clone.run(*TABLES)
-    made = tables(clone)
+    made = tables(request.getfixturevalue("finished"))
     assert set(TABLES) <= set(made)
     return made

@@ -15,7 +15,13 @@ def main() -> None:
             rule.name: {
                 "script": bool(rule.script),
                 "local": rule.name in workflow._localrules,
-                "resources": list(rule.resources),
+                "group": rule._group,
+                "resources": {
+                    name: rule.resources[name].evaluate({}, attempt=1).value
+                    for name in ("mem_mb", "runtime")
+                    if name in rule.resources
+                },
+                "output": str(rule.output[0]) if rule.output else "",
                 "benchmark": str(rule.benchmark or ""),
             }
             for rule in workflow.rules

@@ -8,12 +8,6 @@ from workflow.conftest import make_clone
 FOLDERS = ("checkins", "grids", "privacy", "releases", "utility")
 GRIDS = "results/grids/town.shape.parquet"
 RELEASED = "results/releases/town.shape.eps0-1.parquet"
-TABLES = [
-    "results/utility/town.shape.parquet",
-    "results/privacy/town.shape.parquet",
-    "results/utility/comparison.csv",
-    "results/utility/town.shape.individual.eps0-1.csv",
-]
 RELEASE = "release_histograms"
 # The first check comes early: these jobs last seconds, and each vain check delays the next by 10 s.
 SLURM = [

@@ -7,7 +7,7 @@ from background import Background
 from hpc.accounting_database import manage
 from hpc.runs import GRIDS, RELEASED, SLURM, half_way, tables, town
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 ACCOUNT = "my_project"
 PARTITION = "short"

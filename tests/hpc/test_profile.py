@@ -5,6 +5,7 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from waiting import run
@@ -40,14 +41,45 @@ def test_groups_are_of_rules_that_exist(rules):
 
 
 def test_every_figure_and_every_stage_before_the_grid_is_in_a_group(rules):
+    figures = {name for name, rule in rules.items() if "/figures/" in rule["output"]}
+    assert {"draw_comparison", "draw_checkins"} <= figures
+    assert {rules[name]["group"] for name in figures} == {"figures"}
     # A stage outside the group would lie between its members, and the group could not be run.
-    grouped = {name for name in rules if name.startswith("draw_")} | {
+    grouped = {
         "lay_checkins",
         "crop_checkins",
         "sample_users",
         "grid_checkins",
     }
     assert grouped <= set(PROFILE["groups"])
+
+
+def test_the_recipe_of_a_thousand_cities_asks_for_no_more_than_an_hour(rules):
+    """A group asks for its members' sum: of a city, the crop, two grids and their samples."""
+    recipe = (ROOT / "docs/scale.md").read_text().rpartition("snakemake --workflow-profile")[2]
+    components = {name: int(n) for name, n in re.findall(r"(prepare|figures)=(\d+)", recipe)}
+    own = {name: int(n) for name, n in re.findall(r"(\w+):runtime=(\d+)", recipe)}
+    minutes = {
+        name: own.get(name, rule["resources"].get("runtime")) for name, rule in rules.items()
+    }
+    city = minutes["crop_checkins"] + 2 * (minutes["grid_checkins"] + minutes["draw_samples"])
+    assert components["prepare"] * city <= 60
+    drawn = [name for name, group in PROFILE["groups"].items() if group == "figures"]
+    figure = np.median([minutes[name] for name in drawn])
+    assert components["figures"] * figure <= 60
+
+
+def test_what_hosted_checks_run_cannot_be_exchanged():
+    """Actions by commit; the token is not left in the clone; packages by hash."""
+    text = (ROOT / ".github/workflows/ci.yml").read_text()
+    actions = re.findall(r"uses: (\S+)", text)
+    assert actions
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in actions)
+    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+    clones = [step for step in steps if "checkout" in step.get("uses", "")]
+    assert all(step["with"]["persist-credentials"] is False for step in clones)
+    installed = re.findall(r"pip install .*", (ROOT / ".ci/run").read_text())
+    assert all("--require-hashes" in line for line in installed)
 
 
 def test_the_picture_of_the_pipeline_has_rules_that_exist(rules):

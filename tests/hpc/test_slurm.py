@@ -2,10 +2,11 @@
 
 import pytest
 from background import Background
+from workflow.conftest import TABLES
 
-from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, TABLES, half_way, job_of, tables, town
+from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, half_way, job_of, tables, town
 
-pytestmark = pytest.mark.workflow
+pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
 # What docs/hpc.md says of such a site.
 WITHOUT_ACCOUNTING = [*SLURM, "--slurm-status-command=squeue"]

@@ -2,59 +2,40 @@
 
     python tests/oracle/audit.py --seconds 3600 --seed 7
 
-Every setting is asked for its ends, which must be in order, fit those of neighbouring settings
-(more eps, more users and less local budget leave less delta; more rounds leave more), come back
-through the inverse problems, and, where ball arithmetic is quick enough, be proven by it.
+Settings of any size are asked for their ends, which must be in order, fit those of neighbouring
+settings (more eps, more users and less local budget leave less delta; more rounds leave more), come
+back through the inverse problems, and, where ball arithmetic is quick enough, be proven by it.
+Those of few users are held against enumeration: rounds of k-RR, random matrices, every mechanism,
+users who are drawn, drop out or send dummies, and budgets of their own (k-RR, Laplace, Gaussian).
 """
 
 import argparse
+import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+from flint import ctx
+from shuffledp.accounting import accountant
+from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
-from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_K, LARGEST_N, Setting
-from shuffledp.certificate import certificate
+from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.personalised.krr import personalised_log_delta
 from shuffledp.verification.certificate import verify
 from shuffledp.verification.deltas import TooLongError
 from tqdm import tqdm
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for make audit
+
+from oracle import enumerated, small_audits
+from oracle.findings import Findings, log_uniform
+
 UPPER, LOWER = BOUNDS["upper"], BOUNDS["lower"]
 BALLS = 500_000  # inner terms of ball arithmetic for which a setting may wait
-
-
-class FalseEndError(AssertionError):
-    """Two answers that cannot both be true."""
-
-
-@dataclass
-class Findings:
-    """What an audit has seen: how often each check was made, and the worst figures.
-
-    ``worst`` has, by name, the largest number and where it was.
-    """
-
-    checks: Counter = field(default_factory=Counter)
-    worst: dict = field(default_factory=dict)
-
-    def note(self, name: str, value: float, where: object) -> None:
-        if value > self.worst.get(name, (-np.inf, None))[0]:
-            self.worst[name] = (value, where)
-
-    def at_most(self, check: str, smaller: float, larger: float, where: object) -> None:
-        """Demand an order; both are logs of delta or budgets."""
-        self.checks[check] += 1
-        if not smaller <= larger:
-            raise FalseEndError(f"{check}: {smaller!r} > {larger!r} at {where}")
-
-
-def log_uniform(random: np.random.Generator, low: float, high: float) -> float:
-    return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
 
 def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple[Setting, float]:
@@ -76,10 +57,14 @@ def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple
     return Setting(n, k, eps0), float(eps)
 
 
+def end(bound, eps: float, setting: Setting) -> float:
+    return float(bound.curve(setting).log_delta(eps).only)
+
+
 def timed(findings: Findings, what: str, bound, eps: float, setting: Setting) -> float:
     start = time.perf_counter()
     try:
-        value = float(bound.log_delta(eps, setting))
+        value = end(bound, eps, setting)
     except Exception as error:
         error.add_note(f"at {setting}, eps={eps}")
         raise
@@ -97,20 +82,20 @@ def audit_one_round(findings: Findings, random: np.random.Generator, most_users:
     # Truths that differ in one direction: the lower end of the smaller is below the upper of the
     # larger.
     more_eps = eps + (setting.eps0 - eps) * float(random.random())
-    further = float(LOWER.log_delta(more_eps, setting))
+    further = end(LOWER, more_eps, setting)
     findings.at_most("less delta at more eps", further, high, (*where, more_eps))
     users = min(setting.n + int(log_uniform(random, 1, setting.n + 1)), LARGEST_N)
     crowd = replace(setting, n=users)
-    findings.at_most("less delta in a crowd", float(LOWER.log_delta(eps, crowd)), high, crowd)
+    findings.at_most("less delta in a crowd", end(LOWER, eps, crowd), high, crowd)
     braver = replace(setting, eps0=min(setting.eps0 * (1 + float(random.random())), LARGEST_EPS0))
-    findings.at_most("more delta at more eps0", low, float(UPPER.log_delta(eps, braver)), braver)
+    findings.at_most("more delta at more eps0", low, end(UPPER, eps, braver), braver)
     weak = float(weak_adversary_log_delta(eps, setting))
     findings.at_most("the weak adversary sees more", low, weak, where)
     if -700.0 < high < -1e-3:
-        back = [float(bound.epsilon(high, setting)) for bound in (LOWER, UPPER)]
+        back = [float(bound.curve(setting).epsilon(high).only) for bound in (LOWER, UPPER)]
         findings.at_most("eps in order", back[0], back[1], where)
         findings.at_most("eps back", back[1], eps * (1 + 1e-6) + 1e-12 * setting.eps0, where)
-        findings.at_most("promise kept", float(UPPER.log_delta(back[1], setting)), high, where)
+        findings.at_most("promise kept", end(UPPER, back[1], setting), high, where)
         if back[1] > 0.0:
             findings.note("relative width of eps", 1.0 - back[0] / back[1], where)
     try:
@@ -130,23 +115,23 @@ def audit_rounds(findings: Findings, random: np.random.Generator, most_users: fl
     findings.at_most("rounds: lower below upper", low, high, where)
     findings.at_most("rounds: delta at most 1", high, 0.0, where)
     more = replace(several, rounds=rounds + 1)
-    findings.at_most("rounds: one more", low, float(UPPER.log_delta(eps, more)), where)
+    findings.at_most("rounds: one more", low, end(UPPER, eps, more), where)
     if eps < setting.eps0:
-        one = float(LOWER.log_delta(eps, setting))
+        one = end(LOWER, eps, setting)
         findings.at_most("rounds: more than one of them", one, high, where)
 
 
 def audit_sampling(findings: Findings, random: np.random.Generator, most_users: float) -> None:
     setting, eps = draw(random, most_users=min(most_users, 1e7))
     rate = float(random.uniform(0.001, 0.999))
-    rounds = int(random.choice([1, 1, 1, 2, 5]))
-    sampled = replace(setting, rounds=rounds)
+    rounds = int(random.choice([1, 1, 1, 2]))
+    sampled = replace(setting, rounds=rounds, sampling_rate=rate)
     start = time.perf_counter()
-    high = subsampled_log_delta(UPPER, eps, sampled, rate)
+    high = accountant.log_delta(eps, sampled).upper
     name = "sampled round" if rounds == 1 else "sampled rounds"
     findings.note(f"seconds of {name}", time.perf_counter() - start, (sampled, eps, rate))
     # If everybody takes part with the target, still more is hidden.
-    low = float(LOWER.log_delta(eps, setting)) + np.log(rate)
+    low = end(LOWER, eps, setting) + np.log(rate)
     findings.at_most("sampling: lower below upper", low, high, (sampled, eps, rate))
 
 
@@ -165,17 +150,48 @@ def audit_budgets(findings: Findings, random: np.random.Generator, most_users: f
         )
 
 
-AUDITS = ((0.7, audit_one_round), (0.1, audit_rounds), (0.1, audit_sampling), (0.1, audit_budgets))
+Audit = Callable[[Findings, np.random.Generator, float], None]
+
+
+def _small(of: Callable[[Findings, np.random.Generator], None]) -> Audit:
+    def audit(findings: Findings, random: np.random.Generator, most_users: float) -> None:
+        del most_users
+        with ctx.workprec(enumerated.BITS):
+            of(findings, random)
+
+    return audit
+
+
+# How often each is drawn; those of many users take a second or more.
+AUDITS: dict[str, tuple[float, Audit]] = {
+    "one round of k-RR": (0.07, audit_one_round),
+    "rounds of k-RR": (0.01, audit_rounds),
+    "sampled rounds": (0.01, audit_sampling),
+    "budgets, many users": (0.01, audit_budgets),
+    "rounds by convolution": (0.16, _small(small_audits.audit_rounds_directly)),
+    "random matrices": (0.15, _small(small_audits.audit_matrix)),
+    "every mechanism": (0.22, _small(small_audits.audit_mechanism)),
+    "crowds": (0.15, _small(small_audits.audit_crowd)),
+    "budgets of k-RR": (0.14, _small(small_audits.audit_own_budgets)),
+    "budgets with noise": (0.08, _small(small_audits.audit_noise_budgets)),
+}
 
 
 def audit(seed: int, most_users: float = LARGEST_N) -> Iterator[Findings]:
-    """Findings after each setting drawn, without an end; raises at a false one."""
+    """Findings after each setting drawn, without an end."""
     random = np.random.default_rng(seed)
     findings = Findings()
-    shares, kinds = zip(*AUDITS, strict=True)
+    shares, kinds = zip(*((share, name) for name, (share, _) in AUDITS.items()), strict=True)
     while True:
-        kind = kinds[random.choice(len(kinds), p=shares)]
-        kind(findings, random, most_users)
+        kind = str(random.choice(kinds, p=shares))
+        # Most settings are of sizes that are quick; some are of any size.
+        most = most_users if random.random() < 0.1 else min(most_users, 1e5)
+        try:
+            AUDITS[kind][1](findings, random, most)
+        except Exception as error:  # a search goes on after what it finds
+            notes = "; ".join(getattr(error, "__notes__", []))
+            findings.false.append(f"{kind}: {type(error).__name__}: {error} {notes}")
+        findings.checks[f"settings of {kind}"] += 1
         findings.checks["settings"] += 1
         yield findings
 
@@ -199,6 +215,10 @@ def main() -> None:
         print(f"{count:>8}  {check}")
     for name, (value, where) in findings.worst.items():
         print(f"largest {name}: {value:.3g} at {where}")
+    for finding in findings.false:
+        print(f"FALSE: {finding}")
+    if findings.false:
+        sys.exit(1)
     print("nothing false was found")
 
 

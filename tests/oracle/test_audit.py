@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from effort import long
 from shuffledp.accounting.one_round import certified
-from shuffledp.accounting.setting import Setting
-from shuffledp.krr import probabilities, randomise
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.mechanisms.krr import randomise
 
 TRIALS = 600_000
 
@@ -16,7 +17,12 @@ def _excess(histograms, others_law, target_law, other_law, eps):
 
 @pytest.mark.parametrize(
     ("n", "k", "eps0", "eps", "crowd"),
-    [(100, 4, 1.0, 0.1, 2), (100, 4, 1.0, 0.1, 0), (50, 3, 3.0, 1.0, 2), (300, 20, 4.0, 0.3, 7)],
+    [
+        (100, 4, 1.0, 0.1, 2),
+        (100, 4, 1.0, 0.1, 0),
+        (50, 3, 3.0, 1.0, 2),
+        long(300, 20, 4.0, 0.3, 7),
+    ],
 )
 def test_likelihood_ratio_attack(n, k, eps0, eps, crowd):
     """All others hold the cell `crowd`; the attacker guesses whether the target holds 0 or 1."""

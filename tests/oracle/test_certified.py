@@ -186,6 +186,36 @@ def test_single_bin_in_deep_tails(n, k, m, eps0, eps, direction):
     assert got == pytest.approx(reference, abs=1e-9, rel=1e-9)
 
 
+@pytest.mark.parametrize(("k", "E", "e"), [(2, 3, "1.0001"), (16, 50, "1.01"), (408, 50, 2)])
+def test_counts_asked_at_once_enclose_their_rationals(k, E, e):
+    """Those that are about as wide share a circle, whose radius is none of them's own."""
+    n, counts = 40, np.arange(0, 40, 3)
+    E, e = Fraction(E), Fraction(e)
+    low, high = single_bin.forward_ends(log(e), Setting(n, k, log(E)), n, counts)
+    for m, least, most in zip(counts, low, high, strict=True):
+        expected = log(exact.single_bin(n, k, int(m), E, e, "forward"))
+        # The logarithms of E and e are rounded.
+        assert least - 1e-12 < expected < most + 1e-12
+        assert most - least < 2e-12
+
+
+def test_two_cells_of_a_billion_users_are_enclosed_closely():
+    """The ends in eps are some four times as far apart: 2e-4 at most."""
+    ends = two_cells.worst(5.64e-7, Setting(10**9, 2, 0.1)).ends
+    assert 0.0 < ends.high - ends.low < 5e-5
+
+
+@pytest.mark.parametrize("eps", [0.0, 1e-4, 0.003])
+def test_two_cells_with_impossible_counts_in_a_bucket(eps):
+    """All others in the target's cell: both reports are of the two cells, n1 + n2 = n for sure."""
+    setting = Setting(3_000_000, 2, 0.5)
+    low, high = single_bin.forward_ends(eps, setting, setting.n, setting.n - 1)
+    found = hockey_stick(pairs.same_cell(setting), eps)
+    assert found.low <= high
+    assert low <= found.high
+    assert found.high - found.low < 1e-2
+
+
 @pytest.mark.parametrize("n", [20, 100])
 @pytest.mark.parametrize(("E", "e"), RATIOS)
 def test_as_printed_equals_the_printed_formula_in_rationals(n, E, e):

@@ -8,14 +8,13 @@ from math import log
 
 import numpy as np
 import pytest
-from effort import examples
+from effort import examples, long
 from flint import arb, ctx
 from shuffledp import cli
 from shuffledp.accounting import pairs
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import Setting
 
 from oracle import exact
@@ -83,6 +82,7 @@ def test_budgets_beyond_the_last_digit(n, k, E):
     assert lower <= upper <= 0.0
 
 
+@pytest.mark.slow
 def test_a_random_audit_finds_nothing():
     """`make audit` in little: a fixed seed, moderate sizes."""
     findings = next(islice(audit(5, most_users=1e4), examples(100) - 1, None))
@@ -98,9 +98,9 @@ ONCE_WRONG = [
     ("delta --n 1e6 --k 2 --eps0 2 --eps .0172", 1e-6),
     ("delta --n 1e10 --k 2 --eps0 1 --eps 1e-4", 1e-2),
     ("delta --n 30 --k 3 --eps0 3 --eps 2.4", 1.0),
-    ("epsilon --n 1e7 --k 3 --eps0 8 --rounds 1000 --delta 1e-15", 1e-3),
+    long("epsilon --n 1e7 --k 3 --eps0 8 --rounds 1000 --delta 1e-15", 1e-3),
     ("epsilon --n 1e5 --k 16 --eps0 4 --rounds 10 --delta 1e-18", 1e-3),
-    ("epsilon --n 1e9 --k 3 --eps0 .05 --rounds 2 --delta 1e-9", 1e-3),
+    long("epsilon --n 1e9 --k 3 --eps0 .05 --rounds 2 --delta 1e-9", 1e-3),
     ("delta --n 100 --k 4 --eps0 60 --rounds 2 --eps 50", 1.0),
     ("delta --n 100 --k 4 --eps0 300 --rounds 3 --eps 500", 1.0),
     ("delta --n 1e9 --k 16 --eps0 .5 --eps .35", 1.0),
@@ -141,10 +141,10 @@ def test_calibration_through_deep_deltas(capsys, command, eps0):
         assert upper[0] <= log_delta < upper[1]
 
 
-@pytest.mark.parametrize("rate", [1.0, 0.6417738748186393])
+@pytest.mark.parametrize("rate", [1.0, long(0.6417738748186393)])
 def test_what_floats_cannot_hold_is_not_nothing(rate):
     """Far out every outcome's probability underflowed, and delta was 0 (found by `make audit`)."""
     once, eps = Setting(14_080, 43_926, 0.9423594962284987), 0.49246210964774306
-    high = float(sampled(BOUNDS["upper"], rate).log_delta(eps, replace(once, rounds=5)))
-    low = float(BOUNDS["lower"].log_delta(eps, once)) + np.log(rate)
+    high = BOUNDS["upper"].curve(replace(once, rounds=5, sampling_rate=rate)).log_delta(eps).upper
+    low = float(BOUNDS["lower"].curve(once).log_delta(eps).only) + np.log(rate)
     assert low <= high < -600.0

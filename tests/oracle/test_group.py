@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 from shuffledp import Setting, log_delta
-from shuffledp.accounting.group import several_reports
+from shuffledp.accounting.several_reports import several_reports
 from shuffledp.errors import InputError
 
 from oracle import exact

@@ -19,11 +19,10 @@ from shuffledp.accounting.blanket.atoms import Atoms
 from shuffledp.accounting.blanket.groups import Groups
 from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
 from shuffledp.accounting.blanket.join import join as package_join
-from shuffledp.arrays import UNIT
-from shuffledp.randomisers.k_rr import KRR
-from shuffledp.randomisers.local_hashing import LocalHashing
-from shuffledp.randomisers.subset_selection import SubsetSelection
-from shuffledp.randomisers.unary_encoding import UnaryEncoding
+from shuffledp.mechanisms.local_hashing import LocalHashing
+from shuffledp.mechanisms.subset_selection import SubsetSelection
+from shuffledp.mechanisms.unary_encoding import UnaryEncoding
+from shuffledp.numerics.arrays import UNIT
 
 from oracle.exact import hockey_stick
 from oracle.test_randomisers import (
@@ -233,8 +232,8 @@ def uniform(rows):
 THIRD = Fraction(1, 3)
 # The randomiser, its matrix, the law nu of an exposed user's report, and n.
 PACKAGE = {
-    "k-RR": (KRR(4, EPS0), krr_rows(4), uniform(krr_rows(4)), 6),
-    "k-RR, two cells": (KRR(2, EPS0), krr_rows(2), uniform(krr_rows(2)), 6),
+    "k-RR": (SubsetSelection(4, EPS0, 1), krr_rows(4), uniform(krr_rows(4)), 6),
+    "k-RR, two cells": (SubsetSelection(2, EPS0, 1), krr_rows(2), uniform(krr_rows(2)), 6),
     "subsets of 2 of 4": (
         SubsetSelection(4, EPS0, 2), subset_rows(4, 2), uniform(subset_rows(4, 2)), 5,
     ),

@@ -9,7 +9,7 @@ import pytest
 from flint import arb, ctx, fmpq
 from shuffledp.accounting.laws import mills
 from shuffledp.accounting.laws.mills import mills_ratio
-from shuffledp.arrays import Floats
+from shuffledp.numerics.arrays import Floats
 
 BITS = 160
 # Beyond so many terms the oracle integrates.

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from effort import long
 from flint import arb, arb_poly, ctx, fmpz
 from scipy.special import gammaln
 from shuffledp.verification import certificate as checker
@@ -205,7 +206,7 @@ def float_sum(n: int, values: list[float], weights: list[float], cell: str = "")
     return math.log(float((mass * np.maximum(value, 0)).sum()) / n)
 
 
-@pytest.mark.parametrize("eps", [0.0, 0.2])
+@pytest.mark.parametrize("eps", [0.0, long(0.2)])
 def test_windows(eps: float) -> None:
     n, k, big, e = 180, 3, math.exp(EPS0), math.exp(eps)
     q = 1 / (big + k - 1)

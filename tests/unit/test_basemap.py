@@ -12,6 +12,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from shuffledp.errors import InputError
 from shuffledp.figures import basemap, maps
+from shuffledp.figures.context import MapContext
+from unit.http_server import FileServer
 
 SHIPPED = Path(__file__).parents[2] / "resources" / "basemaps"
 
@@ -51,7 +53,9 @@ def cells():
 
 def two_panels(cells, layers) -> Figure:
     shares = np.full(12, 1 / 12)
-    return maps.estimate_maps(cells, {"Original": shares, "Other": shares}, 24, "T", layers=layers)
+    return maps.estimate_maps(
+        MapContext(cells, "T", layers), {"Original": shares, "Other": shares}, 24
+    )
 
 
 def written_in(axes):
@@ -73,6 +77,51 @@ def test_shipped_maps_name_their_source(city, kinds, source):
     assert f"`{city}.geojson`" in (SHIPPED / "README.md").read_text()
 
 
+VRT = """<OGRVRTDataSource><OGRVRTLayer name="a">
+<SrcDataSource>{source}</SrcDataSource><SrcLayer>a</SrcLayer></OGRVRTLayer></OGRVRTDataSource>"""
+
+
+def test_no_file_but_the_map_is_opened_and_no_address(tmp_path):
+    """OGR knows formats that name others, by whatever suffix: a map is JSON or refused."""
+    path, other = tmp_path / "map.geojson", tmp_path / "a.geojson"
+    other.write_text(json.dumps(LAND))
+    with FileServer(other.read_bytes()) as server:
+        for source in [str(other), f"/vsicurl/{server.url('a.geojson')}"]:
+            path.write_text(VRT.format(source=source))
+            for read in (basemap.read_basemap, lambda outline: basemap.backdrop(None, outline)):
+                with pytest.raises(InputError, match=r"map\.geojson is not GeoJSON") as refused:
+                    read(path)
+                assert "\n" not in str(refused.value)
+        assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "crs",
+    [
+        {"type": "name", "properties": {"name": "EPSG:2154"}},
+        {"type": "name", "properties": {"name": "EPSG:14326"}},
+        {"type": "name", "properties": {"name": "+proj=pipeline +step +proj=4326"}},
+        {"type": "link", "properties": {"href": "http://localhost/crs"}},
+        {"type": "EPSG", "properties": {"code": 2154}},
+    ],
+)
+def test_a_map_in_another_system_is_refused(tmp_path, crs):
+    path = tmp_path / "map.geojson"
+    path.write_text(json.dumps({**LAND, "crs": crs}))
+    for read in (basemap.read_basemap, lambda outline: basemap.backdrop(None, outline)):
+        with pytest.raises(InputError, match=r"map\.geojson is in .*: convert it to WGS84"):
+            read(path)
+
+
+def test_heights_and_odd_properties_are_left_out(tmp_path):
+    ring = [[*point, 7.0] for point in square(0, 0, 1)]
+    odd = feature("Polygon", [ring], name=None, attribution=["a", {"b": 1}], kind=3)
+    layers = basemap.read_basemap(written(tmp_path, odd))
+    assert layers[["kind", "name"]].values.tolist() == [["district", ""]]
+    assert not layers.geometry.has_z.any()
+    assert layers.crs == "EPSG:4326"
+
+
 def test_properties_are_optional(tmp_path):
     point = feature("Point", [2.0, 60.0], name="left out")
     layers = basemap.read_basemap(
@@ -89,6 +138,11 @@ def test_properties_are_optional(tmp_path):
         ("", "is not GeoJSON"),
         ("{", "is not GeoJSON"),
         ("name,kind\na,b\n", "is not GeoJSON"),
+        ("SQLite format 3\0", "is not GeoJSON"),
+        ("[" * 100_000, "is not GeoJSON"),
+        ('{"type": "Polygon", "coordinates": [[[NaN, 1], [2, 3], [4, 5]]]}', "is not GeoJSON"),
+        ('{"type": "Topology", "objects": {}}', "is not GeoJSON: it is malformed"),
+        ('{"type": "FeatureCollection", "features": [null]}', "is not GeoJSON: it is malformed"),
         ('{"type": "FeatureCollection", "features": []}', "holds no polygon or line"),
         (json.dumps(feature("Point", [2.0, 60.0])), "holds no polygon or line"),
         (
@@ -141,7 +195,7 @@ def test_lines_are_over_the_cells_of_every_panel(tmp_path, cells):
 
 
 def test_no_base_map_changes_nothing(cells):
-    figure = two_panels(cells, None)
+    figure = two_panels(cells, basemap.backdrop())
     assert figure.axes[0].get_xlim() == pytest.approx((2.0, 2.04))
     assert len(figure.axes[0].collections) == 1
     assert written_in(figure.axes[1]) == []
@@ -194,8 +248,8 @@ def test_maps_stay_where_they_are_and_nothing_overlaps(tmp_path, cells, number, 
     """PNG, PDF and SVG are drawn one after another: each has to find the same places."""
     shares = np.append(np.full(11, 1 / 11), 0.0)
     estimates = {f"Mechanism {index}, raw": shares for index in range(number)}
-    layers = basemap.backdrop(written(tmp_path, SEA, LAND, RIVER)) if around else None
-    figure = maps.estimate_maps(cells, estimates, 24, "A title\nof two lines", layers=layers)
+    layers = basemap.backdrop(written(tmp_path, SEA, LAND, RIVER)) if around else basemap.backdrop()
+    figure = maps.estimate_maps(MapContext(cells, "A title\nof two lines", layers), estimates, 24)
     first = boxes(figure)
     assert [b.bounds for b in boxes(figure)] == [b.bounds for b in first]
     assert not [(a, b) for a, b in combinations(first, 2) if a.overlaps(b)]

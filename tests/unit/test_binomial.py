@@ -5,16 +5,21 @@ from math import comb, log
 import flint
 import numpy as np
 import pytest
+from effort import long
 from hypothesis import given
 from hypothesis import strategies as st
 from shuffledp.accounting.laws.binomial import (
     log_cdf,
+    log_cdf_bound,
     log_cdf_ends,
+    log_excess_bound,
     log_pmf,
     log_pmf_error,
     log_pmf_run,
     log_pmf_run_error,
+    log_pmf_with_error,
     log_sf,
+    log_sf_bound,
     log_sf_ends,
 )
 from shuffledp.accounting.laws.excess import log_excess
@@ -52,6 +57,8 @@ CASES = [
     for t in (-9.0, -6.5, -2.0, 0.3, 4.0, 15.0, 60.0)
     if n < 10**10 or (t > 1.0 and p > 0.01)  # what ball arithmetic can add up
 ]
+# A sum of 10**5 balls each, of which one is enough every day.
+LONG = [(10**10, p, 4.0) for p in (0.9, 0.1)]
 
 
 def _inside(ends, truth, width):
@@ -61,7 +68,7 @@ def _inside(ends, truth, width):
     assert float(ends.high - ends.low) < width * (1.0 + abs(float(truth)))
 
 
-@pytest.mark.parametrize(("n", "p", "t"), CASES)
+@pytest.mark.parametrize(("n", "p", "t"), [long(*case) if case in LONG else case for case in CASES])
 def test_tails_agree_with_ball_arithmetic(n, p, t):
     x = int(np.clip(round(n * p + t * np.sqrt(n * p * (1 - p))), 1, n - 1))
     reference = _log_pmf(x, n, p)
@@ -71,6 +78,39 @@ def test_tails_agree_with_ball_arithmetic(n, p, t):
     _inside(log_sf_ends(x, n, p), reference + mass.log(), width)
     _inside(log_excess(x - 0.4, n, p), reference + excess.log(), width)
     assert abs(reference - float(log_pmf(x, n, p))) < float(log_pmf_error(x, n, p, 1.0 - p))
+
+
+@pytest.mark.parametrize(("n", "p", "t"), [case for case in CASES if case[2] > 0.0])
+def test_bounds_by_a_geometric_series_are_little_above(n, p, t):
+    x = int(np.clip(round(n * p + t * np.sqrt(n * p * (1 - p))), np.ceil(n * p), n - 1))
+    reference = _log_pmf(x + 1, n, p)
+    mass, excess = _tail_sums(x + 1, n, p, x)
+    rounding = 1e-3  # what callers add
+    for bound, truth in (
+        (log_sf_bound(x + 1, n, p, 1 - p), reference + mass.log()),
+        (log_cdf_bound(n - x - 1, n, 1 - p, p), reference + mass.log()),
+        (log_excess_bound(x, n, p, 1 - p), reference + excess.log()),
+    ):
+        assert float(truth) - rounding < bound < float(truth) + rounding + 3.0 / t**2
+
+
+def test_bounds_of_what_is_sure_or_cannot_be():
+    for bound in (log_sf_bound, lambda x, n, p, q: log_cdf_bound(n - np.array(x), n, q, p)):
+        assert bound([0, 3, 20, 21], 20, 0.5, 0.5)[[0, 1, 3]].tolist() == [0.0, 0.0, -np.inf]
+        assert bound([0, 1, 3, 4], 3, 0.0, 1.0).tolist() == [0.0, -np.inf, -np.inf, -np.inf]
+        assert bound([0, 1, 3, 4], 3, 1.0, 0.0).tolist() == [0.0, 0.0, 0.0, -np.inf]
+        assert bound([0, 1], 0, 0.5, 0.5).tolist() == [0.0, -np.inf]
+    assert float(log_sf_bound(20, 20, 0.5, 0.5)) == pytest.approx(20 * log(0.5))
+    assert log_excess_bound([3, 20], 20, 0.0, 1.0).tolist() == [-np.inf, -np.inf]
+    assert float(log_excess_bound(20, 20, 0.5, 0.5)) == -np.inf
+
+
+@pytest.mark.parametrize(("n", "p"), [(0, 0.5), (12, 0.3), (20, 1e-310), (300, 0.01), (10**9, 0.2)])
+def test_a_probability_with_its_error_is_both(n, p):
+    x = np.unique(np.clip(np.floor(n * p + np.arange(-20.0, 21.0)), 0.0, n))
+    value, error = log_pmf_with_error(x, n, p, 1 - p)
+    assert value.tolist() == log_pmf(x, n, p, 1 - p).tolist()
+    assert error == pytest.approx(log_pmf_error(x, n, p, 1 - p), rel=1e-12)
 
 
 @pytest.mark.parametrize("p", [5e-324, 1e-310, 1e-305, 1e-301, 1e-299])

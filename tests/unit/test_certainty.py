@@ -6,10 +6,11 @@ import pytest
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import published_sigma
 from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.selection import calibrated
+from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.tables import CERTAINTY, read_tables, write_table
 from shuffledp.studies.certainty import certainty_table
-from shuffledp.studies.releases import release_parts
-from shuffledp.tables import CERTAINTY, read_tables, write_table
+from shuffledp.studies.points import BudgetSweep
+from shuffledp.studies.releases import swept
 
 COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
 N, K = int(COUNTS.sum()), COUNTS.size
@@ -18,10 +19,9 @@ PLACE = {"region": "town", "grid": "3x4"}
 
 
 def released(mechanisms, repetitions, samples=None):
-    parts = release_parts(
-        samples or {N: COUNTS}, 3.0, [], [TARGET], repetitions, mechanisms, seed=7, **PLACE
-    )
-    return pd.concat(parts, ignore_index=True)
+    sweep = BudgetSweep(3.0, [], TARGET)
+    parts = swept(samples or {N: COUNTS}, sweep, repetitions, mechanisms, seed=7, **PLACE)
+    return pd.concat([releases for releases, _ in parts], ignore_index=True)
 
 
 def judged(table, **samples):
@@ -94,9 +94,9 @@ def test_every_calibration_and_size_has_its_own_standard_error():
 
 
 def test_half_a_release_is_refused(few):
-    with pytest.raises(InputError, match="one raw estimate of gaussian for each of 12 cells"):
+    with pytest.raises(InputError, match="one unbiased estimate of gaussian for each of 12 cells"):
         judged(few[few["cell"] != 5])
-    with pytest.raises(InputError, match="one raw estimate of gaussian for each of 12 cells"):
+    with pytest.raises(InputError, match="one unbiased estimate of gaussian for each of 12 cells"):
         judged(few.drop(index=few.index[0]))
 
 

@@ -10,12 +10,14 @@ import shapely
 from matplotlib.colors import to_rgba
 from shuffledp.figures import certainty, ranks
 from shuffledp.figures.basemap import backdrop, districts_at
+from shuffledp.figures.context import MapContext
 from shuffledp.figures.style import of_series, series_look
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import calibrated
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.tables import CERTAINTY, write_table
 from shuffledp.studies.certainty import certainty_table
-from shuffledp.studies.releases import release_parts
-from shuffledp.tables import CERTAINTY, write_table
+from shuffledp.studies.points import BudgetSweep
+from shuffledp.studies.releases import swept
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 ORDER = [7, 4, 8, 2, 9, 10, 11, 3, 1, 5, 0, 6]  # by count; 0 and 6 are empty
@@ -27,10 +29,8 @@ MECHANISMS = ["gaussian", "krr"]
 def table():
     samples = {200: COUNTS // 2 + np.eye(12, dtype=int)[0] * 4, 400: COUNTS}
     place = {"region": "town", "grid": "3x4"}
-    made = pd.concat(
-        list(release_parts(samples, 4.0, [], [TARGET], 1, MECHANISMS, seed=7, **place)),
-        ignore_index=True,
-    )
+    parts = swept(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
+    made = pd.concat([releases for releases, _ in parts], ignore_index=True)
     return certainty_table(calibrated(made, "matched", TARGET), samples, **place)
 
 
@@ -83,7 +83,7 @@ def colours(axes):
 
 
 def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
-    figure = certainty.error_maps(cells, rows, "Title")
+    figure = certainty.error_maps(MapContext(cells, "Title"), rows)
     errors = {m: series(rows, m, "projected")["error"] for m in MECHANISMS}
     most = max(error.abs().max() for error in errors.values())
     threshold = float(key(figure)[0].split()[-2])
@@ -107,12 +107,14 @@ def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
 
 
 def test_errors_of_nothing_are_drawn(cells, rows):
-    certainty.error_maps(cells, rows.assign(error=0.0), "Title").draw_without_rendering()
+    certainty.error_maps(
+        MapContext(cells, "Title"), rows.assign(error=0.0)
+    ).draw_without_rendering()
 
 
 def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
     small = rows.assign(error=np.where(rows["cell"] == 3, -9.4, 1.0))
-    bar = certainty.error_maps(cells, small, "Title").axes[-1]
+    bar = certainty.error_maps(MapContext(cells, "Title"), small).axes[-1]
     bar.figure.draw_without_rendering()
     ticks = [label.get_text().replace("\N{MINUS SIGN}", "-") for label in bar.get_xticklabels()]
     np.testing.assert_array_equal([float(tick) for tick in ticks], bar.get_xticks())
@@ -120,7 +122,7 @@ def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
 
 
 def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
-    figure = certainty.trust_maps(cells, rows, "Title")
+    figure = certainty.trust_maps(MapContext(cells, "Title"), rows)
     for mechanism in MECHANISMS:
         raw = series(rows, mechanism, "raw")
         known = raw["estimate"] > 2 * raw["standard_error"]
@@ -141,7 +143,7 @@ def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_all_or_no_cells_known(cells, rows, known):
-    figure = certainty.trust_maps(cells, rows.assign(known=known), "Title")
+    figure = certainty.trust_maps(MapContext(cells, "Title"), rows.assign(known=known))
     figure.draw_without_rendering()
     for axes in panels(figure).values():
         title = axes.get_title(loc="left")
@@ -150,7 +152,7 @@ def test_all_or_no_cells_known(cells, rows, known):
 
 
 def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
-    figure = ranks.ranked_cells(cells, rows, "Title", layers=layers)
+    figure = ranks.ranked_cells(MapContext(cells, "Title", layers), rows)
     left, right = figure.axes
     names = [label.get_text().split() for label in left.get_yticklabels()]
     assert [name[-1] for name in names] == [str(rank) for rank in range(1, 13)]
@@ -186,7 +188,7 @@ def test_twenty_cells_are_enough(rows):
     many = pd.concat([rows.assign(cell=rows["cell"] + 12 * part) for part in range(3)])
     west = 2.0 + 0.01 * np.arange(36)
     grid = gpd.GeoDataFrame(geometry=shapely.box(west, 60.0, west + 0.01, 60.01), crs=4326)
-    figure = ranks.ranked_cells(grid, many, "Title")
+    figure = ranks.ranked_cells(MapContext(grid, "Title"), many)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(names) == 20
     assert names[:4] == ["cell 7   1", "cell 19   2", "cell 31   3", "cell 4   4"]
@@ -196,10 +198,10 @@ def test_twenty_cells_are_enough(rows):
 def test_the_largest_n_is_drawn_from_files(table, rows, cells, layers, tmp_path):
     write_table(table, CERTAINTY, tmp_path / "t.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
-    files = [tmp_path / name for name in ("t.parquet", "c.parquet", "map.geojson")]
+    place = {"cells": tmp_path / "c.parquet", "basemap": tmp_path / "map.geojson"}
     words = {"title": "Town", "unit": "one check-in", "target_delta": TARGET}
     for draw in (certainty.draw_errors, certainty.draw_trust, ranks.draw_ranks):
-        figure = draw(*files, **words)
+        figure = draw(tmp_path / "t.parquet", **place, **words)
         assert figure.get_suptitle().startswith("Town: n = 400 check-ins, $\\epsilon_0=4$")
         assert "Equal privacy" in figure.get_suptitle()
         written = [text.get_text() for axes in figure.axes for text in axes.texts]

@@ -4,6 +4,7 @@ import bz2
 import datetime
 import gzip
 import hashlib
+import io
 import lzma
 import math
 import os
@@ -11,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from shuffledp.geography.blocks import BLOCK_BYTES, text_blocks
+from real_data import GOWALLA, needs_gowalla
+from shuffledp.geography.blocks import BLOCK_BYTES, file_kind, text_blocks
 from shuffledp.geography.checkins import (
     SNAP,
     CheckinError,
@@ -31,10 +34,6 @@ from shuffledp.geography.checkins import (
 from shuffledp.geography.layout import source_layout
 from shuffledp.geography.regions import Box, Region
 
-GOWALLA = Path(__file__).parents[3] / "shared" / "data" / "gowalla"
-needs_gowalla = pytest.mark.skipif(
-    not GOWALLA.is_dir(), reason="the real check-ins are not beside the repository"
-)
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 WORLD = Region("world", Box(south=-90, north=90, west=-180, east=180))
 HERE = "7\t2010-07-25T11:40:18Z\t48.86\t2.33\t15"
@@ -216,25 +215,25 @@ def test_abandoned_reading_ends_its_thread(tmp_path):
 MALFORMED = {
     "too few fields": ("7\t2010-07-25T11:40:18Z\t48.86\t2.33", "4 fields where there should be 5"),
     "too many fields": (f"{HERE}\t1", "6 fields where there should be 5"),
-    "no number": ("7\t\tnorth\t2.33\t1", "latitude is 'north', not a number from -90 to 90"),
-    "decimal comma": ("7\t\t48,86\t2.33\t1", "latitude is '48,86'"),
+    "no number": ("7\t\tnorth\t2.33\t1", "latitude is not a number from -90 to 90"),
+    "decimal comma": ("7\t\t48,86\t2.33\t1", "latitude is not"),
     "missing latitude": ("7\t\t\t2.33\t1", "latitude is missing"),
     "missing longitude": ("7\t\t48.86\t\t1", "longitude is missing"),
-    "NaN": ("7\t\tNaN\t2.33\t1", "latitude is 'NaN'"),
-    "NA": ("7\t\t48.86\tNA\t1", "longitude is 'NA'"),
-    "infinite": ("7\t\tinf\t2.33\t1", "latitude is 'inf'"),
-    "overflow": ("7\t\t1e999\t2.33\t1", "latitude is '1e999'"),
-    "hexadecimal": ("7\t\t0x30\t2.33\t1", "latitude is '0x30'"),
-    "too far north": ("7\t\t90.0001\t2.33\t1", "latitude is '90.0001', not a number from -90"),
-    "too far west": ("7\t\t48.86\t-180.5\t1", "longitude is '-180.5', not a number from -180"),
-    "time": ("7\tyesterday\t48.86\t2.33\t1", "time is 'yesterday', not an ISO 8601 time"),
-    "day": ("7\t2010-02-30T00:00:00Z\t48.86\t2.33\t1", "time is '2010-02-30T00:00:00Z'"),
-    "epoch": ("7\t1280058018\t48.86\t2.33\t1", "time is '1280058018'"),
-    "location": ("7\t\t48.86\t2.33\tee8b88dea22411", "location is 'ee8b88dea22411'"),
-    "bytes": (b"7\t\t48.8\xff\t2.33\t1", r"latitude is '48.8\\xff'"),
+    "NaN": ("7\t\tNaN\t2.33\t1", "latitude is not"),
+    "NA": ("7\t\t48.86\tNA\t1", "longitude is not"),
+    "infinite": ("7\t\tinf\t2.33\t1", "latitude is not"),
+    "overflow": ("7\t\t1e999\t2.33\t1", "latitude is not"),
+    "hexadecimal": ("7\t\t0x30\t2.33\t1", "latitude is not"),
+    "too far north": ("7\t\t90.0001\t2.33\t1", "latitude is not a number from -90"),
+    "too far west": ("7\t\t48.86\t-180.5\t1", "longitude is not a number from -180"),
+    "time": ("7\tyesterday\t48.86\t2.33\t1", "time is not an ISO 8601 time"),
+    "day": ("7\t2010-02-30T00:00:00Z\t48.86\t2.33\t1", "time is not"),
+    "epoch": ("7\t1280058018\t48.86\t2.33\t1", "time is not"),
+    "location": ("7\t\t48.86\t2.33\tee8b88dea22411", "location is not"),
+    "bytes": (b"7\t\t48.8\xff\t2.33\t1", r"latitude is not"),
     "NUL": (b"7\t\t48.86\t2.33\t1\0", "a NUL byte"),
     "carriage return": (b"7\t\t48.86\r\t2.33\t1", "a carriage return within the line"),
-    "outside the region": ("7\tyesterday\t10.0\t2.33\t1", "time is 'yesterday'"),
+    "outside the region": ("7\tyesterday\t10.0\t2.33\t1", "time is not"),
 }
 
 
@@ -248,6 +247,10 @@ def test_malformed_rows_are_counted_and_described(tmp_path, kind, caplog):
     assert [row["user"] for row in rows] == [7, 7, 7]
     # The empty line is no row, but it is a line.
     assert f"{tmp_path / 'checkins.txt'}, line 4: {reason}" in caplog.text
+    # A value may be somebody's, and logs are handed on.
+    for value in row.split(b"\t"):
+        if len(value) > 3:
+            assert value.decode(errors="replace") not in caplog.text
     message = refusal(tmp_path, content, share=0.24)
     assert "1 of 4 rows are malformed, above max_malformed_share=0.24" in message
     assert f"line 4: {reason}" in message
@@ -274,14 +277,14 @@ def test_budgets_are_read_as_they_are(tmp_path, value):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("-1", "budget is '-1', not 0 or a number from 1e-09 to 20 (budgets.column)"),
+        ("-1", "budget is not 0 or a number from 1e-09 to 20 (budgets.column)"),
         ("", "budget is missing"),
-        ("NaN", "budget is 'NaN', not"),
-        ("inf", "budget is 'inf', not"),
-        ("1e-10", "budget is '1e-10', not"),
-        ("20.1", "budget is '20.1', not"),
-        ("low", "budget is 'low', not"),
-        ("0x2", "budget is '0x2', not"),
+        ("NaN", "budget is not"),
+        ("inf", "budget is not"),
+        ("1e-10", "budget is not"),
+        ("20.1", "budget is not"),
+        ("low", "budget is not"),
+        ("0x2", "budget is not"),
     ],
 )
 def test_an_unusable_budget_is_a_malformed_row(tmp_path, value, reason, caplog):
@@ -490,9 +493,9 @@ def test_line_numbers_reach_across_blocks(tmp_path):
     row = f"{HERE}\n".encode()
     count = 2 * BLOCK_BYTES // len(row) + 1000
     content = row * count + b"7\t\tnowhere\t2.33\t1\n" + b"\n" + row
-    assert f"line {count + 1}: latitude is 'nowhere'" in refusal(tmp_path, content)
+    assert f"line {count + 1}: latitude is not" in refusal(tmp_path, content)
     message = refusal(tmp_path, row + b"\n" + content)
-    assert f"line {count + 3}: latitude is 'nowhere'" in message
+    assert f"line {count + 3}: latitude is not" in message
 
 
 def test_bytes_do_not_depend_on_the_packing(tmp_path):
@@ -537,7 +540,7 @@ def test_exchanged_coordinates_in_range(tmp_path):
 def test_empty_crop_tells_where_the_data_are(tmp_path):
     message = refusal(tmp_path, "7\t\t10.5\t20.5\t1\n7\t\t-11.5\t21.5\t1\n")
     assert "no check-in in region paris (latitude 48.8286 to 48.8798" in message
-    assert "at latitude -11.5 to 10.5, longitude 20.5 to 21.5" in message
+    assert "within latitude -12 to 11, longitude 20 to 22" in message
 
 
 def test_all_rows_malformed_but_tolerated(tmp_path):
@@ -811,3 +814,64 @@ def test_a_defect_while_reading_parquet_is_not_the_files_fault(tmp_path, monkeyp
     layout = Layout("parquet", ",", True, {"latitude": "y", "longitude": "x"})
     with pytest.raises(TypeError, match="no such operand"):
         crop_checkins(source, layout, PARIS, tmp_path / "o", max_malformed_share=0, metadata={})
+
+
+def _zipped(*names):
+    packed = io.BytesIO()
+    with ZipFile(packed, "w") as archive:
+        for name in names:
+            archive.writestr(name, "x" * 200)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "message"),
+    [
+        (_zipped("[Content_Types].xml", "xl/workbook.xml"), "a.xlsx", "is a spreadsheet: save"),
+        (_zipped("[Content_Types].xml", "xl/workbook.xml"), "a.csv", "is a spreadsheet: save"),
+        (_zipped("mimetype", "content.xml"), "a.ods", "is a spreadsheet: save"),
+        (_zipped("xl/workbook.xml")[:150], "a.xlsx", "is a spreadsheet: save"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512), "a.xls", "is a spreadsheet: save"),
+        (_zipped("checkins.csv"), "a.zip", "is a zip archive: unpack it"),
+    ],
+)
+def test_a_spreadsheet_is_to_be_saved_as_text(tmp_path, data, name, message):
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(CheckinError, match=message):
+        file_kind(tmp_path / name)
+
+
+BY_NAME = {"latitude": "lat", "longitude": "lon"}
+
+
+@pytest.mark.parametrize(
+    ("text", "spec", "message"),
+    [
+        ("id;lat;lon\n1;48.8;2.3\n", {"columns": BY_NAME}, 'set `separator: ";"`'),
+        ("id\tlat\tlon\n1\t48.8\t2.3\n", {"columns": BY_NAME}, 'set `separator: "\\\\t"`'),
+        (
+            "id,lat,lon\n1,48.8,2.3\n",
+            {"columns": BY_NAME, "separator": ";"},
+            'set `separator: ","`',
+        ),
+        (
+            "1;48.8;2.3\n",
+            {"columns": {"latitude": 1, "longitude": 2}, "header": False},
+            'set `separator: ";"`',
+        ),
+        (
+            "lat;lon\n48,8;2,3\n48,9;2,4\n",
+            {"columns": BY_NAME, "separator": ";"},
+            "latitude is not a number .*: write decimals with a point, not a comma",
+        ),
+        ("a,b,c\n1,2,3\n", {"columns": BY_NAME}, r"has no column 'lat' .* are 'a', 'b', 'c'$"),
+    ],
+)
+def test_foreign_text_is_refused_with_the_remedy(tmp_path, text, spec, message):
+    (tmp_path / "in.csv").write_text(text)
+    with pytest.raises(CheckinError, match=message) as refused:
+        crop_checkins(
+            tmp_path / "in.csv", layout_from_config(spec), WORLD, tmp_path / "out",
+            max_malformed_share=0.1, metadata={},
+        )  # fmt: skip
+    assert "\n" not in str(refused.value)

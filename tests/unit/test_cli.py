@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from shuffledp import cli, krr, version
+from shuffledp.accounting.literature import renyi
 from shuffledp.accounting.one_round import certified
-from shuffledp.accounting.rounds import renyi
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main
 from shuffledp.mechanisms import gaussian
@@ -191,8 +191,9 @@ def test_a_parquet_histogram_that_cannot_be_used_is_refused(capsys, tmp_path):
 
 
 def test_rounds_and_sampling(capsys):
+    few = ["--n", "300", "--k", "4", "--eps0", "1"]
     once, thrice = (
-        rows(capsys, "epsilon", *SETTING, "--delta", "1e-6", "--rounds", rounds)[0]["eps_upper"]
+        rows(capsys, "epsilon", *few, "--delta", "1e-6", "--rounds", rounds)[0]["eps_upper"]
         for rounds in ("1", "3")
     )
     assert once < thrice < 3 * once
@@ -200,7 +201,7 @@ def test_rounds_and_sampling(capsys):
                    "--sampling-rate", "0.5")[0]  # fmt: skip
     assert sampled["eps_lower"] is None
     assert 0 < sampled["eps_upper"] < 1
-    sampled = rows(capsys, "delta", *SETTING, "--eps", "0.03", "--sampling-rate", "0.5")[0]
+    sampled = rows(capsys, "delta", *few, "--eps", "0.1", "--sampling-rate", "0.5")[0]
     assert sampled["delta_lower"] is None
     assert sampled["delta_upper"] > 0
 
@@ -291,13 +292,22 @@ def test_the_eps_of_a_matrix_is_that_of_its_delta(capsys, tmp_path):
     assert ends[1]["delta_upper"] == pytest.approx(0.01, rel=1e-6)
 
 
+def test_a_matrix_with_a_zero_has_no_local_budget_and_a_delta(capsys, tmp_path):
+    path = tmp_path / "channel.csv"
+    path.write_text("0.9,0.1,0\n0.2,0.7,0.1\n")
+    (row,) = rows(capsys, "matrix", str(path), "--n", "1000", "--eps", "5")
+    assert row["local_eps0"] is None
+    # Record 1 leads to report 2 with chance .1, record 0 never.
+    assert row["delta_lower"] <= 0.1 <= row["delta_upper"] < 0.1001
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("0.5,0.5\n1.2,-0.2\n", "must be at least 0 (got -0.2 for record 1, report 1)"),
         ("0.5,0.5\n0.5,0.4\n", "each row must sum to 1 within 1e-09 (got 0.9 for record 1)"),
         ("0.5,0.5,0\n0.4,0.6,0\n", "no record can lead to report 2"),
-        ("1,0\n0.4,0.6\n", "eps0 is infinite: record 0 never leads to report 1"),
+        ("1,1e-290\n0.4,0.6\n", "must be 0 or at least 1e-280 (got 1e-290 for record 0, report 1)"),
         ("0.5,0.5\n0.4,0.3,0.3\n", "as many probabilities as the first, 2 (got 3 for record 1)"),
         ("0.5,0.5\n0.5,half\n", "every value must be a probability"),
         ("a,b\n", "holds no numbers"),
@@ -311,6 +321,20 @@ def test_a_matrix_that_cannot_be_used_is_refused(capsys, tmp_path, text, message
     assert str(path) in err
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_a_matrix_with_a_zero_has_no_eps_for_a_small_delta(capsys, tmp_path):
+    """Nobody else holds record 1 in some data set: its own report 1 gives the target away."""
+    path = tmp_path / "channel.csv"
+    path.write_text("1,0\n0.4,0.6\n")
+    asked = ["matrix", str(path), "--n", "9", "--format", "json"]
+    (row,) = json.loads(run(capsys, *asked, "--eps", "100")[1])
+    assert row["delta_upper"] == pytest.approx(0.6, rel=1e-6)
+    assert row["delta_upper"] >= 0.6
+    status, out, err = run(capsys, *asked[:4], "--delta", "0.59")
+    assert (status, err) == (0, "")
+    assert re.search(r"local_eps0 +inf\n", out)
+    assert re.search(r"eps_upper +inf\n", out)
 
 
 def test_a_matrix_needs_a_file_and_one_question(capsys, tmp_path):
@@ -349,7 +373,6 @@ def test_a_weekly_release_for_a_year(capsys):
     ],
 )
 def test_bash_completes_commands_options_and_choices(capsys, tmp_path, words, meant):
-    pytest.importorskip("shtab")
     with pytest.raises(SystemExit) as stopped:
         main(["completion", "bash"])
     assert not stopped.value.code
@@ -369,6 +392,7 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
     monkeypatch.setitem(sys.modules, "shtab", None)
     status, out, err = run(capsys, "completion", "zsh")
     assert (status, out) == (2, "")
+    assert 'the extra "completion"' in err
     assert "pip install shtab" in err
     assert err.count("\n") == 1
 
@@ -619,7 +643,7 @@ def test_as_a_process():
     command = [sys.executable, "-m", "shuffledp", "delta", *SETTING, "--eps", "x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 2
-    assert "invalid float value: 'x'" in done.stderr
+    assert "x is not a number" in done.stderr
     assert done.stderr.count("\n") == 1
     done = subprocess.run(
         [sys.executable, "-m", "shuffledp", "--help"],

@@ -3,10 +3,10 @@
 import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
-from shuffledp.curve import FigureText
 from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.curves import curve_panels
-from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.reproduction.figure import FigureText
 
 X = np.geomspace(1e-3, 1.0, 20)
 
@@ -59,7 +59,7 @@ def test_a_figure_of_curves_says_so_above_its_legend() -> None:
 
 def test_no_two_mechanisms_share_a_colour_and_all_can_be_seen_on_white() -> None:
     found: dict[str, str] = {}
-    for name, mechanism in MECHANISMS.items():
+    for name, mechanism in CATALOGUE.items():
         for estimator in mechanism.estimators:
             colour = estimator.look.colour
             assert found.setdefault(colour, name) == name

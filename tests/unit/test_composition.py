@@ -9,6 +9,7 @@ from math import comb, exp, inf, log, log1p
 import flint
 import numpy as np
 import pytest
+from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
@@ -114,7 +115,7 @@ LARGE = pytest.param(1_000_000, 3, 1.0, marks=pytest.mark.slow)
 
 @pytest.mark.parametrize(
     ("n", "k", "eps0"),
-    [(30, 3, 2.0), (1000, 4, 1.0), (10_000, 16, 1.0), (100_000, 408, 6.0), LARGE],
+    [(30, 3, 2.0), (1000, 4, 1.0), long(10_000, 16, 1.0), (100_000, 408, 6.0), LARGE],
 )
 @pytest.mark.parametrize("log_delta", [log(1e-4), log(1e-8)])
 def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: float) -> None:
@@ -137,14 +138,14 @@ def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: f
     assert found >= hockey_stick(pairs.third_cell(setting), wider).low
 
 
-def test_one_round_is_below_and_above_the_certified_interval() -> None:
+@pytest.mark.parametrize(("n", "k"), [(50, 2), (50, 3), long(500, 8)])
+def test_one_round_is_below_and_above_the_certified_interval(n: int, k: int) -> None:
     eps, eps0 = np.linspace(0.0, 0.9, 7), 1.0
-    for n, k in ((50, 2), (50, 3), (500, 8)):
-        upper = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
-        lower = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
-        assert np.all(upper >= certified.upper_log_delta(eps, Setting(n, k, eps0)) - 1e-8)
-        assert np.all(lower >= certified.lower_log_delta(eps, Setting(n, k, eps0)))
-        assert np.all(lower <= upper)
+    upper = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
+    lower = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
+    assert np.all(upper >= certified.upper_log_delta(eps, Setting(n, k, eps0)) - 1e-8)
+    assert np.all(lower >= certified.lower_log_delta(eps, Setting(n, k, eps0)))
+    assert np.all(lower <= upper)
 
 
 parameters = st.tuples(
@@ -167,7 +168,7 @@ def test_lower_is_below_upper(parameters: tuple[int, int, float, int], share: fl
     assert upper > -inf
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(parameters)
 def test_delta_falls_with_eps_and_grows_with_rounds(
     parameters: tuple[int, int, float, int],

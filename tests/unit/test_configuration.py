@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from shuffledp import configuration
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.configuration import (
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.pipeline import configuration
+from shuffledp.pipeline.configuration import (
     ConfigurationError,
     budget_column,
     check_basemaps,
@@ -20,9 +22,7 @@ from shuffledp.configuration import (
     effective_regions,
     leave_out,
 )
-from shuffledp.errors import InputError
-from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.schema import check_schema, check_unique_keys
+from shuffledp.pipeline.schema import check_schema, check_unique_keys
 from snakemake.utils import update_config
 
 ROOT = Path(__file__).parents[2]
@@ -156,7 +156,7 @@ def test_the_schema_refuses(path, value):
     [
         ("repetition", 5, "repetition: there is no such key; did you mean repetitions?"),
         ("colour", 5, "colour: there is no such key (keys: seed, source, run, unit, mechanisms, "),
-        ("seed", None, "seed: this key is missing"),
+        ("source", None, "source: this key is missing"),
         ("regions/paris/grids", None, "regions.paris.grids: this key is missing"),
         ("regions/paris/box", None, "regions.paris: give either box or outline, and not both"),
         ("regions/paris/outline", "a", "regions.paris: give either box or outline, and not both"),
@@ -351,6 +351,18 @@ def test_a_region_has_budgets_of_its_own_file(column, message):
     assert regions["san_francisco"]["budgets"] == 2
 
 
+def test_users_are_asked_for_only_where_they_are_protected():
+    layout = {"format": "csv", "header": False, "columns": {"latitude": 2, "longitude": 3}}
+    nobody = {"kind": "file", "path": "check-ins.txt", "layout": layout}
+    named = {"kind": "file", "path": "check-ins.txt", "layout": "snap"}
+    config = DEFAULT | {"sources": {"nobody": nobody, "named": named}, "source": "nobody"}
+    paris = DEFAULT["regions"]["paris"]
+    protected = {**paris, "title": "Protected", "source": "named", "unit": "user"}
+    _check(config | {"regions": {"paris": paris, "lyon": protected}})
+    with pytest.raises(ConfigurationError, match=r"column `user` .* regions\.paris"):
+        _check(config | {"regions": {"paris": paris | {"unit": "user"}, "lyon": protected}})
+
+
 def test_a_region_may_exceed_what_is_common():
     """A larger eps is no mistake where the region's own eps0 is larger as well."""
     config = _with("regions/paris", DEFAULT["regions"]["paris"] | {"eps": [5], "eps0": [8]})
@@ -461,7 +473,7 @@ def test_base_maps_of_the_default_run_are_there():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("absent.geojson", r"absent\.geojson cannot be read \(there is no such file\)"),
+        ("absent.geojson", r"absent\.geojson cannot be read \(No such file"),
         ("embedded", "embedded only for paris, san_francisco; give a path or none"),
         (str(SHIPPED / "paris.geojson"), r".*paris\.geojson shows another place .*2\.26 to 2\.42"),
     ],
@@ -514,3 +526,38 @@ def test_keys_alike_in_other_places_are_no_mistake(tmp_path, text):
 def test_the_shipped_files_give_every_key_once():
     for path in (ROOT / "config").rglob("*.yaml"):
         check_unique_keys(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"seed: 1\neps0:\n\t- 3\n", "line 3 is no YAML"),
+        (b"seed: 1\nregions:\n  paris:\n\ttitle: a\n", "indent with spaces, not with tabs"),
+        ("seed: 1\nrun: caf\u00e9\n".encode("latin-1"), "line 2: the byte 0xe9 is no UTF-8"),
+        (b"seed: 1\neps: [1, 2\nrun: a\n", "line 3 is no YAML"),
+        (b"a: 'open\n", "is no YAML"),
+        (b"a: \x01\n", "is no YAML"),
+        (b"[" * 100_000, "is no YAML"),
+        (b"\xff\xfea\x00", "line 1: the byte 0xff is no UTF-8"),
+        (b"a: *b\n", "line 1 is no YAML"),
+    ],
+)
+def test_a_broken_file_is_named_with_its_line(tmp_path, content, message):
+    path = tmp_path / "mine.yaml"
+    path.write_bytes(content)
+    with pytest.raises(InputError) as refused:
+        check_unique_keys(path)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith(str(path))
+    assert "\n" not in str(refused.value)
+
+
+def test_a_configuration_of_regions_and_their_source_is_whole():
+    """As an overlay is in a module: what it leaves out is as in the default run."""
+    own = ("source", "sources", "regions")
+    config = {key: DEFAULT[key] for key in own}
+    check_schema(config, SCHEMA)
+    _check(config)
+    shared = DEFAULT.keys() & DEFAULTS.keys() - {*own, "targets"}
+    assert {"seed", "eps0", "eps", "repetitions", "target_delta"} <= shared
+    assert {key: DEFAULT[key] for key in shared} == {key: DEFAULTS[key] for key in shared}

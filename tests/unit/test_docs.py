@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import needs
 
 ROOT = Path(__file__).parents[2]
 # What a browser fetches by itself.
@@ -27,7 +28,7 @@ def test_the_tutorial_is_kept_without_outputs():
 def site(tmp_path_factory):
     """The site of a clone where some figures were drawn and the tutorial was not run."""
     for package in ("mkdocs", "material", "mkdocstrings_handlers"):
-        pytest.importorskip(package, reason="`make docs` installs what the site needs")
+        pytest.importorskip(package, reason=needs("site", "`make docs` installs it"))
     clone = tmp_path_factory.mktemp("clone of é")
     for name in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "mkdocs.yml"]:
         shutil.copy(ROOT / name, clone)
@@ -75,7 +76,7 @@ def test_pages_from_elsewhere_lead_to_pages_of_the_site(site):
 @pytest.mark.slow
 def test_the_reference_says_what_functions_return(site):
     page = (site / "reference" / "index.html").read_text(encoding="utf-8")
-    assert 'id="shuffledp.accountant.epsilon"' in page
+    assert 'id="shuffledp.accounting.accountant.epsilon"' in page
     assert re.search(r"Interval</a></code>[^<]*–\s*<div[^>]*>\s*<p>Natural logs", page)
 
 

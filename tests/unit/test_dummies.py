@@ -97,20 +97,20 @@ def test_rounds_of_dummies_by_users_are_those_of_every_outcome(n, k, parameters)
         np.maximum(p * first - exp(eps) * r * second, 0).sum()
         for p, r in zip(first, second, strict=True)
     )
-    found = exp(UserDummies().composed_log_delta(eps, n, k, parameters, 2))
+    found = exp(UserDummies().curve(parameters, Setting(n, k, rounds=2)).log_delta(eps).upper)
     assert exact_delta * (1 - 1e-9) <= found <= 1.001 * exact_delta
     # For one round it is exact.
-    once = UserDummies().composed_log_delta(eps, n, k, parameters, 1)
-    assert once == UserDummies().log_delta(eps, n, k, parameters)
+    once = UserDummies().curve(parameters, Setting(n, k, rounds=1)).log_delta(eps).upper
+    assert once == UserDummies().curve(parameters, Setting(n, k)).log_delta(eps).upper
 
 
 @pytest.mark.slow
 def test_rounds_of_dummies_keep_the_budget():
     setting, budget = Setting(1000, 5, 1.0, 6), Budget(1.0, TARGET, "")
     found = UserDummies().parameters(setting, budget)
-    assert UserDummies().composed_log_delta(1.0, 1000, 5, found, 6) <= TARGET
+    assert UserDummies().curve(found, Setting(1000, 5, rounds=6)).log_delta(1.0).upper <= TARGET
     less = UserDummiesParameters(found.dummies * 0.999, found.chances)
-    assert UserDummies().composed_log_delta(1.0, 1000, 5, less, 6) > TARGET
+    assert UserDummies().curve(less, Setting(1000, 5, rounds=6)).log_delta(1.0).upper > TARGET
     once = UserDummies().parameters(Setting(1000, 5, 1.0), budget)
     assert 2.0 < found.dummies / once.dummies < 10.0
 
@@ -142,7 +142,9 @@ def test_dummies_by_users_are_exact_for_every_data_set(n, k, dummies, chances, e
     found = user_ends(n, k, parameters, eps)
     assert found.low <= log_of(delta) <= found.high
     assert found.high - found.low < 1e-11
-    assert UserDummies().log_delta(eps, n, k, parameters) == min(found.high, 0.0)
+    assert UserDummies().curve(parameters, Setting(n, k)).log_delta(eps).upper == min(
+        found.high, 0.0
+    )
 
 
 @given(
@@ -164,20 +166,22 @@ def test_the_ends_enclose_the_exact_delta(n, chances, k, part, eps):
 
 def test_more_cells_than_dummies_hide_little():
     """Without a dummy in x1's cell nothing hides that x0 was reported."""
-    nearly = UserDummies().log_delta(2000.0, 10, 400, UserDummiesParameters(1.0, 1))
+    nearly = (
+        UserDummies().curve(UserDummiesParameters(1.0, 1), Setting(10, 400)).log_delta(2000.0).upper
+    )
     assert nearly == pytest.approx(10 * np.log1p(-1 / 400), rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "k"), [(1, 408), (50, 2), (300, 40), (100_000, 408)])
 def test_users_send_no_more_dummies_than_needed(n, k):
     mechanism = UserDummies()
-    found = mechanism.calibrate(0.5, TARGET, n, k)
-    assert mechanism.log_delta(0.5, n, k, found) <= TARGET
+    found = mechanism.calibrate(0.5, TARGET, Setting(n, k))
+    assert mechanism.curve(found, Setting(n, k)).log_delta(0.5).upper <= TARGET
     fewer = UserDummiesParameters(found.dummies * (1 - 1e-8), found.chances)
-    assert mechanism.log_delta(0.5, n, k, fewer) > TARGET
+    assert mechanism.curve(fewer, Setting(n, k)).log_delta(0.5).upper > TARGET
     if found.chances > 1:
         sure = UserDummiesParameters(found.chances - 1, found.chances - 1)
-        assert mechanism.log_delta(0.5, n, k, sure) > TARGET
+        assert mechanism.curve(sure, Setting(n, k)).log_delta(0.5).upper > TARGET
 
 
 def test_several_chances_have_the_variance_they_say():
@@ -187,7 +191,7 @@ def test_several_chances_have_the_variance_they_say():
     assert (seen >= counts).all()
     assert seen.sum(axis=1).max() <= 4 * 50
     assert seen.sum(axis=1).mean() == pytest.approx(50 * 3.7, rel=1e-3)
-    estimates = mechanism.estimators[0].estimate(seen, 50, parameters)
+    estimates = mechanism.estimators["raw"](seen, 50, parameters)
     variance = mechanism.variance(counts / 50, 50, parameters)
     np.testing.assert_allclose(estimates.mean(axis=0), counts / 50, atol=5 * 0.1 / np.sqrt(20_000))
     np.testing.assert_allclose(estimates.var(axis=0), variance, rtol=0.05)
@@ -259,21 +263,21 @@ def test_the_ends_enclose_the_closed_form(eps, budget, nu):
 
 def test_pure_dp_is_pure():
     mechanism = DiscreteLaplace()
-    parameters = mechanism.calibrate(0.7, -np.inf, 100, 5)
-    assert mechanism.log_delta(0.7, 100, 5, parameters) == -np.inf
-    assert mechanism.log_delta(0.69, 100, 5, parameters) > -6.0
+    parameters = mechanism.calibrate(0.7, -np.inf, Setting(100, 5))
+    assert mechanism.curve(parameters, Setting(100, 5)).log_delta(0.7).upper == -np.inf
+    assert mechanism.curve(parameters, Setting(100, 5)).log_delta(0.69).upper > -6.0
 
 
 @pytest.mark.parametrize("log_delta", [log(0.5), TARGET, -300.0, -1e5])
 @pytest.mark.parametrize("eps", [1e-4, 0.5, 3.0])
 def test_the_shuffler_adds_no_more_dummies_than_needed(eps, log_delta):
     mechanism = ShufflerDummies()
-    found = mechanism.calibrate(eps, log_delta, 100, 5)
+    found = mechanism.calibrate(eps, log_delta, Setting(100, 5))
     assert found.eps == eps
-    assert mechanism.log_delta(eps, 100, 5, found) <= log_delta
+    assert mechanism.curve(found, Setting(100, 5)).log_delta(eps).upper <= log_delta
     if found.nu > 0:
         fewer = ShufflerDummiesParameters(eps, found.nu - 1)
-        assert mechanism.log_delta(eps, 100, 5, fewer) > log_delta
+        assert mechanism.curve(fewer, Setting(100, 5)).log_delta(eps).upper > log_delta
 
 
 @pytest.mark.parametrize("nu", [0, 1, 5, np.inf])
@@ -322,7 +326,7 @@ COSTS = [
 @pytest.mark.parametrize(("city", "eps", "mechanism", "variance", "messages", "distance"), COSTS)
 def test_error_and_messages_of_two_cities(city, eps, mechanism, variance, messages, distance):
     n, k = CITIES[city]
-    parameters = mechanism.calibrate(eps, TARGET, n, k)
+    parameters = mechanism.calibrate(eps, TARGET, Setting(n, k))
     shares = np.full(k, 1 / k)
     per_cell = mechanism.variance(shares, n, parameters)
     np.testing.assert_allclose(per_cell * n**2, variance, rtol=1e-3)
@@ -355,8 +359,8 @@ def test_theta_must_lie_between_0_and_1(eps):
     for make in (
         lambda: DiscreteLaplaceParameters(eps),
         lambda: ShufflerDummiesParameters(eps, 3),
-        lambda: DiscreteLaplace().calibrate(eps, TARGET, 10, 2),
-        lambda: ShufflerDummies().calibrate(eps, TARGET, 10, 2),
+        lambda: DiscreteLaplace().calibrate(eps, TARGET, Setting(10, 2)),
+        lambda: ShufflerDummies().calibrate(eps, TARGET, Setting(10, 2)),
     ):
         with pytest.raises(InputError, match=r"theta = exp\(-eps/2\).*got eps="):
             make()
@@ -372,20 +376,20 @@ def test_impossible_targets_are_refused():
     users, shuffler = UserDummies(), ShufflerDummies()
     for log_delta in (0.0, -np.inf, np.nan):
         with pytest.raises(InputError, match="strictly between 0 and 1"):
-            users.calibrate(1.0, log_delta, 10, 2)
+            users.calibrate(1.0, log_delta, Setting(10, 2))
     for mechanism in (users, shuffler):
         with pytest.raises(InputError, match="delta must"):
-            mechanism.calibrate(1.0, np.nan, 10, 2)
+            mechanism.calibrate(1.0, np.nan, Setting(10, 2))
     with pytest.raises(InputError, match="delta must be larger for dummies by users: none of up"):
-        users.calibrate(0.0, -60.0, 10**9, 2)
+        users.calibrate(0.0, -60.0, Setting(10**9, 2))
     with pytest.raises(InputError, match="delta must be larger for dummies by the shuffler"):
-        shuffler.calibrate(1.0, -np.inf, 10, 2)
+        shuffler.calibrate(1.0, -np.inf, Setting(10, 2))
     with pytest.raises(InputError, match="n r must be below"):
-        users.log_delta(1.0, 10**9, 2, UserDummiesParameters(11.0, 11))
+        users.curve(UserDummiesParameters(11.0, 11), Setting(10**9, 2)).log_delta(1.0)
     with pytest.raises(InputError, match="eps must be at least 0"):
-        users.log_delta(-1.0, 10, 2, UserDummiesParameters(1.0, 1))
-    with pytest.raises(InputError, match="k must be at least 2"):
-        users.log_delta(1.0, 10, 1, UserDummiesParameters(1.0, 1))
+        users.curve(UserDummiesParameters(1.0, 1), Setting(10, 2)).log_delta(-1.0)
+    with pytest.raises(InputError, match="k must be a whole number of cells, at least 2"):
+        users.curve(UserDummiesParameters(1.0, 1), Setting(10, 1)).log_delta(1.0)
 
 
 # --- searches ------------------------------------------------------------------------------------

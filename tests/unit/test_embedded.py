@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from real_data import GOWALLA, needs_gowalla
 from shuffledp.geography.checkins import SNAP, Layout, Tally, crop_checkins
 from shuffledp.geography.embedded import lay_checkins
 from shuffledp.geography.grid import count_checkins
@@ -19,10 +20,6 @@ from shuffledp.geography.regions import Box, Region
 
 ROOT = Path(__file__).parents[2]
 COUNTS = ROOT / "resources" / "cell_counts"
-GOWALLA = ROOT.parent / "shared" / "data" / "gowalla"
-needs_gowalla = pytest.mark.skipif(
-    not GOWALLA.is_dir(), reason="the real check-ins are not beside the repository"
-)
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 SAN_FRANCISCO = Region(
     "san_francisco", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789)

@@ -5,14 +5,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, poisson
-from shuffledp.estimation import (
+from shuffledp.accounting.setting import probabilities
+from shuffledp.mechanisms.estimation import (
     iterative_bayesian_update,
     james_stein,
     project_simplex,
     soft_threshold,
     total_variation,
 )
-from shuffledp.krr import invert, probabilities, randomise
+from shuffledp.mechanisms.krr import invert, randomise
 
 vectors = st.lists(st.floats(-5, 5), min_size=2, max_size=12).map(np.array)
 

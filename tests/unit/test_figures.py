@@ -26,7 +26,6 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
-from shuffledp.curve import FigureText
 from shuffledp.errors import InputError
 from shuffledp.figures import (
     comparison,
@@ -39,22 +38,19 @@ from shuffledp.figures import (
     style,
 )
 from shuffledp.figures.bounds import bound_colour
+from shuffledp.figures.context import MapContext
 from shuffledp.figures.curves import curve_panels
+from shuffledp.mechanisms.catalogue import CATALOGUE, Estimator, get_estimator
 from shuffledp.mechanisms.krr import KRandomisedResponse
-from shuffledp.mechanisms.protocol import Estimator
-from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
-from shuffledp.selection import calibrated
+from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
+from shuffledp.reproduction.figure import FigureText
 from shuffledp.studies.comparison import comparison_summary
+from shuffledp.studies.individual import individual_summary, own_delta_summary
+from shuffledp.studies.points import BudgetSweep
 from shuffledp.studies.privacy import privacy_curves
-from shuffledp.studies.releases import release_parts
+from shuffledp.studies.releases import swept
 from shuffledp.studies.samples import sample_table
-from shuffledp.studies.utility import (
-    community_utility,
-    individual_summary,
-    individual_utility,
-    own_delta_summary,
-)
-from shuffledp.tables import RELEASES, SAMPLES, write_table
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 TARGET = 1e-3
@@ -68,7 +64,7 @@ SAMPLED = sample_table(COUNTS, [200, "all"], **NAMES)
 SAMPLES_BY_SIZE = {n: rows["count"].to_numpy() for n, rows in SAMPLED.groupby("n")}
 
 
-def _twin(estimator: Estimator[Any]) -> Estimator[Any]:
+def _twin(estimator: Estimator) -> Estimator:
     marker = {"s": "P", "D": "X", "^": "v"}[estimator.look.marker]
     label = estimator.label.replace("shuffle", "twin")
     return replace(estimator, label=label, look=replace(estimator.look, marker=marker))
@@ -78,44 +74,59 @@ class Twin(KRandomisedResponse):
     """A third mechanism: k-RR under another name."""
 
     name = "twin"
-    label = "twin+INV"
-    estimators = tuple(map(_twin, KRandomisedResponse.estimators))
+
+
+TWIN = replace(
+    CATALOGUE["krr"],
+    name="twin",
+    label="twin+INV",
+    home=f"{__name__}.Twin",
+    estimators=tuple(map(_twin, CATALOGUE["krr"].estimators)),
+)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(MECHANISMS, "twin", Twin())
+        patch.setitem(CATALOGUE, "twin", TWIN)
         yield
 
 
-def released(mechanisms: list[str]) -> pd.DataFrame:
+def released(mechanisms: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Releases, and their utility."""
     parts = [
         part
         for eps0 in BUDGETS
-        for part in release_parts(SAMPLES_BY_SIZE, eps0, EPS, [TARGET], 5, mechanisms, **NAMES)
+        for part in swept(SAMPLES_BY_SIZE, BudgetSweep(eps0, EPS, TARGET), 5, mechanisms, **NAMES)
     ]
-    return pd.concat(parts, ignore_index=True)
+    releases, utility = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
+    return releases, utility
 
 
 @pytest.fixture(scope="module")
-def releases() -> pd.DataFrame:
+def both() -> tuple[pd.DataFrame, pd.DataFrame]:
     return released(["gaussian", "krr"])
 
 
 @pytest.fixture(scope="module")
-def utility(releases: pd.DataFrame) -> pd.DataFrame:
-    return community_utility([releases], SAMPLES_BY_SIZE)
+def releases(both: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
+    return both[0]
 
 
 @pytest.fixture(scope="module")
-def errors(releases: pd.DataFrame) -> pd.DataFrame:
-    return pd.concat(individual_utility([releases], SAMPLES_BY_SIZE))
+def utility(both: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
+    return both[1]
+
+
+def of_single_cells(releases: pd.DataFrame, every: int | None = 5) -> pd.DataFrame:
+    """Summarise single cells at the largest n and budget, as the workflow does."""
+    rows = releases[(releases["n"] == 400) & (releases["eps0"] == 4.0)]
+    return individual_summary(rows, COUNTS, every, TARGET)
 
 
 @pytest.fixture(scope="module")
-def three(registered: None) -> pd.DataFrame:
-    """Releases of three mechanisms."""
+def three(registered: None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Releases of three mechanisms, and their utility."""
     return released(["gaussian", "krr", "twin"])
 
 
@@ -173,7 +184,7 @@ utility = pd.read_parquet(sys.argv[1])
 figure = distances.distance_boxes(
     utility, "City", unit="one check-in", calibration="matched", target_delta=1e-3
 )
-style.save(figure, Path(sys.argv[2]))
+style.save(figure, Path(sys.argv[2]), "public")
 assert "matplotlib.pyplot" not in sys.modules
 """
 
@@ -182,6 +193,7 @@ def digests(paths: list[Path]) -> list[str]:
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
+@pytest.mark.slow
 def test_saved_bytes_are_the_same_in_every_process(utility: pd.DataFrame, tmp_path: Path) -> None:
     utility.to_parquet(tmp_path / "utility.parquet")
     for run in ("1", "2"):
@@ -199,7 +211,7 @@ def test_saved_files_are_complete_and_titled(tmp_path: Path) -> None:
     figure = style.new_figure(1.0, 2.0)
     figure.subplots().plot([1, 2])
     figure.suptitle("A line & more")
-    png, pdf, svg = style.save(figure, tmp_path / "new" / "line")
+    png, pdf, svg = style.save(figure, tmp_path / "new" / "line", "true data")
     assert png.read_bytes().endswith(b"IEND\xaeB`\x82")
     assert pdf.read_bytes().rstrip().endswith(b"%%EOF")
     assert svg.read_text().rstrip().endswith("</svg>")
@@ -220,7 +232,7 @@ def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path: Path) -> No
     figure = Figure()
     figure.add_artist(Broken())
     with pytest.raises(RuntimeError, match="cannot be drawn"):
-        style.save(figure, tmp_path / "figure")
+        style.save(figure, tmp_path / "figure", "public")
     assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
     assert (tmp_path / "figure.png").read_text() == "earlier"
 
@@ -245,7 +257,7 @@ def test_power(value: float, text: str) -> None:
 def test_checkins_map_shows_every_point_and_count(
     checkins: pd.DataFrame, cells: gpd.GeoDataFrame
 ) -> None:
-    figure = maps.checkins_map(checkins, cells, "City", dots=True)
+    figure = maps.checkins_map(MapContext(cells, "City"), checkins, dots=True)
     left, right = figure.axes[:2]
     np.testing.assert_array_equal(left.lines[0].get_xydata(), checkins.to_numpy())
     np.testing.assert_array_equal(heat(right).get_array(), COUNTS[COUNTS > 0])
@@ -262,7 +274,7 @@ def test_checkins_map_shows_every_point_and_count(
 
 
 def test_invented_positions_are_not_drawn(checkins: pd.DataFrame, cells: gpd.GeoDataFrame) -> None:
-    figure = maps.checkins_map(checkins, cells, "City", dots=False)
+    figure = maps.checkins_map(MapContext(cells, "City"), checkins, dots=False)
     (axes,) = (each for each in figure.axes if each.get_title(loc="left"))
     assert axes.get_title(loc="left") == "Check-ins per cell"
     assert not axes.lines
@@ -274,14 +286,14 @@ def test_checkins_outside_the_grid_are_mentioned(
     checkins: pd.DataFrame, cells: gpd.GeoDataFrame
 ) -> None:
     more = pd.concat([checkins, checkins[:3] + 1.0])
-    title = maps.checkins_map(more, cells, "City", dots=True).get_suptitle()
+    title = maps.checkins_map(MapContext(cells, "City"), more, dots=True).get_suptitle()
     assert title == "City\n400 check-ins in 12 cells (3 more outside the grid)"
 
 
 def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> None:
     original = COUNTS / 400
     raw = original + np.tile([0.01, -0.01], 6)  # cell 7, the fullest, loses
-    figure = maps.estimate_maps(cells, {"Original": original, "Raw": raw}, 400, "Title")
+    figure = maps.estimate_maps(MapContext(cells, "Title"), {"Original": original, "Raw": raw}, 400)
     first, second = figure.axes[:2]
     assert heat(first).norm is heat(second).norm
     assert heat(second).norm.vmax == pytest.approx(120.0)
@@ -299,7 +311,7 @@ def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> N
 
 def test_estimate_maps_want_one_share_per_cell(cells: gpd.GeoDataFrame) -> None:
     with pytest.raises(ValueError, match="12 cells"):
-        maps.estimate_maps(cells, {"Original": np.ones(11)}, 400, "Title")
+        maps.estimate_maps(MapContext(cells, "Title"), {"Original": np.ones(11)}, 400)
 
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
@@ -309,9 +321,14 @@ def test_estimates_are_the_first_release_at_the_largest_n(
     write_table(releases[releases["eps0"] == 4.0], RELEASES, tmp_path / "r.parquet", {})
     write_table(SAMPLED, SAMPLES, tmp_path / "s.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
-    files = (tmp_path / f"{name}.parquet" for name in "rsc")
     figure = maps.draw_estimates(
-        *files, title="City", unit="one check-in", calibration=calibration, target_delta=TARGET
+        tmp_path / "r.parquet",
+        tmp_path / "s.parquet",
+        cells=tmp_path / "c.parquet",
+        title="City",
+        unit="one check-in",
+        calibration=calibration,
+        target_delta=TARGET,
     )
     first = releases[
         (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
@@ -568,9 +585,9 @@ TWINS = {"twin+INV, raw", "twin+INV, projected", "twin+IBU"}
 
 
 def test_a_third_mechanism_is_in_every_figure(
-    three: pd.DataFrame, cells: gpd.GeoDataFrame, registered: None
+    three: tuple[pd.DataFrame, pd.DataFrame], cells: gpd.GeoDataFrame, registered: None
 ) -> None:
-    utility = community_utility([three], SAMPLES_BY_SIZE)
+    releases, utility = three
     compared = comparison.matched_comparison(summed(utility), TARGET)
     assert set(legend(compared)) >= TWINS
     assert sum("twin" in line.get_label() for line in compared.axes[2].lines) == 3 * len(BUDGETS)
@@ -582,20 +599,15 @@ def test_a_third_mechanism_is_in_every_figure(
         target_delta=TARGET,
     )
     assert set(legend(boxes)) == TWINS | {"twin, not inverted"} | {
-        get_estimator(m, e.name).label
-        for m in ("gaussian", "krr")
-        for e in MECHANISMS[m].estimators
+        get_estimator(m, e.name).label for m in ("gaussian", "krr") for e in CATALOGUE[m].estimators
     }
     assert set(legend(distances.distance_over_eps(utility, "City", "one check-in"))) >= TWINS
-    single = pd.concat(individual_utility([three], SAMPLES_BY_SIZE))
-    page = individual.individual_page(
-        individual_summary(single, 5, 4.0, TARGET), "City", "one check-in"
-    )
+    page = individual.individual_page(of_single_cells(releases), "City", "one check-in")
     assert set(Cells(page).heads) >= TWINS
-    first = three[(three["n"] == 400) & (three["eps0"] == 4.0) & (three["repetition"] == 0)]
+    first = releases.query("n == 400 and eps0 == 4 and repetition == 0")
     panels = maps.release_panels(COUNTS, calibrated(first, "matched", TARGET))
     assert "twin+INV, projected" in panels
-    figure = maps.estimate_maps(cells, panels, 400, "City")
+    figure = maps.estimate_maps(MapContext(cells, "City"), panels, 400)
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert any(title.startswith("twin+INV, projected\n") for title in titles)
 
@@ -643,7 +655,7 @@ def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
 def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.DataFrame) -> None:
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
-        eps = BOUND_REGISTRY["upper"].epsilon(np.log(TARGET), Setting(400, 12, eps0))
+        eps = BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0)).epsilon(np.log(TARGET)).only
         (dot,) = [line for line in axes.lines if line.get_marker() == "o"]
         assert dot.get_xdata()[0] == eps
         assert dot.get_ydata()[0] == pytest.approx(-3.0)
@@ -731,12 +743,13 @@ def test_one_bound_has_one_colour_in_every_figure(curves: pd.DataFrame) -> None:
 # --- individual ----------------------------------------------------------------------------------
 
 
-def test_individual_summary_is_that_of_the_table(errors: pd.DataFrame) -> None:
-    summary = individual_summary(errors, 5, 4.0, TARGET)
+def test_individual_summary_is_that_of_the_table(releases: pd.DataFrame) -> None:
+    summary = of_single_cells(releases)
     assert sorted(set(summary["cell"])) == [5, 10]
     assert set(summary["repetitions"]) == {5}
-    rows = style.of_series(errors.query("eps0 == 4 and cell == 10"), ("gaussian", "raw"))
-    rows = rows[np.isclose(rows["log10_delta"], -3.0)]["error"]
+    rows = releases.query("n == 400 and eps0 == 4 and cell == 10")
+    rows = style.of_series(rows, ("gaussian", "raw"))
+    rows = (rows[np.isclose(rows["log10_delta"], -3.0)]["estimate"] - COUNTS[10] / 400).abs()
     assert len(rows) == 5
     matched = summary[(summary["calibration"] == "matched") & (summary["cell"] == 10)]
     (row,) = style.of_series(matched, ("gaussian", "raw")).itertuples()
@@ -754,8 +767,10 @@ def test_individual_summary_is_that_of_the_table(errors: pd.DataFrame) -> None:
     assert len(summary) == len(columns) * 2
 
 
-def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(errors: pd.DataFrame) -> None:
-    summary = individual_summary(errors, None, 4.0, TARGET)
+def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(
+    releases: pd.DataFrame,
+) -> None:
+    summary = of_single_cells(releases, None)
     assert sorted(set(summary["cell"])) == list(range(1, 12))  # all but 0: there are only 12
 
 
@@ -791,8 +806,8 @@ class Cells(HTMLParser):
             self.heads.append(text)
 
 
-def test_individual_page_writes_the_summary(errors: pd.DataFrame) -> None:
-    summary = individual_summary(errors, 5, 4.0, TARGET)
+def test_individual_page_writes_the_summary(releases: pd.DataFrame) -> None:
+    summary = of_single_cells(releases)
     page = individual.individual_page(summary, "City & <co>", "one check-in")
     found = Cells(page)
     columns = summary[["calibration", "mechanism", "estimator"]].drop_duplicates()
@@ -813,8 +828,8 @@ def test_individual_page_writes_the_summary(errors: pd.DataFrame) -> None:
     assert "Own" not in page
 
 
-def test_individual_page_marks_the_cells_own_deltas(errors: pd.DataFrame) -> None:
-    summary = individual_summary(errors, 5, 4.0, TARGET)
+def test_individual_page_marks_the_cells_own_deltas(releases: pd.DataFrame) -> None:
+    summary = of_single_cells(releases)
     own = own_delta_summary(summary, COUNTS)
     page = individual.individual_page(pd.concat([own, summary]), "City", "one check-in")
     (head,) = [head for head in Cells(page).heads if "own" in head]
@@ -831,9 +846,7 @@ def test_a_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "page.html").read_bytes() == text.encode()
 
 
-@pytest.mark.parametrize(("every", "eps0"), [(0, 4.0), (12, 4.0), (5, 3.0)])
-def test_individual_summary_names_the_wrong_argument(
-    errors: pd.DataFrame, every: int, eps0: float
-) -> None:
-    with pytest.raises(InputError, match="eps0 must" if eps0 == 3.0 else "every must"):
-        individual_summary(errors, every, eps0, TARGET)
+@pytest.mark.parametrize("every", [0, 12])
+def test_individual_summary_names_the_wrong_argument(releases: pd.DataFrame, every: int) -> None:
+    with pytest.raises(InputError, match="every must"):
+        of_single_cells(releases, every)

@@ -8,15 +8,15 @@ import pytest
 from oracle import exact
 from scipy.stats import binom
 from shuffledp.accounting import pairs
+from shuffledp.accounting.literature.fourier import LossAtoms, fourier_bounds
+from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified
-from shuffledp.accounting.one_round.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import composition
-from shuffledp.accounting.rounds.fourier import LossAtoms, fourier_bounds
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down, rounded_up
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.studies.reproduction.paper_c.printed import printed_pair_loss
+from shuffledp.reproduction.paper_c.printed import printed_pair_loss
 
 GRID = {"half_width": 20.0, "n_grid": 400_000}
 
@@ -116,6 +116,7 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     assert found.low >= composition.composed_log_delta(eps + shift, setting, "lower")
 
 
+@pytest.mark.slow
 def test_one_round_of_the_weak_pair_encloses_the_certified_upper() -> None:
     for eps in (0.0, 0.02, 0.1):
         found = fourier_bounds(

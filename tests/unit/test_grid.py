@@ -11,6 +11,7 @@ import shapely
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from real_data import GOWALLA, needs_gowalla
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins
 from shuffledp.geography.grid import (
     GridTally,
@@ -21,12 +22,8 @@ from shuffledp.geography.grid import (
     make_lattice,
 )
 from shuffledp.geography.regions import Box, Region
-from shuffledp.tables import read_counts
+from shuffledp.pipeline.tables import read_counts
 
-GOWALLA = Path(__file__).parents[3] / "shared" / "data" / "gowalla"
-needs_gowalla = pytest.mark.skipif(
-    not GOWALLA.is_dir(), reason="the real check-ins are not beside the repository"
-)
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 SAN_FRANCISCO = Region("sf", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789))
 UNIT = Region("unit", Box(south=0, north=1, west=0, east=2))

@@ -14,19 +14,18 @@ from shuffledp.accounting.blanket.groups import Groups
 from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
 from shuffledp.accounting.blanket.join import join
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess
+from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
-from shuffledp.randomisers import unary_encoding
-from shuffledp.randomisers.hadamard import HadamardResponse
-from shuffledp.randomisers.k_rr import KRR
-from shuffledp.randomisers.local_hashing import LocalHashing
-from shuffledp.randomisers.matrix import MatrixRandomiser
-from shuffledp.randomisers.protocol import (
+from shuffledp.mechanisms import unary_encoding
+from shuffledp.mechanisms.hadamard import HadamardResponse
+from shuffledp.mechanisms.local_hashing import LocalHashing
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.randomiser import (
     SupportRandomiser,
-    log_delta,
     lower_log_delta,
     upper_log_delta,
 )
-from shuffledp.randomisers.subset_selection import SubsetSelection
+from shuffledp.mechanisms.subset_selection import SubsetSelection
 
 PAGE = Path(__file__).parents[2] / "docs" / "hidden-slot.md"
 # Randomiser, eps0, the three eps and the gap of the first two in per cent.
@@ -73,9 +72,9 @@ def test_the_example_prints_what_the_page_says():
 
 def test_it_is_nearer_to_the_reference_bands():
     """mechanism_bands.csv (reference numbers of the project), RAPPOR at eps0 = 4: 7.3 % apart."""
-    found = log_delta(0.33650615, 10_000, unary_encoding.symmetric(16, 4.0), hidden_slot=True)
-    assert np.log(1e-6) - 2e-4 < found.low < found.high
     randomiser = unary_encoding.symmetric(16, 4.0)
+    found = randomiser.curve(Setting(10_000, 16), hidden_slot=True).log_delta(0.33650615)
+    assert np.log(1e-6) - 2e-4 < found.lower < found.upper
     assert upper_log_delta(0.33650615 * 1.01, 10_000, randomiser, hidden_slot=True) < np.log(1e-6)
 
 
@@ -111,7 +110,10 @@ def test_with_few_users_the_blanket_stays():
 
 
 @pytest.mark.parametrize("kappa", [1e-3, 0.1])
-@pytest.mark.parametrize("randomiser", [KRR(5, 1.0), SubsetSelection(6, 2.0, 3), KRR(2, 0.5)])
+@pytest.mark.parametrize(
+    "randomiser",
+    [SubsetSelection(5, 1.0, 1), SubsetSelection(6, 2.0, 3), SubsetSelection(2, 0.5, 1)],
+)
 def test_every_kind_has_one_mean_and_all_of_the_mass(randomiser, kappa):
     """Their means are 1 - e, and delta_loc is the mean of every one's positive part."""
     eps = 0.3
@@ -184,7 +186,7 @@ def test_a_cell_is_above_its_data_sets():
 @pytest.mark.parametrize(("eps", "above"), [(0.02, 0.003), (0.1, 0.02)])
 def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
     """Delta is 4e-7 and 3e-71."""
-    (law,) = KRR(16, 1.0).blanket(eps)
+    law = SubsetSelection(16, 1.0, 1).blanket(eps)
     law = law.with_rest()
     top = law.values.max()
     scaled = Atoms(law.values / top, law.masses, law.units)

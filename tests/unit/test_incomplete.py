@@ -1,22 +1,19 @@
 """Colluders, dropouts, and k-RR among dummies, against exact rationals of all data sets."""
 
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement
 from math import comb, exp, log
 
 import numpy as np
 import pytest
 from oracle import exact
-from shuffledp.accounting.incomplete import (
-    EVERYBODY,
-    Crowd,
-    among_dummies,
-    incomplete,
-    incomplete_log_delta,
-    krr_among_dummies_log_delta,
-)
+from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.one_round.certified import upper_log_delta
+from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -70,6 +67,12 @@ def worst(n, k, report, rate, response):
     )
 
 
+def incomplete(log_delta, setting):
+    """Log of delta of a setting by that of each number of honest users who all report."""
+    curve = of_crowd(lambda s: Curve(s.budget, upper=lambda _: log_delta(s.n)), setting)
+    return curve.log_delta(EPS).upper
+
+
 def krr(k):
     p, q = exact.reports(k, E)
     return lambda record, cell: p if cell == record else q
@@ -120,7 +123,7 @@ def test_dropouts_are_covered(n, k, response, rate):
     def log_delta(users):
         return krr_among_dummies_log_delta(EPS, Setting(users, k, log(3.0)), float(rate))
 
-    found = exp(incomplete_log_delta(log_delta, n, Crowd(response=float(response))))
+    found = exp(incomplete(log_delta, Setting(n, k, response_rate=float(response))))
     assert found >= float(worst(n, k, krr(k), rate, response)) * (1 - 1e-12)
     mean = sum(
         comb(n - 1, m) * float(response) ** m * float(1 - response) ** (n - 1 - m)
@@ -135,9 +138,9 @@ def test_dropouts_who_would_have_sent_dummies_are_covered(response):
     mechanism, parameters, k, n = UserDummies(), UserDummiesParameters(0.75, 1), 2, 4
 
     def log_delta(users):
-        return mechanism.log_delta(EPS, users, k, parameters)
+        return mechanism.curve(parameters, Setting(users, k)).log_delta(EPS).upper
 
-    found = exp(incomplete_log_delta(log_delta, n, Crowd(response=float(response))))
+    found = exp(incomplete(log_delta, Setting(n, k, response_rate=float(response))))
     assert found >= float(worst(n, k, truth, Fraction(3, 4), response))
     assert found > exp(log_delta(n))
 
@@ -146,95 +149,89 @@ def test_colluders_hide_nobody():
     def log_delta(users):
         return float(upper_log_delta(0.2, Setting(users, 5, 1.0)))
 
-    assert incomplete_log_delta(log_delta, 300, Crowd(40)) == pytest.approx(
-        log_delta(260), rel=1e-12
-    )
-    assert incomplete_log_delta(log_delta, 300, Crowd(299)) == pytest.approx(
-        log_delta(1), rel=1e-12
-    )
-    both = incomplete_log_delta(log_delta, 300, Crowd(40, 0.5))
+    some, all_others = (Setting(300, 5, colluding=colluding) for colluding in (40, 299))
+    assert incomplete(log_delta, some) == pytest.approx(log_delta(260), rel=1e-12)
+    assert incomplete(log_delta, all_others) == pytest.approx(log_delta(1), rel=1e-12)
+    both = incomplete(log_delta, Setting(300, 5, colluding=40, response_rate=0.5))
     assert log_delta(140) < both < log_delta(80)
 
 
 @pytest.mark.parametrize("colluding", [-1, 1.5, float("nan")])
 def test_impossible_colluders_are_refused(colluding):
     with pytest.raises(InputError, match="colluding users must be a whole number"):
-        Crowd(colluding)
+        Setting(10, 5, colluding=colluding)
 
 
 def test_somebody_is_honest():
-    assert Crowd(9).honest(10) == 1
+    assert Setting(10, 5, colluding=9).honest == Setting(1, 5)
     with pytest.raises(InputError, match="fewer than n, since the target is honest"):
-        Crowd(10).honest(10)
+        Setting(10, 5, colluding=10)
 
 
 @pytest.mark.parametrize("response", [0.0, 1.1, -1.0, float("nan")])
 def test_impossible_response_rates_are_refused(response):
     with pytest.raises(InputError, match=r"response rate must lie in \(0, 1\]"):
-        Crowd(response=response)
+        Setting(10, 5, response_rate=response)
 
 
 @pytest.mark.parametrize("name", ["upper", "lower", "renyi"])
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_of_colluders_every_bound_counts_the_honest_users(name, rounds):
-    setting, honest = Setting(60, 5, 1.0, rounds), Setting(50, 5, 1.0, rounds)
-    found, bound = incomplete(BOUNDS[name], Crowd(10)), BOUNDS[name]
-    assert found.log_delta(0.3, setting) == bound.log_delta(0.3, honest)
+    bound, honest = BOUNDS[name], Setting(50, 5, 1.0, rounds)
+    found = bound.curve(Setting(60, 5, 1.0, rounds, colluding=10))
+    assert found.log_delta(0.3) == bound.curve(honest).log_delta(0.3)
     if rounds == 1:
-        assert found.epsilon(log(1e-4), setting) == bound.epsilon(log(1e-4), honest)
-    assert incomplete(bound, EVERYBODY) is bound
+        assert found.epsilon(log(1e-4)) == bound.curve(honest).epsilon(log(1e-4))
 
 
 def test_of_dropouts_a_bound_is_the_mean_over_those_who_respond():
-    setting, crowd = Setting(30, 5, 1.0), Crowd(4, 0.5)
-    found = incomplete(BOUNDS["upper"], crowd)
+    setting = Setting(30, 5, 1.0, colluding=4, response_rate=0.5)
 
     def log_delta(users):
         return float(upper_log_delta(0.3, Setting(users, 5, 1.0)))
 
-    assert found.log_delta(0.3, setting) == incomplete_log_delta(log_delta, 30, crowd)
+    def of(eps0):
+        return BOUNDS["upper"].curve(replace(setting, eps0=eps0))
+
+    assert of(1.0).log_delta(0.3).upper == incomplete(log_delta, setting)
     # The bound is used to search, too: calibration meets the target, and wastes nothing.
-    eps0 = found.eps0(0.3, log(1e-2), setting)
-    reached = found.log_delta(0.3, Setting(30, 5, eps0))
+    reached = of(largest_eps0(0.3, log(1e-2), of)).log_delta(0.3).upper
     assert log(1e-2) - 1e-3 < reached <= log(1e-2)
     with pytest.raises(InputError, match="for one round"):
-        found.log_delta(0.3, Setting(30, 5, 1.0, 2))
+        replace(setting, rounds=2)
     with pytest.raises(InputError, match="lower is no guarantee"):
-        incomplete(BOUNDS["lower"], crowd)
+        BOUNDS["lower"].curve(setting)
 
 
 def test_of_dummies_the_upper_end_takes_the_fewest_chances():
     setting = Setting(300, 5, 1.0)
-    found = among_dummies(BOUNDS["upper"], 1.5)
-    assert found.log_delta(0.2, setting) == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
-    assert among_dummies(BOUNDS["upper"], 0.0) is BOUNDS["upper"]
+    among = replace(setting, dummies=1.5)
+    found = BOUNDS["upper"].curve(among).log_delta(0.2).upper
+    assert found == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
     with pytest.raises(InputError, match="clones knows no dummies"):
-        among_dummies(BOUNDS["clones"], 1.5)
+        BOUNDS["clones"].curve(among)
     with pytest.raises(InputError, match="at least 0"):
-        among_dummies(BOUNDS["upper"], -1.0)
+        replace(setting, dummies=-1.0)
 
 
 @pytest.mark.parametrize("name", ["krr", "user-dummies", "shuffler-dummies"])
 def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name):
-    mechanism, n, k, target, crowd = MECHANISMS[name], 60, 4, log(1e-2), Crowd(10, 0.8)
-    parameters = calibrated(mechanism, 0.5, target, n, k, crowd)
+    mechanism, n, k, target = MECHANISMS[name], 60, 4, log(1e-2)
+    setting = Setting(n, k, colluding=10, response_rate=0.8)
+    parameters = calibrated(mechanism, 0.5, target, setting)
 
-    def log_delta(users):
-        return mechanism.log_delta(0.5, users, k, parameters)
+    def reached(parameters):
+        return of_crowd(partial(mechanism.curve, parameters), setting).log_delta(0.5).upper
 
-    reached = incomplete_log_delta(log_delta, n, crowd)
     if name == "shuffler-dummies":  # they do not depend on the users
-        assert parameters == mechanism.calibrate(0.5, target, n, k)
+        assert parameters == mechanism.calibrate(0.5, target, Setting(n, k))
     else:
-        assert target - 0.05 < reached <= target
+        assert target - 0.05 < reached(parameters) <= target
         # For the mean number alone it would be calibrated to less.
-        mean = mechanism.calibrate(0.5, target, 40, k)
-        assert (
-            incomplete_log_delta(lambda users: mechanism.log_delta(0.5, users, k, mean), n, crowd)
-            > target
-        )
-    only = calibrated(mechanism, 0.5, target, n, k, Crowd(10))
-    assert only == mechanism.calibrate(0.5, target, 50, k)
+        mean = mechanism.calibrate(0.5, target, Setting(40, k))
+        assert reached(mean) > target
+    only = calibrated(mechanism, 0.5, target, Setting(n, k, colluding=10))
+    assert only == mechanism.calibrate(0.5, target, Setting(50, k))
 
 
 @pytest.mark.parametrize(("dummies", "chances"), [(1.5, 1), (-0.1, 1), (0.5, 0), (0.5, 1.5)])

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
-from shuffledp.krr import invert, probabilities, randomise
+from shuffledp.accounting.setting import probabilities
+from shuffledp.mechanisms.krr import invert, randomise
 
 
 def exact_moments(counts, eps0):

@@ -1,11 +1,18 @@
 """What every mechanism answers, over the registry; the analytic Gaussian against high precision."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
+from inspect import isabstract
+from pathlib import Path
 
 import flint
 import numpy as np
 import pytest
+import shuffledp.mechanisms
+from effort import long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -13,7 +20,15 @@ from shuffledp.accounting import calibrate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.estimation import total_variation
+from shuffledp.mechanisms.catalogue import (
+    CATALOGUE,
+    DISTRIBUTION,
+    UNBIASED,
+    get_entries,
+    get_estimator,
+    own_calibrations,
+)
+from shuffledp.mechanisms.estimation import total_variation
 from shuffledp.mechanisms.gaussian import (
     HISTOGRAM_SENSITIVITY,
     CentralGaussian,
@@ -24,14 +39,10 @@ from shuffledp.mechanisms.gaussian import (
     gaussian_sigma,
     published_sigma,
 )
+from shuffledp.mechanisms.local import ShuffledRandomiser
 from shuffledp.mechanisms.protocol import Budget, Mechanism, expected_distance
-from shuffledp.mechanisms.registry import (
-    MECHANISMS,
-    get_estimator,
-    get_mechanisms,
-    own_calibrations,
-)
-from shuffledp.randomisers.protocol import lead_log_delta
+from shuffledp.mechanisms.randomiser import lead_log_delta
+from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
 EPS, LOG_DELTA = 0.5, float(np.log(1e-6))
 DEEP = float(np.log(1e-13))  # NumPy draws the Gaussian's noise here, much faster than diffprivlib
@@ -40,12 +51,12 @@ N, K = int(COUNTS.sum()), COUNTS.size
 SHARES = COUNTS / N
 
 every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
-SERIES = [(m.name, e.name) for m in MECHANISMS.values() for e in m.estimators]
+SERIES = [(m.name, e.name) for m in CATALOGUE.values() for e in m.estimators]
 
 
 @cache
 def calibrated(mechanism, log_delta=LOG_DELTA, k=K):
-    return mechanism.calibrate(EPS, log_delta, N, k)
+    return mechanism.calibrate(EPS, log_delta, Setting(N, k))
 
 
 def observed(mechanism, repetitions, seed=1):
@@ -95,19 +106,19 @@ def test_every_calibration_begins_with_the_same_repetitions(mechanism):
 @pytest.mark.parametrize(("mechanism", "name"), SERIES)
 def test_a_row_of_an_estimate_depends_on_that_row_alone(mechanism, name):
     """IBU too: a row that converges slowly changes no other."""
-    mechanism, estimator = MECHANISMS[mechanism], get_estimator(mechanism, name)
-    parameters = calibrated(mechanism)
+    mechanism = MECHANISMS[mechanism]
+    parameters, estimate = calibrated(mechanism), mechanism.estimators[name]
     rows = observed(mechanism, 5)
-    together = estimator.estimate(rows, N, parameters)
+    together = estimate(rows, N, parameters)
     assert together.shape == rows.shape
-    for row, estimate in zip(rows, together, strict=True):
-        np.testing.assert_array_equal(estimator.estimate(row[None], N, parameters)[0], estimate)
+    for row, estimated in zip(rows, together, strict=True):
+        np.testing.assert_array_equal(estimate(row[None], N, parameters)[0], estimated)
 
 
 @pytest.mark.parametrize(("mechanism", "name"), SERIES)
 def test_what_claims_to_be_a_distribution_is_one(mechanism, name):
     mechanism, estimator = MECHANISMS[mechanism], get_estimator(mechanism, name)
-    estimates = estimator.estimate(observed(mechanism, 20), N, calibrated(mechanism))
+    estimates = mechanism.estimators[name](observed(mechanism, 20), N, calibrated(mechanism))
     if not estimator.look.filled:
         assert estimates.min() >= 0.0
         np.testing.assert_allclose(estimates.sum(axis=-1), 1.0, rtol=1e-12)
@@ -115,12 +126,19 @@ def test_what_claims_to_be_a_distribution_is_one(mechanism, name):
         assert estimates.min() < 0.0  # there are cells without users
 
 
-@every_mechanism
+# Of those whose reports are drawn user by user, for seconds, k-RR is one for every day.
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        pytest.param(each, id=name, marks=[pytest.mark.slow] * isinstance(each, ShuffledRandomiser))
+        for name, each in MECHANISMS.items()
+    ],
+)
 def test_the_first_estimator_is_unbiased_and_has_the_variance_it_says(mechanism):
     repetitions = 20_000
     parameters = calibrated(mechanism, DEEP)
     rows = mechanism.observe(COUNTS, parameters, np.random.default_rng(3), repetitions)
-    estimates = mechanism.estimators[0].estimate(rows, N, parameters)
+    estimates = mechanism.estimators[UNBIASED](rows, N, parameters)
     variance = mechanism.variance(SHARES, N, parameters)
     assert variance.shape == SHARES.shape
     # Means of 20,000 are normal: 5.5 standard errors in one of 12 cells have chance 5e-7.
@@ -144,27 +162,29 @@ def test_variance_takes_many_histograms_at_once(mechanism):
 
 
 @every_mechanism
-@pytest.mark.parametrize(("eps", "delta"), [(0.1, 1e-3), (0.5, 1e-6), (1.0, 1e-11)])
+@pytest.mark.parametrize(("eps", "delta"), [long(0.1, 1e-3), (0.5, 1e-6), long(1.0, 1e-11)])
 def test_calibration_keeps_the_promise_and_wastes_nothing(mechanism, eps, delta):
     target = float(np.log(delta))
-    enough, less = (mechanism.calibrate(share * eps, target, N, K) for share in (1.0, 1.05))
-    assert mechanism.log_delta(eps, N, K, enough) <= target
+    enough, less = (
+        mechanism.calibrate(share * eps, target, Setting(N, K)) for share in (1.0, 1.05)
+    )
+    assert mechanism.curve(enough, Setting(N, K)).log_delta(eps).upper <= target
     # 5 % less protection would not do, and would have had less error.
-    assert mechanism.log_delta(eps, N, K, less) > target
+    assert mechanism.curve(less, Setting(N, K)).log_delta(eps).upper > target
     assert (mechanism.variance(SHARES, N, less) < mechanism.variance(SHARES, N, enough)).all()
 
 
 @every_mechanism
 def test_matched_parameters_keep_the_budgets_privacy(mechanism):
     setting = Setting(N, K, 3.0)
-    log_delta = float(BOUNDS["upper"].log_delta(EPS, setting))
+    log_delta = float(BOUNDS["upper"].curve(setting).log_delta(EPS).only)
     budget = Budget(EPS, log_delta, "eps=0.5")
     parameters = mechanism.parameters(setting, budget)
-    assert mechanism.log_delta(EPS, N, K, parameters) <= log_delta
+    assert mechanism.curve(parameters, Setting(N, K)).log_delta(EPS).upper <= log_delta
     first, *own = mechanism.calibrations(setting, [budget])
     assert first.parameters == parameters
-    assert first.name == ("matched" if mechanism.matched else "none")
-    assert {each.name for each in own} == set(mechanism.own_calibrations)
+    assert first.name == ("matched" if mechanism.entry.matched else "none")
+    assert {each.name for each in own} == set(mechanism.entry.own_calibrations)
 
 
 def test_what_is_matched_has_a_calibration_for_each_budget_in_order():
@@ -172,9 +192,9 @@ def test_what_is_matched_has_a_calibration_for_each_budget_in_order():
     for mechanism in MECHANISMS.values():
         found = mechanism.calibrations(Setting(N, K, 2.0), budgets)
         matched = [each for each in found if each.name == "matched"]
-        expected = budgets if mechanism.matched else []
+        expected = budgets if mechanism.entry.matched else []
         assert [Budget(each.eps, each.log_delta, each.asked) for each in matched] == expected
-        if not mechanism.matched:
+        if not mechanism.entry.matched:
             assert len(found) == 1
             assert np.isnan(found[0].eps) and np.isnan(found[0].log_delta)
 
@@ -188,13 +208,13 @@ def test_expected_distance_takes_many_histograms_at_once(mechanism):
 
 
 @every_mechanism
-@pytest.mark.parametrize(("k", "repetitions"), [(12, 4000), (100, 600)])
+@pytest.mark.parametrize(("k", "repetitions"), [(12, 4000), long(100, 600)])
 def test_expected_distance_agrees_with_simulation(mechanism, k, repetitions):
     rng = np.random.default_rng(8)
     counts = rng.multinomial(N, rng.dirichlet(np.full(k, 0.5)))
     parameters = calibrated(mechanism, DEEP, k)
     rows = mechanism.observe(counts, parameters, rng, repetitions)
-    estimates = mechanism.estimators[0].estimate(rows, N, parameters)
+    estimates = mechanism.estimators[UNBIASED](rows, N, parameters)
     simulated = total_variation(estimates, counts / N).mean()
     # The means are known to 0.4 %; the count of reports in a cell is nearly normal.
     expected = mechanism.expected_distance(counts / N, N, parameters)
@@ -221,7 +241,7 @@ REFERENCE = {
 @pytest.mark.parametrize(("name", "expected"), REFERENCE.items())
 def test_variances_at_equal_privacy_are_the_reference(name, expected):
     n, k = 10_000, 192
-    parameters = MECHANISMS[name].calibrate(1.0, LOG_DELTA, n, k)
+    parameters = MECHANISMS[name].calibrate(1.0, LOG_DELTA, Setting(n, k))
     variance = n * n * MECHANISMS[name].variance(np.full(k, 1.0 / k), n, parameters).mean()
     # The reference's eps0 are up to 2e-4 of themselves too small, on the safe side.
     assert variance == pytest.approx(expected, rel=1e-3)
@@ -240,7 +260,7 @@ def test_variances_at_equal_privacy_are_the_reference(name, expected):
 )
 def test_the_best_member_of_a_family_is_found(name, n, k, eps, expected):
     """The reference tried some g: ours may be a little better."""
-    parameters = MECHANISMS[name].calibrate(eps, LOG_DELTA, n, k)
+    parameters = MECHANISMS[name].calibrate(eps, LOG_DELTA, Setting(n, k))
     variance = n * n * MECHANISMS[name].variance(np.full(k, 1.0 / k), n, parameters).mean()
     assert 0.995 * expected < variance < 1.0005 * expected
 
@@ -251,7 +271,7 @@ def test_the_best_member_of_a_family_is_found(name, n, k, eps, expected):
 )
 def test_no_other_member_of_a_family_is_better(name, field, n):
     mechanism, k, eps = MECHANISMS[name], 40, 0.5
-    best = mechanism.calibrate(eps, LOG_DELTA, n, k)
+    best = mechanism.calibrate(eps, LOG_DELTA, Setting(n, k))
     value = getattr(best, field)
     assert value not in (0, 2)  # no end of the family: few users need many cells of a subset
 
@@ -279,26 +299,59 @@ def test_no_two_series_look_alike_in_grey():
 
 
 def test_names_and_labels_are_unique():
-    assert [m.name for m in MECHANISMS.values()] == list(MECHANISMS)
-    assert len({m.label for m in MECHANISMS.values()}) == len(MECHANISMS)
+    assert [m.name for m in CATALOGUE.values()] == list(CATALOGUE)
+    assert len({m.label for m in CATALOGUE.values()}) == len(CATALOGUE)
     labels = [get_estimator(*series).label for series in SERIES]
     assert len(set(labels)) == len(labels)
     assert len(set(SERIES)) == len(SERIES)
 
 
-@every_mechanism
-def test_every_mechanism_has_a_raw_and_a_projected_estimate(mechanism):
-    raw, projected, *others = mechanism.estimators
-    assert (raw.name, raw.like, raw.look.filled) == ("raw", "raw", True)
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_entry_has_a_raw_and_a_projected_estimate(name):
+    raw, projected, *others = CATALOGUE[name].estimators
+    assert (raw.name, raw.like, raw.look.filled) == (UNBIASED, UNBIASED, True)
     assert (projected.name, projected.like, projected.look.filled) == (
-        "projected", "projected", False,
+        DISTRIBUTION, DISTRIBUTION, False,
     )  # fmt: skip
-    assert {each.like for each in others} <= {"raw", "projected", None}
-    assert mechanism.trust
+    assert {each.like for each in others} <= {UNBIASED, DISTRIBUTION, None}
+    assert CATALOGUE[name].trust
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_catalogue_and_classes_agree(name):
+    entry, mechanism = CATALOGUE[name], MECHANISMS[name]
+    assert f"{type(mechanism).__module__}.{type(mechanism).__name__}" == entry.home
+    assert mechanism.name == name
+    assert mechanism.entry is entry
+    assert list(mechanism.estimators) == [each.name for each in entry.estimators]
+
+
+def test_every_class_stands_in_the_catalogue():
+    folder = Path(shuffledp.mechanisms.__file__).parent
+    for path in folder.glob("*.py"):
+        import_module(f"shuffledp.mechanisms.{path.stem}")
+    waiting, found = [Mechanism], set()
+    while waiting:
+        waiting += (one := waiting.pop()).__subclasses__()
+        if one.__module__.startswith("shuffledp.") and not isabstract(one):
+            found.add(f"{one.__module__}.{one.__name__}")
+    assert found == {entry.home for entry in CATALOGUE.values()}
+
+
+def test_the_catalogue_needs_nothing_but_the_standard_library():
+    code = "import sys, shuffledp.mechanisms.catalogue; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "shuffledp.mechanisms.catalogue" in done.stdout.split()
+    ours = {name for name in done.stdout.split() if name.startswith("shuffledp")}
+    assert ours == {
+        "shuffledp", "shuffledp.errors", "shuffledp.mechanisms", "shuffledp.mechanisms.catalogue",
+    }  # fmt: skip
+    assert "numpy" not in done.stdout.split()
 
 
 def test_lookups_list_what_there_is():
-    assert [each.name for each in get_mechanisms(["krr", "gaussian"])] == ["krr", "gaussian"]
+    for look_up in (get_mechanisms, get_entries):
+        assert [each.name for each in look_up(["krr", "gaussian"])] == ["krr", "gaussian"]
     with pytest.raises(InputError, match=r"'laplace' \(mechanisms: gaussian, krr"):
         get_mechanisms(["gaussian", "laplace"])
     with pytest.raises(KeyError):
@@ -334,7 +387,9 @@ def test_sigma_is_sufficient_and_not_more(eps, log_delta, sensitivity):
 @settings(max_examples=40, deadline=None)
 def test_the_gaussians_delta_is_exact(eps, log_delta):
     parameters = GaussianParameters(gaussian_sigma(eps, log_delta))
-    assert CentralGaussian().log_delta(eps, 100, 5, parameters) == pytest.approx(
+    assert CentralGaussian().curve(parameters, Setting(100, 5)).log_delta(
+        eps
+    ).upper == pytest.approx(
         exact_log_delta(eps, parameters.sigma, HISTOGRAM_SENSITIVITY), abs=1e-8, rel=1e-10
     )
 
@@ -374,7 +429,7 @@ def test_diffprivlib_agrees_where_we_use_it(eps, delta):
 @pytest.mark.parametrize("log_delta", [np.log(1e-6), -800.0])
 def test_release_has_the_calibrated_noise(log_delta):
     gaussian = CentralGaussian()
-    parameters = gaussian.calibrate(0.5, log_delta, 100, 2000)
+    parameters = gaussian.calibrate(0.5, log_delta, Setting(100, 2000))
     noise = gaussian.observe(np.zeros(2000), parameters, np.random.default_rng(5), 5)
     sigma = gaussian_sigma(0.5, log_delta)
     assert parameters.sigma == sigma
@@ -395,7 +450,7 @@ def test_noise_is_diffprivlibs_only_where_it_is_enough():
     granted = GaussianParameters(request.sigma, request)
     theirs = gaussian.observe(COUNTS, granted, np.random.default_rng(2), 3)
     assert (theirs != ours).all()
-    assert gaussian.calibrate(4.0, np.log(1e-30), N, K).request is None
+    assert gaussian.calibrate(4.0, np.log(1e-30), Setting(N, K)).request is None
 
 
 def test_release_is_reproducible_and_follows_the_generator():

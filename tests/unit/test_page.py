@@ -1,7 +1,9 @@
 """The page of a run: what it says in words, what it carries, and what cannot break it."""
 
 import json
+import os
 import re
+import sys
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -10,6 +12,7 @@ import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
+from git import Repo
 from shapely import LineString, box
 from shuffledp.figures.basemap import backdrop
 from shuffledp.page import maps, reproduction
@@ -19,6 +22,7 @@ from shuffledp.page.provenance import configuration_text, provenance, revision
 from shuffledp.page.render import embedded_json, render
 from shuffledp.page.reproduction import reproduction_data
 from shuffledp.page.words import best_guess, choices, protection, strength
+from waiting import run
 
 ROOT = Path(__file__).parents[2]
 
@@ -200,6 +204,46 @@ def test_provenance_names_what_made_a_run(tmp_path):
     commit = tmp_path / ("0" * 40)
     commit.mkdir()
     assert revision(commit) == "0" * 40
+
+
+def revision_where(environment, root):
+    """The revision of a folder, as a process with another environment finds it."""
+    code = (
+        "import sys; from pathlib import Path; from shuffledp.page.provenance import revision\n"
+        "print(revision(Path(sys.argv[1])))"
+    )
+    return run(
+        [sys.executable, "-c", code, str(root)],
+        seconds=300,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "lib"), **environment},
+    )
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PATH": ""},
+        # What git's own tests use: it takes every clone for that of another user.
+        {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": os.devnull},
+    ],
+    ids=["no git", "another owner"],
+)
+def test_the_page_needs_no_git(tmp_path, environment):
+    clone = Repo.init(tmp_path / "clone")
+    (tmp_path / "clone" / "a").write_text("1")
+    clone.index.add(["a"])
+    commit = clone.index.commit("One").hexsha
+    assert revision(tmp_path / "clone") == commit
+    done = revision_where(environment, tmp_path / "clone")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{commit}, perhaps with changes: git is missing or refuses to look\n"
+    (tmp_path / "clone" / "a").write_text("2")
+    assert revision(tmp_path / "clone") == f"{commit} with changes that are not committed"
+
+
+def test_a_repository_without_a_commit_has_no_revision(tmp_path):
+    Repo.init(tmp_path / "new")
+    assert revision(tmp_path / "new") == "not under git"
 
 
 def test_configuration_is_shown_in_its_own_order():

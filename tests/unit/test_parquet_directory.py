@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from needs import needs
 from shuffledp.errors import InputError
-from shuffledp.files import file_sha256, verified_sha256
 from shuffledp.geography.checkins import CheckinError, Layout, Tally, crop_checkins
 from shuffledp.geography.regions import Box, Region
+from shuffledp.pipeline.files import file_sha256, verified_sha256
 
 TOWN = Region("town", Box(south=48.0, north=48.1, west=2.0, east=2.1))
 COLUMNS = {"user": "who", "time": "when", "latitude": "y", "longitude": "x"}
@@ -171,7 +172,7 @@ def test_folders_of_text_are_refused(tmp_path, folder):
     assert "only folders of parquet files" in refusal(tmp_path, folder, layout=csv)
 
 
-@pytest.mark.skipif(not shutil.which("sha256sum"), reason="sha256sum is not here to compare with")
+@pytest.mark.skipif(not shutil.which("sha256sum"), reason=needs("machine", "no sha256sum"))
 @pytest.mark.parametrize("algorithm", ["sha256", "md5"])
 def test_checksum_is_that_of_the_checksum_command(folder, algorithm):
     (folder / "_SUCCESS").touch()

@@ -8,13 +8,14 @@ import itertools
 
 import numpy as np
 import pytest
-from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.personalised import frequency, groups, mean
-from shuffledp.studies.personalised import estimates, privacy
-from shuffledp.studies.personalised.estimates import SWEEPS, estimate_table
+from shuffledp.personalised import budgets
+from shuffledp.personalised.algorithms import combination, frequency, mean
+from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.personalised.studies import estimates, own_budgets
+from shuffledp.personalised.studies.estimates import SWEEPS, estimate_table
 
 GROUPS = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([3, 2, 1]))
 BUDGETS = np.repeat(GROUPS.values, GROUPS.counts)
@@ -34,9 +35,14 @@ def exact_law(estimate):
     return average, np.dot(chances, (np.array(values) - average) ** 2)
 
 
+def group_means(reports, budgets, groups):
+    """What one sees if a report tells its budget."""
+    return np.array([np.asarray(reports)[budgets == value].mean() for value in groups.values])
+
+
 def by_group(weights):
     return lambda reports: frequency.by_group(
-        groups.group_means(reports, BUDGETS, GROUPS), GROUPS, weights
+        group_means(reports, BUDGETS, GROUPS), GROUPS, weights
     )
 
 
@@ -47,35 +53,37 @@ def by_group(weights):
             frequency.pooled_weights(GROUPS),
             lambda reports: frequency.pooled(reports.sum(), GROUPS),
         ),
-        (groups.share_weights(GROUPS), by_group(groups.share_weights(GROUPS))),
+        (combination.share_weights(GROUPS), by_group(combination.share_weights(GROUPS))),
         (
-            groups.precision_weights(frequency.variances(GROUPS)),
-            by_group(groups.precision_weights(frequency.variances(GROUPS))),
+            combination.precision_weights(frequency.variances(GROUPS)),
+            by_group(combination.precision_weights(frequency.variances(GROUPS))),
         ),
     ],
 )
 def test_frequency_has_the_bias_and_variance_of_its_closed_forms(weights, estimate):
     average, variance = exact_law(estimate)
-    shares = groups.group_means(RECORDS, BUDGETS, GROUPS)
+    shares = group_means(RECORDS, BUDGETS, GROUPS)
     assert average - RECORDS.mean() == pytest.approx(
-        groups.bias(weights, shares, GROUPS), abs=1e-12
+        combination.bias(weights, shares, GROUPS), abs=1e-12
     )
     assert variance == pytest.approx(
-        groups.variance(weights, frequency.variances(GROUPS)), rel=1e-10
+        combination.variance(weights, frequency.variances(GROUPS)), rel=1e-10
     )
 
 
 def test_only_weights_by_share_are_unbiased_whatever_the_data():
-    shares = groups.group_means(RECORDS, BUDGETS, GROUPS)
-    assert groups.bias(groups.share_weights(GROUPS), shares, GROUPS) == pytest.approx(0, abs=1e-15)
+    shares = group_means(RECORDS, BUDGETS, GROUPS)
+    assert combination.bias(combination.share_weights(GROUPS), shares, GROUPS) == pytest.approx(
+        0, abs=1e-15
+    )
     # A third of the conservative users have a 1, and two thirds of the others.
-    assert groups.bias(frequency.pooled_weights(GROUPS), shares, GROUPS) > 0.1
+    assert combination.bias(frequency.pooled_weights(GROUPS), shares, GROUPS) > 0.1
     alike = np.full(3, 0.3)
     for weights in (
         frequency.pooled_weights(GROUPS),
-        groups.precision_weights(frequency.variances(GROUPS)),
+        combination.precision_weights(frequency.variances(GROUPS)),
     ):
-        assert groups.bias(weights, alike, GROUPS) == pytest.approx(0.0, abs=1e-15)
+        assert combination.bias(weights, alike, GROUPS) == pytest.approx(0.0, abs=1e-15)
 
 
 @pytest.mark.parametrize(("budgets", "possible"), [([1, 1, 1], True), ([0.1, 1, 1], False)])
@@ -96,10 +104,10 @@ def test_no_function_of_the_pooled_reports_is_unbiased(budgets, possible):
 
 def test_inverse_variance_is_the_least_variance():
     for variances in (frequency.variances(GROUPS), mean.variances(GROUPS, 60.0)):
-        best = groups.variance(groups.precision_weights(variances), variances)
+        best = combination.variance(combination.precision_weights(variances), variances)
         assert best == pytest.approx(1.0 / np.sum(1.0 / variances))
-        assert best < groups.variance(groups.share_weights(GROUPS), variances)
-        assert best < groups.variance(frequency.pooled_weights(GROUPS), variances)
+        assert best < combination.variance(combination.share_weights(GROUPS), variances)
+        assert best < combination.variance(frequency.pooled_weights(GROUPS), variances)
 
 
 def test_binary_reports_are_right_as_often_as_the_budget_says():
@@ -143,9 +151,7 @@ def test_mean_of_group_reports_has_the_closed_variance():
     uniforms = rng.random((repetitions, n))
     found = np.array(
         [
-            groups.group_means(
-                mean.randomise(np.full(n, 50.0), budgets, one, 20.0, 80.0), budgets, few
-            )
+            group_means(mean.randomise(np.full(n, 50.0), budgets, one, 20.0, 80.0), budgets, few)
             for one in uniforms
         ]
     )
@@ -160,16 +166,16 @@ def test_users_of_budget_0_report_noise_and_do_not_count():
     mixed = BudgetGroups(np.array([0.0, 1.0]), np.array([5, 5]))
     budgets = np.repeat(mixed.values, mixed.counts)
     for weights in (
-        groups.share_weights(mixed),
+        combination.share_weights(mixed),
         frequency.pooled_weights(mixed),
-        groups.precision_weights(frequency.variances(mixed)),
-        groups.precision_weights(mean.variances(mixed, 60.0)),
+        combination.precision_weights(frequency.variances(mixed)),
+        combination.precision_weights(mean.variances(mixed, 60.0)),
     ):
         assert weights.tolist() == [0.0, 1.0]
     reports = mean.randomise(np.full(10, 50.0), budgets, np.full(10, 0.5), 20.0, 80.0)
     assert np.isnan(reports).tolist() == [True] * 5 + [False] * 5
-    means = groups.group_means(reports, budgets, mixed)
-    assert groups.combine(means, groups.share_weights(mixed)) == 50.0
+    means = group_means(reports, budgets, mixed)
+    assert combination.combine(means, combination.share_weights(mixed)) == 50.0
     expected = float(mixed.counts @ [0.5, 0.3 + 0.4 / (1.0 + np.exp(-1.0))])
     assert frequency.pooled(expected, mixed) == pytest.approx(0.7)
 
@@ -191,7 +197,7 @@ def test_clipping_is_counted():
         (lambda: frequency.randomise([0, 2], [1.0, 1.0], [0.5, 0.5]), r"0 or 1 \(got 2\)"),
         (lambda: mean.clip([np.nan], 20.0, 80.0), "got nan"),
         (lambda: mean.clip([1.0], 80.0, 20.0), r"got 80\.0\.\.20\.0"),
-        (lambda: groups.share_weights(BudgetGroups(np.zeros(1), np.ones(1, int))), "all be 0"),
+        (lambda: combination.share_weights(BudgetGroups(np.zeros(1), np.ones(1, int))), "all be 0"),
         (lambda: frequency.pooled(1, BudgetGroups(np.zeros(1), np.ones(1, int))), "all be 0"),
     ],
 )
@@ -243,16 +249,17 @@ FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
 
 
 def test_certified_eps_is_enough_and_nothing_to_spare():
-    eps = privacy.certified_epsilon(FEW, "binary", tagged=False)
-    assert personalised_log_delta(eps, FEW, 2) <= np.log(1e-6)
-    assert personalised_log_delta(0.9997 * eps, FEW, 2) > np.log(1e-6)
+    eps = own_budgets.certified_epsilon(FEW, "binary", tagged=False)
+    curve = budgets.reports("binary").curve(FEW, 1, np.log(1e-6))
+    assert curve.log_delta(eps).upper <= np.log(1e-6)
+    assert curve.log_delta(0.9997 * eps).upper > np.log(1e-6)
 
 
 def test_reports_that_tell_their_budget_have_the_privacy_of_the_least_private_group():
-    found = privacy.certified_epsilon(FEW, "binary", tagged=True)
-    alone = BOUNDS["upper"].epsilon(np.log(1e-6), Setting(100, 2, 1.0))
+    found = own_budgets.certified_epsilon(FEW, "binary", tagged=True)
+    alone = BOUNDS["upper"].curve(Setting(100, 2, 1.0)).epsilon(np.log(1e-6)).upper
     assert alone <= found <= 1.0003 * alone
-    assert found > 1.4 * privacy.certified_epsilon(FEW, "binary", tagged=False)
+    assert found > 1.4 * own_budgets.certified_epsilon(FEW, "binary", tagged=False)
 
 
 def test_groups_are_the_papers():

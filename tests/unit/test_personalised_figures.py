@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 from shuffledp.figures import personalised
-from shuffledp.studies.personalised import estimates, training
+from shuffledp.personalised.studies import estimates, training
 
 
 def marks(axes):

@@ -5,14 +5,14 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
-from shuffledp.accounting.one_round.personalised import BudgetGroups, personalised_log_delta
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.errors import InputError
-from shuffledp.figures.places import place_panels
-from shuffledp.krr import probabilities
-from shuffledp.mechanisms.personalised import frequency, groups, histogram
-from shuffledp.studies.personalised import holders, places
+from shuffledp.figures.budgets import place_panels
+from shuffledp.personalised.algorithms import combination, frequency, histogram
+from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.personalised.studies import histograms, holders
 
 LOG_DELTA = np.log(1e-6)
 # Users of budget 0 are among them: they report noise.
@@ -41,7 +41,7 @@ def exact_law(estimate):
 
 @pytest.mark.parametrize("name", ["by-precision", "by-share", "together", "without-conservative"])
 def test_every_way_has_the_mean_and_variance_of_its_closed_form(name):
-    (way,) = [way for way in places.ways(MIXED, K) if way.name == name]
+    (way,) = [way for way in histograms.ways(MIXED, K) if way.name == name]
     mean, variance = exact_law(way.estimate)
     expected_mean, expected_variance = way.law(HELD)
     np.testing.assert_allclose(mean, expected_mean, rtol=0.0, atol=1e-12)
@@ -53,7 +53,7 @@ def test_only_weights_by_share_are_unbiased_whatever_the_data():
     """Of all who report something: those of budget 0 cannot be estimated."""
     truth = HELD[1:].sum(axis=0) / MIXED.counts[1:].sum()
     biased = {}
-    for way in places.ways(MIXED, K):
+    for way in histograms.ways(MIXED, K):
         mean, _ = way.law(HELD)
         biased[way.name] = np.abs(mean - truth).max() > 0.05
     assert biased == {
@@ -73,7 +73,7 @@ def test_two_cells_are_binary_reports():
     weights = histogram.pooled_weights(two, 2)
     np.testing.assert_allclose(weights, frequency.pooled_weights(two), rtol=1e-12)
     spread = histogram.pooled_variance(shares, two)
-    np.testing.assert_allclose(spread, groups.variance(weights, each), rtol=1e-12)
+    np.testing.assert_allclose(spread, combination.variance(weights, each), rtol=1e-12)
     assert float(histogram.pooled([60, 40], two)[1]) == pytest.approx(
         float(frequency.pooled(40, two))
     )
@@ -84,8 +84,8 @@ def test_weights_of_least_variance_do_not_depend_on_the_data():
     weights = histogram.least_variance_weights(positive, K)
     for shares in (np.eye(3)[:2], np.full((2, 3), 1.0 / 3.0)):
         each = histogram.variances(shares, positive).sum(axis=1)
-        np.testing.assert_allclose(weights, groups.precision_weights(each), rtol=1e-12)
-        assert groups.variance(weights, each) == pytest.approx(1.0 / np.sum(1.0 / each))
+        np.testing.assert_allclose(weights, combination.precision_weights(each), rtol=1e-12)
+        assert combination.variance(weights, each) == pytest.approx(1.0 / np.sum(1.0 / each))
 
 
 # --- Privacy --------------------------------------------------------------------------------------
@@ -94,18 +94,18 @@ FEW = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
 
 
 def test_reports_that_tell_their_budget_have_the_eps_of_the_least_private_class():
-    found = places.certified_epsilon(FEW, True, 12, LOG_DELTA)
-    assert found == BOUNDS["upper"].epsilon(LOG_DELTA, Setting(100, 12, 4.0))
+    found = histograms.certified_epsilon(FEW, True, 12, LOG_DELTA)
+    assert found == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
     # A class of few bold users decides less than one of a single cautious user.
     alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
-    assert places.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
+    assert histograms.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_reports_shuffled_together_have_the_eps_of_all():
-    found = places.certified_epsilon(FEW, False, 12, LOG_DELTA)
+    found = histograms.certified_epsilon(FEW, False, 12, LOG_DELTA)
     assert personalised_log_delta(found, FEW, 12) <= LOG_DELTA
     assert personalised_log_delta(0.9999 * found, FEW, 12) > LOG_DELTA
-    assert found < 0.7 * places.certified_epsilon(FEW, True, 12, LOG_DELTA)
+    assert found < 0.7 * histograms.certified_epsilon(FEW, True, 12, LOG_DELTA)
 
 
 # --- The study ------------------------------------------------------------------------------------
@@ -140,11 +140,11 @@ def test_everyone_has_one_budget():
 
 @pytest.fixture(scope="module")
 def table():
-    return places.places_table(COUNTS, BUDGETS, 1e-6, 400, **NAMES)
+    return histograms.places_table(COUNTS, BUDGETS, 1e-6, 400, **NAMES)
 
 
 def test_simulation_agrees_with_what_is_expected(table):
-    assert tuple(table.columns) == places.COLUMNS
+    assert tuple(table.columns) == histograms.COLUMNS
     raw = table[table["estimator"] == "raw"]
     # Five standard errors, by the quartiles of a normal law, and what is not normal.
     error = 5.0 * (raw["p75"] - raw["p25"]) / 1.349 / 20.0
@@ -165,7 +165,8 @@ def test_alternatives_have_the_same_certified_eps(table):
     for row in others[others["matched_to"] != "smallest-budget"].itertuples():
         assert row.eps_upper == own[row.matched_to]
     for row in others[others["series"] == "krr"].itertuples():
-        found = BOUNDS["upper"].log_delta(row.eps_upper, Setting(2000, 6, row.local_eps0))
+        curve = BOUNDS["upper"].curve(Setting(2000, 6, row.local_eps0))
+        found = curve.log_delta(row.eps_upper).upper
         assert found == pytest.approx(LOG_DELTA, abs=1e-6)
         assert found <= LOG_DELTA
     smallest = others[(others["series"] == "krr") & (others["matched_to"] == "smallest-budget")]
@@ -191,7 +192,7 @@ def test_panels_show_the_table(table):
 
 @pytest.mark.parametrize("budgets", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
 def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
-    table = places.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
+    table = histograms.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
     assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
     ways = set(table[table["placement"] == "from-south"]["series"])
     assert ("without-conservative" in ways) == isinstance(budgets, list)
@@ -230,7 +231,7 @@ def test_everyone_keeps_the_budget_of_the_file():
 
 
 def test_the_table_says_which_estimate_is_unbiased():
-    table = places.places_table(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), 1e-6, 400, **NAMES)
+    table = histograms.places_table(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), 1e-6, 400, **NAMES)
     raw = table[table["estimator"] == "raw"].set_index(["placement", "series"])
     chosen = raw.loc["as-chosen"]
     assert chosen["bias"]["by-share"] == 0.0
@@ -287,4 +288,4 @@ def test_more_budgets_are_rounded_down_to_steps(budgets, step):
 
 def test_nothing_comes_of_budgets_that_are_all_zero():
     with pytest.raises(InputError, match="all be 0"):
-        places.places_table(COUNTS, 0, 1e-6, 2, **NAMES)
+        histograms.places_table(COUNTS, 0, 1e-6, 2, **NAMES)

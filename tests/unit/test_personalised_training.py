@@ -2,27 +2,23 @@
 
 import gzip
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
+from real_data import MNIST, needs_mnist
 from scipy.stats import norm
-from shuffledp.accounting.one_round.personalised import mu_gdp
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.personalised.descent import gdp_epsilon, noise_scale, record_mu
-from shuffledp.studies.personalised import training
-from shuffledp.studies.personalised.images import (
+from shuffledp.personalised.algorithms.descent import gdp_epsilon, noise_scale, record_mu
+from shuffledp.personalised.published import mu_gdp
+from shuffledp.personalised.studies import training
+from shuffledp.personalised.studies.images import (
     bundled_digits,
     load_images,
     principal_components,
     read_idx,
 )
-from shuffledp.studies.personalised.network import Network
+from shuffledp.personalised.studies.network import Network
 
-MNIST = Path(__file__).parents[3] / "shared" / "data" / "mnist"
-needs_mnist = pytest.mark.skipif(
-    not MNIST.exists(), reason=f"needs the test images of MNIST in {MNIST}"
-)
 NETWORK = Network(inputs=5, hidden=4, classes=3)
 
 

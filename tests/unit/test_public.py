@@ -14,13 +14,16 @@ import numpy as np
 import pytest
 import shuffledp
 import yaml
-from shuffledp import Setting, accountant, version
+from shuffledp import Setting, version
+from shuffledp.accounting import accountant
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
 
 ROOT = Path(__file__).parents[2]
 LIBRARY = ROOT / "workflow" / "lib"
 SETTING = Setting(n=1000, k=5, eps0=1.0)
+DRAWN = Setting(n=1000, k=5, eps0=1.0, sampling_rate=0.5)
 EXTRAS = ("diffprivlib", "geopandas", "matplotlib", "pandas", "pyarrow", "shapely", "snakemake")
 
 
@@ -60,7 +63,7 @@ def test_examples_in_docstrings_come_true(module):
 def test_the_example_on_the_page_comes_true():
     page = Path(__file__).parents[2] / "docs" / "accounting.md"
     tried = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert tried == (0, 3)
+    assert tried == (0, 4)
 
 
 def test_importing_the_package_loads_nothing_heavy():
@@ -120,7 +123,7 @@ def test_deltas_too_small_for_floats():
 def test_a_bound_with_one_end():
     assert shuffledp.delta(0.1, SETTING, bound="clones").lower is None
     assert shuffledp.epsilon(1e-6, SETTING, bound="single-bin").upper is None
-    assert shuffledp.log_delta([0.1, 0.2], SETTING, sampling_rate=0.5).upper.shape == (2,)
+    assert shuffledp.log_delta([0.1, 0.2], DRAWN).upper.shape == (2,)
 
 
 def test_bounds_are_those_that_apply_smallest_first(monkeypatch):
@@ -137,12 +140,12 @@ def test_bounds_are_those_that_apply_smallest_first(monkeypatch):
     [
         lambda: shuffledp.delta(-0.1, SETTING),
         lambda: shuffledp.delta(0.1, SETTING, bound="none"),
-        lambda: shuffledp.delta(0.1, SETTING, sampling_rate=2.0),
+        lambda: shuffledp.delta(0.1, Setting(1000, 5, 1.0, sampling_rate=2.0)),
         lambda: shuffledp.epsilon(0.0, SETTING),
         lambda: shuffledp.epsilon([0.1, 2.0], SETTING),
-        lambda: shuffledp.calibrate(float("nan"), 1e-6, 1000, 5),
-        lambda: shuffledp.calibrate(0.1, 1e-6, 0, 5),
-        lambda: shuffledp.krr.probabilities(1.0, 1),
+        lambda: shuffledp.calibrate(float("nan"), 1e-6, Setting(1000, 5)),
+        lambda: shuffledp.calibrate(0.1, 1e-6, Setting(0, 5)),
+        lambda: probabilities(1.0, 1),
     ],
 )
 def test_arguments_out_of_range_are_the_callers_to_mend(call):

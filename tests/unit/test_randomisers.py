@@ -2,19 +2,15 @@
 
 import numpy as np
 import pytest
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.randomisers import local_hashing, unary_encoding
-from shuffledp.randomisers.hadamard import HadamardResponse
-from shuffledp.randomisers.k_rr import KRR
-from shuffledp.randomisers.local_hashing import LocalHashing
-from shuffledp.randomisers.matrix import MatrixRandomiser
-from shuffledp.randomisers.protocol import (
-    log_delta,
-    lower_log_delta,
-    upper_log_delta,
-)
-from shuffledp.randomisers.subset_selection import SubsetSelection
-from shuffledp.randomisers.unary_encoding import UnaryEncoding
+from shuffledp.mechanisms import local_hashing, unary_encoding
+from shuffledp.mechanisms.hadamard import HadamardResponse
+from shuffledp.mechanisms.local_hashing import LocalHashing
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.randomiser import lower_log_delta, upper_log_delta
+from shuffledp.mechanisms.subset_selection import SubsetSelection
+from shuffledp.mechanisms.unary_encoding import UnaryEncoding
 
 COUNTS = np.array([400, 0, 50, 200, 10, 340])
 N, K = int(COUNTS.sum()), COUNTS.size
@@ -23,7 +19,7 @@ CLOSE = MatrixRandomiser(
     / np.exp(-0.4 * np.abs(np.subtract.outer(np.arange(K), np.arange(K + 2)))).sum(1)[:, None]
 )
 RANDOMISERS = {
-    "k-RR": KRR(K, 1.5),
+    "k-RR": SubsetSelection(K, 1.5, 1),
     "subsets of 3": SubsetSelection(K, 1.5, 3),
     "subsets of 5": SubsetSelection(K, 1.5, 5),
     "OUE": unary_encoding.optimised(K, 1.5),
@@ -122,8 +118,8 @@ def test_a_clamped_geometric_matrix_has_its_reference_band():
 def test_from_the_local_budget_on_nothing_leaks():
     randomiser = SubsetSelection(16, 1.0, 4)
     for eps in (1.0, 2.0):
-        assert log_delta(eps, 1000, randomiser).high == -np.inf
-    assert log_delta(0.999, 10, randomiser).high > -np.inf
+        assert randomiser.curve(Setting(1000, 16)).log_delta(eps).upper == -np.inf
+    assert randomiser.curve(Setting(10, 16)).log_delta(0.999).upper > -np.inf
 
 
 @pytest.mark.parametrize(
@@ -135,19 +131,25 @@ def test_from_the_local_budget_on_nothing_leaks():
         (lambda: UnaryEncoding(5, 0.3, 0.3), r"q < p .*\(got p=0.3, q=0.3\)"),
         (lambda: UnaryEncoding(5, 0.2, 0.3), r"q < p .*\(got p=0.2, q=0.3\)"),
         (lambda: UnaryEncoding(5, 1.0, 0.3), "p < 1"),
-        (lambda: KRR(1, 1.0), "at least 2"),
+        (lambda: SubsetSelection(1, 1.0, 1), "at least 2"),
         (lambda: HadamardResponse(5, 0.0), "positive"),
-        (lambda: KRR(5, 400.0), "at most 350"),
-        (lambda: KRR(5, float("nan")), "positive"),
+        (lambda: SubsetSelection(5, 400.0, 1), "at most 350"),
+        (lambda: SubsetSelection(5, float("nan"), 1), "positive"),
         (lambda: MatrixRandomiser([[1.2, -0.2], [0.5, 0.5]]), "got -0.2 for record 0, report 1"),
         (lambda: MatrixRandomiser([[0.5, float("nan")], [0.5, 0.5]]), "got nan"),
         (lambda: MatrixRandomiser([[0.5, 0.5], [0.5, 0.49]]), "within 1e-09 .*0.99 for record 1"),
         (lambda: MatrixRandomiser([[0.5, 0.5, 0], [0.4, 0.6, 0]]), "lead to report 2"),
-        (lambda: MatrixRandomiser([[1.0, 0.0], [0.4, 0.6]]), "eps0 is infinite: record 0"),
-        (lambda: MatrixRandomiser([[0.4, 0.6], [0.4, 0.6]]), "eps0 must be positive"),
+        (lambda: MatrixRandomiser([[1.0, 1e-290], [0.4, 0.6]]), "0 or at least 1e-280 .*report 1"),
+        (lambda: MatrixRandomiser([[1.0, 1e-200], [0.4, 0.6]]), r"exp\(350\), or be 0"),
         (lambda: MatrixRandomiser([[0.4, 0.6]]), "at least 2 records"),
-        (lambda: log_delta(-0.1, 10, KRR(5, 1.0)), "eps must be at least 0"),
-        (lambda: log_delta(0.1, 0, KRR(5, 1.0)), "at least 1"),
+        (lambda: upper_log_delta(-0.1, 10, SubsetSelection(5, 1.0, 1)), "eps must be at least 0"),
+        (lambda: lower_log_delta(-0.1, 10, SubsetSelection(5, 1.0, 1)), "eps must be at least 0"),
+        (
+            lambda: SubsetSelection(5, 1.0, 1).curve(Setting(10, 5)).log_delta(-0.1),
+            "eps must be at least 0",
+        ),
+        (lambda: upper_log_delta(0.1, 0, SubsetSelection(5, 1.0, 1)), "at least 1"),
+        (lambda: lower_log_delta(0.1, 0, SubsetSelection(5, 1.0, 1)), "at least 1"),
     ],
 )
 def test_bad_input_is_refused_in_a_line(make, words):
@@ -158,6 +160,6 @@ def test_bad_input_is_refused_in_a_line(make, words):
 
 def test_dependent_rows_have_ends_but_no_estimate():
     randomiser = MatrixRandomiser([[0.5, 0.3, 0.2], [0.3, 0.3, 0.4], [0.4, 0.3, 0.3]])
-    assert log_delta(0.1, 10, randomiser).high < 0.0
+    assert randomiser.curve(Setting(10, 3)).log_delta(0.1).upper < 0.0
     with pytest.raises(InputError, match="linearly dependent"):
         randomiser.estimate([1.0, 2.0, 3.0], 6)

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.geography.regions import Box, Region, region_from_config
+from shuffledp.errors import InputError
+from shuffledp.geography.regions import Box, Region, own_grid, region_from_config
 
 SQUARE = [[[2.0, 48.0], [3.0, 48.0], [3.0, 49.0], [2.0, 49.0], [2.0, 48.0]]]
 HOLE = [[2.4, 48.4], [2.4, 48.6], [2.6, 48.6], [2.6, 48.4], [2.4, 48.4]]
@@ -128,7 +129,7 @@ def test_several_polygons_are_one_outline(tmp_path):
         ("{", "is not GeoJSON"),
         ("[1, 2]", "is not GeoJSON: it has no type"),
         ('{"a": 1}', "is not GeoJSON: it has no type"),
-        (POINT, r"holds no Polygon or MultiPolygon \(its type: Feature\)"),
+        (POINT, r"holds no Polygon or MultiPolygon \(it has Point\)"),
         (collection(), "holds no Polygon or MultiPolygon"),
         ({"type": "FeatureCollection"}, "it is malformed .*features"),
         ({"type": "Polygon"}, "is not GeoJSON: it is malformed"),
@@ -191,3 +192,11 @@ def test_an_outline_across_the_180th_meridian_makes_no_cells_round_the_earth(tmp
 def test_an_outline_up_to_the_180th_meridian_is_one(tmp_path, west, east):
     region = outlined(tmp_path, polygon([_rectangle(west, east)]))
     assert region.box == Box(south=-19, north=-16, west=west, east=east)
+
+
+def test_a_grid_that_only_other_regions_have_is_named():
+    assert own_grid("paris", {"step": {"shape": [2, 2]}}, "step") == {"shape": [2, 2]}
+    with pytest.raises(InputError) as refused:
+        own_grid("ulm", {"shape": {"shape": [2, 2]}, "fine": {"metres": 9}}, "step")
+    assert str(refused.value).startswith("regions.ulm.grids: there is no step")
+    assert "shape, fine" in str(refused.value)

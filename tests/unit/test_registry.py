@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from effort import examples
+from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.bound import NotApplicableError
+from shuffledp.accounting.curve import NotApplicableError, largest_eps0
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
-from shuffledp.accounting.rounds.subsampling import subsampled_log_delta
-from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 
@@ -28,11 +26,21 @@ SETTINGS = [
 LOG_TARGET = float(np.log(1e-6))
 # Seconds each.
 DEAR = ("fourier", "basic-composition", "advanced-composition", "kov-composition")
+
+
+def _compared(bound):
+    """With the settings that it is for: in `make test` the first one, unless that takes seconds."""
+    usable = [setting for setting in SETTINGS if not bound.why_not(setting, LOG_TARGET)]
+    for number, setting in enumerate(usable):
+        slow = number > 0 or bound.name in DEAR
+        yield long(bound, setting) if slow else pytest.param(bound, setting)
+
+
 GUARANTEES = [
-    pytest.param(bound, setting, marks=[pytest.mark.slow] * (bound.name in DEAR))
+    case
     for bound in BOUNDS.values()
-    for setting in SETTINGS
-    if bound.guarantee and bound.name != "upper" and not bound.why_not(setting, LOG_TARGET)
+    if bound.guarantee and bound.name != "upper"
+    for case in _compared(bound)
 ]
 LOWER = [
     (get_bound(name), setting)
@@ -43,6 +51,13 @@ LOWER = [
 TWO_CELLS = Setting(900, 2, 0.45, count=300)
 MANY_CELLS = Setting(1100, 5, 0.45, count=300)
 SEVERAL_ROUNDS = Setting(1100, 5, 0.45, rounds=3)
+
+
+def calibrated(bound, eps, log_delta, setting):
+    def of(eps0):
+        return bound.curve(replace(setting, eps0=eps0))
+
+    return largest_eps0(eps, log_delta, of, setting.rounds)
 
 
 def _name(value):
@@ -58,17 +73,20 @@ def test_most_bounds_are_covered():
 
 @pytest.mark.parametrize(("bound", "setting"), GUARANTEES, ids=_name)
 def test_the_certified_pair_is_below_every_other_guarantee(bound, setting):
-    eps = bound.epsilon(LOG_TARGET, setting)
-    assert BOUNDS["lower"].epsilon(LOG_TARGET, setting) <= eps * (1 + 1e-9)
+    eps = bound.curve(setting).epsilon(LOG_TARGET).only
+    assert BOUNDS["lower"].curve(setting).epsilon(LOG_TARGET).only <= eps * (1 + 1e-9)
     if bound.kind == "upper":
-        assert BOUNDS["upper"].epsilon(LOG_TARGET, setting) <= eps * (1 + 1e-9)
+        assert BOUNDS["upper"].curve(setting).epsilon(LOG_TARGET).only <= eps * (1 + 1e-9)
     assert eps <= setting.budget
 
 
 @pytest.mark.parametrize(("bound", "setting"), LOWER, ids=_name)
 def test_lower_bounds_are_below_the_certified_upper(bound, setting):
     for eps in (0.0, 0.1 * setting.eps0, 0.5 * setting.eps0):
-        assert bound.log_delta(eps, setting) <= BOUNDS["upper"].log_delta(eps, setting) + 1e-9
+        assert (
+            bound.curve(setting).log_delta(eps).only
+            <= BOUNDS["upper"].curve(setting).log_delta(eps).only + 1e-9
+        )
 
 
 @pytest.mark.parametrize("bound", BOUNDS.values(), ids=_name)
@@ -76,17 +94,17 @@ def test_every_bound_is_monotone_and_inverts_itself(bound):
     usable = (s for s in (TWO_CELLS, MANY_CELLS, SEVERAL_ROUNDS) if not bound.why_not(s, -20.0))
     setting = next(usable)
     if bound.log_delta_function is None:
-        eps = bound.epsilon(np.array([-40.0, -20.0, -10.0, -5.0]), setting)
+        eps = bound.curve(setting).epsilon(np.array([-40.0, -20.0, -10.0, -5.0])).only
         assert (np.diff(eps) <= 0).all()
         assert (eps > 0).all()
         return
     eps = np.array([0.02, 0.1, 0.2, 0.4])
-    values = bound.log_delta(eps, setting)
+    values = bound.curve(setting).log_delta(eps).only
     assert (np.diff(values[np.isfinite(values)]) <= 1e-9).all()
     assert (values <= 0.0).all()
     target = values[1]
     if np.isfinite(target) and target < -0.1 and bound.epsilon_function is None:
-        assert bound.epsilon(target, setting) == pytest.approx(0.1, rel=1e-4)
+        assert bound.curve(setting).epsilon(target).only == pytest.approx(0.1, rel=1e-4)
 
 
 @given(
@@ -99,12 +117,12 @@ def test_every_bound_is_monotone_and_inverts_itself(bound):
 def test_certified_epsilon_meets_its_target_and_is_not_wasteful(n, k, eps0, log_delta):
     setting = Setting(n, k, eps0)
     upper = BOUNDS["upper"]
-    eps = upper.epsilon(log_delta, setting)
+    eps = upper.curve(setting).epsilon(log_delta).only
     assert 0 <= eps <= eps0
-    assert upper.log_delta(eps, setting) <= log_delta
+    assert upper.curve(setting).log_delta(eps).only <= log_delta
     if 0 < eps < eps0:
-        assert upper.log_delta(eps * (1 - 1e-6), setting) > log_delta
-    assert BOUNDS["lower"].epsilon(log_delta, setting) <= eps
+        assert upper.curve(setting).log_delta(eps * (1 - 1e-6)).only > log_delta
+    assert BOUNDS["lower"].curve(setting).epsilon(log_delta).only <= eps
 
 
 @given(n=st.integers(10, 10**6), k=st.integers(2, 500), eps=st.floats(0.01, 3))
@@ -112,30 +130,33 @@ def test_certified_epsilon_meets_its_target_and_is_not_wasteful(n, k, eps0, log_
 def test_calibration_meets_its_target(n, k, eps):
     log_delta = float(np.log(1e-7))
     upper = BOUNDS["upper"]
-    eps0 = upper.eps0(eps, log_delta, Setting(n, k, 1.0))
+    eps0 = calibrated(upper, eps, log_delta, Setting(n, k))
     assert eps0 >= eps
-    assert upper.log_delta(eps, Setting(n, k, eps0)) <= log_delta
+    assert upper.curve(Setting(n, k, eps0)).log_delta(eps).only <= log_delta
     if eps0 < LARGEST_EPS0:
-        assert upper.log_delta(eps, Setting(n, k, eps0 * (1 + 1e-6))) > log_delta
+        assert upper.curve(Setting(n, k, eps0 * (1 + 1e-6))).log_delta(eps).only > log_delta
 
 
 @pytest.mark.parametrize("rate", [1.0, 0.5])
 @pytest.mark.parametrize(("n", "k", "eps", "rounds"), [(20, 4, 0.5, 3), (12, 2, 0.2, 2)])
 def test_calibration_over_rounds_was_evaluated_where_it_ends(n, k, eps, rounds, rate):
     asked = []
-    bound = sampled(BOUNDS["upper"], rate)
+    setting = Setting(n, k, rounds=rounds, sampling_rate=rate)
 
-    def log_delta(eps, setting):
-        asked.append((setting.eps0, bound.log_delta(eps, setting)))
-        return asked[-1][1]
+    def of(eps0):
+        curve = BOUNDS["upper"].curve(replace(setting, eps0=eps0))
+
+        def log_delta(eps):
+            asked.append((eps0, curve.upper(eps)))
+            return asked[-1][1]
+
+        return replace(curve, upper=log_delta)
 
     target = float(np.log(0.01))
-    found = replace(bound, log_delta_function=log_delta).eps0(
-        eps, target, Setting(n, k, 1.0, rounds)
-    )
+    found = largest_eps0(eps, target, of, rounds)
     assert eps / rounds < found < LARGEST_EPS0
     assert dict(asked)[found] <= target
-    assert bound.log_delta(eps, Setting(n, k, found * (1 + 1e-4), rounds)) > target
+    assert of(found * (1 + 1e-4)).log_delta(eps).upper > target
     assert len(asked) <= 20
 
 
@@ -153,39 +174,47 @@ def test_a_lead_may_be_wrong(shift, target):
 
 
 def test_ends_of_calibration_over_rounds():
-    upper, setting = BOUNDS["upper"], Setting(1000, 10, 1.0, rounds=2)
-    assert upper.eps0(0.5, 0.0, setting) == LARGEST_EPS0
-    assert upper.eps0(0.5, -np.inf, setting) == 0.25
+    upper, setting = BOUNDS["upper"], Setting(1000, 10, rounds=2)
+    assert calibrated(upper, 0.5, 0.0, setting) == LARGEST_EPS0
+    assert calibrated(upper, 0.5, -np.inf, setting) == 0.25
     # So few cannot hide one: only eps / rounds, which needs no shuffler.
-    assert upper.eps0(0.5, -300.0, Setting(2, 10, 1.0, rounds=2)) == pytest.approx(0.25, rel=1e-3)
+    few = Setting(2, 10, rounds=2)
+    assert calibrated(upper, 0.5, -300.0, few) == pytest.approx(0.25, rel=1e-3)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_epsilon_of_sampled_rounds_meets_its_target(rounds):
-    bound = sampled(BOUNDS["upper"], 0.5)
-    setting, target = Setting(12, 4, 1.0, rounds), float(np.log(0.01))
-    eps = bound.epsilon(target, setting)
+    bound = BOUNDS["upper"]
+    setting, target = Setting(12, 4, 1.0, rounds, sampling_rate=0.5), float(np.log(0.01))
+    eps = bound.curve(setting).epsilon(target).only
     assert 0.0 < eps < setting.budget
-    assert bound.log_delta(eps, setting) <= target
-    assert bound.log_delta(eps * (1 - 1e-6), setting) > target
+    assert bound.curve(setting).log_delta(eps).only <= target
+    assert bound.curve(setting).log_delta(eps * (1 - 1e-6)).only > target
 
 
 def test_sampling_is_for_guarantees():
-    assert sampled(BOUNDS["lower"], 1.0) is BOUNDS["lower"]
-    with pytest.raises(InputError, match="no guarantee"):
-        sampled(BOUNDS["lower"], 0.5)
+    setting = Setting(12, 4, 1.0)
+    for name, bound in BOUNDS.items():
+        half = replace(setting, sampling_rate=0.5, count=3 if bound.uses_count else None)
+        if not bound.guarantee:
+            with pytest.raises(InputError, match=f"{name} is no guarantee: with sampling only"):
+                bound.curve(half)
+    drawn = BOUNDS["upper"].curve(replace(setting, sampling_rate=0.5)).log_delta(0.3)
+    assert drawn.lower is None
+    # If everybody takes part with the target, still more is hidden.
+    assert drawn.upper >= np.log(0.5) + BOUNDS["lower"].curve(setting).log_delta(0.3).lower
     with pytest.raises(InputError, match="sampling rate"):
-        sampled(BOUNDS["upper"], 1.5)
+        replace(setting, sampling_rate=1.5)
 
 
 def test_ends_of_the_inverse_problems():
     setting = Setting(1000, 10, 1.0)
     upper = BOUNDS["upper"]
-    assert upper.epsilon(0.0, setting) == 0.0
-    assert upper.epsilon(-np.inf, setting) == setting.eps0
-    assert upper.log_delta(1.0, setting) == -np.inf
-    assert upper.eps0(0.5, 0.0, setting) == LARGEST_EPS0
-    assert upper.eps0(0.5, -np.inf, setting) == pytest.approx(0.5)
+    assert upper.curve(setting).epsilon(0.0).only == 0.0
+    assert upper.curve(setting).epsilon(-np.inf).only == setting.eps0
+    assert upper.curve(setting).log_delta(1.0).only == -np.inf
+    assert calibrated(upper, 0.5, 0.0, setting) == LARGEST_EPS0
+    assert calibrated(upper, 0.5, -np.inf, setting) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("side", ["lower", "upper"])
@@ -201,55 +230,62 @@ def test_bounds_broadcast():
     setting = SETTINGS[0]
     eps = np.array([[0.0, 0.01], [0.02, 2.0]])
     for name in ("upper", "lower", "clones", "blanket-bennett"):
-        values = get_bound(name).log_delta(eps, setting)
+        values = get_bound(name).curve(setting).log_delta(eps).only
         assert values.shape == eps.shape
         assert values[1, 1] == -np.inf
-        assert get_bound(name).delta(eps, setting) == pytest.approx(np.exp(values))
-        assert get_bound(name).epsilon(values[:, 0], setting).shape == (2,)
+        assert get_bound(name).curve(setting).log_delta(eps).exp().only == pytest.approx(
+            np.exp(values)
+        )
+        assert get_bound(name).curve(setting).epsilon(values[:, 0]).only.shape == (2,)
 
 
 def test_rounds():
     log_delta = float(np.log(1e-6))
     once, twice = Setting(2000, 10, 1.0), Setting(2000, 10, 1.0, rounds=2)
-    eps_once, eps_twice = (BOUNDS["upper"].epsilon(log_delta, s) for s in (once, twice))
+    eps_once, eps_twice = (BOUNDS["upper"].curve(s).epsilon(log_delta).only for s in (once, twice))
     assert eps_once < eps_twice < 2 * eps_once
-    assert BOUNDS["lower"].epsilon(log_delta, twice) <= eps_twice
+    assert BOUNDS["lower"].curve(twice).epsilon(log_delta).only <= eps_twice
     with pytest.raises(NotApplicableError, match="one round only"):
-        get_bound("clones").epsilon(log_delta, twice)
+        get_bound("clones").curve(twice)
 
 
 @pytest.mark.slow
 def test_sampling():
     setting, upper = Setting(5000, 16, 2.0), BOUNDS["upper"]
     eps = 0.3
-    assert subsampled_log_delta(upper, eps, setting, 1.0) == upper.log_delta(eps, setting)
+    everybody = replace(setting, sampling_rate=1.0)
+    assert upper.curve(everybody).log_delta(eps) == upper.curve(setting).log_delta(eps)
     # Monte Carlo of the definition: the target takes part, and so do Bin(n - 1, rate) others.
     rng = np.random.default_rng(4)
     others = rng.binomial(setting.n - 1, 0.5, 200)
-    values = [upper.log_delta(eps, Setting(int(m) + 1, 16, 2.0)) for m in others]
+    values = [upper.curve(Setting(int(m) + 1, 16, 2.0)).log_delta(eps).only for m in others]
     expected = np.log(0.5) + np.log(np.mean(np.exp(values)))
-    got = subsampled_log_delta(upper, eps, setting, 0.5)
+    got = upper.curve(replace(setting, sampling_rate=0.5)).log_delta(eps).upper
     assert expected - 0.05 < got < expected + 2.0
     with pytest.raises(InputError, match="rate"):
-        subsampled_log_delta(upper, eps, setting, 0.0)
+        replace(setting, sampling_rate=0.0)
 
 
 @pytest.mark.slow
 def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
     upper, rounds, rate = BOUNDS["upper"], 5, 0.3
-    setting = Setting(3000, 4, 1.0, rounds=rounds)
-    got = subsampled_log_delta(upper, 0.2, setting, rate)
+    setting = Setting(3000, 4, 1.0, rounds=rounds, sampling_rate=rate)
+    got = upper.curve(setting).log_delta(0.2).upper
     # The target takes part in J rounds; with a typical number of others it leaks about as much.
     typical = 1 + int(rate * (setting.n - 1))
-    log_deltas = [upper.log_delta(0.2, Setting(typical, 4, 1.0, rounds=j)) for j in range(1, 6)]
+    log_deltas = [
+        upper.curve(Setting(typical, 4, 1.0, rounds=j)).log_delta(0.2).only for j in range(1, 6)
+    ]
     mean = np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas))
     assert mean < got < mean + 3.0
     # Fewer than the number it counts on never take part, so it lies below that many for sure.
     fewest = 1 + int(binom.ppf(1e-21, setting.n - 1, rate))
-    log_deltas = [upper.log_delta(0.2, Setting(fewest, 4, 1.0, rounds=j)) for j in range(1, 6)]
+    log_deltas = [
+        upper.curve(Setting(fewest, 4, 1.0, rounds=j)).log_delta(0.2).only for j in range(1, 6)
+    ]
     assert got < np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas)) + 1e-3
-    with pytest.raises(InputError, match="one round only"):
-        subsampled_log_delta(BOUNDS["renyi"], 0.2, setting, rate)
+    with pytest.raises(InputError, match="for several rounds a dominating pair"):
+        BOUNDS["renyi"].curve(setting)
 
 
 def test_names_and_parameters_out_of_range():
@@ -258,17 +294,19 @@ def test_names_and_parameters_out_of_range():
     wrong = {
         "n": (0, 1.5, 10**11),
         "k": (1, 10**7),
-        "eps0": (0.0, np.inf, np.nan, 400.0),
+        "eps0": (0.0, -np.inf, np.nan, 400.0),
         "rounds": (0, 1.5),
         "count": (100, -1),
     }
     for bad in ({name: value} for name, values in wrong.items() for value in values):
         with pytest.raises(InputError, match=next(iter(bad))):
             Setting(**({"n": 100, "k": 3, "eps0": 1.0} | bad))
+    with pytest.raises(NotApplicableError, match="needs eps0"):
+        BOUNDS["upper"].curve(Setting(100, 3))
     with pytest.raises(InputError, match="eps"):
-        BOUNDS["upper"].log_delta(-1.0, SETTINGS[0])
+        BOUNDS["upper"].curve(SETTINGS[0]).log_delta(-1.0)
     with pytest.raises(InputError, match="delta"):
-        BOUNDS["upper"].epsilon(0.1, SETTINGS[0])
+        BOUNDS["upper"].curve(SETTINGS[0]).epsilon(0.1)
 
 
 @pytest.mark.parametrize("missing", ["n", "k", "eps0", "eps", "log_delta"])
@@ -279,7 +317,7 @@ def test_the_planner_finds_what_is_missing(missing):
 
     def log_delta(**changed):
         v = vars(plan) | changed
-        return upper.log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"]))
+        return upper.curve(Setting(v["n"], v["k"], v["eps0"])).log_delta(v["eps"]).only
 
     assert log_delta() <= plan.log_delta
     if missing == "n":
@@ -292,12 +330,13 @@ def test_the_planner_finds_what_is_missing(missing):
 @pytest.mark.parametrize("rate", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
 def test_the_planner_over_rounds(missing, rate):
     full = {"n": 60, "k": 4, "eps0": 1.0, "eps": 0.9, "log_delta": float(np.log(0.01))}
-    plan = complete(Plan(**(full | {missing: None}), rounds=3, sampling_rate=rate))
-    upper = sampled(BOUNDS["upper"], rate)
+    others = {"rounds": 3, "sampling_rate": rate}
+    plan = complete(Plan(**(full | {missing: None}), others=others))
+    upper = BOUNDS["upper"]
 
     def log_delta(**changed):
         v = vars(plan) | changed
-        return upper.log_delta(v["eps"], Setting(v["n"], v["k"], v["eps0"], rounds=3))
+        return upper.curve(Setting(v["n"], v["k"], v["eps0"], **others)).log_delta(v["eps"]).only
 
     assert log_delta() <= plan.log_delta
     if missing == "n":

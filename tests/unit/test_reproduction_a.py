@@ -13,17 +13,17 @@ import pytest
 import yaml
 from flint import arb, ctx
 from scipy.stats import kstest, norm
-from shuffledp.accounting.one_round.clones import clones_log_delta
+from shuffledp.accounting.literature.clones import clones_log_delta
 from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
 from shuffledp.accounting.setting import Setting
-from shuffledp.configuration import check_configuration
 from shuffledp.errors import InputError
 from shuffledp.figures.paper_a import delta_contours, synthetic_distances
 from shuffledp.geography.grid import make_lattice
 from shuffledp.geography.regions import region_from_config
-from shuffledp.streams import stream
-from shuffledp.studies.reproduction import delta_tables, paper_a, random_tables
-from shuffledp.studies.reproduction.answer import (
+from shuffledp.pipeline.configuration import check_configuration
+from shuffledp.pipeline.streams import stream
+from shuffledp.reproduction import delta_tables, paper_a, random_tables
+from shuffledp.reproduction.answer import (
     COMPATIBLE,
     NOT,
     NOT_TRIED,
@@ -31,16 +31,16 @@ from shuffledp.studies.reproduction.answer import (
     REPRODUCED,
     Answer,
 )
-from shuffledp.studies.reproduction.delta_tables import log_delta_begun_at_one
-from shuffledp.studies.reproduction.published import (
+from shuffledp.reproduction.delta_tables import log_delta_begun_at_one
+from shuffledp.reproduction.published import (
     COLUMNS,
     Published,
     from_log,
     read_published,
     relative_difference,
 )
-from shuffledp.studies.reproduction.summary import orders_too_small, summary, verdict_counts
-from shuffledp.studies.reproduction.values import answers, values_table
+from shuffledp.reproduction.summary import orders_too_small, summary, verdict_counts
+from shuffledp.reproduction.values import answers, values_table
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"
@@ -81,8 +81,9 @@ MISSED = {
 
 def _histogram(region: str) -> np.ndarray:
     """Embedded counts on the step grid; no rectangle crosses a cell's edge."""
-    spec = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["regions"][region]
-    grid = make_lattice(region_from_config(region, {"box": spec["box"]}), spec["grids"]["step"])
+    box = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["regions"][region]["box"]
+    spec = yaml.safe_load((ROOT / "config" / "paper.yaml").read_text())["regions"][region]
+    grid = make_lattice(region_from_config(region, {"box": box}), spec["grids"]["step"])
     counts = np.loadtxt(
         RESOURCES / "cell_counts" / f"{region}.csv", delimiter=",", skiprows=1, dtype=np.float64
     )

@@ -8,17 +8,17 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom
+from shuffledp.accounting.literature.renyi import shuffled_rdp_upper, subsampled_rdp
+from shuffledp.accounting.literature.theorems import advanced_epsilon, kov_epsilon
 from shuffledp.accounting.one_round import worst_count
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import composition
-from shuffledp.accounting.rounds.renyi import shuffled_rdp_upper, subsampled_rdp
-from shuffledp.accounting.rounds.theorems import advanced_epsilon, kov_epsilon
 from shuffledp.accounting.setting import Setting
-from shuffledp.curve import curve, curves
 from shuffledp.figures.literature import all_bounds
-from shuffledp.studies.reproduction import headlines, literature
-from shuffledp.studies.reproduction.paper_b import one_round, orders, rounds, sampling
-from shuffledp.studies.reproduction.published import read_published
+from shuffledp.reproduction import headlines, literature
+from shuffledp.reproduction.figure import curve, curves
+from shuffledp.reproduction.paper_b import one_round, orders, rounds, sampling
+from shuffledp.reproduction.published import read_published
 
 ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published_values.csv"
@@ -181,7 +181,7 @@ def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
 def test_everybody_sampled_is_no_sampling() -> None:
     setting = Setting(500, 2, 1.0, 4)
     everybody = sampling.seen_sampling_epsilon(setting, 1.0)
-    plain = BOUNDS["any-randomiser"].epsilon(np.log(1e-8), setting)
+    plain = BOUNDS["any-randomiser"].curve(setting).epsilon(np.log(1e-8)).only
     assert everybody == pytest.approx(float(plain), rel=1e-6)
 
 
@@ -190,7 +190,7 @@ def bounds_at_reference() -> dict[str, float]:
     """Eps of every bound but the slow Fourier accountant at delta = 1e-6."""
     setting = literature.SETTING
     return {
-        name: float(bound.epsilon(np.log(1e-6), setting))
+        name: float(bound.curve(setting).epsilon(np.log(1e-6)).only)
         for name, bound in BOUNDS.items()
         if name != "fourier" and bound.why_not(setting, np.log(1e-6)) is None
     }
@@ -218,13 +218,13 @@ def test_certified_band_is_a_hairline_and_no_bound_crosses_it(
 def test_single_bin_is_drawn_at_its_worst_count() -> None:
     s, eps = literature.SETTING, 1e-3
     worst = float(worst_count.lower_log_delta(eps, s))
-    assert BOUNDS["single-bin"].log_delta(eps, s) == pytest.approx(worst, rel=1e-6)
+    assert BOUNDS["single-bin"].curve(s).log_delta(eps).only == pytest.approx(worst, rel=1e-6)
 
 
 def test_as_printed_is_thousands_of_orders_below_the_truth() -> None:
     eps = np.array([1e-4, 1e-3])
-    printed = BOUNDS["single-bin-as-printed"].log_delta(eps, literature.SETTING)
-    lower = BOUNDS["lower"].log_delta(eps, literature.SETTING)
+    printed = BOUNDS["single-bin-as-printed"].curve(literature.SETTING).log_delta(eps).only
+    lower = BOUNDS["lower"].curve(literature.SETTING).log_delta(eps).only
     assert ((lower - printed) / np.log(10.0) > 7000).all()
 
 

@@ -6,15 +6,14 @@ from math import comb, exp, inf, log, log1p, sqrt
 import numpy as np
 import pytest
 from shuffledp.accounting import pairs
-from shuffledp.accounting.one_round import closed_forms
+from shuffledp.accounting.literature import closed_forms, fourier
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
-from shuffledp.accounting.rounds import fourier
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
-from shuffledp.curve import curves
-from shuffledp.studies.reproduction import paper_c
-from shuffledp.studies.reproduction.paper_c import adversaries, clones, closed_form, printed, views
-from shuffledp.studies.reproduction.profiles import end_of_profile, eps_grid
+from shuffledp.reproduction import paper_c
+from shuffledp.reproduction.figure import curves
+from shuffledp.reproduction.paper_c import adversaries, clones, closed_form, printed, views
+from shuffledp.reproduction.profiles import end_of_profile, eps_grid
 
 
 def hockey_stick(laws, eps):

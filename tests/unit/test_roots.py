@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from scipy import optimize
-from shuffledp.roots import brentq
+from shuffledp.numerics.roots import brentq
 
 FUNCTIONS = [
     lambda x: x**3 - 2.0,

@@ -7,14 +7,10 @@ from math import comb, log
 import numpy as np
 import pytest
 from scipy.stats import multinomial
+from shuffledp.accounting.literature.renyi import shuffled_rdp_upper, special_pair_renyi
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds.renyi import shuffled_rdp_upper, special_pair_renyi
 from shuffledp.accounting.setting import Setting
-from shuffledp.studies.reproduction.paper_b.simplified import (
-    corollary_3_2,
-    corollary_3_5,
-    remark_3,
-)
+from shuffledp.reproduction.paper_b.simplified import corollary_3_2, corollary_3_5, remark_3
 
 
 def exact_ratio(order, E, n):
@@ -117,5 +113,7 @@ def test_theorem_3_7_bounds_reports_of_three_kinds(E):
 def test_clones_are_better_for_one_round():
     for n, eps0 in ((10**4, 0.5), (10**4, 3.0), (10**6, 1.0), (10**6, 4.0)):
         setting = Setting(n, 2, eps0)
-        clones, renyi = (BOUNDS[b].epsilon(log(1e-6), setting) for b in ("clones", "renyi"))
+        clones, renyi = (
+            BOUNDS[b].curve(setting).epsilon(log(1e-6)).only for b in ("clones", "renyi")
+        )
         assert clones < renyi / 1.5

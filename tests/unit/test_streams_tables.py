@@ -3,15 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
-from shuffledp.streams import stream
-from shuffledp.tables import (
+from shuffledp.pipeline.streams import stream
+from shuffledp.pipeline.tables import (
     GROUP_ROWS,
     PRIVACY,
     read_metadata,
-    read_parts,
     read_tables,
-    write_parts,
     write_table,
+    writing,
 )
 
 
@@ -44,7 +43,8 @@ def test_tables_keep_types_and_metadata_and_are_the_same_bytes(tmp_path):
     for name in "ab":
         write_table(_table(), PRIVACY, tmp_path / name, {"seed": "1", "region": "paris"})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert read_metadata(tmp_path / "a") == {"seed": "1", "region": "paris"}
+    found = read_metadata(tmp_path / "a")
+    assert found == {"seed": "1", "region": "paris", "contents": "true data"}
     both = read_tables([tmp_path / "a", tmp_path / "b"])
     assert both["n"].tolist() == [0, 1, 2, 0, 1, 2]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
@@ -56,20 +56,18 @@ def test_a_table_in_parts_is_the_same_bytes(tmp_path, rows):
     table = _table(rows)
     write_table(table, PRIVACY, whole, {"seed": "1"})
     step = 300_001
-    write_parts((table[i : i + step] for i in range(0, rows, step)), PRIVACY, parts, {"seed": "1"})
+    with writing(PRIVACY, parts, {"seed": "1"}) as add:
+        for i in range(0, rows, step):
+            add(table[i : i + step])
     assert parts.read_bytes() == whole.read_bytes()
 
 
-def test_a_table_is_read_in_whole_pieces_and_by_value(tmp_path):
+def test_a_table_is_read_by_column_and_by_value(tmp_path):
     path = tmp_path / "year=2010" / "t.parquet"  # a folder named like a partition adds no column
     table = _table(GROUP_ROWS + 7)
     write_table(table, PRIVACY, path, {})
-    parts = list(read_parts([path, path], 500_000))
-    assert [len(part) for part in parts] == 2 * [1_000_000, GROUP_ROWS + 7 - 1_000_000]
-    pd.testing.assert_frame_equal(pd.concat(parts[:2], ignore_index=True), read_tables([path]))
     assert list(read_tables([path]).columns) == PRIVACY.names
     assert read_tables([path, path], columns=["n", "k"], n=4)["n"].tolist() == [4, 4]
-    assert [len(part) for part in read_parts([path], 2 * GROUP_ROWS)] == [GROUP_ROWS + 7]
 
 
 def test_a_failed_write_leaves_the_old_table(tmp_path):

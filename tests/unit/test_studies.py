@@ -8,21 +8,17 @@ import pytest
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.gaussian import gaussian_sigma
 from shuffledp.mechanisms.krr import KRandomisedResponse
-from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.selection import calibrated
+from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.tables import PRIVACY, RELEASES, SAMPLES, UTILITY, write_table
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
+from shuffledp.studies.individual import individual_summary, own_delta_summary
+from shuffledp.studies.points import BudgetSweep, matched_budgets
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
-from shuffledp.studies.releases import matched_budgets, release_parts
+from shuffledp.studies.releases import swept
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
-from shuffledp.studies.utility import (
-    community_utility,
-    individual_summary,
-    individual_utility,
-    own_delta_summary,
-)
-from shuffledp.tables import PRIVACY, RELEASES, SAMPLES, UTILITY, write_table
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])
@@ -35,29 +31,39 @@ KEYS = [
 
 class Twin(KRandomisedResponse):
     name = "twin"
-    label = "Twin"
 
 
 @pytest.fixture
 def twin(monkeypatch):
-    monkeypatch.setitem(MECHANISMS, "twin", Twin())
+    entry = replace(CATALOGUE["krr"], name="twin", label="Twin", home=f"{__name__}.Twin")
+    monkeypatch.setitem(CATALOGUE, "twin", entry)
 
 
-def released(**changes):
+def both(**changes):
+    """Releases, and their utility."""
     asked = {
         "samples": {400: COUNTS},
         "eps0": 4.0,
         "eps": [0.5],
-        "target_deltas": [TARGET],
+        "target_delta": TARGET,
         "repetitions": 3,
         "mechanisms": ["gaussian", "krr"],
         "seed": 7,
         "region": "town",
         "grid": "3x4",
-    }
-    table = pd.concat(list(release_parts(**asked | changes)), ignore_index=True)
-    assert sorted(table.columns) == sorted(RELEASES.names)
-    return table
+    } | changes
+    sweep = BudgetSweep(*(asked.pop(key) for key in ("eps0", "eps", "target_delta")))
+    releases, utility = (
+        pd.concat(parts, ignore_index=True)
+        for parts in zip(*swept(sweep=sweep, **asked), strict=True)
+    )
+    assert sorted(releases.columns) == sorted(RELEASES.names)
+    assert sorted(utility.columns) == sorted(UTILITY.names)
+    return releases, utility
+
+
+def released(**changes):
+    return both(**changes)[0]
 
 
 # --- samples -------------------------------------------------------------------------------------
@@ -102,7 +108,6 @@ def test_all_of_one_user_is_refused_as_one_is():
     "more",
     [
         {"eps": [0.25, 0.5, 1.0]},
-        {"target_deltas": [1e-2, TARGET, 1e-5]},
         {"mechanisms": ["twin", "krr", "gaussian"]},
         {"repetitions": 5},
         {"samples": {200: SAMPLE, 400: COUNTS}},
@@ -140,9 +145,9 @@ def test_budgets_are_points_of_the_certified_curve():
     swept, target = matched_budgets(setting, [0.5], [TARGET])
     upper = get_bound("upper")
     assert (swept.eps, swept.asked, target.asked) == (0.5, "eps=0.5", "delta=0.001")
-    assert swept.log_delta == float(upper.log_delta(0.5, setting))
+    assert swept.log_delta == float(upper.curve(setting).log_delta(0.5).only)
     assert target.log_delta == pytest.approx(np.log(TARGET))
-    assert float(upper.log_delta(target.eps, setting)) <= target.log_delta
+    assert float(upper.curve(setting).log_delta(target.eps).only) <= target.log_delta
 
 
 def test_budgets_that_no_gaussian_keeps_are_left_out_and_said(caplog):
@@ -158,9 +163,9 @@ def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison(
     assert set(rows["mechanism"]) == {"gaussian"}
     (eps,), (log10_delta,) = rows["eps"].unique(), rows["log10_delta"].unique()
     setting, single = Setting(400, 12, 4.0), get_bound("single-bin")
-    assert eps == get_bound("upper").epsilon(np.log(TARGET), setting)
+    assert eps == get_bound("upper").curve(setting).epsilon(np.log(TARGET)).only
     of_cells = [
-        float(single.log_delta(eps, replace(setting, count=int(count) - 1)))
+        float(single.curve(replace(setting, count=int(count) - 1)).log_delta(eps).only)
         for count in COUNTS[COUNTS > 0]
     ]
     assert log10_delta == pytest.approx(max(of_cells) / np.log(10.0), rel=1e-12)
@@ -185,11 +190,14 @@ def test_bounds_that_look_at_one_cell_are_maximised_over_the_occupied_ones():
     single, setting = get_bound("single-bin"), Setting(400, 12, 4.0)
     occupied = COUNTS[COUNTS > 0]
     for eps in (0.5, 1.0):
-        each = [float(single.log_delta(eps, replace(setting, count=int(c) - 1))) for c in occupied]
+        each = [
+            float(single.curve(replace(setting, count=int(c) - 1)).log_delta(eps).only)
+            for c in occupied
+        ]
         assert len(set(each)) > 1
         assert found["single-bin", eps] == pytest.approx(max(each), rel=1e-12)
         assert found["upper", eps] == pytest.approx(
-            float(get_bound("upper").log_delta(eps, setting)), rel=1e-12
+            float(get_bound("upper").curve(setting).log_delta(eps).only), rel=1e-12
         )
 
 
@@ -222,11 +230,11 @@ def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
         eps, log10_delta = curve["eps"].to_numpy(), curve["log10_delta"].to_numpy()
         assert eps[0] == 0.0 and (np.diff(eps) > 0.0).all()
         for e, value in zip(eps, log10_delta, strict=True):
-            expected = float(get_bound(name).log_delta(e, setting)) / np.log(10.0)
+            expected = float(get_bound(name).curve(setting).log_delta(e).only) / np.log(10.0)
             assert value == pytest.approx(expected, rel=1e-12)
         assert (log10_delta[:-1] >= -12.0).all()
-    assert table["eps"].max() == get_bound("clones").epsilon(np.log(1e-12), setting)
-    assert get_bound("upper").epsilon(np.log(TARGET), setting) in set(table["eps"])
+    assert table["eps"].max() == get_bound("clones").curve(setting).epsilon(np.log(1e-12)).only
+    assert get_bound("upper").curve(setting).epsilon(np.log(TARGET)).only in set(table["eps"])
 
 
 def test_the_line_between_two_points_of_a_curve_is_the_curve():
@@ -264,9 +272,7 @@ def test_an_unknown_bound_is_refused():
 
 def test_utility_is_the_distance_to_the_sample():
     samples = {200: SAMPLE, 400: COUNTS}
-    table = released(samples=samples, repetitions=2)
-    utility = community_utility([table], samples)
-    assert sorted(utility.columns) == sorted(UTILITY.names)
+    table, utility = both(samples=samples, repetitions=2)
     keys = KEYS[:-1]
     for key, rows in table.groupby(keys, dropna=False, sort=False):
         truth = samples[key[0]] / key[0]
@@ -277,17 +283,10 @@ def test_utility_is_the_distance_to_the_sample():
             same &= column.isna() if pd.isna(value) else column == value
         (found,) = utility.loc[same, "tv_distance"]
         assert found == pytest.approx(expected, rel=1e-12)
-    individual = pd.concat(list(individual_utility([table], samples)))
-    assert set(individual["n"]) == {400}
-    halves = 0.5 * individual.groupby(keys, dropna=False)["error"].sum()
-    largest = utility[utility["n"] == 400].set_index(keys)["tv_distance"]
-    np.testing.assert_allclose(np.sort(halves), np.sort(largest), rtol=1e-12)
 
 
 def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
-    samples = {400: COUNTS}
-    errors = pd.concat(list(individual_utility([released(samples=samples)], samples)))
-    summary = individual_summary(errors, 1, 4.0, TARGET)
+    summary = individual_summary(released(), COUNTS, 1, TARGET)
     assert "delta-hat" not in set(summary["calibration"])
     own = own_delta_summary(summary, COUNTS).set_index("cell")
     assert list(own.reset_index()[summary.columns].columns) == list(summary.columns)
@@ -296,7 +295,7 @@ def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
     eps = summary[summary["calibration"] == "matched"]["eps"].iloc[0]
     single = get_bound("single-bin")
     for cell, others in [(1, 2), (2, 49), (6, 0)]:  # nobody is in cell 6
-        log_delta = float(single.log_delta(eps, Setting(400, 12, 4.0, count=others)))
+        log_delta = float(single.curve(Setting(400, 12, 4.0, count=others)).log_delta(eps).only)
         assert own.loc[cell, "log10_delta"] == pytest.approx(log_delta / np.log(10.0))
         sigma = gaussian_sigma(eps, log_delta)
         drawn = np.abs(np.random.default_rng(1).normal(0.0, sigma / 400, 100_000))
@@ -420,21 +419,29 @@ def test_a_single_repetition_has_a_ratio_without_an_error():
 
 
 def _ratios(region, eps0, ratios):
-    """Rows of a summary: a reference, and one series with these ratios over n."""
+    """Rows of a summary: a reference, and one series with these ratios, by n."""
     series = {"region": region, "eps0": eps0, "estimator": "raw", "reference": "gaussian"}
-    alone = pd.DataFrame({**series, "mechanism": "gaussian", "ratio": [1.0]})
-    return pd.concat([alone, pd.DataFrame({**series, "mechanism": "krr", "ratio": ratios})])
+    alone = pd.DataFrame({**series, "mechanism": "gaussian", "n": [9], "ratio": [1.0]})
+    own = {"n": list(ratios), "ratio": list(ratios.values())}
+    return pd.concat([alone, pd.DataFrame({**series, "mechanism": "krr", **own})])
 
 
-def test_the_findings_are_means_and_ranges_by_region_and_budget():
-    parts = [("Ulm", 6.0, [1.5]), ("Ulm", 4.0, [1.0, 1.2, 1.7]), ("Bonn", 4.0, [0.994, 1.0])]
-    summary = pd.concat([_ratios(*part) for part in parts])
-    lines = findings(summary).splitlines()
+def test_the_findings_are_of_the_largest_n_with_the_trend_and_no_mean_over_what_is_listed():
+    parts = [
+        ("Ulm", 6.0, {2000: 1.5}),
+        ("Ulm", 4.0, {3000: 1.44, 100: 0.994, 2000: 1.2}),
+        ("Bonn", 4.0, {100: 1.0, 50: 0.9}),
+    ]
+    lines = findings(pd.concat([_ratios(*part) for part in parts])).splitlines()
     assert [" ".join(line.split()) for line in lines] == [
         "eps0 = 4 eps0 = 6",
-        "Ulm, shuffle+INV, raw 1.30 (1.00 to 1.70) 1.50 (1.50 to 1.50)",
-        "Bonn, shuffle+INV, raw 1.00 (0.99 to 1.00)",
+        "Ulm, shuffle+INV, raw 1.44 at n = 3,000 (0.99 at 100) 1.50 at n = 2,000",
+        "Bonn, shuffle+INV, raw 1.00 at n = 100 (0.90 at 50)",
     ]
+    # Another size in between changes nothing.
+    more = ("Ulm", 4.0, {3000: 1.44, 100: 0.994, 150: 1.0, 200: 1.0})
+    summary = pd.concat([_ratios(*more)])
+    assert "1.44 at n = 3,000 (0.99 at 100)" in findings(summary)
     assert findings(summary[summary["mechanism"] == "gaussian"]) == ""
 
 

@@ -1,5 +1,6 @@
 """Poisson sampling: ranges of participants, and one and several rounds against exact mixtures."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import comb, log
@@ -8,8 +9,8 @@ import numpy as np
 import pytest
 from oracle import exact
 from scipy.stats import binom
+from shuffledp.accounting.crowd import _log_range
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds.subsampling import _log_range, subsampled_log_delta
 from shuffledp.accounting.setting import Setting
 
 
@@ -62,8 +63,8 @@ def test_sampled_rounds_are_the_exact_mixture(n, k, E, rate, share):
         if rounds == 2:
             pairs = [(p * r, q * s) for p, q in law.values() for r, s in law.values()]
         truth = log(sum((max(p - e * q, Fraction(0)) for p, q in pairs), Fraction(0)))
-        setting = Setting(n, k, log(E), rounds=rounds)
-        found = subsampled_log_delta(BOUNDS["upper"], log(e), setting, float(rate))
+        setting = Setting(n, k, log(E), rounds=rounds, sampling_rate=float(rate))
+        found = BOUNDS["upper"].curve(setting).log_delta(log(e)).upper
         # k = 3: one round is sharper than the weak adversary's.
         assert found <= truth + 5e-3
         if k > 3:
@@ -72,12 +73,11 @@ def test_sampled_rounds_are_the_exact_mixture(n, k, E, rate, share):
 
 @pytest.mark.slow
 def test_never_worse_than_the_sum_of_the_rounds():
-    for setting, eps, rate in [
-        (Setting(1000, 4, 1.0, rounds=2), 0.4, 0.05),
-        (Setting(10**6, 100, 1.0, rounds=2), 0.1, 0.001),
+    for setting, eps in [
+        (Setting(1000, 4, 1.0, rounds=2, sampling_rate=0.05), 0.4),
+        (Setting(10**6, 100, 1.0, rounds=2, sampling_rate=0.001), 0.1),
     ]:
-        found = subsampled_log_delta(BOUNDS["upper"], eps, setting, rate)
-        once = Setting(setting.n, setting.k, setting.eps0)
-        one = subsampled_log_delta(BOUNDS["upper"], eps / 2, once, rate)
+        found = BOUNDS["upper"].curve(setting).log_delta(eps).upper
+        one = BOUNDS["upper"].curve(replace(setting, rounds=1)).log_delta(eps / 2).upper
         assert found <= one + log(2)
         assert found < log(8.5e-4)

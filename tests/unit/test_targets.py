@@ -5,63 +5,77 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from shuffledp.accounting.incomplete import Crowd
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
+from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.offers import offer, parameter_words
-from shuffledp.mechanisms.protocol import Look
 from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.studies.targets import COLUMNS, target_findings, target_summary, target_utility
-from shuffledp.tables import TARGETS, read_tables, write_csv, write_table
+from shuffledp.pipeline.tables import UTILITY, read_tables, write_csv, write_table
+from shuffledp.studies.points import TargetSweep
+from shuffledp.studies.releases import swept
+from shuffledp.studies.utility import COLUMNS, target_findings, utility_summary
 
 SAMPLES = {
     200: np.array([0, 20, 5, 75, 60, 40]),
     400: np.array([0, 40, 10, 150, 120, 80]),
 }
 DELTA = 1e-4
+CROWD = {"colluding": 50, "response_rate": 0.7}
 
 
 class Unable(KRandomisedResponse):
     """As k-RR, but for few users it finds no parameters."""
 
     name = "unable"
-    label = "unable"
-    estimators = tuple(
-        replace(each, look=Look("#CC79A7", "v", each.look.filled))
-        for each in KRandomisedResponse.estimators
-    )
 
-    def calibrate(self, eps, log_delta, n, k):
-        if n < 300:
-            raise InputError(f"n must be at least 300 (got n={n})")
-        return super().calibrate(eps, log_delta, n, k)
+    def calibrate(self, eps, log_delta, setting):
+        if setting.n < 300:
+            raise InputError(f"n must be at least 300 (got n={setting.n})")
+        return super().calibrate(eps, log_delta, setting)
 
 
 @pytest.fixture
 def unable(monkeypatch):
-    monkeypatch.setitem(MECHANISMS, "unable", Unable())
+    entry = CATALOGUE["krr"]
+    estimators = tuple(
+        replace(each, look=Look("#CC79A7", "v", each.look.filled)) for each in entry.estimators
+    )
+    entry = replace(entry, name="unable", label="unable", estimators=estimators)
+    monkeypatch.setitem(CATALOGUE, "unable", replace(entry, home=f"{__name__}.Unable"))
 
 
-def measured(mechanism, **changes):
+def both(mechanism, **changes):
+    """Releases, and their utility."""
     asked = {
         "samples": SAMPLES,
         "eps": [0.5, 1.0],
         "delta": DELTA,
+        "colluding": 0,
+        "response_rate": 1.0,
         "repetitions": 3,
         "seed": 7,
         "region": "town",
         "grid": "3x4",
-    }
-    table, _ = target_utility(mechanism=mechanism, **asked | changes)
-    assert set(table.columns) <= set(TARGETS.names)
-    return table
+    } | changes
+    keys = ("eps", "delta", "colluding", "response_rate")
+    sweep = TargetSweep(*(asked.pop(key) for key in keys))
+    parts = swept(sweep=sweep, mechanisms=[mechanism], **asked)
+    releases, utility = (pd.concat(each, ignore_index=True) for each in zip(*parts, strict=True))
+    assert list(utility.columns) and set(utility.columns) == set(UTILITY.names)
+    return releases, utility
 
 
-def test_estimates_are_of_the_first_release_with_what_its_holder_can_tell():
-    asked = {"samples": SAMPLES, "eps": [1.0], "delta": DELTA, "repetitions": 2}
-    names = {"seed": 7, "region": "town", "grid": "3x4"}
-    utility, estimates = target_utility(mechanism="gaussian", **asked, **names)
+def measured(mechanism, **changes):
+    return both(mechanism, **changes)[1]
+
+
+def test_releases_say_what_their_holder_can_tell():
+    releases, utility = both("gaussian", eps=[1.0], repetitions=2)
+    biased = releases["estimator"] != "raw"
+    assert releases["standard_error"].isna().equals(biased)
+    estimates = releases[~biased & (releases["repetition"] == 0)]
     first = utility[(utility["estimator"] == "raw") & (utility["repetition"] == 0)]
     for n, counts in SAMPLES.items():
         rows = estimates[estimates["n"] == n]
@@ -74,7 +88,7 @@ def test_estimates_are_of_the_first_release_with_what_its_holder_can_tell():
 
 def summed(*mechanisms):
     table = pd.concat([measured(name) for name in mechanisms], ignore_index=True)
-    return target_summary(table, "Town", "one check-in")
+    return utility_summary(table, "Town", "one check-in")
 
 
 def texts(figure):
@@ -89,7 +103,7 @@ def test_errors_are_those_expected(mechanism):
     raw = table[table["estimator"] == "raw"]
     for (n, eps), rows in raw.groupby(["n", "eps"]):
         counts = SAMPLES[n]
-        found = offer(MECHANISMS[mechanism], eps, float(np.log(DELTA)), n, counts / n)
+        found = offer(MECHANISMS[mechanism], eps, float(np.log(DELTA)), Setting(n, 6), counts / n)
         assert set(rows["expected_cell_error"]) == {found.cell_sd}
         assert set(rows["expected_tv_distance"]) == {found.tv_distance}
         assert set(rows["parameters"]) == {parameter_words(found.parameters)}
@@ -99,24 +113,25 @@ def test_errors_are_those_expected(mechanism):
         assert rows["tv_distance"].mean() == pytest.approx(found.tv_distance, rel=0.05)
     others = table[table["estimator"] != "raw"]
     assert others["expected_tv_distance"].isna().all()
-    assert "uncorrected" not in set(table["estimator"])  # no fair comparison
+    summary = utility_summary(table, "Town", "one check-in")
+    assert "uncorrected" not in set(summary["estimator"])  # no fair comparison
 
 
 def test_offers_are_of_users():
-    found = offer(MECHANISMS["gaussian"], 1.0, np.log(DELTA), 400, SAMPLES[400] / 400)
+    found = offer(MECHANISMS["gaussian"], 1.0, np.log(DELTA), Setting(400, 6), SAMPLES[400] / 400)
     assert found.cell_sd == pytest.approx(found.parameters.sigma)
     assert found.largest_cell_sd == pytest.approx(found.parameters.sigma)
     assert (found.messages, found.local_eps0) == (1.0, np.inf)
     # What diffprivlib would be asked is no parameter of this one.
     assert parameter_words(found.parameters) == f"sigma={found.parameters.sigma}"
-    found = offer(MECHANISMS["krr"], 1.0, np.log(DELTA), 400, SAMPLES[400] / 400)
+    found = offer(MECHANISMS["krr"], 1.0, np.log(DELTA), Setting(400, 6), SAMPLES[400] / 400)
     assert found.local_eps0 == found.parameters.eps0
     assert found.largest_cell_sd > found.cell_sd
 
 
 @pytest.mark.parametrize("mechanism", ["krr", "discrete-laplace"])
 def test_errors_are_about_all_users_where_some_drop_out(mechanism):
-    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], "crowd": Crowd(50, 0.7)}
+    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **CROWD}
     table = measured(mechanism, repetitions=300, **asked)
     raw = table[table["estimator"] == "raw"]
     (cell_error,), (distance,) = (
@@ -129,10 +144,10 @@ def test_errors_are_about_all_users_where_some_drop_out(mechanism):
 
 
 def test_a_run_says_who_colludes_and_drops_out():
-    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], "crowd": Crowd(50, 0.7)}
+    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **CROWD}
     table, more = (measured("gaussian", repetitions=number, **asked) for number in (2, 3))
     pd.testing.assert_frame_equal(table, more[more["repetition"] < 2].reset_index(drop=True))
-    summary = target_summary(table, "Town", "one check-in")
+    summary = utility_summary(table, "Town", "one check-in")
     assert "n = 200, 50 collude, response rate 0.7, delta" in target_findings(summary)
     title = mechanism_errors(summary).get_suptitle()
     assert "(unit: one check-in, 50 collude, response rate 0.7)" in title
@@ -150,7 +165,7 @@ def test_more_targets_or_releases_change_no_other_number():
 
 @pytest.mark.usefixtures("unable")
 def test_a_mechanism_that_cannot_meet_a_target_has_a_row_that_says_why(tmp_path):
-    write_table(measured("unable"), TARGETS, tmp_path / "targets.parquet", {})
+    write_table(measured("unable"), UTILITY, tmp_path / "targets.parquet", {})
     table = read_tables([tmp_path / "targets.parquet"])
     few = table[table["n"] == 200]
     assert list(few["eps"]) == [0.5, 1.0]
@@ -171,7 +186,7 @@ def test_the_summary_describes_every_series(tmp_path):
                            ).to_dict("records")  # fmt: skip
     assert row["tv_distance"] == pytest.approx(rows["tv_distance"].mean())
     assert row["cell_error_p90"] == pytest.approx(rows["cell_error"].quantile(0.9))
-    assert row["trust"] == MECHANISMS["krr"].trust
+    assert row["trust"] == CATALOGUE["krr"].trust
     assert (row["region"], row["unit"], row["messages"]) == ("Town", "one check-in", 1.0)
     failed = summary[summary["reason"].notna()]
     assert set(failed["n"]) == {200}
@@ -193,7 +208,7 @@ def test_findings_put_the_most_accurate_first():
     rows = summary.query("n == 400 and eps == 1 and estimator == 'raw'").sort_values("tv_distance")
     assert len(lines) == 3
     for line, row in zip(lines, rows.itertuples(), strict=True):
-        assert line.startswith(MECHANISMS[row.mechanism].label)
+        assert line.startswith(CATALOGUE[row.mechanism].label)
         assert f" {row.tv_distance:.5f} ({row.cell_error:.2f}) " in line
         assert line.endswith(row.trust)
         assert (f" {row.local_eps0:.2f} " if np.isfinite(row.local_eps0) else " none ") in line
@@ -218,6 +233,13 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     assert "error of a cell, check-ins\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))
     assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
+
+
+def test_without_targets_there_is_nothing_to_compare(tmp_path):
+    summary = summed("gaussian").assign(calibration="matched")
+    write_csv(summary, tmp_path / "summary.csv")
+    with pytest.raises(InputError, match="targets: mechanisms are compared at targets"):
+        draw_mechanisms(tmp_path / "summary.csv")
 
 
 def test_the_figure_shows_what_was_measured_and_expected():

@@ -6,7 +6,7 @@ from math import log
 import mpmath
 import numpy as np
 import pytest
-from effort import examples
+from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
@@ -69,7 +69,7 @@ def neyman_pearson(P, Q):
 
 
 @pytest.mark.parametrize(
-    ("n", "k", "E"), [(4, 3, Fraction(4)), (6, 2, Fraction(3)), (5, 4, Fraction(8))]
+    ("n", "k", "E"), [long(4, 3, Fraction(4)), (6, 2, Fraction(3)), (5, 4, Fraction(8))]
 )
 def test_certified_curve_lies_below_every_test_of_a_data_set(n, k, E):
     eps = np.linspace(0.0, log(E), 200)

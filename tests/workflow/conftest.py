@@ -3,7 +3,9 @@
 import os
 import shutil
 import sys
+from copy import deepcopy
 from dataclasses import dataclass, field
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +54,13 @@ class Clone:
             assert result.returncode == 0, result.stdout + result.stderr
         return result
 
+    def plan(self, *targets):
+        """Every file that a run to the targets makes, with what it is made of, by the workflow."""
+        lines = self.run("--detailed-summary", *targets).stdout.splitlines()
+        head, *rows = [line.split("\t") for line in lines]
+        made = [dict(zip(head, row, strict=True)) for row in rows]
+        return {row["output_file"]: row["input-file(s)"].split(",") for row in made}
+
     def outputs(self, *folders):
         """Bytes of every result by its path."""
         return {
@@ -95,6 +104,39 @@ def make_clone(path):
     (path / "check-ins.txt").write_text("\n".join(checkin_lines()) + "\n")
     config = tiny_config({"kind": "file", "path": "check-ins.txt", "layout": "snap"})
     return Clone(path, config)
+
+
+# What a finished run has made: of each kind of table one.
+TABLES = [
+    "results/utility/town.shape.parquet",
+    "results/privacy/town.shape.parquet",
+    "results/utility/comparison.csv",
+    "results/utility/town.shape.individual.eps0-1.csv",
+]
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """A clone with a finished run for tests that only read it; the others take a `copy` of it.
+
+    One for all workers of xdist: their folders have one parent, and who comes first runs it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+    path = folder / "finished run of é"
+    with (folder / "finished.lock").open("w") as lock:
+        flock(lock, LOCK_EX)
+        if not path.exists():
+            clone = make_clone(folder / "unfinished run of é")
+            clone.run(*TABLES)
+            clone.path.rename(path)
+    return Clone(path, yaml.safe_load((path / "config" / "config.yaml").read_text()))
+
+
+def copy(finished, path):
+    """A clone where that run has ended: Snakemake goes by times and by its own notes of them."""
+    shutil.copytree(finished.path, path)
+    return Clone(path, deepcopy(finished.config))
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from needs import needs
 from unit.http_server import FileServer
 
 from workflow.conftest import ROOT, Clone, make_clone
@@ -187,7 +188,7 @@ def test_two_versions_in_one_workflow_are_refused(clone, user, tmp_path):
 
 
 def test_a_bare_address_is_refused(clone, user):
-    rules = clone.path / "workflow" / "rules" / "root.smk"
+    rules = clone.path / "workflow" / "rules" / "library.smk"
     with FileServer(rules.read_bytes()) as server:
         assert "must be the path of a clone's Snakefile" in _refusal(user, server.url("Snakefile"))
 
@@ -215,7 +216,7 @@ def test_a_module_from_a_git_host_gives_the_bytes_of_a_plain_run(deployed, plain
     assert "lay_checkins" not in planned, "what is made is not made again"
 
 
-@pytest.mark.skipif(SNAKEDEPLOY is None, reason="snakedeploy is not installed")
+@pytest.mark.skipif(SNAKEDEPLOY is None, reason=needs("snakedeploy", "not installed"))
 def test_snakedeploy_writes_that_module(deployed, plain, host, tmp_path):
     shutil.rmtree(deployed.path)
     command = [SNAKEDEPLOY, "deploy-workflow", ADDRESS, str(deployed.path), "--tag", "v1"]

@@ -20,7 +20,7 @@ PLACES = [
     (row[0], name) for row in ROWS for name in dict.fromkeys(re.findall(r"`([^`]+)`", row[2]))
 ]
 LINKS = sorted(set(re.findall(r"\]\(([^)]+)\)", PAGE)))
-FIGURE = r"(paper_[a-d]|personalised|checkins|estimates|distances)\..+"
+FIGURE = r"(paper_[a-d]|checkins|estimates|distances)\..+|personalised\.(figure-\d+|dependence)"
 FIGURES = {name for _, name in PLACES if re.fullmatch(FIGURE, name)}
 
 

@@ -25,6 +25,7 @@ def _idx(data):
     return sizes + data.tobytes()
 
 
+@pytest.mark.slow
 def test_missing_images_name_their_key(clone):
     clone.config["personalised"] = {"mnist": {"images": {"path": "a"}, "labels": {"path": "b"}}}
     result = clone.run("--dry-run", TRAINING, check=False)

@@ -6,15 +6,18 @@ import shutil
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from background import Background, Stop
-from shuffledp.tables import read_metadata
+from real_data import GOWALLA, needs_gowalla
+from shuffledp.pipeline.tables import read_metadata
+
+from workflow.conftest import copy
 
 pytestmark = pytest.mark.workflow
 ROOT = Path(__file__).parents[2]
 TABLES = ["checkins", "grids", "samples", "privacy", "releases", "utility"]
-GOWALLA = ROOT.parent / "shared" / "data" / "gowalla"
 
 
 def _planned(result):
@@ -40,6 +43,24 @@ STEMS = (
     "distances.town.shape.matched",
     "mechanisms.town.shape",
 )
+
+
+def says_what_it_holds(results):
+    """Every column its unit, and every file whether it is true data (docs/data.md)."""
+    marks = {}
+    for path in sorted(results.rglob("*.parquet")):
+        schema = pq.read_schema(path)
+        for field in schema:
+            words = field.metadata or {}
+            assert words.get(b"unit") and words.get(b"description"), (path, field.name)
+        marks[path.relative_to(results).as_posix()] = schema.metadata[b"contents"].decode()
+    others = {"releases/": "simulated release", "privacy/town.shape.sizes.": "public"}
+    for name, mark in marks.items():
+        expected = [other for start, other in others.items() if name.startswith(start)]
+        assert mark == (expected or ["true data"])[0], name
+    assert set(marks.values()) == {"true data", "simulated release", "public"}
+    for path in sorted((results / "figures").iterdir()):
+        assert b"contents: true data" in path.read_bytes(), path
 
 
 @pytest.mark.slow
@@ -74,9 +95,12 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(clone):
     assert (wide["lower"] <= wide["upper"]).all()
     utility = pd.read_parquet(clone.path / "results/utility/town.shape.parquet")
     assert utility["tv_distance"].between(0, 10).all()
-    assert set(utility["calibration"]) == {"none", "matched", "delta-hat", "as-published"}
+    assert set(utility["calibration"]) == {
+        *("none", "matched", "delta-hat", "as-published", "target")
+    }
     for path in (clone.path / "results/releases").iterdir():
         assert "Whoever knows it can undo the noise" in read_metadata(path)["notice"]
+    says_what_it_holds(clone.path / "results")
     individual = pd.read_csv(clone.path / "results/utility/town.shape.individual.eps0-1.csv")
     assert "own-delta" in set(individual["calibration"])
 
@@ -103,28 +127,27 @@ def test_figures_of_the_papers_are_drawn_from_their_tables(clone):
 
 
 @pytest.mark.slow
-def test_only_what_depends_on_a_change_is_run_again(clone):
+def test_only_what_depends_on_a_change_is_run_again(finished, tmp_path):
     targets = ["results/utility/town.shape.parquet", "results/privacy/town.shape.parquet"]
-    clone.config["eps0"] = [1]
-    clone.run(*targets)
-    clone.config["eps0"] = [1, 2.5]
+    clone = copy(finished, tmp_path / "copy of é")
+    clone.config["eps0"] = [1, 2, 2.5]
     assert _planned(clone.run("--dry-run", *targets)) == {
         "account_privacy": 1,
         "collect_privacy": 1,
-        "measure_utility": 1,
         "release_histograms": 1,
+        "summarise_utility": 1,
     }
-    clone.config["eps0"] = [1]
+    clone.config["eps0"] = [1, 2]
     assert _nothing_to_do(clone.run("--dry-run", *targets))
 
     bound = clone.path / "workflow/lib/shuffledp/accounting/one_round/single_bin.py"
     bound.write_text(bound.read_text() + "\n# changed\n")
     planned = _planned(clone.run("--dry-run", "results/privacy/town.shape.parquet"))
-    assert planned == {"account_privacy": 1, "collect_privacy": 1}
-    projection = clone.path / "workflow/lib/shuffledp/estimation.py"
+    assert planned == {"account_privacy": 2, "collect_privacy": 1}
+    projection = clone.path / "workflow/lib/shuffledp/mechanisms/estimation.py"
     projection.write_text(projection.read_text() + "\n# changed\n")
     planned = _planned(clone.run("--dry-run", "results/utility/town.shape.parquet"))
-    assert planned == {"release_histograms": 1, "measure_utility": 1}
+    assert planned == {"release_histograms": 2, "summarise_utility": 1}
 
 
 @pytest.mark.slow
@@ -175,9 +198,9 @@ KILLED_BEFORE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("options", "at"), KILLED_BEFORE)
-def test_after_a_killed_run_the_next_makes_every_table_again(clone, tmp_path, options, at):
+def test_after_a_killed_run_the_next_makes_every_table_again(finished, tmp_path, options, at):
     """Forced or not, and also tables that the run had removed and that nothing finished lacks."""
-    clone.run("results/utility/town.shape.parquet", "results/privacy/town.shape.parquet")
+    clone = copy(finished, tmp_path / "copy of é")
     undisturbed = clone.outputs(*TABLES)
     targets = sorted(undisturbed)
     if not options:
@@ -193,9 +216,12 @@ def test_after_a_killed_run_the_next_makes_every_table_again(clone, tmp_path, op
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not GOWALLA.exists(), reason=f"real check-ins are not at {GOWALLA}")
+@needs_gowalla
 def test_real_files_give_the_counts_of_the_embedded_run(clone):
     default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    paper = yaml.safe_load((ROOT / "config" / "paper.yaml").read_text())
+    for name, region in default["regions"].items():
+        region["grids"] |= paper["regions"][name]["grids"]
     clone.config.update(default)
     targets = [
         f"results/grids/{r}.{g}.parquet" for r in default["regions"] for g in ("shape", "step")
@@ -241,11 +267,14 @@ def test_default_configuration_plans_everything(clone):
     clone.config.clear()
     clone.config.update(default)
     planned = _planned(clone.run("--dry-run"))
-    assert planned["account_privacy"] == 8
-    assert planned["release_histograms"] == 8
-    assert planned["draw_estimates"] == 8
-    for rule in ("judge_cells", "draw_errors", "draw_trust", "draw_ranks"):
-        assert planned[rule] == 4, rule
+    assert planned["account_privacy"] == planned["judge_cells"] == 4
+    assert planned["release_histograms"] == 4 + 10
+    # At equal privacy and as published; errors, what is known, ranks; distances at three
+    # calibrations and over eps: figures of the same tables by one job.
+    assert planned["draw_estimates"] == planned["draw_errors"] == 4
+    assert planned["draw_distances"] == 2
+    drawn = [rule for rule in planned if rule.startswith("draw_") and rule != "draw_samples"]
+    assert len(drawn) == 9
     assert planned["draw_comparison"] == 1
-    assert planned["release_to_targets"] == 10
-    assert planned["summarise_targets"] == planned["draw_mechanisms"] == 2
+    assert planned["summarise_utility"] == 2
+    assert planned["draw_mechanisms"] == 2

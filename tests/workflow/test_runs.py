@@ -2,8 +2,9 @@
 
 import pandas as pd
 import pytest
+from shuffledp.pipeline.selection import at_targets
 from shuffledp.studies.comparison import findings
-from shuffledp.studies.targets import target_findings
+from shuffledp.studies.utility import target_findings
 
 pytestmark = pytest.mark.workflow
 
@@ -12,6 +13,7 @@ def nothing_to_do(result):
     return "Nothing to be done" in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_two_runs_do_not_disturb_each_other(clone):
     clone.config["eps0"] = [1]
     targets = ["grids/town.shape.parquet", "privacy/town.shape.parquet"]
@@ -36,11 +38,11 @@ def test_a_run_says_what_came_out_and_where(clone):
     clone.config |= {"eps0": [1], "repetitions": 1, "run": "mine"}
     clone.config["targets"] = {"eps": [0.5], "delta": 1e-4}
     table, figures = "results/mine/utility/comparison.csv", "results/mine/figures/"
-    targets = "results/mine/utility/town.shape.targets.csv"
+    targets = "results/mine/utility/town.shape.csv"
     said = clone.run(table, targets, f"{figures}comparison.png").stdout
     assert f"From {table}.\n\n" in said
     assert findings(pd.read_csv(clone.path / table)) in said
-    assert target_findings(pd.read_csv(clone.path / targets), brief=True) in said
+    assert target_findings(at_targets(pd.read_csv(clone.path / targets)), brief=True) in said
     assert f"Figures: 1 in {figures}, as PNG, PDF and SVG; the main one is {figures}comp" in said
     assert said.count("as a multiple of") == 1, "once, not in every job"
     # Of what was not asked for nothing is said, though it is there.
@@ -81,25 +83,7 @@ def test_regions_have_values_of_their_own_and_a_target_and_can_be_left_out(clone
     assert nothing_to_do(clone.run(*overlay, "village"))
 
 
-def test_users_are_asked_for_only_where_they_are_protected(clone):
-    columns = {"latitude": 2, "longitude": 3}
-    clone.config["sources"]["nobody"] = {
-        "kind": "file",
-        "path": "check-ins.txt",
-        "layout": {"format": "csv", "separator": "\t", "header": False, "columns": columns},
-    }
-    town = clone.config["regions"]["town"]
-    clone.config["regions"] = {
-        "town": {**town, "source": "nobody"},
-        "village": {**town, "unit": "user"},
-    }
-    clone.run("--dry-run")
-    clone.config["regions"]["town"]["unit"] = "user"
-    refused = clone.run("--dry-run", check=False)
-    assert refused.returncode != 0
-    assert "regions.town" in refused.stdout + refused.stderr
-
-
+@pytest.mark.slow
 def test_a_region_is_not_called_like_a_step(clone):
     clone.config["regions"]["grid_checkins"] = clone.config["regions"]["town"]
     refused = clone.run("--dry-run", check=False)

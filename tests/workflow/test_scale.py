@@ -33,11 +33,11 @@ def test_the_smallest_study(tmp_path):
     assert runs == [["1", "500", "1", "2"], ["1", "3,000", "1", "6"], ["1", "3,000", "10", "2"]]
     cpu, memory = result.stdout.split("Peak memory")
     rules = {"account_privacy", "collect_privacy", "draw_estimates", "draw_samples"}
-    rules |= {"grid_checkins", "measure_utility", "release_histograms"}
+    rules |= {"grid_checkins", "release_histograms", "summarise_utility"}
     for part in (cpu, memory):
         found = _rows(part, r"`\w+` \| [\d,]+ \| 1")
         assert {row[0].strip("`") for row in found} == rules
         assert all(float(row[3]) > 0.0 for row in found)
-    # Of each region 26 jobs, and three for all together.
+    # Of each region 20 jobs, and three for all together.
     (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
-    assert graph[:2] == ["2", "55"]
+    assert graph[:2] == ["2", "43"]

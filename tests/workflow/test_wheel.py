@@ -9,6 +9,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from needs import needs
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = re.search(
@@ -54,7 +55,7 @@ def environment(tmp_path_factory):
     install = [str(bin_ / "python"), "-m", "pip", "install", "-q", "-c", str(pins), str(wheel)]
     installed = run(*install)
     if "No matching distribution" in installed.stderr or "connection" in installed.stderr.lower():
-        pytest.skip(f"the package index cannot be reached: {installed.stderr[-300:]}")
+        pytest.skip(needs("index", f"it cannot be reached: {installed.stderr[-300:]}"))
     assert installed.returncode == 0, installed.stderr
     return bin_
 

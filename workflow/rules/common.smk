@@ -1,25 +1,13 @@
 import os
-import sys
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import yaml
 from snakemake.logging import logger
 from snakemake.utils import validate
 
-LIBRARY = ROOT / "workflow" / "lib"
-SCRIPTS = ROOT / "workflow" / "scripts"
-
-# A clone works without being installed; jobs inherit the path through the environment.
-sys.path.insert(0, str(LIBRARY))
-os.environ.update(
-    PYTHONPATH=os.pathsep.join(
-        filter(None, [str(LIBRARY), os.environ.get("PYTHONPATH")])
-    )
-)
-
-import shuffledp
-from shuffledp.configuration import (
+from shuffledp.pipeline.configuration import (
     budget_column,
     check_basemaps,
     check_cells,
@@ -29,16 +17,13 @@ from shuffledp.configuration import (
     effective_regions,
     leave_out,
 )
-from shuffledp.errors import InputError
-from shuffledp.files import parts
-from shuffledp.modules import fingerprint, script_modules
-from shuffledp.schema import check_schema, check_unique_keys
-
-if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
-    raise WorkflowError(
-        f"two versions of shuffledp in one workflow: {shuffledp.__file__} is loaded already, "
-        f"{LIBRARY} would be ignored; use one version, or run them one by one"
-    )
+from shuffledp.geography.regions import own_grid
+from shuffledp.pipeline.files import parts
+from shuffledp.pipeline.address import Address, file_name, masked_addresses
+from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.pipeline.modules import fingerprint, script_modules, with_mechanisms
+from shuffledp.geography.kinds import KINDS
+from shuffledp.pipeline.schema import check_schema, check_unique_keys
 
 BASEMAPS = ROOT / "resources" / "basemaps"
 SCHEMA = ROOT / "workflow" / "schemas" / "config.schema.yaml"
@@ -68,7 +53,7 @@ wildcard_constraints:
     source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
     calibration="[a-z-]+",
-    mechanism="[a-z0-9-]+",
+    part="eps0-[0-9.e+-]+|target-[a-z0-9-]+",
 
 
 # --- Files ------------------------------------------------------------------------------
@@ -87,21 +72,36 @@ def benchmark_of(job):
     return result(f"benchmarks/{job}.tsv")
 
 
-def library(script, *modules):
-    """Fingerprint of what a script imports of the library, and of the modules it is told to import.
+def mechanisms_of(wildcards):
+    """Modules of the mechanisms that a job may look up: of its wildcards, or all."""
+    given, names = dict(wildcards.items()), list(CATALOGUE)
+    if "region" in given:
+        spec = REGIONS[given["region"]]
+        kind, _, value = given.get("part", "").partition("-")
+        names = [value] if kind == "target" else spec["mechanisms"]
+        if not kind and "eps0" not in given:  # of no one sweep
+            names = [*names, *spec.get("targets", spec)["mechanisms"]]
+    return [CATALOGUE[name].module for name in names]
 
-    As a parameter it has Snakemake run a job again when its code changes, as forty input files
-    would, without the time that these take to plan.
+
+def library(script, *modules):
+    """Params function: fingerprint of the code of a job.
+
+    That is what its script imports of the library, the modules that it is told to import, and the
+    mechanisms that it looks up. As a parameter it has Snakemake run the job again when its code
+    changes, as forty input files would, without the time that these take to plan.
     """
-    names = script_modules(SCRIPTS / f"{script}.py")
-    return fingerprint([*names, *modules])
+    names = [*script_modules(SCRIPTS / f"{script}.py"), *modules]
+    return lambda wildcards: fingerprint(
+        with_mechanisms(names, mechanisms_of(wildcards))
+    )
 
 
 def study_library(script):
     """Params function: as `library`, with the module that the study's wildcard names."""
     return lambda wildcards: library(
-        script, f"shuffledp.studies.reproduction.{wildcards.study}"
-    )
+        script, f"shuffledp.reproduction.{wildcards.study}"
+    )(wildcards)
 
 
 def resource(name):
@@ -143,18 +143,38 @@ def of_region(key):
     return lambda wildcards: REGIONS[wildcards.region].get(key)
 
 
-def of_targets(key):
-    """Params function: a key of the targets that the mechanisms of a region calibrate to."""
+def grid_of_region(wildcards):
+    """Params function: what is given of a region's grid."""
+    try:
+        return own_grid(
+            wildcards.region, REGIONS[wildcards.region]["grids"], wildcards.grid
+        )
+    except InputError as error:
+        raise WorkflowError(f"config: {error}") from None
 
-    def value(wildcards):
-        if "targets" not in config:
-            raise WorkflowError(
-                "config: targets: mechanisms are compared at targets, and there are none; give "
-                "their eps and delta (config/README.md)"
-            )
-        return REGIONS[wildcards.region]["targets"][key]
 
-    return value
+def first_grid(region):
+    """The grid that figures are drawn for by default."""
+    return next(iter(REGIONS[region]["grids"]))
+
+
+def targets_of(region):
+    """What mechanisms of a region calibrate to, beside which of them do; none: an error."""
+    if "targets" not in config:
+        raise WorkflowError(
+            "config: targets: mechanisms are compared at targets, and there are none; give "
+            "their eps and delta (config/README.md)"
+        )
+    return {k: v for k, v in REGIONS[region]["targets"].items() if k != "mechanisms"}
+
+
+def parts_of(region, grid):
+    """Parts of a region's sweep of calibrations; targets are for its first grid alone."""
+    spec = REGIONS[region]
+    parts = [f"eps0-{budget(eps0)}" for eps0 in spec["eps0"]]
+    if "targets" in spec and grid == first_grid(region):
+        parts += [f"target-{name}" for name in spec["targets"]["mechanisms"]]
+    return parts
 
 
 def own_budgets(wildcards):
@@ -174,18 +194,6 @@ def chosen_budgets(wildcards):
     return result(f"grids/{wildcards.region}.{wildcards.grid}.budgets.parquet")
 
 
-def per_mechanism(pattern):
-    """Input function: the pattern's files for every mechanism that calibrates to the targets."""
-    return lambda wildcards: [
-        result(
-            pattern.format(
-                region=wildcards.region, grid=wildcards.grid, mechanism=mechanism
-            )
-        )
-        for mechanism in of_targets("mechanisms")(wildcards)
-    ]
-
-
 def unit_words(region):
     return {"checkin": "one check-in", "user": "one user"}[REGIONS[region]["unit"]]
 
@@ -201,34 +209,6 @@ def plain_title(region):
 def region_title(wildcards):
     """A region's name in figures, with the unit that delta protects."""
     return f"{plain_title(wildcards.region)} (unit: {unit_words(wildcards.region)})"
-
-
-def source_name(wildcards):
-    return REGIONS[wildcards.region]["source"]
-
-
-def source_spec(wildcards):
-    return config["sources"][source_name(wildcards)]
-
-
-def real_rows(wildcards):
-    """Embedded sources have counts only: their positions and users are made up."""
-    return source_spec(wildcards)["kind"] != "embedded"
-
-
-def source_file(wildcards):
-    """The file with a region's check-ins: local, downloaded, or laid from embedded counts.
-
-    A local one may be a folder.
-    """
-    name, spec = source_name(wildcards), source_spec(wildcards)
-    if spec["kind"] == "embedded":
-        return result(f"laid/{wildcards.region}.txt.gz")
-    if spec["kind"] == "download":
-        return f"resources/automatic/{name}/{Path(spec['url']).name}"
-    key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
-    explain_missing(key, reader, spec["path"])
-    return spec["path"]
 
 
 # In a module it puts the prefix before a path.
@@ -248,19 +228,26 @@ def explain_missing(key, reader, path):
         )
 
 
-def source_parts(wildcards):
-    """Files of a source that is a folder: the folder's own time does not show a change in them."""
-    if source_spec(wildcards)["kind"] != "file":
-        return []
-    path = Path(source_file(wildcards))
-    return list(map(str, parts(path))) if path.is_dir() else []
+def source_name(wildcards):
+    return REGIONS[wildcards.region]["source"]
 
 
-def downloads():
-    """Names of the sources that are downloaded, as a regular expression for a wildcard."""
-    sources = config["sources"].items()
-    names = [name for name, spec in sources if spec["kind"] == "download"]
-    return "|".join(names) or "(?!)"
+def source_spec(wildcards):
+    return config["sources"][source_name(wildcards)]
+
+
+def source_kind(wildcards):
+    return KINDS[source_spec(wildcards)["kind"]]
+
+
+def real_rows(wildcards):
+    """Params function: whether positions were recorded, not made up."""
+    return source_kind(wildcards).real_rows
+
+
+def real_users(wildcards):
+    """Params function: whether it is known who checked in."""
+    return source_kind(wildcards).real_users
 
 
 def region_place(wildcards):
@@ -284,23 +271,6 @@ def basemap_file(wildcards):
     if path == "embedded":
         return resource(f"basemaps/{wildcards.region}.geojson")
     return path
-
-
-# Paper D trains on them; none for scikit-learn's digits.
-MNIST = config.get("personalised", {}).get("mnist", {})
-
-
-def image_file(name):
-    """One of MNIST's files: local or downloaded."""
-    spec = MNIST[name]
-    if "url" in spec:
-        return f"resources/automatic/mnist/{name}/{Path(spec['url']).name}"
-    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"])
-    return spec["path"]
-
-
-def image_files(wildcards):
-    return {name: image_file(name) for name in MNIST}
 
 
 # --- Snakemake's report -----------------------------------------------------------------
@@ -330,7 +300,10 @@ def report_labels(name):
         given = dict(wildcards.items())
         found = {"figure": name.replace("-", " ").replace("_", " ").replace(".", ", ")}
         if "region" in given:
-            found["place"] = f"{plain_title(given['region'])}, grid {given['grid']}"
+            # Snakemake takes {x} in a label for a wildcard, and knows no escape: a word joiner,
+            # which is not seen, parts the brace from the name.
+            title = plain_title(given["region"]).replace("{", "{\u2060")
+            found["place"] = f"{title}, grid {given['grid']}"
         if "eps0" in given:
             found["local budget eps0"] = given["eps0"]
         if "figure" in given:
@@ -343,45 +316,171 @@ def report_labels(name):
 # --- What there is to make --------------------------------------------------------------
 
 
-def first_grid(region):
-    """The grid that figures are drawn for by default."""
-    return next(iter(REGIONS[region]["grids"]))
+# Patterns of the tables of a region, by whether it has them and whether of its first grid alone.
+TABLES = {}
+
+
+def table(pattern, *, of=lambda spec: True, first=False):
+    """An output that every run makes: a table of a region.
+
+    `of` says which regions have it, by their specification; `first`, that it is made of the first
+    grid alone. Tables of early stages are made too if nothing is to read them: a killed run may
+    have lost any.
+    """
+    TABLES[pattern] = of, first
+    return result(pattern)
 
 
 def tables_of(region):
-    """Every table of a region, those of early stages too: a killed run may have lost any."""
-    stages = ["checkins"] + ["users"] * (REGIONS[region]["unit"] == "user")
-    names = [f"{stage}/{region}.parquet" for stage in stages]
-    for grid in REGIONS[region]["grids"]:
-        place = f"{region}.{grid}"
-        names += [
-            f"{s}/{place}.parquet" for s in ("grids", "samples", "privacy", "utility")
-        ]
-        names.append(f"utility/{place}.individual.parquet")
-        for eps0 in map(budget, REGIONS[region]["eps0"]):
-            names += [
-                f"{s}/{place}.eps0-{eps0}.parquet" for s in ("privacy", "releases")
-            ]
-            names.append(f"utility/{place}.individual.eps0-{eps0}.csv")
-    for eps0 in map(budget, REGIONS[region]["eps0"]):
-        place = f"{region}.{first_grid(region)}"
-        names.append(f"tables/individual.{place}.eps0-{eps0}.html")
-        names.append(f"utility/{place}.certainty.eps0-{eps0}.parquet")
-    if "targets" in config:
-        place = f"{region}.{first_grid(region)}.targets"
-        names += [f"utility/{place}.{kind}" for kind in ("parquet", "csv")]
-        for mechanism in REGIONS[region]["targets"]["mechanisms"]:
-            names += [
-                f"{s}/{place}.{mechanism}.parquet" for s in ("utility", "releases")
-            ]
-    if "budgets" in REGIONS[region]:
-        names.append(f"utility/{region}.{first_grid(region)}.budgets.csv")
-    if budget_column(REGIONS[region]) is not None:
-        names.append(f"grids/{region}.{first_grid(region)}.budgets.parquet")
-    return list(map(result, names))
+    """Every table of a region."""
+    spec, names = REGIONS[region], []
+    for pattern, (of, first) in TABLES.items():
+        grids = [first_grid(region)] if first else spec["grids"]
+        for grid in grids if of(spec) else []:
+            values = {
+                "region": [region],
+                "grid": [grid],
+                "eps0": list(map(budget, spec["eps0"])),
+                "part": parts_of(region, grid),
+            }
+            used = {k: v for k, v in values.items() if f"{{{k}}}" in pattern}
+            names += expand(pattern, **used)
+    return list(dict.fromkeys(map(result, names)))
 
 
-# --- The page ---------------------------------------------------------------------------
+# --- Files of sources --------------------------------------------------------------------
+
+
+def source_file(wildcards):
+    """The file with a region's check-ins: local, downloaded, or laid from embedded counts.
+
+    A local one may be a folder.
+    """
+    name, spec = source_name(wildcards), source_spec(wildcards)
+    if spec["kind"] == "embedded":
+        return result(f"laid/{wildcards.region}.txt.gz")
+    if spec["kind"] == "download":
+        return f"resources/automatic/{name}/{file_name(spec['url'])}"
+    key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
+    explain_missing(key, reader, spec["path"])
+    return spec["path"]
+
+
+def source_parts(wildcards):
+    """Files of a source that is a folder: the folder's own time does not show a change in them."""
+    if source_spec(wildcards)["kind"] != "file":
+        return []
+    path = Path(source_file(wildcards))
+    return list(map(str, parts(path))) if path.is_dir() else []
+
+
+def downloads():
+    """Names of the sources that are downloaded, as a regular expression for a wildcard."""
+    sources = config["sources"].items()
+    names = [name for name, spec in sources if spec["kind"] == "download"]
+    return "|".join(names) or "(?!)"
+
+
+# --- Releases ----------------------------------------------------------------------------
+
+
+def swept(wildcards):
+    """Params function: what one part of a region's sweep of calibrations releases.
+
+    `eps0-4` are all mechanisms at the privacy that is certified for k-RR with that budget.
+    `target-krr` is one mechanism that calibrates itself to the targets: of slow ones several run at
+    once, and a new one leaves the others be.
+    """
+    kind, _, value = wildcards.part.partition("-")
+    spec = REGIONS[wildcards.region]
+    if kind == "target":
+        return {**targets_of(wildcards.region), "mechanisms": [value]}
+    return {
+        "eps0": float(value),
+        "eps": spec["eps"],
+        "target_delta": config["target_delta"],
+        "mechanisms": spec["mechanisms"],
+    }
+
+
+# --- Images ------------------------------------------------------------------------------
+
+
+# Paper D trains on them; none for scikit-learn's digits.
+MNIST = config.get("personalised", {}).get("mnist", {})
+
+
+def image_file(name):
+    """One of MNIST's files: local or downloaded."""
+    spec = MNIST[name]
+    if "url" in spec:
+        return f"resources/automatic/mnist/{name}/{file_name(spec['url'])}"
+    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"])
+    return spec["path"]
+
+
+def image_files(wildcards):
+    return {name: image_file(name) for name in MNIST}
+
+
+def personalised_figures():
+    """Stems of the files for each figure of paper D that its mechanisms draw."""
+    found = {"D, figure 5": ["personalised.figure-5"]}
+    found |= {
+        f"D, {name.replace('-', ' ')}": [f"personalised.{name}"]
+        for name in ESTIMATED
+        if name.startswith("figure")
+    }
+    found["D, its estimators where records depend on budgets"] = [
+        "personalised.dependence"
+    ]
+    return found
+
+
+# --- Papers ------------------------------------------------------------------------------
+
+
+def paper_a_figures():
+    """Stems of the files for each figure of paper A, on the grid that it used (docs/data.md)."""
+
+    def stems(kind, cities, *suffixes):
+        return [f"{kind}.{city}.step{suffix}" for city in cities for suffix in suffixes]
+
+    budgets = [f".eps0-{budget(eps0)}.as-published" for eps0 in config["eps0"]]
+    return {
+        "A, figure 1": ["paper_a.figure-1"],
+        "A, figure 2": ["paper_a.figure-2"],
+        "A, figure 3": stems("checkins", CITIES, ""),
+        "A, figure 4": stems("estimates", CITIES[:1], *budgets),
+        "A, figure 5": stems("estimates", CITIES[1:], *budgets),
+        "A, figure 6": stems("distances", CITIES[:1], ".as-published", ".matched"),
+        "A, figure 7": stems("distances", CITIES[1:], ".as-published", ".matched"),
+    }
+
+
+def figure_map():
+    """Stems of the files for every recomputed figure, by paper and figure."""
+    found = paper_a_figures()
+    for study, figures in PAPER_CURVES.items():
+        paper = study.removeprefix("paper_").replace("_", " ")
+        name = paper.upper() if len(paper) == 1 else paper
+        for one in figures:
+            found[f"{name}, {one.replace('-', ' ')}"] = [f"{study}.{one}"]
+        if study == "paper_d":
+            found |= personalised_figures()
+    return found
+
+
+def reproduced_figures():
+    return [
+        path
+        for stems in figure_map().values()
+        for stem in stems
+        for path in figure_files(stem)
+    ]
+
+
+# --- The page, and what is said at the end -----------------------------------------------
 
 
 def page_files(wildcards):
@@ -394,19 +493,12 @@ def page_files(wildcards):
             "samples": result(f"samples/{place}.parquet"),
             "curves": result(f"privacy/{place}.curves.parquet"),
             "privacy": result(f"privacy/{place}.parquet"),
-            "people": result(f"privacy/{place}.people.parquet"),
+            "sizes": result(f"privacy/{place}.sizes.parquet"),
             "utility": result(f"utility/{place}.parquet"),
+            "summary": result(f"utility/{place}.csv"),
         }
-        for eps0 in map(budget, REGIONS[region]["eps0"]):
-            found[f"certainty_{eps0}"] = result(
-                f"utility/{place}.certainty.eps0-{eps0}.parquet"
-            )
-        if "targets" in config:
-            found["targets"] = result(f"utility/{place}.targets.csv")
-            for mechanism in REGIONS[region]["targets"]["mechanisms"]:
-                found[f"estimates_{mechanism}"] = result(
-                    f"releases/{place}.targets.{mechanism}.parquet"
-                )
+        for part in parts_of(region, first_grid(region)):
+            found[f"releases_{part}"] = result(f"releases/{place}.{part}.parquet")
         around = SimpleNamespace(region=region)
         for name, source in SURROUNDINGS.items():
             if path := source(around):
@@ -415,9 +507,46 @@ def page_files(wildcards):
     return files
 
 
-# Text and scripts of the page: a change in them makes the page again.
-PAGE_PARTS = sorted(
-    local(os.path.relpath(path))
-    for kind in ("html", "css", "js")
-    for path in (LIBRARY / "shuffledp" / "page").rglob(f"*.{kind}")
-)
+def say_what_came_out():
+    """Print the main tables of a run and where its figures are, of what was asked for.
+
+    `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/module.md).
+    """
+    import pandas as pd
+    from shuffledp.studies.comparison import findings
+    from shuffledp.pipeline.selection import at_targets
+    from shuffledp.studies.utility import target_findings
+
+    def of_run(path):
+        return str(MODIFIER.modify_path(result(path)))
+
+    asked = {str(path) for job in workflow.dag.jobs for path in job.output}
+    comparison, folder = of_run("utility/comparison.csv"), of_run("figures/")
+    table = findings(pd.read_csv(comparison)) if comparison in asked else ""
+    if table:
+        print(
+            "\nDistance to the true histogram at equal privacy (delta = "
+            f"{config['target_delta']:g}), as a multiple of the\nreference's: at the largest n (at "
+            f"the smallest). From {comparison}.\n\n{table}\n"
+        )
+    summaries = [
+        path
+        for region in REGIONS
+        if (path := of_run(f"utility/{region}.{first_grid(region)}.csv")) in asked
+    ]
+    if summaries and "targets" in config:
+        print("\nEvery mechanism calibrated to the same certified (eps, delta):\n")
+        for path in summaries:
+            print(f"{target_findings(at_targets(pd.read_csv(path)), brief=True)}\n")
+    drawn = sorted(p for p in asked if p.startswith(folder) and p.endswith(".png"))
+    if drawn:
+        main = of_run("figures/comparison.png")
+        first = f"; the main one is {main}" if main in drawn else ""
+        print(f"Figures: {len(drawn)} in {folder}, as PNG, PDF and SVG{first}.")
+    reproduction = of_run("reproduction/summary.md")
+    if reproduction in asked:
+        page = of_run("reproduction/report.html")
+        print(f"The papers' numbers: {reproduction}, and to explore {page}")
+    page = of_run("report.html")
+    if page in asked:
+        print(f"To explore in a browser: {page}")

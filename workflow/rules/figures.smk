@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 FORMATS = ["png", "pdf", "svg"]
 
 
@@ -7,38 +5,12 @@ def figure_files(stem):
     return [result(f"figures/{stem}.{kind}") for kind in FORMATS]
 
 
-def report_subcategory(wildcards):
-    """Params function: equal privacy stands above what is not."""
-    calibration = getattr(wildcards, "calibration", "matched")
-    return (
-        "1. equal privacy"
-        if calibration == "matched"
-        else f"2. {calibration.replace('-', ' ')}: not equal privacy"
-    )
-
-
-def drawing(name, spec):
-    """The three files of a figure as named outputs, the PNG with its caption in the report."""
-    files = dict(zip(FORMATS, figure_files(f"{name}{spec.stem}"), strict=True))
-    # From the folder of the rules, as for scripts.
-    caption = f"../report/{spec.caption}.rst"
-    sub = {"subcategory": report_subcategory} if "{calibration}" in spec.stem else {}
-    files["png"] = report(
-        files["png"],
-        caption=caption,
-        category=ordered(spec.category, ORDER),
-        labels=report_labels(name),
-        **sub,
-    )
-    return files
-
-
-def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
+def figure(by, inputs, arguments, stem="", caption="words", category="", words=""):
     """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION.
 
     Its arguments are files of the run, by name, and others. `stem` follows the figure's name in
-    that of its files; caption, category and words (of a figure that brings its caption) are for
-    the report.
+    that of its files. For the report: `words` is its caption, or that has a file of its own,
+    named by `caption`.
     """
     inputs = {
         name: source if callable(source) else result(source)
@@ -60,6 +32,37 @@ def figure(by, inputs, arguments, stem="", caption="", category="", words=""):
         category=category,
         words=words,
     )
+
+
+# The figures that each module of shuffledp.reproduction computes as curves.
+PAPER_CURVES = {
+    "paper_b": [f"figure-{number}" for number in range(2, 6)],
+    "paper_c": [f"figure-{number}" for number in range(1, 11)],
+    "paper_d": [f"figure-{number}" for number in range(2, 5)],
+    "literature": ["all-bounds"],
+}
+
+# What shuffledp.personalised.studies estimates, by figure.
+ESTIMATED = {
+    "figure-6": "Chen et al., figure 6: means by Algorithm 2, over the share of conservative users",
+    "figure-7": "Chen et al., figure 7: means by Algorithm 2, over the conservative users' budget",
+    "figure-8": "Chen et al., figure 8: frequencies by Algorithm 3, over the conservative users' share and budget",
+    "dependence": "Records that depend on budgets: Chen et al.'s frequencies are biased, means are not",
+}
+
+RECOMPUTED = "The papers' figures, recomputed"
+
+
+def curve_caption(study):
+    """Params function: what the study says of a figure, for the report."""
+
+    def caption(wildcards):
+        from importlib import import_module
+
+        found = import_module(f"shuffledp.reproduction.{study}")
+        return found.FIGURES[wildcards.figure].caption
+
+    return caption
 
 
 PLACE = ".{region}.{grid}"
@@ -100,26 +103,26 @@ FIGURES = {
         caption="delta_curves",
         category="Privacy",
     ),
-    "people": figure(
-        by="people.draw_people",
+    "sizes": figure(
+        by="sizes.draw_sizes",
         inputs={
-            "people": f"privacy/{PLACE[1:]}.people.parquet",
+            "sizes": f"privacy/{PLACE[1:]}.sizes.parquet",
             "cells": f"grids/{PLACE[1:]}.parquet",
         },
         arguments=NAMED,
         stem=PLACE,
-        caption="people",
+        caption="sizes",
         category="Privacy",
     ),
-    "persons": figure(
-        by="persons.draw_persons",
+    "units": figure(
+        by="units.draw_units",
         inputs={
-            "privacy": f"privacy/{PLACE[1:]}.persons.parquet",
+            "privacy": f"privacy/{PLACE[1:]}.units.parquet",
             "users": f"privacy/{PLACE[1:]}.users.csv",
         },
         arguments={"title": lambda wildcards: plain_title(wildcards.region)},
         stem=PLACE,
-        caption="persons",
+        caption="units",
         category="Privacy",
     ),
     "estimates": figure(
@@ -153,7 +156,7 @@ FIGURES = {
     ),
     "ranks": figure(
         by="ranks.draw_ranks",
-        inputs={**CELLWISE, "basemap": basemap_file},
+        inputs={**CELLWISE, **SURROUNDINGS},
         arguments=AT_TARGET,
         stem=OF_EPS0,
         caption="ranked_cells",
@@ -184,28 +187,98 @@ FIGURES = {
     ),
     "mechanisms": figure(
         by="mechanisms.draw_mechanisms",
-        inputs={"summary": f"utility/{PLACE[1:]}.targets.csv"},
+        inputs={"summary": f"utility/{PLACE[1:]}.csv"},
         arguments={},
         stem=PLACE,
         caption="mechanisms",
         category="Which mechanism",
     ),
+    "budgets": figure(
+        by="budgets.draw_places",
+        inputs={"table": f"utility/{PLACE[1:]}.budgets.csv"},
+        arguments=NAMED,
+        stem=PLACE,
+        caption="budgets",
+        category="Personalised budgets",
+    ),
+    **{
+        study: figure(
+            by=(
+                "literature.draw_all_bounds"
+                if study == "literature"
+                else "curves.draw_curves"
+            ),
+            inputs={"curves": f"reproduction/curves/{study}.{{figure}}.parquet"},
+            arguments={},
+            stem=".{figure}",
+            category=RECOMPUTED,
+            words=curve_caption(study),
+        )
+        for study in PAPER_CURVES
+    },
+    "paper_a.figure-1": figure(
+        by="paper_a.draw_contours",
+        inputs={"surface": "reproduction/paper_a.figure-1.parquet"},
+        arguments={},
+        caption="paper_a_surface",
+        category=RECOMPUTED,
+    ),
+    "paper_a.figure-2": figure(
+        by="paper_a.draw_synthetic_distances",
+        inputs={"distances": "reproduction/paper_a.figure-2.parquet"},
+        arguments={},
+        caption="paper_a_distances",
+        category=RECOMPUTED,
+    ),
+    "personalised.figure-5": figure(
+        by="personalised.draw_training",
+        inputs={
+            "accuracies": "personalised/training.csv",
+            "noise": "personalised/training-noise.csv",
+        },
+        arguments={},
+        caption="personalised_training",
+        category=RECOMPUTED,
+    ),
+    **{
+        f"personalised.{one}": figure(
+            by=f"personalised.draw_{'private_' if private else ''}estimates",
+            inputs={
+                "estimates": f"personalised/estimates.{one}.csv",
+                **({"privacy": f"personalised/privacy.{one}.csv"} if private else {}),
+            },
+            arguments={"title": title},
+            caption="personalised_estimates",
+            category=RECOMPUTED,
+            words=title,
+        )
+        for one, title in ESTIMATED.items()
+        for private in [one != "dependence"]
+    },
 }
 
 
 # --- What there is to draw ---------------------------------------------------------------
 
 
-def calibrations(figure, region):
-    """At equal privacy, and as some mechanism of the region was published.
+def calibrations(name, region):
+    """Calibrations that a figure is drawn for, one file each, or none if it has but one file.
 
-    Distances, the utility that it is for, also with the paper's own delta.
+    At equal privacy, and as some mechanism of the region was published. Distances, the utility
+    that it is for, also with the paper's own delta.
     """
-    from shuffledp.mechanisms.registry import own_calibrations
-    from shuffledp.selection import DELTA_HAT
+    from shuffledp.mechanisms.catalogue import own_calibrations
+    from shuffledp.pipeline.selection import DELTA_HAT
 
-    literal = [DELTA_HAT] if figure == "distances" else []
+    if "{calibration}" not in FIGURES[name].stem:
+        return [None]
+    literal = [DELTA_HAT] if name == "distances" else []
     return ["matched", *literal, *own_calibrations(REGIONS[region]["mechanisms"])]
+
+
+def stem_of(name, calibration):
+    """Pattern of a figure's files, without their ending."""
+    return f"{name}{FIGURES[name].stem}".replace("{calibration}", str(calibration))
 
 
 # Figures of what a configuration may lack, with the key that it needs.
@@ -223,10 +296,11 @@ def figures_of(region):
     for name, spec in FIGURES.items():
         possible = name not in NEEDED or NEEDED[name] in REGIONS[region]
         if possible and "{region}" in spec.stem:
-            every = {**values, "calibration": calibrations(name, region)}
-            used = {k: v for k, v in every.items() if f"{{{k}}}" in spec.stem}
-            for stem in expand(f"{name}{spec.stem}", **used):
-                made += figure_files(stem)
+            for calibration in calibrations(name, region):
+                pattern = stem_of(name, calibration)
+                used = {k: v for k, v in values.items() if f"{{{k}}}" in pattern}
+                for stem in expand(pattern, **used):
+                    made += figure_files(stem)
     return made
 
 
@@ -236,3 +310,114 @@ def everything(wildcards):
     for region in REGIONS:
         made += [*tables_of(region), *figures_of(region)]
     return made
+
+
+# --- Drawing ----------------------------------------------------------------------------
+
+
+def sheets():
+    """Names of figures that read the same files of the same place, and are drawn by one job.
+
+    Most of a figure's time is that of the libraries that draw it. A figure with words of its own
+    stands alone: these are the job's.
+    """
+    found = {}
+    for name, spec in FIGURES.items():
+        place = spec.stem.removesuffix(".{calibration}")
+        alone = name if spec.words else ""
+        key = tuple(spec.inputs.items()), place, alone
+        found.setdefault(key, []).append(name)
+    return [(place, names) for (_, place, _), names in found.items()]
+
+
+def editions(place, names):
+    """The figures of a sheet with their calibrations, by the regions that have the same ones."""
+    found = {}
+    for region in REGIONS:
+        drawn = [(name, one) for name in names for one in calibrations(name, region)]
+        found.setdefault(tuple(drawn), []).append(region)
+    # Others are of no region.
+    return found.items() if "{region}" in place else [(next(iter(found)), REGIONS)]
+
+
+def drawing(name, calibration):
+    """The three files of a figure, the PNG with its caption in the report."""
+    spec = FIGURES[name]
+    png, *others = figure_files(stem_of(name, calibration))
+    # From the folder of the rules, as for scripts. One for a calibration, or for all.
+    captions = ROOT / "workflow" / "report"
+    own = f"{spec.caption}.{calibration}.rst"
+    caption = own if (captions / own).exists() else f"{spec.caption}.rst"
+    sub = {}
+    if calibration is not None:
+        equal = calibration == "matched"
+        words = calibration.replace("-", " ")
+        sub["subcategory"] = (
+            "1. equal privacy" if equal else f"2. {words}: not equal privacy"
+        )
+    shown = report(
+        png,
+        caption=f"../report/{caption}",
+        category=ordered(spec.category, ORDER),
+        labels=report_labels(name),
+        **sub,
+    )
+    return [shown, *others]
+
+
+def drawn_by(figures):
+    """Params function: by which functions figures are drawn, with which arguments."""
+
+    def calls(wildcards):
+        given = dict(wildcards.items())
+        return [
+            {
+                "by": FIGURES[name].by,
+                "arguments": FIGURES[name].arguments(
+                    SimpleNamespace(**given, calibration=calibration)
+                ),
+            }
+            for name, calibration in figures
+        ]
+
+    return calls
+
+
+for place, names in sheets():
+    for number, (figures, regions) in enumerate(editions(place, names)):
+        job = f"draw_{names[0].replace('-', '_').replace('.', '_')}"
+        # Only where regions are drawn at different calibrations there is a second one.
+        job += f"_{number + 1}" * (number > 0)
+
+        rule:
+            name:
+                job
+            input:
+                **FIGURES[names[0]].inputs,
+            output:
+                [file for one in figures for file in drawing(*one)],
+            log:
+                log_of(f"{job}{place}"),
+            benchmark:
+                benchmark_of(f"{job}{place}")
+            wildcard_constraints:
+                region="|".join(regions),
+            # Of seconds each: a cluster runs them together.
+            group:
+                "figures"
+            conda:
+                "../../environment.yml"
+            resources:
+                **cost(1500, 2),
+            params:
+                library=library(
+                    "draw_figure",
+                    *{
+                        f"shuffledp.figures.{FIGURES[name].by.split('.')[0]}"
+                        for name in names
+                    },
+                ),
+                figures=drawn_by(figures),
+                caption=FIGURES[names[0]].words,
+            script:
+                "../scripts/draw_figure.py"

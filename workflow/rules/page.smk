@@ -1,3 +1,11 @@
+# Text and scripts of the page: a change in them makes the page again.
+PAGE_PARTS = sorted(
+    local(os.path.relpath(path))
+    for kind in ("html", "css", "js")
+    for path in (LIBRARY / "shuffledp" / "page").rglob(f"*.{kind}")
+)
+
+
 rule write_page:
     input:
         unpack(page_files),
@@ -20,7 +28,7 @@ rule write_page:
             for region in REGIONS
         },
         target_delta=config["target_delta"],
-        config=lambda wildcards: config,
+        config=lambda wildcards: masked_addresses(config),
         root=str(ROOT),
     script:
         "../scripts/write_page.py"
@@ -44,3 +52,22 @@ rule page:
     input:
         result("report.html"),
     localrule: True
+
+
+# --- Targets by name ----------------------------------------------------------------------
+
+
+# A target for each region, by its name.
+for region in REGIONS:
+    if region in {rule.name for rule in workflow.rules} | {"all", "page", "reproduce"}:
+        raise WorkflowError(
+            f"config: regions.{region}: a step of the workflow has that name; take another"
+        )
+
+    rule:
+        name:
+            region
+        input:
+            tables_of(region),
+            lambda wildcards, region=region: figures_of(region),
+        localrule: True

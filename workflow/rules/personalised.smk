@@ -1,4 +1,4 @@
-# Paper D's mechanisms and experiments: shuffledp.studies.personalised.
+# Paper D's mechanisms and experiments: shuffledp.personalised.studies.
 
 
 rule estimate_personalised:
@@ -45,7 +45,11 @@ rule estimate_places:
         counts=result("grids/{region}.{grid}.parquet"),
         chosen=chosen_budgets,
     output:
-        result("utility/{region}.{grid}.budgets.csv"),
+        table(
+            "utility/{region}.{grid}.budgets.csv",
+            of=lambda spec: "budgets" in spec,
+            first=True,
+        ),
     log:
         log_of("estimate_places.{region}.{grid}"),
     benchmark:
@@ -62,16 +66,6 @@ rule estimate_places:
         seed=config["seed"],
     script:
         "../scripts/estimate_places.py"
-
-
-FIGURES["budgets"] = figure(
-    by="places.draw_places",
-    inputs={"table": f"utility/{PLACE[1:]}.budgets.csv"},
-    arguments=NAMED,
-    stem=PLACE,
-    caption="budgets",
-    category="Personalised budgets",
-)
 
 
 # --- Training ---------------------------------------------------------------------------
@@ -91,7 +85,7 @@ rule fetch_images:
     conda:
         "../../environment.yml"
     params:
-        url=lambda wildcards: MNIST[wildcards.name]["url"],
+        url=lambda wildcards: Address(MNIST[wildcards.name]["url"]),
         checksum=lambda wildcards: MNIST[wildcards.name].get("checksum"),
         cache="resources/automatic/cache",
     script:
@@ -120,7 +114,6 @@ rule train_personalised:
         "../scripts/train_personalised.py"
 
 
-# With the paper's other figures, which `papers.smk` draws.
 rule personalised:
     input:
         [
@@ -131,9 +124,10 @@ rule personalised:
         ],
         [
             path
-            for name, stems in figure_map().items()
-            for stem in stems
-            if name.startswith("D, ")
+            for stem in [
+                *map("paper_d.{}".format, PAPER_CURVES["paper_d"]),
+                *(stem for stems in personalised_figures().values() for stem in stems),
+            ]
             for path in figure_files(stem)
         ],
     localrule: True

@@ -2,7 +2,7 @@ rule account_privacy:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        result("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
+        table("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
         log_of("account_privacy.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -23,7 +23,7 @@ rule collect_privacy:
     input:
         tables=per_eps0("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     output:
-        result("privacy/{region}.{grid}.parquet"),
+        table("privacy/{region}.{grid}.parquet"),
     log:
         log_of("collect_privacy.{region}.{grid}"),
     localrule: True
@@ -57,49 +57,49 @@ rule trace_privacy:
         "../scripts/trace_privacy.py"
 
 
-rule account_people:
+rule account_sizes:
     input:
         cells=result("grids/{region}.{grid}.parquet"),
     output:
-        result("privacy/{region}.{grid}.people.parquet"),
+        result("privacy/{region}.{grid}.sizes.parquet"),
     log:
-        log_of("account_people.{region}.{grid}"),
+        log_of("account_sizes.{region}.{grid}"),
     benchmark:
-        benchmark_of("account_people.{region}.{grid}")
+        benchmark_of("account_sizes.{region}.{grid}")
     conda:
         "../../environment.yml"
     resources:
         **cost(1500, 30),
     params:
-        library=library("account_people"),
+        library=library("account_sizes"),
         eps0=of_region("eps0"),
         target_delta=config["target_delta"],
     script:
-        "../scripts/account_people.py"
+        "../scripts/account_sizes.py"
 
 
-rule account_persons:
+rule account_units:
     input:
         checkins=result("checkins/{region}.parquet"),
         cells=result("grids/{region}.{grid}.parquet"),
         outline=outline_file,
     output:
-        privacy=result("privacy/{region}.{grid}.persons.parquet"),
+        privacy=result("privacy/{region}.{grid}.units.parquet"),
         users=result("privacy/{region}.{grid}.users.csv"),
     log:
-        log_of("account_persons.{region}.{grid}"),
+        log_of("account_units.{region}.{grid}"),
     benchmark:
-        benchmark_of("account_persons.{region}.{grid}")
+        benchmark_of("account_units.{region}.{grid}")
     conda:
         "../../environment.yml"
     resources:
         **cost(1500, 30),
     params:
-        library=library("account_persons"),
+        library=library("account_units"),
         region=region_place,
-        grid=lambda wildcards: REGIONS[wildcards.region]["grids"][wildcards.grid],
-        real_users=real_rows,
+        grid=grid_of_region,
+        real_users=real_users,
         eps0=of_region("eps0"),
         target_delta=config["target_delta"],
     script:
-        "../scripts/account_persons.py"
+        "../scripts/account_units.py"

@@ -2,45 +2,48 @@ rule release_histograms:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
+        releases=table("releases/{region}.{grid}.{part}.parquet"),
+        utility=table("utility/{region}.{grid}.{part}.parquet"),
     log:
-        log_of("release_histograms.{region}.{grid}.eps0-{eps0}"),
+        log_of("release_histograms.{region}.{grid}.{part}"),
     benchmark:
-        benchmark_of("release_histograms.{region}.{grid}.eps0-{eps0}")
+        benchmark_of("release_histograms.{region}.{grid}.{part}")
     conda:
         "../../environment.yml"
     resources:
         **cost(2000, 60),
     params:
         library=library("release_histograms"),
-        eps=of_region("eps"),
-        target_delta=config["target_delta"],
+        sweep=swept,
         repetitions=of_region("repetitions"),
-        mechanisms=of_region("mechanisms"),
         seed=config["seed"],
     script:
         "../scripts/release_histograms.py"
 
 
-rule measure_utility:
+rule summarise_utility:
     input:
-        releases=per_eps0("releases/{region}.{grid}.eps0-{eps0}.parquet"),
-        samples=result("samples/{region}.{grid}.parquet"),
+        utility=lambda wildcards: [
+            result(f"utility/{wildcards.region}.{wildcards.grid}.{part}.parquet")
+            for part in parts_of(wildcards.region, wildcards.grid)
+        ],
     output:
-        community=result("utility/{region}.{grid}.parquet"),
-        individual=result("utility/{region}.{grid}.individual.parquet"),
+        utility=table("utility/{region}.{grid}.parquet"),
+        summary=table("utility/{region}.{grid}.csv"),
     log:
-        log_of("measure_utility.{region}.{grid}"),
+        log_of("summarise_utility.{region}.{grid}"),
     benchmark:
-        benchmark_of("measure_utility.{region}.{grid}")
+        benchmark_of("summarise_utility.{region}.{grid}")
     conda:
         "../../environment.yml"
     resources:
-        **cost(2000, 60),
+        **cost(1000, 2),
     params:
-        library=library("measure_utility"),
+        library=library("summarise_utility"),
+        title=lambda wildcards: plain_title(wildcards.region),
+        unit=region_unit,
     script:
-        "../scripts/measure_utility.py"
+        "../scripts/summarise_utility.py"
 
 
 rule judge_cells:
@@ -48,7 +51,7 @@ rule judge_cells:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
+        table("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet", first=True),
     log:
         log_of("judge_cells.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -56,7 +59,7 @@ rule judge_cells:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 5),
+        **cost(1000, 2),
     params:
         library=library("judge_cells"),
         target_delta=config["target_delta"],
@@ -66,10 +69,10 @@ rule judge_cells:
 
 rule summarise_individual:
     input:
-        individual=result("utility/{region}.{grid}.individual.parquet"),
+        releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
+        table("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     log:
         log_of("summarise_individual.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -77,7 +80,7 @@ rule summarise_individual:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 5),
+        **cost(1000, 2),
     params:
         library=library("summarise_individual"),
         every=of_region("individual_every"),
@@ -92,7 +95,7 @@ rule tabulate_individual:
         summary=result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     output:
         report(
-            result("tables/individual.{region}.{grid}.eps0-{eps0}.html"),
+            table("tables/individual.{region}.{grid}.eps0-{eps0}.html", first=True),
             caption="../report/individual_table.rst",
             category=ordered("Individual utility", ORDER),
             labels=report_labels("errors of single cells"),
@@ -104,7 +107,7 @@ rule tabulate_individual:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 5),
+        **cost(1000, 2),
     params:
         library=library("tabulate_individual"),
         title=region_title,
@@ -128,7 +131,7 @@ rule compare_mechanisms:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 5),
+        **cost(1000, 2),
     params:
         library=library("compare_mechanisms"),
         # A function, so that braces in a title are not taken for wildcards.

@@ -1,3 +1,6 @@
+CITIES = ["san_francisco", "paris"]
+
+
 rule compute_curves:
     output:
         result("reproduction/curves/{study}.{figure}.parquet"),

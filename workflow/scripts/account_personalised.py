@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.studies.personalised.privacy import privacy_table
-from shuffledp.tables import write_csv
+from shuffledp.personalised.studies.own_budgets import privacy_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import write_csv
 
 with job(snakemake.log[0]):
     write_csv(privacy_table(snakemake.wildcards.figure), Path(snakemake.output[0]))

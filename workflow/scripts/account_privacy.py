@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import PRIVACY, run_metadata, write_table
 from shuffledp.studies.privacy import privacy_table
 from shuffledp.studies.samples import read_samples
-from shuffledp.tables import PRIVACY, run_metadata, write_table
 
 with job(snakemake.log[0]):
     source = Path(snakemake.input.samples)

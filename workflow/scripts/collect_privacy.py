@@ -1,7 +1,7 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.tables import PRIVACY, read_metadata, read_tables, write_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import PRIVACY, read_metadata, read_tables, write_table
 
 with job(snakemake.log[0]):
     sources = [Path(path) for path in snakemake.input.tables]

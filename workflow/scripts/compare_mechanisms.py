@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import read_tables, write_csv
 from shuffledp.studies.comparison import comparison_summary
-from shuffledp.tables import read_tables, write_csv
 
 with job(snakemake.log[0]):
     titles = snakemake.params.titles

@@ -1,10 +1,10 @@
 from importlib import import_module
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.tables import CURVES, write_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import CURVES, write_table
 
 with job(snakemake.log[0]):
-    study = import_module(f"shuffledp.studies.reproduction.{snakemake.wildcards.study}")
+    study = import_module(f"shuffledp.reproduction.{snakemake.wildcards.study}")
     spec = study.FIGURES[snakemake.wildcards.figure]
     write_table(spec.compute(), CURVES, Path(snakemake.output[0]), spec.metadata())

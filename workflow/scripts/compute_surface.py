@@ -1,9 +1,10 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.studies.reproduction.paper_a import SURFACE_COUNT, surface_table
-from shuffledp.tables import PRIVACY, write_table
+from shuffledp.pipeline.columns import CONTENTS, PUBLIC
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import PRIVACY, write_table
+from shuffledp.reproduction.paper_a import SURFACE_COUNT, surface_table
 
 with job(snakemake.log[0]):
-    metadata = {"count": str(SURFACE_COUNT)}
+    metadata = {"count": str(SURFACE_COUNT), CONTENTS: PUBLIC}
     write_table(surface_table(), PRIVACY, Path(snakemake.output[0]), metadata)

@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from shuffledp.files import verified_sha256
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.layout import source_layout
 from shuffledp.geography.regions import region_from_config
-from shuffledp.jobs import job
+from shuffledp.pipeline.files import verified_sha256
+from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
     source = Path(snakemake.input.source)

@@ -1,13 +1,17 @@
 from importlib import import_module
 from pathlib import Path
 
-from shuffledp.figures.style import save
-from shuffledp.jobs import job
+from shuffledp.figures.style import EXTENSIONS, save
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import contents_of
 
 with job(snakemake.log[0]):
     # An input that this region does not have is an empty list.
     files = {name: Path(path) for name, path in snakemake.input.items() if path}
-    home, _, name = snakemake.params.by.rpartition(".")
-    draw = getattr(import_module(f"shuffledp.figures.{home}"), name)
-    figure = draw(**files, **snakemake.params.arguments)
-    save(figure, Path(snakemake.output.png).with_suffix(""))
+    contents = contents_of(files.values())
+    # Of each figure a file for each extension.
+    stems = [Path(path).with_suffix("") for path in snakemake.output[:: len(EXTENSIONS)]]
+    for stem, figure in zip(stems, snakemake.params.figures, strict=True):
+        home, _, name = figure["by"].rpartition(".")
+        draw = getattr(import_module(f"shuffledp.figures.{home}"), name)
+        save(draw(**files, **figure["arguments"]), stem, contents)

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import SAMPLES, read_counts, run_metadata, write_table
 from shuffledp.studies.samples import sample_table
-from shuffledp.tables import SAMPLES, read_counts, run_metadata, write_table
 
 with job(snakemake.log[0]):
     grid = Path(snakemake.input.counts)

@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.studies.personalised.estimates import estimate_table
-from shuffledp.tables import write_csv
+from shuffledp.personalised.studies.estimates import estimate_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import write_csv
 
 with job(snakemake.log[0]):
     table = estimate_table(snakemake.wildcards.figure, snakemake.params.seed)

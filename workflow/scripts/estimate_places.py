@@ -1,8 +1,8 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.studies.personalised.places import places_table
-from shuffledp.tables import read_counts, read_tables, write_csv
+from shuffledp.personalised.studies.histograms import places_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import read_counts, read_tables, write_csv
 
 with job(snakemake.log[0]):
     chosen = snakemake.input.chosen

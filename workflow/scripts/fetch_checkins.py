@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from shuffledp.geography.sources import fetch_cached
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
     fetch_cached(

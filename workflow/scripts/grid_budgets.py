@@ -2,8 +2,8 @@ from pathlib import Path
 
 from shuffledp.geography.grid import count_budgets
 from shuffledp.geography.regions import region_from_config
-from shuffledp.jobs import job
-from shuffledp.tables import BUDGETS, run_metadata, write_table
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import BUDGETS, run_metadata, write_table
 
 with job(snakemake.log[0]):
     checkins = Path(snakemake.input.checkins)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import region_from_config
-from shuffledp.jobs import job
-from shuffledp.tables import read_metadata
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import read_metadata
 
 with job(snakemake.log[0]):
     checkins = Path(snakemake.input.checkins)

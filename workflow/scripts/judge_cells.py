@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.selection import calibrated
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.tables import CERTAINTY, read_tables, run_metadata, write_table
 from shuffledp.studies.certainty import certainty_table
 from shuffledp.studies.samples import read_samples
-from shuffledp.tables import CERTAINTY, read_tables, run_metadata, write_table
 
 with job(snakemake.log[0]):
     source = Path(snakemake.input.releases)

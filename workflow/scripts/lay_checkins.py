@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from shuffledp.geography.embedded import lay_checkins
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
     lay_checkins(

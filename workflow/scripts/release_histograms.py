@@ -1,22 +1,34 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.studies.releases import NOTICE, release_parts
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import RELEASES, UTILITY, run_metadata, writing
+from shuffledp.studies.points import BudgetSweep, TargetSweep
+from shuffledp.studies.releases import NOTICE, swept
 from shuffledp.studies.samples import read_samples
-from shuffledp.tables import RELEASES, run_metadata, write_parts
 
 with job(snakemake.log[0]):
-    source = Path(snakemake.input.samples)
-    parts = release_parts(
+    source, asked = Path(snakemake.input.samples), dict(snakemake.params.sweep)
+    mechanisms = asked.pop("mechanisms")
+    parts = swept(
         read_samples(source),
-        float(snakemake.wildcards.eps0),
-        snakemake.params.eps,
-        [snakemake.params.target_delta],
+        BudgetSweep(**asked) if "eps0" in asked else TargetSweep(**asked),
         snakemake.params.repetitions,
-        snakemake.params.mechanisms,
+        mechanisms,
         seed=snakemake.params.seed,
         region=snakemake.wildcards.region,
         grid=snakemake.wildcards.grid,
     )
-    metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
-    write_parts(parts, RELEASES, Path(snakemake.output[0]), metadata | {"notice": NOTICE})
+    metadata = run_metadata(
+        source,
+        snakemake.params.sweep.items(),
+        ((key, value) for key, value in snakemake.params.items() if key != "sweep"),
+        snakemake.wildcards.items(),
+    )
+    noted = metadata | {"notice": NOTICE}
+    with (
+        writing(RELEASES, Path(snakemake.output.releases), noted) as add_releases,
+        writing(UTILITY, Path(snakemake.output.utility), metadata) as add_utility,
+    ):
+        for releases, utility in parts:
+            add_releases(releases)
+            add_utility(utility)

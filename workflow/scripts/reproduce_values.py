@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from shuffledp.jobs import job
-from shuffledp.studies.reproduction.published import read_published
-from shuffledp.studies.reproduction.values import answers, read_histogram, values_table
-from shuffledp.tables import write_csv
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import write_csv
+from shuffledp.reproduction.published import read_published
+from shuffledp.reproduction.values import answers, read_histogram, values_table
 
 with job(snakemake.log[0]):
     histograms = {

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from shuffledp.geography.users import one_per_user
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
     one_per_user(

@@ -3,7 +3,7 @@ from pathlib import Path
 import pandas as pd
 from shuffledp.figures.html import write_page
 from shuffledp.figures.individual import individual_page
-from shuffledp.jobs import job
+from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):
     summary = pd.read_csv(snakemake.input.summary)

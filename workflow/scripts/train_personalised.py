@@ -1,9 +1,9 @@
 from pathlib import Path
 
-from shuffledp.files import verified_sha256
-from shuffledp.jobs import job
-from shuffledp.studies.personalised.training import noise_table, training_table
-from shuffledp.tables import write_csv
+from shuffledp.personalised.studies.training import noise_table, training_table
+from shuffledp.pipeline.files import verified_sha256
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import write_csv
 
 with job(snakemake.log[0]):
     files = {name: Path(path) for name, path in snakemake.input.items()}

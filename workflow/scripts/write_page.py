@@ -1,13 +1,13 @@
 from pathlib import Path
 
-from shuffledp.files import replacing
-from shuffledp.jobs import job
 from shuffledp.page.data import region_data
 from shuffledp.page.planner import planner_data
 from shuffledp.page.provenance import configuration_text, provenance
 from shuffledp.page.render import render
 from shuffledp.page.reproduction import reproduction_data
-from shuffledp.tables import read_metadata
+from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import read_metadata
 
 with job(snakemake.log[0]):
     given = {name: Path(path) for name, path in snakemake.input.items() if isinstance(path, str)}

@@ -32,9 +32,9 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         value: Any = import_module("shuffledp.version").find_version()
     elif name == "krr":
-        value = import_module("shuffledp.krr")
+        value = import_module("shuffledp.mechanisms.krr")
     else:
-        value = getattr(import_module("shuffledp.accountant"), name)
+        value = getattr(import_module("shuffledp.accounting.accountant"), name)
     globals()[name] = value
     return value
 

@@ -1,10 +1,10 @@
-from shuffledp import krr as krr
-from shuffledp.accountant import Interval as Interval
-from shuffledp.accountant import bounds as bounds
-from shuffledp.accountant import calibrate as calibrate
-from shuffledp.accountant import delta as delta
-from shuffledp.accountant import epsilon as epsilon
-from shuffledp.accountant import log_delta as log_delta
+from shuffledp.accounting.accountant import bounds as bounds
+from shuffledp.accounting.accountant import calibrate as calibrate
+from shuffledp.accounting.accountant import delta as delta
+from shuffledp.accounting.accountant import epsilon as epsilon
+from shuffledp.accounting.accountant import log_delta as log_delta
+from shuffledp.accounting.curve import Interval as Interval
 from shuffledp.accounting.setting import Setting as Setting
+from shuffledp.mechanisms import krr as krr
 
 __version__: str

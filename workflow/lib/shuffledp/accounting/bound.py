@@ -1,4 +1,4 @@
-"""What every bound on the privacy of shuffled k-RR has in common, and the questions it answers."""
+"""What every bound on the privacy of shuffled k-RR has in common: a curve for each setting."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,20 +7,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting import calibrate
-from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
+from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.curve import Curve, NotApplicableError
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats, Integers
 
 Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
-
-
-class NotApplicableError(InputError):
-    """The bound says nothing for these parameters; the message gives the reason."""
-
-
 LogDelta = Callable[[float, Setting], float]
 
 
@@ -52,16 +46,18 @@ class Bound:
         None.
     composes
         Whether it takes more than one round.
+    knows_dummies
+        Whether it takes ``setting.dummies``.
     over_counts
         Of a bound for which ``setting.count`` matters: log deltas at several counts, at once.
     dominating_pair
-        Pair of one round behind it, which composes, also with rounds of sampled users.
+        Pair of one round behind it, which composes, also with rounds of drawn users.
     ceiling
         Found at once, and never below the log of delta by more than rounding (and, over rounds, by
         what windows leave out): it leads the search for eps, and decides for one round.
     lead
         About the log of delta, found at once, too large or too small: where a search among
-        settings of several rounds begins, and any search without a ceiling.
+        settings begins, and any search without a ceiling.
     rdp_function
         Renyi DP of each order, over all rounds, of a bound that is a conversion of it.
     """
@@ -74,8 +70,9 @@ class Bound:
     epsilon_function: LogDelta | None = None
     domain: Callable[[Setting, float | None], str | None] = _always
     composes: bool = False
+    knows_dummies: bool = False
     over_counts: Callable[[float, Setting, Integers], Floats] | None = None
-    dominating_pair: Callable[[Setting], Pair] | None = None
+    dominating_pair: Callable[[Setting], Pair | None] | None = None
     ceiling: LogDelta | None = None
     lead: LogDelta | None = None
     rdp_function: Callable[[Floats, Setting], Floats] | None = None
@@ -95,88 +92,75 @@ class Bound:
 
         Without a log delta, whatever depends on it is left out.
         """
+        if setting.eps0 == np.inf:
+            return "it is about k-RR, which needs eps0"
         if setting.rounds > 1 and not self.composes:
             return f"{self.name} covers one round only (got rounds={setting.rounds})"
+        if setting.dummies and not self.knows_dummies:
+            return f"{self.name} knows no dummies: only upper, the certified end, does"
         return self.domain(setting, log_delta)
-
-    def upper_end(self, log_delta: LogDelta, lead: LogDelta | None = None) -> "Bound":
-        """The same bound, asked something of which only an upper end of delta is known."""
-        return replace(
-            self,
-            kind="upper",
-            log_delta_function=log_delta,
-            epsilon_function=None,
-            dominating_pair=None,
-            ceiling=None,
-            lead=lead,
-        )
 
     def _require(self, setting: Setting, log_delta: float | None = None) -> None:
         reason = self.why_not(setting, log_delta)
         if reason:
             raise NotApplicableError(f"{self.name} does not apply: {reason}")
 
-    def log_delta(self, eps: ArrayLike, setting: Setting) -> Any:
-        """Natural log of delta at ``eps``; -inf for 0.
+    def curve(self, setting: Setting) -> Curve:
+        """Delta over eps of a setting.
 
-        Parameters
-        ----------
-        eps
-            Central budgets of at least 0, any shape.
-        setting
-            What is released.
-
-        Returns
-        -------
-        Float or array of the shape of ``eps``.
+        The end that the bound gives; a bound that is none (``approximate``, ``as printed``) gives
+        its value as the upper one: `kind` says so.
 
         Raises
         ------
         NotApplicableError
             If the bound says nothing there.
         InputError
-            If an eps is negative or no number.
+            If users are drawn or drop out, and the bound is no guarantee.
         """
+        if setting.part < 1.0 and not self.guarantee:
+            what = "sampling" if setting.sampling_rate < 1.0 else "dropouts"
+            raise InputError(
+                f"{self.name} is no guarantee: with {what} only an upper end is certified"
+            )
+        return of_crowd(self._of_everybody, setting)
+
+    def _of_everybody(self, setting: Setting) -> Curve:
+        """Of a setting whose users are honest and all report."""
         self._require(setting)
-        function = self.log_delta_function
-        if function is None:
-            raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
-        return over_eps(function)(eps, setting)[()]
 
-    def delta(self, eps: ArrayLike, setting: Setting) -> Any:
-        """Delta at ``eps``, 0 where it underflows (`log_delta` does not); else as `log_delta`."""
-        return np.exp(self.log_delta(eps, setting))
+        def log_delta(eps: float) -> float:
+            if self.log_delta_function is None:
+                raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
+            return self.log_delta_function(eps, setting)
 
-    def epsilon(self, log_delta: ArrayLike, setting: Setting) -> Any:
-        """Smallest eps for a natural log of delta, rounded to the bound's safe side.
-
-        Parameters
-        ----------
-        log_delta
-            Natural logs of delta, at most 0, any shape.
-        setting
-            What is released.
-
-        Returns
-        -------
-        Float or array in ``[0, rounds * eps0]``. Raises as `log_delta`.
-        """
-        return over_log_delta(self._epsilon)(log_delta, setting)[()]
-
-    def _epsilon(self, log_delta: float, setting: Setting) -> float:
-        self._require(setting, log_delta)
-        if self.epsilon_function is not None:
+        def inverse(log_delta: float) -> float:
+            self._require(setting, log_delta)
+            assert self.epsilon_function is not None
             return self.epsilon_function(log_delta, setting)
-        side: Side = "lower" if self.kind == "lower" else "upper"
 
-        def at(eps: float) -> float:
-            return float(self.log_delta(eps, setting))
+        def above(eps: float) -> float:
+            assert self.ceiling is not None
+            # One more than what rounding can do to a sum over all users.
+            return self.ceiling(eps, setting) + 1.0
 
-        lead = self.lead if self.ceiling is None else self._ceiling
-        if lead is None:
-            return calibrate.epsilon(at, log_delta, setting.budget, side)
-        return calibrate.led_epsilon(
-            at, log_delta, setting.budget, side, lambda eps: lead(eps, setting)
+        def lead(eps: float) -> float:
+            assert self.lead is not None
+            return self.lead(eps, setting)
+
+        # Those leads know no dummies.
+        alone = not setting.dummies
+        once, scout = setting.rounds == 1, lead if self.lead and alone else None
+        return Curve(
+            budget=setting.budget,
+            upper=None if self.kind == "lower" else log_delta,
+            lower=log_delta if self.kind == "lower" else None,
+            ceiling=above if self.ceiling and alone and once else None,
+            lead=above if self.ceiling and alone else scout,
+            scout=scout,
+            inverse=inverse if self.epsilon_function else None,
+            repeated=lambda rounds: self._of_everybody(replace(setting, rounds=rounds)),
+            pair=None if self.dominating_pair is None else self.dominating_pair(setting),
         )
 
     def rdp(self, order: ArrayLike, setting: Setting) -> Any:
@@ -196,36 +180,3 @@ class Bound:
                 "renyi-special-pair)"
             )
         return self.rdp_function(np.asarray(order, np.float64), setting)[()]
-
-    def surely_below(self, log_delta: float, eps: float, setting: Setting) -> bool:
-        """Whether the ceiling alone shows that delta is below; False if it cannot tell."""
-        if self.ceiling is None or setting.rounds > 1:
-            return False
-        return self._ceiling(eps, setting) <= log_delta
-
-    def _ceiling(self, eps: float, setting: Setting) -> float:
-        assert self.ceiling is not None
-        # One more than what rounding can do to a sum over all users.
-        return self.ceiling(eps, setting) + 1.0
-
-    def eps0(self, eps: float, log_delta: float, setting: Setting) -> float:
-        """Largest local budget whose delta at ``eps`` meets the target; ``setting.eps0`` is unused.
-
-        Raises as `log_delta`.
-        """
-
-        def at(eps0: float) -> float:
-            return float(self.log_delta(eps, replace(setting, eps0=eps0)))
-
-        least = eps / setting.rounds
-        decides = self.ceiling is not None and setting.rounds == 1
-        lead = self._ceiling if decides else self.lead
-        if lead is None:
-            return calibrate.eps0(at, log_delta, least)
-        return calibrate.led_eps0(
-            at,
-            log_delta,
-            least,
-            lambda eps0: lead(eps, replace(setting, eps0=eps0)),
-            calibrate.XTOL if decides else calibrate.COARSE_XTOL,
-        )

@@ -13,7 +13,7 @@ import numpy as np
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.setting import LARGEST_EPS0
-from shuffledp.roots import brentq
+from shuffledp.numerics.roots import brentq
 
 XTOL = 1e-12
 # Over rounds log delta itself is right to some 1e-5 of eps: grids are no finer.

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats
 
 # Which way a number is rounded: never above the true one, or never below it.
 Side = Literal["lower", "upper"]

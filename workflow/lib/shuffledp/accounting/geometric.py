@@ -16,8 +16,8 @@ import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
-from shuffledp.arrays import UNIT
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import UNIT
 
 
 def check_budget(budget: float) -> None:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from shuffledp import krr
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.conditional import WeightedSum
 from shuffledp.accounting.laws.mixture import Mixture, RandomTrials, log_mixture_excess
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval, log_mean_excess
-from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.errors import InputError
 
 Four = tuple[float, float, float, float]
@@ -95,10 +94,19 @@ class Pair:
 
 
 def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterval:
-    """Enclose the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+`` at an eps >= 0.
+    """Enclose the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+``.
 
     Relative width as for `log_mean_excess` and `log_mixture_excess`; both ends -inf from the
-    largest loss on. Where only one ``side`` is needed the other end may be infinite.
+    largest loss on.
+
+    Parameters
+    ----------
+    pair
+        The laws P and Q.
+    eps
+        At least 0.
+    side
+        The end that is needed, if only one is: the other may then be infinite.
     """
     if eps >= pair.largest_loss:
         return ZERO
@@ -189,7 +197,7 @@ def weak_adversary(setting: Setting) -> Pair:
     compare one-dimensional marginals.
     """
     eps0, k = setting.eps0, setting.k
-    _, q = krr.probabilities(eps0, k)
+    _, q = probabilities(eps0, k)
     return Pair(
         trials=setting.n,
         probabilities=(q, q, (k - 2) * q, float(np.expm1(eps0) * q)),
@@ -209,7 +217,7 @@ def third_cell(setting: Setting) -> Pair:
     eps0, k = setting.eps0, setting.k
     if k < 3:
         raise InputError(f"k must be at least 3 for a third cell (got k={k})")
-    p, q = krr.probabilities(eps0, k)
+    p, q = probabilities(eps0, k)
     return Pair(
         trials=setting.n,
         probabilities=(q, q, (k - 3) * q, p),
@@ -221,7 +229,7 @@ def third_cell(setting: Setting) -> Pair:
 def same_cell(setting: Setting) -> Pair:
     """The histogram where all other users hold the target's own cell x0."""
     eps0, k = setting.eps0, setting.k
-    p, q = krr.probabilities(eps0, k)
+    p, q = probabilities(eps0, k)
     return Pair(
         trials=setting.n,
         probabilities=(p, q, 0.0, (k - 2) * q),
@@ -233,7 +241,7 @@ def same_cell(setting: Setting) -> Pair:
 def other_cell(setting: Setting) -> Pair:
     """The histogram where all other users hold the alternative cell x1."""
     eps0, k = setting.eps0, setting.k
-    p, q = krr.probabilities(eps0, k)
+    p, q = probabilities(eps0, k)
     return Pair(
         trials=setting.n,
         probabilities=(q, p, 0.0, (k - 2) * q),
@@ -259,7 +267,7 @@ def strong_adversary(setting: Setting) -> Pair:
     Against ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q. Paper C's strong
     adversary (Definition 8) sees this with probability ``1 - gamma`` only.
     """
-    _, q = krr.probabilities(setting.eps0, setting.k)
+    _, q = probabilities(setting.eps0, setting.k)
     return _one_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
 
 
@@ -359,7 +367,7 @@ def personalised(setting: Setting, others: RandomTrials) -> Pair:
         Log odds of the others to report a uniform cell.
     """
     eps0, k = setting.eps0, setting.k
-    _, q = krr.probabilities(eps0, k)
+    _, q = probabilities(eps0, k)
     return Pair(
         trials=others,
         probabilities=(1.0 / k, 1.0 / k, (k - 2.0) / k, 0.0),

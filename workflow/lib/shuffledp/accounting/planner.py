@@ -1,37 +1,32 @@
 """Planning a collection: of n, k, eps0, eps and delta, find the one that is missing."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.calibrate import smallest_whole
-from shuffledp.accounting.incomplete import EVERYBODY, Crowd, incomplete
+from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.sampled import sampled
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
 from shuffledp.errors import InputError
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A collection whose certified privacy is (eps, delta); at most one value is None.
+    """A collection by k-RR whose certified privacy is (eps, delta); at most one value is None.
 
     Attributes
     ----------
     n, k
         Users and cells.
     eps0, eps
-        Local budget on the device and the central budget it comes to.
+        Local budget on the device and the central budget it comes to, over all rounds.
     log_delta
         Natural log of delta.
-    rounds
-        How often the same users report; eps and delta are those of all rounds together.
-    sampling_rate
-        Probability with which each user takes part in a round (docs/rounds.md).
-    crowd
-        Who of the n users colludes or drops out.
+    others
+        What else a `Setting` says, by its names: rounds, sampling_rate, colluding, response_rate.
     """
 
     n: int | None
@@ -39,25 +34,12 @@ class Plan:
     eps0: float | None
     eps: float | None
     log_delta: float | None
-    rounds: int = 1
-    sampling_rate: float = 1.0
-    crowd: Crowd = EVERYBODY
+    others: Mapping[str, Any] = field(default_factory=dict)
 
-
-def circumstantial(bound: Bound, sampling_rate: float, crowd: Crowd) -> Bound:
-    """Bound where users are drawn, or some collude or drop out; settings count all users.
-
-    Raises
-    ------
-    InputError
-        As `sampled` and `incomplete`, and for a draw with dropouts.
-    """
-    if sampling_rate < 1.0 and crowd.response < 1.0:
-        raise InputError(
-            "a sampling rate and a response rate together are not accounted for: give one of them "
-            f"(got {sampling_rate:g} and {crowd.response:g})"
-        )
-    return incomplete(sampled(bound, sampling_rate), crowd)
+    def setting(self, **missing: Any) -> Setting:
+        """The collection, with what is missing."""
+        known = {name: getattr(self, name) for name in ("n", "k", "eps0")}
+        return Setting(**{**known, **missing}, **self.others)
 
 
 def complete(plan: Plan) -> Plan:
@@ -70,40 +52,40 @@ def complete(plan: Plan) -> Plan:
     InputError
         If not exactly one value is missing, one is out of range, or no value meets the target.
     """
-    values = {field: getattr(plan, field) for field in ("n", "k", "eps0", "eps", "log_delta")}
+    values = {name: getattr(plan, name) for name in ("n", "k", "eps0", "eps", "log_delta")}
     missing = [name for name, value in values.items() if value is None]
     if len(missing) != 1:
         names = ", ".join(name.replace("log_", "") for name in missing) or "none"
         raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
     (name,) = missing
-    given = {name: value for name, value in values.items() if value is not None}
-    if not 0.0 <= given.get("eps", 0.0) < np.inf:
+    if plan.eps is not None and not 0.0 <= plan.eps < np.inf:
         raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
 
-    upper = circumstantial(BOUNDS["upper"], plan.sampling_rate, plan.crowd)
-    fewest = plan.crowd.colluding + 1
-
-    def at(**changed: Any) -> tuple[float, Setting]:
-        v = {"n": fewest, "k": 2, "eps0": 1.0, "eps": 0.0, **given, **changed}
-        return v["eps"], Setting(v["n"], v["k"], v["eps0"], plan.rounds)
-
+    fewest = plan.others.get("colluding", 0) + 1
+    upper = BOUNDS["upper"]
     # Checks what is given; any value does for what is not.
-    plan.crowd.honest(at()[1].n)
+    some = {"n": fewest, "k": 2, "eps0": 1.0}
+    setting = plan.setting(**({name: some[name]} if name in some else {}))
+    if name == "eps":
+        return replace(plan, eps=upper.curve(setting).epsilon(plan.log_delta or 0.0).upper)
+    assert plan.eps is not None
     if name == "log_delta":
-        return replace(plan, log_delta=float(upper.log_delta(*at())))
+        return replace(plan, log_delta=upper.curve(setting).log_delta(plan.eps).upper)
     assert plan.log_delta is not None
-    target = plan.log_delta
+    eps, target = plan.eps, plan.log_delta
+
+    def of(value: float) -> Curve:
+        return upper.curve(plan.setting(**{name: value}))
 
     def smallest(low: int, high: int) -> int:
-        assert upper.lead is not None
-        lead = upper.lead
-
         def seems(value: int) -> bool:
-            return lead(*at(**{name: value})) <= target
+            scout = of(value).scout
+            assert scout is not None
+            return scout(eps) <= target
 
         def meets(value: int) -> bool:
-            where = at(**{name: value})
-            return upper.surely_below(target, *where) or bool(upper.log_delta(*where) <= target)
+            curve = of(value)
+            return curve.surely_below(eps, target) or curve.log_delta(eps).upper <= target
 
         found = smallest_whole(meets, low, high, smallest_whole(seems, low, high) or high)
         if found is None:
@@ -114,7 +96,4 @@ def complete(plan: Plan) -> Plan:
         return replace(plan, n=smallest(fewest, LARGEST_N))
     if name == "k":
         return replace(plan, k=smallest(2, LARGEST_K))
-    if name == "eps":
-        return replace(plan, eps=float(upper.epsilon(target, at()[1])))
-    eps, setting = at()
-    return replace(plan, eps0=upper.eps0(eps, target, setting))
+    return replace(plan, eps0=largest_eps0(eps, target, of, setting.rounds))

@@ -9,25 +9,20 @@ from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import expit
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.bound import Bound, Kind
 from shuffledp.accounting.central_limit import central_limit
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
-from shuffledp.accounting.one_round import (
-    certified,
-    clones,
-    closed_forms,
-    personalised,
-    single_bin,
-    two_cells,
-    worst_count,
-)
-from shuffledp.accounting.one_round.strong_adversary import strong_adversary_log_delta
-from shuffledp.accounting.rounds import composition, fourier, renyi, theorems, tradeoff
+from shuffledp.accounting.literature import clones, closed_forms, fourier, renyi, theorems
+from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
+from shuffledp.accounting.one_round import certified, single_bin, two_cells, worst_count
+from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
+from shuffledp.accounting.rounds import composition, profile, tradeoff
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError, did_you_mean
+from shuffledp.numerics.arrays import Floats
 
 _FOURIER_GRID = 2_000_000
 
@@ -38,9 +33,23 @@ def _number(function: Callable[[float, Setting], Floats]) -> Callable[[float, Se
 
 
 def _upper(eps: float, s: Setting) -> float:
+    if s.rounds == 1 and s.dummies:
+        return float(krr_among_dummies_log_delta(eps, s, s.dummies, int(np.ceil(s.dummies))))
     if s.rounds == 1:
         return float(certified.upper_log_delta(eps, s))
-    return float(composition.composed_log_delta(eps, s, "upper"))
+    if s.dummies:
+        return _by_profile(s)(eps)
+    high = float(composition.composed_log_delta(eps, s, "upper"))
+    # Of two cells more is known than the weak adversary's pair.
+    return min(high, _by_profile(s)(eps)) if s.k == 2 else high
+
+
+@lru_cache(maxsize=4)
+def _by_profile(setting: Setting) -> Callable[[float], float]:
+    """`upper` over rounds by its curve of one round."""
+    curve = profile.composed(BOUNDS["upper"].curve(setting.once), setting.rounds)
+    assert curve.upper is not None
+    return curve.upper
 
 
 def _lower(eps: float, s: Setting) -> float:
@@ -135,7 +144,7 @@ def _composed(name: str, composition: Callable[..., Floats], source: str, about:
     def epsilon(log_delta: float, s: Setting) -> float:
         # Half of delta is spent on the rounds, half is the theorem's slack.
         step = log_delta - float(np.log(2 * s.rounds))
-        step_eps = BOUNDS["upper"].epsilon(step, replace(s, rounds=1))
+        step_eps = BOUNDS["upper"].curve(replace(s, rounds=1)).epsilon(step).upper
         return min(float(composition(log_delta, step_eps, step, s.rounds)), s.budget)
 
     return Bound(
@@ -150,8 +159,8 @@ def _composed(name: str, composition: Callable[..., Floats], source: str, about:
 
 
 def _mu_gdp(eps: float, s: Setting) -> float:
-    everyone = personalised.BudgetGroups(np.array([s.eps0]), np.array([s.n]))
-    mu = personalised.mu_gdp(everyone) * np.sqrt(s.rounds)
+    others = (s.n - 1.0) * expit(-s.eps0)
+    mu = np.sqrt(2.0 * s.rounds / others) if others > 0.0 else np.inf
     return float(tradeoff.gdp_to_log_delta(eps, mu)) if eps < s.budget else -np.inf
 
 
@@ -163,7 +172,8 @@ _BOUNDS = (
         "certified: exact against an adversary who also learns which others randomised",
         log_delta_function=_upper,
         composes=True,
-        dominating_pair=pairs.weak_adversary,
+        knows_dummies=True,
+        dominating_pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
         ceiling=_ceiling,
         lead=lambda eps, s: central_limit(pairs.weak_adversary, eps, s),
     ),

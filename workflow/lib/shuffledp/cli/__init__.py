@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from shuffledp.cli.output import print_rows
 from shuffledp.cli.parser import parse
-from shuffledp.errors import DEFECT, InputError
+from shuffledp.cli.words import one_line
+from shuffledp.errors import DEFECT, InputError, is_out_of_memory
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,17 +24,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except InputError as error:
-        print(f"shuffledp: {error}", file=sys.stderr)
+        print(f"shuffledp: {one_line(str(error))}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader has seen enough, as in `shuffledp list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        print(f"shuffledp: the answer cannot be written: {error}", file=sys.stderr)
-        return 1
     except Exception as error:
-        error.add_note(f"shuffledp: {DEFECT}")
-        raise
+        return _said(error)
+
+
+def _said(error: Exception) -> int:
+    """Say what kept the command from an answer; a defect is raised again."""
+    if is_out_of_memory(error):
+        words = " ".join(str(error).split()) or type(error).__name__
+        print(f"shuffledp: out of memory ({words})", file=sys.stderr)
+        return 1
+    if isinstance(error, OSError):
+        print(f"shuffledp: the answer cannot be written: {one_line(str(error))}", file=sys.stderr)
+        return 1
+    error.add_note(f"shuffledp: {DEFECT}")
+    raise error
 
 
 def _answered(parsed: Namespace) -> int:

@@ -3,28 +3,42 @@
 import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from shuffledp import accountant
-from shuffledp.accountant import exp_up, log_of
-from shuffledp.accounting.incomplete import Crowd
+from shuffledp.accounting import accountant
+from shuffledp.accounting.accountant import log_of
+from shuffledp.accounting.curve import exp_down, exp_up
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.output import Row, as_given, log10
 from shuffledp.cli.parser import PLANNED
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats
+
+if TYPE_CHECKING:
+    from shuffledp.verification.certificate import Claim
 
 PROVEN: Final = "proven"
 
 
-def _setting(arguments: Namespace) -> Setting:
-    return Setting(arguments.n, arguments.k, arguments.eps0, arguments.rounds, arguments.count)
+# What a `Setting` says beside n, k and eps0, as the options are called.
+_OTHERS: Final = (*("rounds", "count", "sampling_rate", "colluding", "response_rate", "dummies"),)
+
+
+def _others(arguments: Namespace) -> dict[str, Any]:
+    return {name: value for name, value in vars(arguments).items() if name in _OTHERS}
+
+
+def _setting(arguments: Namespace, **known: float) -> Setting:
+    """What is collected; options that a command lacks are as if not given."""
+    sizes = {name: value for name, value in vars(arguments).items() if name in ("n", "k", "eps0")}
+    return Setting(**{**sizes, **known}, **_others(arguments))
 
 
 def _settings_row(arguments: Namespace) -> Row:
@@ -41,26 +55,17 @@ def _crowd_row(arguments: Namespace) -> Row:
     return _given_of(arguments, colluding=0, response_rate=1.0)
 
 
-def _crowd(arguments: Namespace) -> Crowd:
-    return Crowd(arguments.colluding, arguments.response_rate)
-
-
 def _rounds_row(arguments: Namespace) -> Row:
     drawn = _given_of(arguments, sampling_rate=1.0)
     return {"rounds": arguments.rounds, **drawn, **_crowd_row(arguments)}
 
 
-def _circumstances(arguments: Namespace, *others: str) -> dict[str, Any]:
-    """Arguments of the accountant's functions, of the options' names."""
-    names = ("sampling_rate", "colluding", "response_rate", *others)
-    return {name: getattr(arguments, name) for name in names}
-
-
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
-    setting, given = _setting(arguments), _circumstances(arguments, "dummies")
+    setting = _setting(arguments)
     for name in arguments.bound:
+        curve = accountant.curve(setting, name)
         for eps in arguments.eps:
-            logs = accountant.log_delta(eps, setting, bound=name, **given)
+            logs = curve.log_delta(eps)
             deltas = logs.exp()
             yield {
                 **_settings_row(arguments),
@@ -76,10 +81,11 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
-    setting, given = _setting(arguments), _circumstances(arguments, "dummies")
+    setting = _setting(arguments)
     for name in arguments.bound:
+        curve = accountant.curve(setting, name)
         for delta in arguments.delta:
-            found = accountant.epsilon(delta, setting, bound=name, **given)
+            found = curve.epsilon(log_of(delta))
             yield {
                 **_settings_row(arguments),
                 "delta": as_given(delta),
@@ -92,15 +98,13 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
 
 
 def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
-    n, k, eps, rounds = (getattr(arguments, name) for name in ("n", "k", "eps", "rounds"))
-    given = _circumstances(arguments)
+    eps, setting = arguments.eps, _setting(arguments)
     for delta in arguments.delta:
-        eps0 = accountant.calibrate(eps, delta, n, k, rounds=rounds, **given)
-        setting = Setting(n, k, eps0, rounds)
-        achieved = accountant.log_delta(eps, setting, bound="upper", **given).upper
+        eps0 = accountant.calibrate(eps, delta, setting)
+        achieved = BOUNDS["upper"].curve(replace(setting, eps0=eps0)).log_delta(eps).upper
         yield {
-            "n": n,
-            "k": k,
+            "n": setting.n,
+            "k": setting.k,
             "eps": eps,
             "delta": as_given(delta),
             **_rounds_row(arguments),
@@ -131,32 +135,34 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     from shuffledp.mechanisms.protocol import Budget
     from shuffledp.mechanisms.registry import get_mechanisms
 
-    chosen = get_mechanisms(list(dict.fromkeys(arguments.mechanism or PLANNED)))
+    chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or PLANNED))
     log_delta = None if arguments.delta is None else log_of(arguments.delta)
-    rounds, rate, crowd = arguments.rounds, arguments.sampling_rate, _crowd(arguments)
     sizes = (arguments.n, arguments.k, arguments.eps0, arguments.eps)
-    plan = complete(Plan(*sizes, log_delta, rounds, rate, crowd))
-    n, k, eps0, eps, log_delta, *_ = vars(plan).values()
+    plan = complete(Plan(*sizes, log_delta, _others(arguments)))
+    setting = plan.setting()
+    n, k, eps0, eps, log_delta = setting.n, setting.k, setting.eps0, plan.eps, plan.log_delta
+    assert eps is not None
+    assert log_delta is not None
     row: Row = {"n": n, "k": k, **_rounds_row(arguments), "eps0": eps0, "eps": eps}
     if arguments.delta is None:
         row |= {"delta": exp_up(log_delta), "log10_delta": log10(log_delta)}
     else:  # as it was written, without a rounding
         row |= {"delta": as_given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
-    setting, budget = Setting(crowd.honest(n), k, eps0, rounds), Budget(eps, log_delta, "")
+    budget = Budget(eps, log_delta, "")
     shares = np.full(k, 1.0 / k)
     for mechanism in chosen:
         name = mechanism.name
         try:
             parameters = (
-                calibrated(mechanism, eps, log_delta, n, k, crowd)
-                if mechanism.matched and crowd.response < 1.0
-                else mechanism.parameters(setting, budget)
+                calibrated(mechanism, eps, log_delta, setting)
+                if mechanism.entry.matched and setting.response_rate < 1.0
+                else mechanism.parameters(setting.honest, budget)
             )
         except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
             row |= {f"{name}_cell_sd_users": None, f"{name}_tv_distance": None}
             continue
         # A curator, who is calibrated to the budget, counts everybody in every round.
-        part = crowd.response * (1.0 if mechanism.matched else rate)
+        part = setting.response_rate if mechanism.entry.matched else setting.part
         variance, distance = predicted(mechanism, shares, n, parameters, part)
         row[f"{name}_cell_sd_users"] = n * float(np.sqrt(variance.max()))
         row[f"{name}_tv_distance"] = distance
@@ -190,13 +196,12 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     from shuffledp.mechanisms.offers import offer, parameter_words
     from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
-    chosen = get_mechanisms(list(dict.fromkeys(arguments.mechanism or MECHANISMS)))
+    chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or MECHANISMS))
     eps, log_delta = arguments.eps, log_of(arguments.delta)
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite (got eps={eps})")
     n, shares = _histogram(arguments)
-    crowd = _crowd(arguments)
-    crowd.honest(n)
+    setting = _setting(arguments, n=n, k=shares.size)
     asked: Row = {
         "n": n,
         "k": shares.size,
@@ -217,9 +222,9 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     for mechanism in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
         named = asked | {"mechanism": mechanism.name}
         try:
-            found = offer(mechanism, eps, log_delta, n, shares, crowd)
+            found = offer(mechanism, eps, log_delta, setting, shares)
         except InputError as error:
-            rows.append(named | unknown | {"trust": mechanism.trust, "reason": str(error)})
+            rows.append(named | unknown | {"trust": mechanism.entry.trust, "reason": str(error)})
             continue
         rows.append(
             named
@@ -230,7 +235,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,
-                "trust": mechanism.trust,
+                "trust": mechanism.entry.trust,
                 "reason": None,
             }
         )
@@ -269,11 +274,11 @@ def _fdp_rows(arguments: Namespace) -> Iterable[Row]:
 
 def certify(arguments: Namespace) -> None:
     """Write a certificate to a file, or print it."""
-    from shuffledp.certificate import certificate
-    from shuffledp.files import replacing
+    from shuffledp.pipeline.files import replacing
 
-    made = certificate(arguments.eps, Setting(arguments.n, arguments.k, arguments.eps0))
-    text = json.dumps(made, indent=None if "blocks" in made["upper"] else 2) + "\n"
+    made = _certificate(arguments)
+    upper = made["upper"]
+    text = json.dumps(made, indent=None if {"blocks", "masses"} & set(upper) else 2) + "\n"
     if arguments.output is None:
         print(text, end="")
         return
@@ -281,27 +286,68 @@ def certify(arguments: Namespace) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def _certificate(arguments: Namespace) -> dict[str, Any]:
+    from shuffledp.accounting.certificate import certificate, dummies_certificate
+
+    eps, n, k, dummies = arguments.eps, arguments.n, arguments.k, arguments.dummies
+    if (arguments.eps0 is None) == (dummies is None):
+        raise InputError("give one of --eps0 and --dummies")
+    if dummies is None:
+        if arguments.chances is not None:
+            raise InputError("--chances are those of --dummies")
+        return certificate(eps, Setting(n, k, arguments.eps0, arguments.rounds))
+    if arguments.rounds > 1:
+        raise InputError(f"dummies are certified for one round (got rounds={arguments.rounds})")
+    if not 0.0 < dummies < np.inf:
+        raise InputError(f"dummies must be positive and finite (got {dummies})")
+    chances = int(np.ceil(dummies)) if arguments.chances is None else arguments.chances
+    return dummies_certificate(eps, n, k, dummies, chances)
+
+
+# What is proven, as `Claim` has it, and its ends.
+_CLAIMED: Final = ("n", "k", "eps0", "rounds", "dummies", "chances", "eps")
+
+
 def _verify_rows(arguments: Namespace) -> Iterable[Row]:
     try:
         from shuffledp.verification.certificate import verify
         from shuffledp.verification.deltas import RefusedError, TooLongError
+        from shuffledp.verification.reading import read
     except ModuleNotFoundError as missing:
         raise InputError(
             "certificates are checked with python-flint: pip install 'shuffledp[verify]'"
         ) from missing
-    for name in arguments.files:
+    sources = [Path(name) for name in arguments.files]
+    for source in sources:  # a typo is told before anything is proven
         try:
-            verify(json.loads(Path(name).read_text(encoding="utf-8")))
+            source.stat()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", error)
+            raise InputError(f"{source} cannot be read: {reason}") from None
+    for source in sources:
+        row: Row = dict.fromkeys((*_CLAIMED, "delta_lower", "delta_upper", "log10_delta_upper"))
+        try:
+            row |= _claim_row(verify(read(source)))
             verdict, reason = PROVEN, None
         except OSError as error:
-            raise InputError(f"{name} cannot be read: {error.strerror}") from None
-        except ValueError:
-            verdict, reason = "refused", "it is not JSON"
+            verdict, reason = "not checked", f"it cannot be read: {error.strerror}"
         except RefusedError as refused:
             verdict, reason = "refused", str(refused)
         except TooLongError as too_long:
-            verdict, reason = "not checked", f"ball arithmetic would take too long: {too_long}"
-        yield {"file": name, "verdict": verdict, "reason": reason}
+            verdict, reason = "not checked", str(too_long)
+        yield {"file": str(source), "verdict": verdict, **row, "reason": reason}
+
+
+def _claim_row(claim: "Claim") -> Row:
+    """What was proven: who relies on a certificate must see of what it is one."""
+    low = -np.inf if claim.low is None else claim.low
+    high = -np.inf if claim.high is None else claim.high
+    return {
+        **{name: getattr(claim, name) for name in _CLAIMED},
+        "delta_lower": exp_down(low),
+        "delta_upper": exp_up(high),
+        "log10_delta_upper": log10(high),
+    }
 
 
 def _list_rows(arguments: Namespace) -> Iterable[Row]:

@@ -4,10 +4,11 @@ import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from itertools import takewhile
 from typing import Any, Final, NoReturn
 
+from shuffledp.cli.words import exact, number, one_line, shortened
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.version import find_version
 
@@ -15,26 +16,33 @@ from shuffledp.version import find_version
 def _number(text: str) -> int:
     """Integer that may be written 1e6."""
     try:
-        value = Decimal(text)
-        if value.is_finite() and value == value.to_integral_value() and abs(value) < 10**18:
-            return int(value)
-    except InvalidOperation:
-        pass
-    raise argparse.ArgumentTypeError(f"{text} is not a whole number")
+        value = exact(text)
+    except ValueError:
+        value = Decimal("nan")
+    if value.is_finite() and abs(value) < 10**18 and value == value.to_integral_value():
+        return int(value)
+    raise argparse.ArgumentTypeError(f"{shortened(text)} is not a whole number")
+
+
+def _float(text: str) -> float:
+    try:
+        return number(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
 
 
 def _delta(text: str) -> Decimal:
     try:
-        return Decimal(text)
-    except InvalidOperation:
-        raise argparse.ArgumentTypeError(f"{text} is not a number") from None
+        return exact(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
 
 
 class _Parser(argparse.ArgumentParser):
     """Errors in one line: the usage is what --help is for."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} ('{self.prog} --help' shows the usage)\n")
+        self.exit(2, f"{self.prog}: {one_line(message)} ('{self.prog} --help' shows the usage)\n")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         sys.stdout.flush()  # here a closed pipe can still be told from a defect
@@ -52,7 +60,7 @@ class _Version(argparse.Action):
 _SETTING: Final[dict[str, dict[str, Any]]] = {
     "--n": {"type": _number, "required": True, "help": "number of users"},
     "--k": {"type": _number, "required": True, "help": "number of cells"},
-    "--eps0": {"type": float, "required": True, "help": "local budget of one report"},
+    "--eps0": {"type": _float, "required": True, "help": "local budget of one report"},
 }
 _ROUNDS: Final[dict[str, dict[str, Any]]] = {
     "--rounds": {
@@ -63,7 +71,7 @@ _ROUNDS: Final[dict[str, dict[str, Any]]] = {
 }
 _SAMPLING: Final[dict[str, dict[str, Any]]] = {
     "--sampling-rate": {
-        "type": float,
+        "type": _float,
         "default": 1.0,
         "help": "probability with which each user takes part in a round, drawn anew for each "
         "(default 1); what counts as drawn: docs/rounds.md",
@@ -77,7 +85,7 @@ _CROWD: Final[dict[str, dict[str, Any]]] = {
         "the n - c others hide a user (default 0)",
     },
     "--response-rate": {
-        "type": float,
+        "type": _float,
         "default": 1.0,
         "help": "probability with which each user responds, independently of the others and of "
         "the data; delta is that of a user who does (default 1). If it depends on the data, give "
@@ -86,7 +94,7 @@ _CROWD: Final[dict[str, dict[str, Any]]] = {
 }
 _DUMMIES: Final[dict[str, dict[str, Any]]] = {
     "--dummies": {
-        "type": float,
+        "type": _float,
         "default": 0.0,
         "help": "uniform reports that each user sends beside the own one, on average (default 0)",
     },
@@ -108,7 +116,7 @@ _BOUND: Final[dict[str, dict[str, Any]]] = {
 # Whose errors `plan` predicts unless it is told.
 PLANNED: Final = ("gaussian", "krr")
 _MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
-_EPS: Final[dict[str, Any]] = {"type": float, "required": True, "help": "central budget"}
+_EPS: Final[dict[str, Any]] = {"type": _float, "required": True, "help": "central budget"}
 _DELTA: Final[dict[str, Any]] = {"type": _delta, "required": True, "help": "target delta"}
 _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
 _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
@@ -226,6 +234,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "deviation, the length of the range being 1)",
             },
             "--k": {"type": _number, "help": "number of cells (k-RR)"},
+            **_ROUNDS,
         },
     ),
     "bounds": (
@@ -239,7 +248,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | _ROUNDS
         | {
             "--order": {
-                "type": float,
+                "type": _float,
                 "nargs": "+",
                 "default": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
                 "help": "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes whole "
@@ -261,7 +270,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | _BOUND
         | {
             "--alpha": {
-                "type": float,
+                "type": _float,
                 "nargs": "+",
                 "default": [0.001, 0.01, 0.05, 0.1, 0.2, 0.5],
                 "help": "type I errors (default 0.001 0.01 0.05 0.1 0.2 0.5)",
@@ -269,10 +278,23 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "certify": (
-        "write a certificate of delta at eps, which 'shuffledp verify' checks",
-        _SETTING
+        "write a certificate of delta at eps, which 'shuffledp verify' checks: of k-RR, by --eps0, "
+        "or of true reports among dummies by users, by --dummies",
+        {name: _SETTING[name] for name in ("--n", "--k")}
         | {
+            "--eps0": {**_SETTING["--eps0"], "required": False},
             "--eps": _EPS,
+        }
+        | _ROUNDS
+        | {
+            "--dummies": {
+                "type": _float,
+                "help": "uniform reports that each user sends beside the true one, on average",
+            },
+            "--chances": {
+                "type": _number,
+                "help": "chances of one dummy each (default: as few as those dummies need)",
+            },
             "--output": {"metavar": "FILE", "help": "where to write it (default: print it)"},
         },
     ),
@@ -364,5 +386,7 @@ def _completion(parser: _Parser, shell: str) -> str:
     try:
         import shtab
     except ImportError as error:
-        raise InputError("completion is written by shtab: pip install shtab") from error
+        raise InputError(
+            'completion is written by shtab, which is in the extra "completion": pip install shtab'
+        ) from error
     return str(shtab.complete(parser, shell))

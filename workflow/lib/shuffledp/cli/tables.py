@@ -1,6 +1,7 @@
 """Histograms, matrices and budgets that are given to the command in a file."""
 
 import csv
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,10 +11,13 @@ from typing import Any
 import numpy as np
 
 from shuffledp.accounting.setting import LARGEST_EPS0
-from shuffledp.arrays import Floats, Integers
+from shuffledp.cli import words
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats, Integers
 
 _COLUMN = "count"
+# Of a file that is read; as Python's objects they take half a gigabyte.
+LARGEST_ROWS = 2_000_000
 
 
 def read_histogram(source: Path) -> Integers:
@@ -40,11 +44,31 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
     def number(value: Any) -> float:
         try:
-            return float(value)
-        except (TypeError, ValueError):
+            return _number(value)
+        except (TypeError, ValueError, OverflowError):
             return np.nan
 
     return np.array([number(value) for value in values], np.float64)
+
+
+def _number(value: Any) -> float:
+    return words.number(value) if isinstance(value, str) else float(value)
+
+
+def _regular(source: Path) -> Path:
+    """A pipe or a device may have no end, or never begin."""
+    if not stat.S_ISREG(source.stat().st_mode):
+        raise InputError(f"{source} is no regular file: give one, of its final length")
+    return source
+
+
+def _require_rows(source: Path, rows: int, columns: int = 1) -> None:
+    if rows > LARGEST_ROWS or rows * columns > LARGEST_ROWS:
+        values = f"{rows:,} rows" if columns == 1 else f"{rows:,} rows of {columns:,} columns"
+        raise InputError(
+            f"{source} has {values}: at most {LARGEST_ROWS:,} values can be read (a column "
+            f"{_COLUMN} says how many users a row stands for)"
+        )
 
 
 def _whole_numbers(source: Path, column: str, values: Sequence[Any]) -> Integers:
@@ -103,9 +127,10 @@ def read_budgets(source: Path) -> Budgets:
         wrong = np.flatnonzero(~right)
         if wrong.size:
             limits = f"0 <= eps <= {LARGEST_EPS0:g}" if name == "eps" else "0 <= delta < 1"
+            first = words.shortened(repr(found[name][wrong[0]]))
             raise InputError(
                 f"{source}: every {name} must be a number with {limits} (row {wrong[0] + 1} has "
-                f"{found[name][wrong[0]]!r}; {wrong.size} of {values.size} rows are wrong)"
+                f"{first}; {wrong.size} of {values.size} rows are wrong)"
             )
     used = counts > 0
     if not used.any():
@@ -133,7 +158,8 @@ def read_columns(
         If the file cannot be read, or a column is missing.
     """
     try:
-        return (_parquet if source.suffix == ".parquet" else _csv)(source, needed, optional)
+        read = _parquet if source.suffix == ".parquet" else _csv
+        return read(_regular(source), needed, optional)
     except OSError as error:
         raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
 
@@ -162,8 +188,12 @@ def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> di
     with _csv_reading(source) as file:
         reader = csv.DictReader(file)
         chosen = _chosen(source, list(reader.fieldnames or []), needed, optional)
-        rows = list(reader)
-    return {name: [row[name] for row in rows] for name in chosen}
+        columns: dict[str, list[Any]] = {name: [] for name in chosen}
+        for rows, row in enumerate(reader, 1):
+            _require_rows(source, rows)
+            for name, values in columns.items():
+                values.append(row[name])
+    return columns
 
 
 @contextmanager
@@ -177,9 +207,12 @@ def _parquet_reading(source: Path) -> Iterator[Any]:
             "file"
         ) from missing
     try:
-        with pq.ParquetFile(source) as file:
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
             yield file
-    except pa.ArrowInvalid:
+    except InputError:
+        raise
+    # Whatever bytes do to pyarrow's reader: lengths that nobody has, names that are no text.
+    except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError):
         raise InputError(f"{source} is damaged, or no parquet file") from None
 
 
@@ -188,8 +221,23 @@ def _parquet(
 ) -> dict[str, list[Any]]:
     with _parquet_reading(source) as file:
         chosen = _chosen(source, file.schema_arrow.names, needed, optional)
-        columns: dict[str, list[Any]] = file.read(columns=chosen).to_pydict()
+        columns: dict[str, list[Any]] = _values(source, file, chosen).to_pydict()
     return columns
+
+
+def _values(source: Path, file: Any, columns: Sequence[str]) -> Any:
+    """Columns of numbers as a table; what its metadata claim is checked before it is read."""
+    import pyarrow as pa
+
+    for name in columns:
+        kind = file.schema_arrow.field(name).type
+        numeric = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+        if not any(of(kind) for of in numeric):
+            raise InputError(f"{source}: the column {name} must hold numbers (got {kind})")
+    metadata = file.metadata
+    parts = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+    _require_rows(source, max(metadata.num_rows, sum(parts)), len(columns))
+    return file.read(columns=list(columns), use_threads=False)
 
 
 def read_matrix(source: Path) -> Floats:
@@ -204,7 +252,8 @@ def read_matrix(source: Path) -> Floats:
         If the file cannot be read or is empty, lines differ in length, or a value is no number.
     """
     try:
-        lines = _parquet_lines(source) if source.suffix == ".parquet" else _csv_lines(source)
+        read = _parquet_lines if source.suffix == ".parquet" else _csv_lines
+        lines = read(_regular(source))
     except OSError as error:
         raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
     if not lines:
@@ -217,17 +266,18 @@ def read_matrix(source: Path) -> Floats:
                 f"{len(lines[0])} (got {len(line)} for record {number - 1})"
             )
         try:
-            rows.append([float(value) for value in line])
+            rows.append([_number(value) for value in line])
         except (TypeError, ValueError):
             raise InputError(
-                f"{source}: every value must be a probability (got {line} for record {number - 1})"
+                f"{source}: every value must be a probability (got "
+                f"{words.shortened(str(line))} for record {number - 1})"
             ) from None
     return np.array(rows, np.float64)
 
 
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        words.number(text)
     except ValueError:
         return False
     return True
@@ -235,10 +285,15 @@ def _is_number(text: str) -> bool:
 
 def _csv_lines(source: Path) -> list[Any]:
     with _csv_reading(source) as file:
-        lines = [line for line in csv.reader(file) if line]
+        lines = []
+        for line in csv.reader(file):
+            if line:
+                lines.append(line)
+                _require_rows(source, len(lines), len(line))
     return lines[1:] if lines and not any(map(_is_number, lines[0])) else lines
 
 
 def _parquet_lines(source: Path) -> list[Any]:
     with _parquet_reading(source) as file:
-        return [list(row.values()) for row in file.read().to_pylist()]
+        table = _values(source, file, file.schema_arrow.names)
+        return list(map(list, zip(*table.to_pydict().values(), strict=True)))

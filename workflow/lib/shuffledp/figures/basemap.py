@@ -13,10 +13,12 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.figures.frame import BENEATH
 from shuffledp.figures.glyphs import missing_glyphs
+from shuffledp.geography.geojson import Shape, read_shapes
+from shuffledp.geography.regions import read_outline
+from shuffledp.numerics.arrays import Floats
 
 _LAND: Final = "#F5F3EE"
 _WATER: Final = "#C3DAE8"
@@ -31,6 +33,7 @@ _FINEST: Final = 0.008  # of a map's width: what is smaller cannot be seen in a 
 _WGS84: Final = 4326
 _AREAS: Final = ("Polygon", "MultiPolygon")
 _LINES: Final = ("LineString", "MultiLineString")
+_TEXTS: Final = ("name", "attribution")
 
 
 def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
@@ -54,27 +57,28 @@ def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
     InputError
         If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid one.
     """
-    if not path.is_file():
-        raise InputError(f"basemap: {path} cannot be read (there is no such file)")
-    try:
-        found = gpd.read_file(path)
-        if isinstance(found, gpd.GeoDataFrame):
-            found = found.to_crs(_WGS84)
-    except (OSError, RuntimeError, ValueError) as error:
-        raise InputError(f"basemap: {path} is not GeoJSON ({error})") from error
-    form = gpd.GeoSeries(found.get("geometry", [])).geom_type
-    shown = found[form.isin([*_AREAS, *_LINES])]
-    if shown.empty:
+    found = read_shapes(path, "basemap")
+    shown = [each for each in found if each.geometry.geom_type in (*_AREAS, *_LINES)]
+    if not shown:
         raise InputError(f"basemap: {path} holds no polygon or line")
-    invalid = shown[~shown.is_valid | shown.is_empty]
-    if not invalid.empty:
-        reason = shapely.is_valid_reason(invalid.geometry.iloc[0])
-        raise InputError(f"basemap: {path} holds an invalid shape ({reason}): mend it in a GIS")
-    texts = shown.reindex(columns=["kind", "name", "attribution"]).astype(object)
-    texts = texts.fillna("").astype(str)
-    area = shown.geom_type.isin(_AREAS)
-    kind = texts["kind"].where(texts["kind"] == "water", "district").where(area, "river")
-    return gpd.GeoDataFrame(texts.assign(kind=kind), geometry=shown.geometry)
+    for each in shown:
+        if each.geometry.is_empty or not each.geometry.is_valid:
+            reason = shapely.is_valid_reason(each.geometry)
+            raise InputError(f"basemap: {path} holds an invalid shape ({reason}): mend it in a GIS")
+    texts = {key: [_text(each.properties.get(key)) for each in shown] for key in _TEXTS}
+    kinds = [_kind(each) for each in shown]
+    geometry = [each.geometry for each in shown]
+    return gpd.GeoDataFrame({"kind": kinds, **texts}, geometry=geometry, crs=_WGS84)
+
+
+def _kind(found: Shape) -> str:
+    if found.geometry.geom_type in _LINES:
+        return "river"
+    return "water" if found.properties.get("kind") == "water" else "district"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
@@ -95,10 +99,8 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
     if basemap is not None:
         layers.append(read_basemap(basemap))
     if outline is not None:
-        parts = gpd.read_file(outline).to_crs(_WGS84).geometry.explode(ignore_index=True)
-        whole = parts[parts.geom_type.isin(_AREAS)].union_all()
         one = {"kind": ["outline"], "name": [""], "attribution": [""]}
-        layers.append(gpd.GeoDataFrame(one, geometry=[whole], crs=_WGS84))
+        layers.append(gpd.GeoDataFrame(one, geometry=[read_outline(outline)], crs=_WGS84))
     return pd.concat(layers, ignore_index=True)
 
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import geopandas as gpd
 import numpy as np
-import shapely
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -17,10 +16,11 @@ from matplotlib.path import Path as Outline
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from shuffledp.arrays import Floats
 from shuffledp.figures.basemap import attribute, draw_names, draw_over, draw_under
+from shuffledp.figures.context import MapContext
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import FULL_WIDTH, new_figure
+from shuffledp.numerics.arrays import Floats
 
 PLAIN: Final = FuncFormatter(lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}"))
 _COUNTS: Final = "cividis"
@@ -41,12 +41,6 @@ class Fill:
     face: str
     edge: str
     hatch: str
-
-
-def corners_of(cells: gpd.GeoDataFrame) -> Floats:
-    """Vertices of the cells in degrees, ``(k, vertices, 2)``: a grid's cells are all alike."""
-    points: Floats = shapely.get_coordinates(cells.geometry.to_numpy())
-    return points.reshape(len(cells), -1, 2)
 
 
 def coloured(
@@ -115,9 +109,7 @@ def surround(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
 
 def map_panels(
-    corners: Floats,
-    layers: gpd.GeoDataFrame,
-    title: str,
+    place: MapContext,
     titles: Sequence[str],
     key: Sequence[Artist],
     key_lines: int,
@@ -130,12 +122,10 @@ def map_panels(
 
     Parameters
     ----------
-    corners
-        As `corners_of` returns them.
-    layers
-        Base map and outline, legible.
-    title, titles
-        Of the figure and of the panels.
+    place
+        The grid, and the title of the figure.
+    titles
+        Of the panels.
     key, key_lines
         Entries of the legend, if any, and how many lines they are.
     named
@@ -145,6 +135,7 @@ def map_panels(
     -------
     The figure, the panels and a place for the colour bar.
     """
+    corners, layers = place.corners, place.around
     # Four stand two by two: three and one would leave most of a row empty.
     columns = 2 if len(titles) == 4 else min(len(titles), _ACROSS)
     rows = -(-len(titles) // columns)
@@ -152,21 +143,21 @@ def map_panels(
     width = pitch - _GAP
     height = height_of(corners, width)
     above = _LINE * _lines(*titles) + 0.08
-    head = _LINE * _lines(title) + 0.12
+    head = _LINE * _lines(place.title) + 0.12
     foot = _BAR + (_LINE * key_lines + 0.15 if key else 0.0)
     total = head + rows * (above + height + _BELOW) + foot
     figure = new_figure(total)
     figure.set_layout_engine("none")
-    figure.suptitle(title, y=1.0 - 0.08 / total, va="top")
+    figure.suptitle(place.title, y=1.0 - 0.08 / total, va="top")
 
-    def place(left: float, low: float, wide: float, high: float) -> Axes:
+    def axes_at(left: float, low: float, wide: float, high: float) -> Axes:
         return figure.add_axes((left / FULL_WIDTH, low / total, wide / FULL_WIDTH, high / total))
 
     panels = []
     for index, panel in enumerate(titles):
         row, column = divmod(index, columns)
         low = total - head - (row + 1) * (above + height) - row * _BELOW
-        axes = place(_LEFT + column * pitch, low, width, height)
+        axes = axes_at(_LEFT + column * pitch, low, width, height)
         surround(axes, layers)
         frame(axes, corners, margin=not layers.empty, ordinate=column == 0)
         axes.set_title(panel, loc="left")
@@ -177,7 +168,7 @@ def map_panels(
     attribute(panels[-1], layers, scaled=len(panels) == 1)
     if key:
         figure.legend(handles=list(key), loc="lower center", ncols=2, handlelength=1.6)
-    return figure, panels, place(0.25 * FULL_WIDTH, foot - 0.18, 0.55 * FULL_WIDTH, 0.1)
+    return figure, panels, axes_at(0.25 * FULL_WIDTH, foot - 0.18, 0.55 * FULL_WIDTH, 0.1)
 
 
 def _lines(*titles: str) -> int:

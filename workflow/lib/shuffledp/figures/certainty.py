@@ -1,31 +1,29 @@
 """What a release shows of single cells: maps of errors, and of what is known."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
-import geopandas as gpd
 import numpy as np
 import pandas as pd
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.basemap import backdrop, legible
 from shuffledp.figures.cells import (
     PLAIN,
     Fill,
     coloured,
-    corners_of,
     hatched,
     key_of,
     map_panels,
     marked,
 )
+from shuffledp.figures.context import MapContext, MapFiles
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import local_style, of_series, series_of
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import STANDARD_ERRORS
-from shuffledp.tables import read_tables
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.pipeline.selection import STANDARD_ERRORS
+from shuffledp.pipeline.tables import read_tables
 
 # Diverging, safe for the colour-blind, and unlike water.
 _ERRORS: Final = "PuOr_r"
@@ -34,47 +32,25 @@ _UNKNOWN: Final = Fill("none", "0.45", "......")
 
 
 def draw_errors(
-    certainty: Path,
-    cells: Path,
-    basemap: Path | None = None,
-    outline: Path | None = None,
-    *,
-    title: str,
-    unit: str,
-    target_delta: float,
+    certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
 ) -> Figure:
     """Draw `error_maps` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`."""
     rows = largest(certainty)
-    return error_maps(
-        gpd.read_parquet(cells),
-        rows,
-        release_title(title, unit, rows, "matched", target_delta),
-        layers=backdrop(basemap, outline),
-    )
+    words = release_title(title, unit, rows, "matched", target_delta)
+    return error_maps(MapContext.read(words, **place), rows)
 
 
 def draw_trust(
-    certainty: Path,
-    cells: Path,
-    basemap: Path | None = None,
-    outline: Path | None = None,
-    *,
-    title: str,
-    unit: str,
-    target_delta: float,
+    certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
 ) -> Figure:
     """Draw `trust_maps` of the largest n from files, as `draw_errors`."""
     rows = largest(certainty)
-    return trust_maps(
-        gpd.read_parquet(cells),
-        rows,
-        release_title(title, unit, rows, "matched", target_delta),
-        layers=backdrop(basemap, outline),
-    )
+    words = release_title(title, unit, rows, "matched", target_delta)
+    return trust_maps(MapContext.read(words, **place), rows)
 
 
 def largest(certainty: Path) -> pd.DataFrame:
-    """Read the rows of the largest n of a table of `shuffledp.tables.CERTAINTY`."""
+    """Read the rows of the largest n of a table of `pipeline.tables.CERTAINTY`."""
     table = read_tables([certainty])
     rows: pd.DataFrame = table[table["n"] == table["n"].max()]
     return rows
@@ -90,26 +66,16 @@ def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
 
 
 @local_style()
-def error_maps(
-    cells: gpd.GeoDataFrame,
-    rows: pd.DataFrame,
-    title: str,
-    *,
-    layers: gpd.GeoDataFrame | None = None,
-) -> Figure:
+def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Where the projected estimates are too high and where too low, on one symmetric scale.
 
     Parameters
     ----------
-    cells
-        The grid, columns as for `shuffledp.figures.maps.checkins_map`.
+    place
+        The grid and its surroundings; the title as `shuffledp.figures.maps.release_title` has it.
     rows
-        Columns of `shuffledp.tables.CERTAINTY`: one release of each mechanism.
-    title, layers
-        As for `shuffledp.figures.maps.estimate_maps`.
+        Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
     """
-    corners = corners_of(cells)
-    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     panels = _panels(rows, "projected")
     errors = [panel["error"].to_numpy() for panel in panels.values()]
     most = max(float(np.abs(error).max()) for error in errors)
@@ -122,10 +88,10 @@ def error_maps(
     words = f"too low by more than {much:,g} check-ins"
     key = [Line2D([], [], linestyle="none", marker="v", color="black", label=words)]
     # Names would lie on the marks.
-    figure, places, bar = map_panels(corners, layers, title, titles, key, 1, named=False)
-    for axes, error in zip(places, errors, strict=True):
-        heat = coloured(axes, corners, error, np.isfinite(error), norm, _ERRORS)
-        marked(axes, corners, error < -much)
+    figure, maps, bar = map_panels(place, titles, key, 1, named=False)
+    for axes, error in zip(maps, errors, strict=True):
+        heat = coloured(axes, place.corners, error, np.isfinite(error), norm, _ERRORS)
+        marked(axes, place.corners, error < -much)
     figure.colorbar(
         heat,
         cax=bar,
@@ -138,19 +104,11 @@ def error_maps(
 
 
 @local_style()
-def trust_maps(
-    cells: gpd.GeoDataFrame,
-    rows: pd.DataFrame,
-    title: str,
-    *,
-    layers: gpd.GeoDataFrame | None = None,
-) -> Figure:
+def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     """Unbiased estimates where they exceed two standard errors, the other cells hatched.
 
     Parameters as for `error_maps`.
     """
-    corners = corners_of(cells)
-    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
     panels = _panels(rows, "raw")
     values = {label: panel["estimate"].to_numpy() for label, panel in panels.items()}
     known = {label: panel["known"].to_numpy() for label, panel in panels.items()}
@@ -162,10 +120,10 @@ def trust_maps(
         "Of cells that are empty in truth, one in some 44 counts as known by chance"
     )
     key = key_of([(_UNKNOWN, words)])
-    figure, places, bar = map_panels(corners, layers, title, titles, key, 3)
-    for axes, label in zip(places, panels, strict=True):
-        heat = coloured(axes, corners, values[label], known[label], norm)
-        hatched(axes, corners, ~known[label], _UNKNOWN)
+    figure, maps, bar = map_panels(place, titles, key, 3)
+    for axes, label in zip(maps, panels, strict=True):
+        heat = coloured(axes, place.corners, values[label], known[label], norm)
+        hatched(axes, place.corners, ~known[label], _UNKNOWN)
     figure.colorbar(
         heat,
         cax=bar,

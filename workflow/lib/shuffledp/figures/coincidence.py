@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from shuffledp.arrays import Floats
+from shuffledp.numerics.arrays import Floats
 
 _WIDTH: Final = 0.01  # of the panel's height: about that of a line
 _LETTERS: Final = 118  # of a line of text

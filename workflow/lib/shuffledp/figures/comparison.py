@@ -26,7 +26,7 @@ from shuffledp.figures.style import (
     series_look,
     series_of,
 )
-from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.catalogue import CATALOGUE
 
 Dashes = Mapping[Any, Any]  # eps0 to matplotlib line style
 
@@ -68,7 +68,7 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
         _draw_column(column, region, summary[summary["region"] == region], dashes)
     for axes in panels[:2, 0]:
         axes.set_ylabel(DISTANCE_LABEL)
-    references = [MECHANISMS[name].label for name in summary["reference"].unique()]
+    references = [CATALOGUE[name].label for name in summary["reference"].unique()]
     panels[2, 0].set_ylabel(f"ratio of mean distances\n(above 1: {' or '.join(references)} closer)")
     entries = legend_marks(series_of(summary))
     # A legend fills its columns downwards: an odd mark would part the two commonest budgets.
@@ -104,7 +104,7 @@ def _draw_column(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
         _name_budgets(axes, alike, eps=estimate == "raw")
     _draw_ratios(below, rows, dashes)
     _widen(below)
-    reference = MECHANISMS[rows["reference"].iloc[0]].label
+    reference = CATALOGUE[rows["reference"].iloc[0]].label
     below.set_title(f"{title}, others ÷ {reference}", loc="left")
     below.set_xlabel(number_label(rows["unit"].iloc[0]))
 

@@ -9,11 +9,11 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shuffledp.curve import FigureText
 from shuffledp.figures.bounds import LINES, bound_colour
 from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.style import local_style, new_figure, plain_log_axis, shades
-from shuffledp.tables import read_metadata, read_tables
+from shuffledp.pipeline.tables import read_metadata, read_tables
+from shuffledp.reproduction.figure import FigureText
 
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
 _SHORT: Final = 1e-4, 1e4
@@ -22,7 +22,7 @@ _PANEL_HEIGHT, _COLUMNS, _MARKED = 2.6, 3, 6
 
 def draw_curves(curves: Path) -> Figure:
     """Draw `curve_panels` from the file of the curves, which holds the figure's text as well."""
-    return curve_panels(read_tables([curves]), FigureText(**read_metadata(curves)))
+    return curve_panels(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
 @local_style()
@@ -36,7 +36,7 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     Parameters
     ----------
     table
-        Columns ``shuffledp.curve.COLUMNS``.
+        Columns ``shuffledp.reproduction.figure.COLUMNS``.
     text
         Says what the axes show.
     """

@@ -28,9 +28,9 @@ from shuffledp.figures.style import (
     series_of,
     tint,
 )
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import DELTA_HAT, calibrated
-from shuffledp.tables import read_tables
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.pipeline.selection import DELTA_HAT, calibrated
+from shuffledp.pipeline.tables import read_tables
 
 _Line = Literal["-", "--", "-.", ":"]
 
@@ -129,13 +129,13 @@ def distance_boxes(
     Parameters
     ----------
     utility
-        Columns of `shuffledp.tables.UTILITY`.
+        Columns of `pipeline.tables.UTILITY`.
     region_title
         Names the region.
     unit
         What delta protects and n counts, ``one check-in`` or ``one user``.
     calibration, target_delta
-        Which releases (see `shuffledp.selection.calibrated`).
+        Which releases (see `shuffledp.pipeline.selection.calibrated`).
 
     Returns
     -------
@@ -199,7 +199,7 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     Parameters
     ----------
     utility
-        Columns of `shuffledp.tables.UTILITY`.
+        Columns of `pipeline.tables.UTILITY`.
     region_title
         Names the region.
     unit

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, MaxNLocator, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
-from shuffledp.arrays import Floats
+from shuffledp.numerics.arrays import Floats
 
 BENEATH: Final = -34.0  # points: from a map's lower edge to what stands below its label
 _KM_PER_DEGREE: Final = 111.32  # along the equator

@@ -5,7 +5,8 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from shuffledp.files import replacing
+from shuffledp.pipeline.columns import CONTENTS, TRUE
+from shuffledp.pipeline.files import replacing
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #111; --paper: #fff; --line: #888; --band: #f2f2f2; }
@@ -35,7 +36,9 @@ td.range { padding-left: 0; text-align: left; font-size: 0.85em; white-space: no
 
 
 def page(title: str, words: str, table: str) -> str:
-    """Write a page in HTML, for the screen (dark or light) and for print.
+    """Write a page of errors in HTML, for the screen (dark or light) and for print.
+
+    They are about the truth, and it says so of itself.
 
     Parameters
     ----------
@@ -47,6 +50,7 @@ def page(title: str, words: str, table: str) -> str:
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<meta name="{CONTENTS}" content="{TRUE}">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{escape(title)}</h1>\n{words}\n"
         # What scrolls must be reached by keys.

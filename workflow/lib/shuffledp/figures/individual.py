@@ -8,8 +8,8 @@ import pandas as pd
 
 from shuffledp.figures.html import heads, page, row
 from shuffledp.figures.style import counted, eps_words, plural
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import OWN_DELTA
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.pipeline.selection import OWN_DELTA
 
 _SERIES: Final = ["calibration", "mechanism", "estimator"]
 _NOT_EQUAL: Final = "<strong>NOT equal privacy</strong>"

@@ -13,11 +13,11 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from shuffledp.accounting.bound import Kind
-from shuffledp.curve import FigureText
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.style import local_style, new_figure, power
-from shuffledp.tables import read_metadata, read_tables
+from shuffledp.pipeline.tables import read_metadata, read_tables
+from shuffledp.reproduction.figure import FigureText
 
 LOWEST: Final = -30.0  # decimal logarithm of the smallest delta shown
 _REFERENCE: Final = -6.0  # of the delta at which the curves are ranked
@@ -29,7 +29,7 @@ _HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
 
 def draw_all_bounds(curves: Path) -> Figure:
     """Draw `all_bounds` from the file of the curves, which holds the figure's text as well."""
-    return all_bounds(read_tables([curves]), FigureText(**read_metadata(curves)))
+    return all_bounds(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
 @local_style()
@@ -42,7 +42,7 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
     Parameters
     ----------
     table
-        Columns ``shuffledp.curve.COLUMNS``, y the decimal logarithm of delta.
+        Columns ``shuffledp.reproduction.figure.COLUMNS``, y the decimal logarithm of delta.
     text
         Says what the axes show.
     """

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
-import geopandas as gpd
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -14,20 +13,19 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
-from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
-from shuffledp.figures.basemap import attribute, backdrop, draw_names, legible
+from shuffledp.figures.basemap import attribute, draw_names
 from shuffledp.figures.cells import (
     PLAIN,
     Fill,
     coloured,
-    corners_of,
     hatched,
     height_of,
     key_of,
     map_panels,
     surround,
 )
+from shuffledp.figures.context import MapContext, MapFiles
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import (
     FULL_WIDTH,
@@ -39,9 +37,10 @@ from shuffledp.figures.style import (
     of_series,
     series_of,
 )
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import calibrated
-from shuffledp.tables import read_tables
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.tables import read_tables
 
 _ALONE: Final = 0.58  # of the width of a page: one map with its colour bar
 
@@ -72,79 +71,51 @@ def _key(values: Floats, zero: str) -> list[Patch]:
     return key_of([(fill, labels[fill]) for fill, _ in _off_scale(values)])
 
 
-def draw_checkins(
-    checkins: Path,
-    cells: Path,
-    basemap: Path | None = None,
-    outline: Path | None = None,
-    *,
-    title: str,
-    dots: bool,
-) -> Figure:
+def draw_checkins(checkins: Path, *, title: str, dots: bool, **place: Unpack[MapFiles]) -> Figure:
     """Draw `checkins_map` from the files of the check-ins, the grid and what lies round it."""
     points = read_tables([checkins], columns=["latitude", "longitude"])
-    layers = backdrop(basemap, outline)
-    return checkins_map(points, gpd.read_parquet(cells), title, dots=dots, layers=layers)
+    return checkins_map(MapContext.read(title, **place), points, dots=dots)
 
 
 def draw_estimates(
     releases: Path,
     samples: Path,
-    cells: Path,
-    basemap: Path | None = None,
-    outline: Path | None = None,
     *,
     title: str,
     unit: str,
     calibration: str,
     target_delta: float,
+    **place: Unpack[MapFiles],
 ) -> Figure:
     """Draw `estimate_maps` of the first repetition from files, as for `draw_checkins`."""
     table = read_tables([releases], repetition=0)
     n = int(table["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
     rows = calibrated(table[table["n"] == n], calibration, target_delta)
-    return estimate_maps(
-        gpd.read_parquet(cells),
-        release_panels(original, rows),
-        n,
-        release_title(title, unit, rows, calibration, target_delta),
-        layers=backdrop(basemap, outline),
-    )
+    words = release_title(title, unit, rows, calibration, target_delta)
+    return estimate_maps(MapContext.read(words, **place), release_panels(original, rows), n)
 
 
 @local_style()
-def checkins_map(
-    checkins: pd.DataFrame,
-    cells: gpd.GeoDataFrame,
-    title: str,
-    *,
-    dots: bool,
-    layers: gpd.GeoDataFrame | None = None,
-) -> Figure:
+def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Figure:
     """Where the check-ins of a region are, as points and per cell (paper A, figure 3).
 
     Parameters
     ----------
+    place
+        The grid with its counts; the title names the region.
     checkins
         Columns ``latitude`` and ``longitude`` in degrees.
-    cells
-        The grid: columns ``count`` and ``geometry``, WGS84 degrees.
-    title
-        Names the region.
     dots
         Whether the positions are real: if not, no point is drawn.
-    layers
-        Base map and outline, as `shuffledp.figures.basemap.backdrop` returns them.
 
     Returns
     -------
     The counts on a logarithmic colour scale; left of them, if wanted, the points on the grid,
     rasterised in vector files.
     """
-    corners = corners_of(cells)
-    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
-    counts = cells["count"].to_numpy(dtype=np.float64)
+    corners, layers = place.corners, place.around
+    counts = place.cells["count"].to_numpy(dtype=np.float64)
     width = FULL_WIDTH if dots else _ALONE * FULL_WIDTH
     figure = new_figure(height_of(corners, (FULL_WIDTH - 0.7) / 2.0) + 1.15, width)
     *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
@@ -166,7 +137,8 @@ def checkins_map(
         figure.legend(handles=key, loc="outside lower center", handlelength=1.6)
     outside = len(checkins) - int(counts.sum())
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
-    figure.suptitle(f"{title}\n{int(counts.sum()):,} check-ins in {len(cells):,} cells{dropped}")
+    words = f"{int(counts.sum()):,} check-ins in {len(counts):,} cells{dropped}"
+    figure.suptitle(f"{place.title}\n{words}")
     return figure
 
 
@@ -195,7 +167,7 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     original
         Histogram that was released, shape ``(k,)``.
     rows
-        Columns of `shuffledp.tables.RELEASES`: one repetition, at one n, eps0 and calibration. Of
+        Columns of `pipeline.tables.RELEASES`: one repetition, at one n, eps0 and calibration. Of
         each mechanism the ``projected`` estimate is taken, so that like stands beside like.
 
     Returns
@@ -244,38 +216,26 @@ def release_title(
 
 
 @local_style()
-def estimate_maps(
-    cells: gpd.GeoDataFrame,
-    estimates: Mapping[str, Floats],
-    n: int,
-    title: str,
-    *,
-    layers: gpd.GeoDataFrame | None = None,
-) -> Figure:
+def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) -> Figure:
     """Estimated histograms side by side on one colour scale (paper A, figures 4 and 5).
 
     Parameters
     ----------
-    cells
-        The grid, columns as for `checkins_map`; ``count`` is not used.
+    place
+        The grid, whose counts are not used. Its title should name the region, the privacy and the
+        calibration. Districts are named in the first panel.
     estimates
         Panel title to shares of n in the order of the cells, shape ``(k,)``. The first is the
         original; the others show their total variation distance to it.
     n
         Number of check-ins that were released.
-    title
-        Should name the region, the privacy and the calibration.
-    layers
-        As for `checkins_map`. Districts are named in the first panel.
 
     Raises
     ------
     InputError
         If an estimate does not have one share per cell.
     """
-    _check_shapes(estimates, len(cells))
-    corners = corners_of(cells)
-    layers = legible(backdrop() if layers is None else layers, np.ptp(corners[..., 0]))
+    _check_shapes(estimates, len(place.cells))
     values = n * np.stack(list(estimates.values()))
     norm = LogNorm(1.0, max(values.max(), 10.0))
     notes = [
@@ -284,9 +244,9 @@ def estimate_maps(
     ]
     titles = [name + note for name, note in zip(estimates, ["", *notes], strict=True)]
     key = _key(values, _ESTIMATED_0)
-    figure, panels, bar = map_panels(corners, layers, title, titles, key, 1)
+    figure, panels, bar = map_panels(place, titles, key, 1)
     for axes, value in zip(panels, values, strict=True):
-        heat = _heat(axes, corners, value, norm)
+        heat = _heat(axes, place.corners, value, norm)
     figure.colorbar(
         heat,
         cax=bar,

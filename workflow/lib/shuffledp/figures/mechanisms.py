@@ -12,7 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from shuffledp.accounting.incomplete import Crowd
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
@@ -28,7 +29,8 @@ from shuffledp.figures.style import (
     series_look,
     series_of,
 )
-from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.pipeline.selection import at_targets
 
 # Of each row: the estimator, what is measured and what is expected, the label of the axis.
 _ROWS: Final = (
@@ -44,8 +46,20 @@ _LINE = 0.16  # inches
 
 
 def draw_mechanisms(summary: Path) -> Figure:
-    """Draw `mechanism_errors` from the file of the summary."""
-    return mechanism_errors(pd.read_csv(summary))
+    """Draw `mechanism_errors` from the file of the summary.
+
+    Raises
+    ------
+    InputError
+        If the run has no targets.
+    """
+    rows = at_targets(pd.read_csv(summary))
+    if rows.empty:
+        raise InputError(
+            "targets: mechanisms are compared at targets, and there are none; give their eps and "
+            "delta (config/README.md)"
+        )
+    return mechanism_errors(rows)
 
 
 @local_style()
@@ -55,7 +69,7 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     Parameters
     ----------
     summary
-        Columns of `shuffledp.studies.targets.COLUMNS`, of one region.
+        Rows of `shuffledp.pipeline.selection.at_targets`, of one region.
 
     Returns
     -------
@@ -88,7 +102,10 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         plain_log_axis(axes.yaxis)
         axes.set_ylabel(label.format(units=plural(unit)))
     figure.legend(handles=key, loc="outside lower left", ncols=1)
-    crowd = Crowd(*summary[["colluding", "response_rate"]].iloc[0])
+    colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
+    crowd = Setting(
+        int(summary["n"].max()), 2, colluding=colluding, response_rate=response_rate
+    ).crowd_words
     figure.suptitle(
         f"{summary['region'].iloc[0]} (unit: {unit}{crowd}): every mechanism calibrated to the "
         rf"same certified ($\epsilon$, $\delta={power(delta)}$)"
@@ -139,7 +156,7 @@ def _key(rows: pd.DataFrame) -> Sequence[Line2D]:
     handles = []
     unbiased = rows[rows["estimator"] == "raw"].sort_values("cell_error")
     for row in unbiased.to_dict("records"):
-        mechanism = MECHANISMS[row["mechanism"]]
+        mechanism = CATALOGUE[row["mechanism"]]
         look = mechanism.estimators[0].look
         messages = row["messages"]
         words = f"{messages:.3g} message{'s' * (messages != 1.0)} a user"

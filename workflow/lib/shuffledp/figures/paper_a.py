@@ -22,7 +22,7 @@ from shuffledp.figures.style import (
     series_look,
     series_of,
 )
-from shuffledp.tables import read_metadata, read_tables
+from shuffledp.pipeline.tables import read_metadata, read_tables
 
 _PANELS: Final = (
     ("single-bin-as-printed", r"$\delta$ by Theorem IV.1 as printed (one bin)"),
@@ -51,7 +51,7 @@ def delta_contours(table: pd.DataFrame, count: int) -> Figure:
     Parameters
     ----------
     table
-        Columns of `shuffledp.tables.PRIVACY`, bounds ``single-bin-as-printed`` and ``upper``,
+        Columns of `pipeline.tables.PRIVACY`, bounds ``single-bin-as-printed`` and ``upper``,
         one n and k, eps < eps0.
     count
         Other users in the cell x0, for the title.
@@ -102,7 +102,7 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
     Parameters
     ----------
     utility
-        Columns of `shuffledp.tables.UTILITY`, one eps0.
+        Columns of `pipeline.tables.DISTANCES`, one eps0.
 
     Returns
     -------

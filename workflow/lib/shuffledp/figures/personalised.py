@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from shuffledp.figures.style import local_style, marks, new_figure, plain_log_axis, power
-from shuffledp.mechanisms.protocol import Look
+from shuffledp.mechanisms.catalogue import Look
 
-# By the names of `shuffledp.studies.personalised.estimates`.
+# By the names of `shuffledp.personalised.studies.estimates`.
 _LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         "as-published": ("Chen et al., reports shuffled together", Look("#0072B2", "o")),
@@ -74,7 +74,7 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
     Parameters
     ----------
     table
-        Columns of `shuffledp.studies.personalised.estimates.COLUMNS`, of one figure; maybe with
+        Columns of `shuffledp.personalised.studies.estimates.COLUMNS`, of one figure; maybe with
         ``delta``, ``eps_upper`` and ``eps_published``.
     title
         Above the panels.
@@ -211,7 +211,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
     Parameters
     ----------
     accuracies
-        Columns of `shuffledp.studies.personalised.training.COLUMNS`.
+        Columns of `shuffledp.personalised.studies.training.COLUMNS`.
     noise
         Columns `NOISE_COLUMNS` of that module.
 

@@ -15,7 +15,7 @@ from shuffledp.errors import InputError
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.style import counted, eps_words, local_style, new_figure, power
-from shuffledp.tables import read_tables
+from shuffledp.pipeline.tables import read_tables
 
 _LEAST: Final = -12.0  # decimal logarithm of the smallest delta shown
 _ACROSS: Final = 3  # panels in a row
@@ -38,7 +38,7 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     Parameters
     ----------
     curves
-        Columns of `shuffledp.tables.PRIVACY`, of one n.
+        Columns of `pipeline.tables.PRIVACY`, of one n.
     title
         Names the region.
     unit

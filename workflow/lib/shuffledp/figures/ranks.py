@@ -1,19 +1,18 @@
 """The busiest cells: true against estimated, with intervals."""
 
 from pathlib import Path
-from typing import Final
+from typing import Final, Unpack
 
-import geopandas as gpd
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.arrays import Floats, Integers
-from shuffledp.figures.basemap import attribute, backdrop, districts_at
-from shuffledp.figures.cells import PLAIN, corners_of
+from shuffledp.figures.basemap import attribute, districts_at
+from shuffledp.figures.cells import PLAIN
 from shuffledp.figures.certainty import largest
+from shuffledp.figures.context import MapContext, MapFiles
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import (
     Series,
@@ -24,79 +23,60 @@ from shuffledp.figures.style import (
     series_look,
     series_of,
 )
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import STANDARD_ERRORS
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.pipeline.selection import STANDARD_ERRORS
 
 _SHOWN: Final = 20
 _BETWEEN: Final = 0.6  # of the distance of two cells: how far apart their first and last mark are
 
 
 def draw_ranks(
-    certainty: Path,
-    cells: Path,
-    basemap: Path | None = None,
-    *,
-    title: str,
-    unit: str,
-    target_delta: float,
+    certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
 ) -> Figure:
     """Draw `ranked_cells` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`.
 
     The base map names the districts.
     """
     rows = largest(certainty)
-    return ranked_cells(
-        gpd.read_parquet(cells),
-        rows,
-        release_title(title, unit, rows, "matched", target_delta),
-        layers=backdrop(basemap),
-    )
+    words = release_title(title, unit, rows, "matched", target_delta)
+    return ranked_cells(MapContext.read(words, **place), rows)
 
 
 @local_style()
-def ranked_cells(
-    cells: gpd.GeoDataFrame,
-    rows: pd.DataFrame,
-    title: str,
-    *,
-    layers: gpd.GeoDataFrame | None = None,
-) -> Figure:
+def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     """The busiest cells: true counts, and unbiased estimates with two standard errors each way.
 
     Parameters
     ----------
-    cells
-        The grid, columns as for `shuffledp.figures.maps.checkins_map`.
+    place
+        The grid, the layers whose districts are named, and the title, as
+        `shuffledp.figures.maps.release_title` has it.
     rows
-        Columns of `shuffledp.tables.CERTAINTY`: one release of each mechanism.
-    title
-        As for `shuffledp.figures.maps.estimate_maps`.
-    layers
-        Whose districts are named, as `shuffledp.figures.basemap.backdrop` returns them.
+        Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
 
     Returns
     -------
     Cells by true count, equal ones in the order of the grid: the counts on the left, the errors,
     whose scale is finer, on the right.
     """
-    layers = backdrop() if layers is None else layers
     raw = rows[rows["estimator"] == "raw"]
     series = series_of(raw)
     estimates = {each: of_series(raw, each).set_index("cell").sort_index() for each in series}
     counts = estimates[series[0]]["count"]
     busiest = counts.sort_values(ascending=False, kind="stable").index[:_SHOWN]
-    place = np.arange(len(busiest))
+    heights = np.arange(len(busiest))
     figure = new_figure(1.9 + len(busiest) * (0.09 + 0.05 * len(series)) + 0.16 * len(series))
     left, right = figure.subplots(1, 2, sharey=True)
     half = _BETWEEN / 2.0
-    left.vlines(counts[busiest], place - half, place + half, color="black", linewidth=1.4)
+    left.vlines(counts[busiest], heights - half, heights + half, color="black", linewidth=1.4)
     right.axvline(0.0, color="black", linewidth=1.4)
     offsets = np.linspace(-half, half, len(series)) if len(series) > 1 else [0.0]
     for each, offset in zip(series, offsets, strict=True):
         shown = estimates[each].loc[busiest]
-        _intervals(left, shown, "estimate", place + offset, each)
-        _intervals(right, shown, "error", place + offset, each)
-    left.set_yticks(place, _names(cells, busiest.to_numpy(), layers))
+        _intervals(left, shown, "estimate", heights + offset, each)
+        _intervals(right, shown, "error", heights + offset, each)
+    left.set_yticks(heights, _names(place, busiest.to_numpy()))
     left.set_ylim(len(busiest) - 0.4, -0.6)
     left.set_xlim(left=min(0.0, left.get_xlim()[0]))
     left.set_title(f"The {len(busiest)} busiest of {len(counts):,} cells", loc="left")
@@ -108,14 +88,14 @@ def ranked_cells(
         axes.xaxis.set_major_formatter(PLAIN)
         axes.grid(axis="x")
         # Bands lead the eye from a name to its marks.
-        for index in place[1::2]:
+        for index in heights[1::2]:
             axes.axhspan(index - 0.5, index + 0.5, color="0.95", zorder=0, linewidth=0.0)
-    attribute(right, layers, scaled=False)
+    attribute(right, place.layers, scaled=False)
     figure.legend(
         handles=_key(series, {each: estimates[each].loc[busiest] for each in series}),
         loc="outside lower center",
     )
-    figure.suptitle(title)
+    figure.suptitle(place.title)
     return figure
 
 
@@ -135,10 +115,10 @@ def _intervals(
     )
 
 
-def _names(cells: gpd.GeoDataFrame, busiest: Integers, layers: gpd.GeoDataFrame) -> list[str]:
+def _names(place: MapContext, busiest: Integers) -> list[str]:
     """Rank and cell, with the district of its middle where there is one."""
-    middle = corners_of(cells)[busiest, :-1].mean(axis=1)
-    districts = districts_at(layers, middle)
+    middle = place.corners[busiest, :-1].mean(axis=1)
+    districts = districts_at(place.layers, middle)
     return [
         ", ".join(filter(None, [district, f"cell {cell}"])) + f"  {rank:>2}"
         for rank, (cell, district) in enumerate(zip(busiest, districts, strict=True), 1)

@@ -20,10 +20,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from shuffledp.files import replacing
-from shuffledp.mechanisms.protocol import Look
-from shuffledp.mechanisms.registry import get_estimator, own_calibrations
-from shuffledp.selection import DELTA_HAT
+from shuffledp.mechanisms.catalogue import Look, get_estimator, own_calibrations
+from shuffledp.pipeline.columns import CONTENTS
+from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.selection import DELTA_HAT
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
@@ -199,7 +199,7 @@ def plain_log_axis(axis: Axis) -> None:
 
 
 @local_style()
-def save(figure: Figure, stem: Path) -> tuple[Path, ...]:
+def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
     """Write a figure as PNG (200 dpi), PDF and SVG; equal figures give equal bytes.
 
     Parameters
@@ -209,15 +209,19 @@ def save(figure: Figure, stem: Path) -> tuple[Path, ...]:
         version.
     stem
         Path without extension; a dot in its name is kept.
+    contents
+        What is drawn, in the words of `pipeline.columns.CONTENTS`: it goes into the metadata, too.
 
     Returns
     -------
     The three paths. Each file appears whole or not at all.
     """
+    words = f"{CONTENTS}: {contents}"
+    # PDF has no key for a description.
     unnamed: dict[str, dict[str, str | None]] = {
-        "png": {"Software": None},
-        "pdf": {"Creator": None, "Producer": None, "CreationDate": None},
-        "svg": {"Creator": None, "Date": None},
+        "png": {"Software": None, "Description": words},
+        "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Subject": words},
+        "svg": {"Creator": None, "Date": None, "Description": words},
     }
     written = tuple(stem.with_name(f"{stem.name}.{extension}") for extension in EXTENSIONS)
     for extension, destination in zip(EXTENSIONS, written, strict=True):

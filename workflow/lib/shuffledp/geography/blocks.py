@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
+from zipfile import BadZipFile, ZipFile
 
 import pyarrow as pa
 from tqdm import tqdm
@@ -27,6 +28,7 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PAR1": "parquet",
     b"PK\x03\x04": "zip",
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet",  # of Excel before 2007
 }
 _SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 
@@ -43,7 +45,7 @@ def file_kind(source: Path) -> str:
     Raises
     ------
     CheckinError
-        If the file is missing, unreadable, empty, a web page or a zip archive.
+        If the file is missing, unreadable, empty, a web page, a spreadsheet or a zip archive.
     """
     try:
         with source.open("rb") as stream:
@@ -53,6 +55,10 @@ def file_kind(source: Path) -> str:
     if not start:
         raise CheckinError(f"{source} is empty")
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "text")
+    if kind == "spreadsheet" or (kind == "zip" and _holds_a_spreadsheet(source)):
+        raise CheckinError(
+            f"{source} is a spreadsheet: save the sheet of check-ins as CSV and name that file"
+        )
     if kind == "zip":
         raise CheckinError(f"{source} is a zip archive: unpack it and name the file inside")
     if kind == "text":
@@ -61,6 +67,15 @@ def file_kind(source: Path) -> str:
     if kind != expected:
         logger.warning("%s is named as %s but is %s: read as what it is", source, expected, kind)
     return kind
+
+
+def _holds_a_spreadsheet(archive: Path) -> bool:
+    try:
+        with ZipFile(archive) as files:
+            names = files.namelist()
+    except BadZipFile:  # its list stands at the end, which is missing
+        return archive.suffix.lower() in (".xlsx", ".xlsm", ".ods")
+    return "xl/workbook.xml" in names or {"mimetype", "content.xml"} <= set(names)
 
 
 def check_text(source: Path, start: bytes) -> None:

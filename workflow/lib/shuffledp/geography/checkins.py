@@ -10,15 +10,17 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
-from shuffledp.files import file_sha256, replacing
 from shuffledp.geography.blocks import CheckinError, file_kind
 from shuffledp.geography.layout import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
 from shuffledp.geography.parquet import parquet_batches, source_parts
 from shuffledp.geography.regions import Region
 from shuffledp.geography.rows import REQUIRED, SHOWN, TYPES, Batch, Fault
 from shuffledp.geography.text import text_batches
+from shuffledp.numerics.arrays import Floats
+from shuffledp.pipeline.columns import CONTENTS, TRUE, described
+from shuffledp.pipeline.files import file_sha256, replacing
+from shuffledp.pipeline.tables import PACKED
 
 __all__ = [
     "SNAP",
@@ -190,7 +192,11 @@ class _Survey:
             )
         if not self.tally.malformed < self.tally.read:
             return f"{text}: all its rows are malformed"
-        return f"{text}: its rows are at latitude {south} to {north}, longitude {west} to {east}"
+        # Whole degrees: the edges are where somebody was.
+        return (
+            f"{text}: its rows are within latitude {math.floor(south)} to {math.ceil(north)}, "
+            f"longitude {math.floor(west)} to {math.ceil(east)}"
+        )
 
     def _exchange(self) -> str:
         columns = self.layout.columns
@@ -223,8 +229,9 @@ class _GroupWriter:
             for name, kind in TYPES.items()
             if name != BUDGET or name in layout.columns
         ]
-        self._schema = pa.schema(fields, metadata=dict(sorted(metadata.items())))
-        self._writer = pq.ParquetWriter(path, self._schema, compression="zstd")
+        keys = {CONTENTS: TRUE, **metadata}
+        self._schema = described(pa.schema(fields, metadata=dict(sorted(keys.items()))))
+        self._writer = pq.ParquetWriter(path, self._schema, **PACKED)
         self._pending: list[Any] = []
         self._rows = 0
 

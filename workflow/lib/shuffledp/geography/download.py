@@ -1,5 +1,6 @@
 """Downloads that resume after a break, are verified, and appear whole or not at all."""
 
+import hashlib
 import json
 import logging
 import re
@@ -16,6 +17,8 @@ import urllib3
 from tqdm import tqdm
 
 from shuffledp.errors import InputError
+from shuffledp.pipeline.address import masked
+from shuffledp.pipeline.files import settle
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +58,8 @@ def fetch(
 
     Until it is complete and verified the file is named `destination` + ".part", which outlives a
     crash: the next call goes on from there if the server still has the same file. An existing
-    `destination` is fetched again only if its checksum is another.
+    `destination` is fetched again only if its checksum is another. A name and password are read
+    from the .netrc file of the user. Messages and logs mask the query of an address.
 
     Parameters
     ----------
@@ -82,7 +86,7 @@ def fetch(
     if checksum is not None:
         checksum = _normalised(checksum)
     if urlsplit(url).scheme not in ("http", "https"):
-        raise DownloadError(f"{url} is not an http or https address")
+        raise DownloadError(f"{masked(url)} is not an http or https address")
     if destination.exists():
         if checksum is None or _digest(destination, checksum) == checksum:
             logger.info("%s is there already", destination)
@@ -118,6 +122,11 @@ class _Download:
     timeout: float
 
     @property
+    def shown(self) -> str:
+        """The address without what nobody else may read."""
+        return masked(self.url)
+
+    @property
     def part(self) -> Path:
         return self.destination.with_name(self.destination.name + ".part")
 
@@ -135,18 +144,20 @@ class _Download:
             except _TRANSIENT as error:
                 if attempt == retries:
                     raise DownloadError(
-                        f"{self.url} could not be fetched in {attempt + 1} attempts ({error}); run "
-                        "again to go on from what has been obtained"
-                    ) from error
+                        f"{self.shown} could not be fetched in {attempt + 1} attempts "
+                        f"({masked(str(error))}); run again to go on from what has been obtained"
+                    ) from None
                 wait = min(backoff * 2**attempt, _LONGEST_WAIT)
-                logger.warning("%s: %s; trying again in %.1f s", self.url, error, wait)
+                words = masked(str(error))
+                logger.warning("%s: %s; trying again in %.1f s", self.shown, words, wait)
                 time.sleep(wait)
             except requests.RequestException as error:
-                raise DownloadError(f"{self.url} cannot be fetched ({error})") from error
+                words = masked(str(error))
+                raise DownloadError(f"{self.shown} cannot be fetched ({words})") from None
             except OSError as error:
                 raise DownloadError(f"{self.part} cannot be written ({error.strerror})") from error
         self._verify()
-        self.part.replace(self.destination)
+        settle(self.part, self.destination)
         self.origin.unlink(missing_ok=True)
 
     def _attempt(self) -> None:
@@ -167,7 +178,7 @@ class _Download:
                 raise _TransientError(f"the server answered {response.status_code}")
             if response.status_code not in (200, 206):
                 raise DownloadError(
-                    f"{self.url} cannot be fetched: the server answered {response.status_code} "
+                    f"{self.shown} cannot be fetched: the server answered {response.status_code} "
                     f"{response.reason}; check the address"
                 )
             offset = self._continued(response, offset, known)
@@ -177,7 +188,7 @@ class _Download:
         """Return what was noted of the part file; nothing if it cannot be gone on with."""
         try:
             known: dict[str, Any] = json.loads(self.origin.read_text(encoding="utf-8"))
-            usable = known["url"] == self.url and self.part.stat().st_size > 0
+            usable = known["address"] == self._address() and self.part.stat().st_size > 0
         except (OSError, ValueError, KeyError, TypeError):
             return {}
         # Nothing would tell if the rest were of another file.
@@ -234,7 +245,7 @@ class _Download:
     def _note(self, response: requests.Response, length: int | None) -> None:
         self.part.unlink(missing_ok=True)
         known = {
-            "url": self.url,
+            "address": self._address(),
             "validator": _validator(response),
             "length": None if length is None else str(length),
         }
@@ -259,10 +270,14 @@ class _Download:
             size = self.part.stat().st_size
             self._discard()
             raise DownloadError(
-                f"{self.url}: the {size} bytes fetched have checksum {obtained}, not "
+                f"{self.shown}: the {size} bytes fetched have checksum {obtained}, not "
                 f"{self.checksum}, and were removed; if the publisher has replaced the file and "
                 f"you trust the new one, set its checksum to {obtained}"
             )
+
+    def _address(self) -> str:
+        """Digest of the address, which may hold a signature and is not written down."""
+        return hashlib.sha256(self.url.encode()).hexdigest()
 
     def _discard(self) -> None:
         self.part.unlink(missing_ok=True)
@@ -282,6 +297,6 @@ def _names_web_page(url: str) -> bool:
 
 def _web_page(url: str) -> DownloadError:
     return DownloadError(
-        f"{url}: the server sent a web page instead of the file, perhaps a notice or a log-in; "
-        "open the address in a browser to see which"
+        f"{masked(url)}: the server sent a web page instead of the file, perhaps a notice or a "
+        "log-in; open the address in a browser to see which"
     )

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
-from shuffledp.files import replacing
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.pipeline.files import replacing
 
 COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
 _DECIMALS: Final = 10  # as many as SNAP's

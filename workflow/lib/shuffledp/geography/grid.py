@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pyproj
 import shapely
 
-from shuffledp.arrays import Floats, Integers
 from shuffledp.errors import InputError
-from shuffledp.files import replacing
 from shuffledp.geography.layout import BUDGET, COORDINATES
 from shuffledp.geography.regions import Box, Region
-from shuffledp.tables import reading
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.pipeline.columns import CONTENTS, TRUE, described
+from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.tables import CHECKED, PACKED, reading
 
 logger = logging.getLogger(__name__)
 
@@ -255,12 +256,20 @@ def grid_checkins(
     with replacing(destination) as temporary:
         # geopandas writes the `geo` key but takes no others, so the file is written twice. Read
         # by its path: Arrow's threads can outlive the interpreter when given a Python file.
-        cells.to_parquet(temporary, index=False)
-        table = pq.read_table(temporary, use_threads=False)
+        cells.to_parquet(temporary, index=False, **PACKED)
+        table = pq.read_table(temporary, use_threads=False, **CHECKED)
         keys = dict(table.schema.metadata)
-        keys.update({key.encode(): value.encode() for key, value in sorted(metadata.items())})
-        pq.write_table(table.replace_schema_metadata(keys), temporary, compression="zstd")
+        more = {CONTENTS: TRUE, **metadata}
+        keys.update({key.encode(): value.encode() for key, value in sorted(more.items())})
+        schema = described(table.schema.with_metadata(keys))
+        pq.write_table(table.cast(schema), temporary, **PACKED)
     return tally
+
+
+def read_cells(source: Path) -> gpd.GeoDataFrame:
+    """Cells that `grid_checkins` wrote: outlines (WGS 84), places in the grid and counts."""
+    with reading(source):
+        return gpd.read_parquet(source, **CHECKED)
 
 
 def _located(
@@ -270,7 +279,7 @@ def _located(
     # The last entry is for the number -1.
     cell_of = np.full(math.prod(lattice.shape) + 1, -1)
     cell_of[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()] = cells["cell"]
-    with reading(checkins), pq.ParquetFile(checkins) as file:
+    with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
         for batch in file.iter_batches(columns=[*COORDINATES, *more]):
             yield cell_of[lattice.locate(*(batch[name].to_numpy() for name in COORDINATES))], batch
 

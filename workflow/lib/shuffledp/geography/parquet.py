@@ -11,12 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
-from shuffledp.files import parts
+from shuffledp.errors import is_out_of_memory
 from shuffledp.geography.blocks import CheckinError, file_kind
 from shuffledp.geography.convert import ColumnTypeError
 from shuffledp.geography.layout import Layout, key_of
 from shuffledp.geography.rows import Batch, sift
 from shuffledp.geography.text import column_positions
+from shuffledp.pipeline.files import parts
+from shuffledp.pipeline.tables import CHECKED
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +69,7 @@ def parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
         If the file is damaged, lacks a column of the layout, or has one of an unusable type.
     """
     first = 1
-    with _reading(source), pq.ParquetFile(source) as file:
+    with _reading(source), pq.ParquetFile(source, **CHECKED) as file:
         names = file.schema_arrow.names
         positions = column_positions(source, layout, names)
         columns = [names[position] for position in positions.values()]
@@ -118,4 +120,6 @@ def _reading(source: Path) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ColumnTypeError) as error:
+        if is_out_of_memory(error):
+            raise
         raise CheckinError(f"{source} cannot be read as parquet ({error})") from error

@@ -1,9 +1,8 @@
 """Regions of the earth: a bounding box, or the outline in a GeoJSON file."""
 
-import json
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
@@ -11,11 +10,10 @@ from typing import Any, Final
 import numpy as np
 import shapely
 from numpy.typing import NDArray
-from shapely.errors import ShapelyError
-from shapely.geometry import shape
 
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
+from shuffledp.geography.geojson import read_shapes
+from shuffledp.numerics.arrays import Floats
 
 logger = logging.getLogger(__name__)
 
@@ -115,13 +113,38 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     try:
         if "box" in spec:
             return Region(name, _box(spec["box"]))
-        outline = _read_outline(Path(spec["outline"]))
+        outline = read_outline(Path(spec["outline"]))
         west, south, east, north = (float(value) for value in outline.bounds)
         box = Box(south=south, north=north, west=west, east=east)
         _check_width(spec["outline"], box)
         return Region(name, box, outline)
     except InputError as error:
         raise InputError(f"regions.{name}.{error}") from error
+
+
+def own_grid(region: str, grids: Mapping[str, Any], grid: str) -> Any:
+    """What a region's configuration gives of a grid.
+
+    Parameters
+    ----------
+    region
+        Its name.
+    grids
+        Its grids by name.
+    grid
+        The name that a target has.
+
+    Raises
+    ------
+    InputError
+        If there is none: other regions may have grids of other names.
+    """
+    if grid not in grids:
+        raise InputError(
+            f"regions.{region}.grids: there is no {grid}, which this target needs (grids: "
+            f"{', '.join(grids)}): ask for one of them, or give it"
+        )
+    return grids[grid]
 
 
 def _box(spec: object) -> Box:
@@ -131,25 +154,20 @@ def _box(spec: object) -> Box:
     return Box(**spec)
 
 
-def _read_outline(path: Path) -> Any:
+def read_outline(path: Path) -> Any:
+    """Read the polygons of a GeoJSON file as one shapely geometry, longitude and latitude.
+
+    Raises
+    ------
+    InputError
+        If it is missing, is not GeoJSON or holds no polygon, or an invalid one.
+    """
     where = f"outline: {path}"
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{where} cannot be read ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{where} is not GeoJSON ({error})") from error
-    if not isinstance(document, dict) or "type" not in document:
-        raise InputError(f"{where} is not GeoJSON: it has no type")
-    try:
-        _check_crs(document, where)
-        polygons = [shape(part) for part in _polygons(document)]
-    except InputError:
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError, ShapelyError) as error:
-        raise InputError(f"{where} is not GeoJSON: it is malformed ({error!r})") from error
+    shapes = [each.geometry for each in read_shapes(path, "outline")]
+    polygons = [each for each in shapes if each.geom_type in ("Polygon", "MultiPolygon")]
     if not polygons:
-        raise InputError(f"{where} holds no Polygon or MultiPolygon (its type: {document['type']})")
+        kinds = ", ".join(sorted({each.geom_type for each in shapes})) or "nothing"
+        raise InputError(f"{where} holds no Polygon or MultiPolygon (it has {kinds})")
     for polygon in polygons:
         if polygon.is_empty or not polygon.is_valid:
             reason = "it is empty" if polygon.is_empty else shapely.is_valid_reason(polygon)
@@ -166,24 +184,3 @@ def _check_width(path: str, box: Box) -> None:
             f"east={box.east:g}), and its grid would too: if it lies across the 180th meridian, "
             "cut it in two regions there; for a region that is so wide, use box"
         )
-
-
-def _check_crs(document: Mapping[str, Any], where: str) -> None:
-    # RFC 7946 knows WGS84 only; files of the older standard may name another system.
-    crs = str((document.get("crs") or {}).get("properties", {}).get("name", "CRS84"))
-    if not crs.endswith(("CRS84", "4326")):
-        raise InputError(f"{where} is in {crs}: convert it to WGS84 longitude and latitude")
-
-
-def _polygons(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    kind = node.get("type")
-    if kind == "FeatureCollection":
-        for feature in node["features"]:
-            yield from _polygons(feature)
-    elif kind == "Feature":
-        yield from _polygons(node["geometry"] or {})
-    elif kind == "GeometryCollection":
-        for geometry in node["geometries"]:
-            yield from _polygons(geometry)
-    elif kind in ("Polygon", "MultiPolygon"):
-        yield node

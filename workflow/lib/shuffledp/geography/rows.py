@@ -1,5 +1,6 @@
 """Typed rows of check-ins, with the malformed ones told apart and described."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from shuffledp.arrays import Floats, Integers
 from shuffledp.geography.convert import (
     TIME,
     ColumnTypeError,
@@ -19,6 +19,7 @@ from shuffledp.geography.convert import (
     to_whole,
 )
 from shuffledp.geography.layout import BUDGET, COORDINATES, key_of
+from shuffledp.numerics.arrays import Floats, Integers
 
 TYPES: Final = {
     "user": pa.int64(),
@@ -56,7 +57,7 @@ _EXPECTED: Final = {
     "location": "a whole number (without columns.location it is not read)",
     BUDGET: f"0 or a number from {LEAST_BUDGET:g} to {_LARGEST_BUDGET:g} (budgets.column)",
 }
-_EXCERPT: Final = 60
+_DECIMAL_COMMA: Final = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def sift(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
         given = table[name].combine_chunks()
         columns[name], bad = _converted(given, name)
         for row in np.flatnonzero(bad & good)[:SHOWN]:
-            reasons[int(lines[row])] = f"{name} is {_excerpt(given[row], name)}"
+            reasons[int(lines[row])] = _fault(given[row], name)
         good &= ~bad
     exchanged = _exchangeable(columns, good)
     shown = tuple(Fault(line, reasons[line]) for line in sorted(reasons)[:SHOWN])
@@ -148,10 +149,11 @@ def _exchangeable(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
     return int((fits & ~in_range(latitude, "latitude") & ~good).sum())
 
 
-def _excerpt(field: Any, name: str) -> str:
-    value = field.as_py()
-    if value is None or value in ("", b""):
-        return "missing"
-    text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
-    shown = text if len(text) <= _EXCERPT else text[:_EXCERPT] + "..."
-    return f"{shown!r}, not {_EXPECTED[name]}"
+def _fault(field: Any, name: str) -> str:
+    """Say what is wrong without the value: logs are kept and shown, and it may be somebody's."""
+    given = field.as_py()
+    if given is None or given in ("", b""):
+        return f"{name} is missing"
+    text = given.decode("utf-8", errors="replace") if isinstance(given, bytes) else str(given)
+    comma = ": write decimals with a point, not a comma" if _DECIMAL_COMMA.fullmatch(text) else ""
+    return f"{name} is not {_EXPECTED[name]}{comma}"

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from shuffledp.files import replacing
 from shuffledp.geography.download import fetch
+from shuffledp.pipeline.files import replacing
 
 
 def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | None) -> None:
@@ -17,7 +17,16 @@ def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | No
 
     Workflow managers remove outputs before they run a job again; the cache keeps what was
     downloaded, whole or in part, through that. Of several jobs that want the same address at once
-    one fetches it and the others wait. Parameters and errors as for `fetch`.
+    one fetches it and the others wait.
+
+    Parameters
+    ----------
+    url, checksum
+        As for `fetch`; errors, too.
+    destination
+        Where the workflow wants the file.
+    cache
+        Folder of what was downloaded; made if it is not there.
     """
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
     kept = cache / f"{key}-{destination.name}"

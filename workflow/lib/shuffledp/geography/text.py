@@ -14,16 +14,17 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-from shuffledp.arrays import Integers
 from shuffledp.geography.blocks import CheckinError, check_text, text_blocks
 from shuffledp.geography.convert import MISSING
 from shuffledp.geography.layout import COLUMNS, Layout, key_of
 from shuffledp.geography.rows import REQUIRED, TYPES, Batch, in_range, sift
+from shuffledp.numerics.arrays import Integers
 
 _OPEN: Final = (
     "a quotation mark that is not closed in its line; a quoted field may hold no line break: take "
     "it out, or give the file as parquet"
 )
+_SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
 _PARSERS: Final = 2  # threads; as many are busy while a third decompresses
 
 
@@ -53,6 +54,20 @@ def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
 
 def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str, int]:
     """Find the layout's columns among the names of a file's columns, in canonical order.
+
+    Parameters
+    ----------
+    source
+        The file, named in errors.
+    layout
+        Its columns by name or by position from 0.
+    names
+        Names of the file's columns from left to right; for a file without a header anything, as
+        many as it has columns.
+
+    Returns
+    -------
+    Position from 0 of each canonical name that the layout has.
 
     Raises
     ------
@@ -100,7 +115,20 @@ def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
         widths = np.bincount([len(record) for record in records])
         widths[0] = 0
         names = [""] * int(widths.argmax())
-    return _BlockReader(source, layout, len(names), column_positions(source, layout, names))
+    try:
+        positions = column_positions(source, layout, names)
+    except CheckinError as error:
+        raise CheckinError(f"{error}{_other_separator(text, layout)}") from None
+    return _BlockReader(source, layout, len(names), positions)
+
+
+def _other_separator(text: str, layout: Layout) -> str:
+    """End of a message about missing columns: the separator that the first line seems to have."""
+    line = text.partition("\n")[0]
+    for other, written in _SEPARATORS.items():
+        if other != layout.separator and len(_fields(line, other)) >= len(layout.columns):
+            return f"; it looks separated by another character: set `separator: {written}`"
+    return ""
 
 
 def _fields(line: str, separator: str) -> list[str]:

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
-from shuffledp.files import replacing
 from shuffledp.geography.grid import make_lattice
 from shuffledp.geography.layout import BUDGET
 from shuffledp.geography.regions import Region
-from shuffledp.streams import stream
-from shuffledp.tables import reading
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.files import replacing
+from shuffledp.pipeline.streams import stream
+from shuffledp.pipeline.tables import CHECKED, PACKED, reading
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,8 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     InputError
         If no row names its user.
     """
-    rows = pq.read_table(checkins)
+    with reading(checkins):
+        rows = pq.read_table(checkins, **CHECKED)
     named = rows.filter(pc.is_valid(rows["user"]))
     if not named.num_rows:
         raise InputError(
@@ -62,7 +63,7 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
         kept = _with_smallest_budgets(kept, named, region)
     kept = kept.replace_schema_metadata(rows.schema.metadata)
     with replacing(destination) as temporary:
-        pq.write_table(kept, temporary, compression="zstd")
+        pq.write_table(kept, temporary, **PACKED)
     logger.info(
         "%s: %s users of %s check-ins; %s without a user dropped",
         region,
@@ -104,7 +105,7 @@ def checkins_per_user(
     """
     lattice = make_lattice(region, spec)
     total, users = 0, [np.empty(0, np.int64)]
-    with reading(checkins), pq.ParquetFile(checkins) as file:
+    with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
         for batch in file.iter_batches(columns=["user", "latitude", "longitude"]):
             cell = lattice.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
             inside = batch.filter(pa.array(cell >= 0))

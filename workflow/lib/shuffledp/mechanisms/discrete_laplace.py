@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.geometric import check_budget, geometric_noise
-from shuffledp.accounting.rounds.theorems import kov_log_delta
+from shuffledp.accounting.literature.theorems import kov_log_delta
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Mechanism
+from shuffledp.numerics.arrays import Floats
 
 # Of the eps of a round, for the rounding of the composition.
 _MARGIN = 1e-9
@@ -45,18 +46,31 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     """A curator adds two-sided geometric noise to the true counts; see `Mechanism`."""
 
     name = "discrete-laplace"
-    label = "discrete Laplace"
-    trust = "curator, with every record"
-    estimators = raw_and_projected("discrete Laplace", "#56B4E9", "P", noisy_shares)
+    estimators = raw_and_projected(noisy_shares)
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: DiscreteLaplaceParameters) -> float:
-        """Natural log of the exact delta, rounded up; -inf from the noise's eps on."""
-        del n, k
-        return geometric_noise(eps, parameters.eps).high
+    def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> Curve:
+        """Exact, rounded up; over rounds too.
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> DiscreteLaplaceParameters:
+        The loss of a round is that of two randomised responses on one bit with half its eps, one
+        for each of the two cells: the composition of these is exact.
+        """
+
+        def of(rounds: int) -> Curve:
+            def upper(eps: float) -> float:
+                if rounds == 1:
+                    return geometric_noise(eps, parameters.eps).high
+                half = 0.5 * parameters.eps * (1.0 + _MARGIN)
+                return float(kov_log_delta(eps, half, -np.inf, 2 * rounds))
+
+            return Curve(rounds * parameters.eps, upper=upper, repeated=of)
+
+        return of(setting.rounds)
+
+    def calibrate(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> DiscreteLaplaceParameters:
         """Noise of budget eps: delta is 0, whatever the target."""
-        del log_delta, n, k
+        del log_delta, setting
         return DiscreteLaplaceParameters(eps)
 
     def parameters(self, setting: Setting, budget: Budget) -> DiscreteLaplaceParameters:

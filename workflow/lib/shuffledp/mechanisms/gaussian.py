@@ -5,18 +5,18 @@ Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
-from shuffledp.roots import brentq
+from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.roots import brentq
 
 HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
 # Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
@@ -25,7 +25,10 @@ PUBLISHED_SENSITIVITY = 1.0
 # Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).
 DIFFPRIVLIB_DELTA = 1e-12
 _AGREEMENT = 1e-6
-_PUBLISHED = "as-published"
+_PUBLISHED = "as-published"  # in the catalogue, with what figures say of it
+
+# Of the log of a delta of normal noise, relative to 1 and to itself (`gdp_to_log_delta`).
+_GDP_ERROR = 2e-12
 
 
 def gaussian_sigma(
@@ -128,6 +131,15 @@ def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
 
     Not a guarantee below delta of about 1e-16, where it stops growing: paper A's Gaussian at
     eps = eps0 is explained by just that.
+
+    Parameters
+    ----------
+    eps
+        Positive.
+    delta
+        In ``(0, 1]``.
+    sensitivity
+        In L2 norm, at least 0.
     """
     return DiffprivlibRequest(eps, delta, sensitivity).sigma
 
@@ -152,25 +164,27 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     """A curator adds normal noise to the true counts; see `Mechanism`."""
 
     name = "gaussian"
-    label = "Gaussian"
-    trust = "curator, with every record"
-    estimators = raw_and_projected("Gaussian", "#0072B2", "o", noisy_shares)
-    own_calibrations = MappingProxyType(
-        {
-            _PUBLISHED: "NOT equal privacy, calibration as published: $\\epsilon=\\epsilon_0$, "
-            "where the shuffle model's $\\delta$ is 0;\n"
-            r"Gaussian $\sigma$ as diffprivlib returns it for $\delta=10^{-20}$, sensitivity 1"
-        }
-    )
+    estimators = raw_and_projected(noisy_shares)
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: GaussianParameters) -> float:
-        """Natural log of the exact delta of the noise (paper D, Fact 2)."""
-        del n, k
-        return float(gdp_to_log_delta(eps, HISTOGRAM_SENSITIVITY / parameters.sigma))
+    def curve(self, parameters: GaussianParameters, setting: Setting) -> Curve:
+        """Exact (paper D, Fact 2), over rounds too: their means' distances add up by squares.
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> GaussianParameters:
+        Rounded up by what `gdp_to_log_delta` may be wrong.
+        """
+        mu = HISTOGRAM_SENSITIVITY / parameters.sigma
+
+        def of(rounds: int) -> Curve:
+            def upper(eps: float) -> float:
+                found = float(gdp_to_log_delta(eps, mu * np.sqrt(rounds)))
+                return min(found + _GDP_ERROR * (1.0 + abs(found)), 0.0)
+
+            return Curve(np.inf, upper=upper, repeated=of)
+
+        return of(setting.rounds)
+
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
         """Smallest sufficient noise."""
-        del n, k
+        del setting
         sigma = gaussian_sigma(eps, log_delta)
         if log_delta < np.log(DIFFPRIVLIB_DELTA):
             return GaussianParameters(sigma)

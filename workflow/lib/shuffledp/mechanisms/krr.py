@@ -1,18 +1,70 @@
 """Shuffled k-randomised response (paper A): local reports, mixed by a shuffler."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp import krr
+from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
-from shuffledp.estimation import iterative_bayesian_update
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.mechanisms.estimation import iterative_bayesian_update
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Calibration, Estimator, Look, Mechanism
+from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
+from shuffledp.numerics.arrays import Floats, Integers
+
+
+def randomise(
+    counts: ArrayLike, eps0: float, rng: np.random.Generator, repetitions: int = 1
+) -> Integers:
+    """Histograms of the shuffled reports of users who hold ``counts``, in O(k) each.
+
+    A report is truthful with probability ``1 - k q`` and uniform over all cells otherwise (the
+    privacy blanket), so no loop over users is needed.
+
+    Parameters
+    ----------
+    counts
+        True histogram, shape ``(k,)``, non-negative integers.
+    eps0
+        Local budget of each report.
+    rng
+        Source of randomness.
+    repetitions
+        Independent releases to draw.
+
+    Returns
+    -------
+    Integers of shape ``(repetitions, k)``, each row summing to ``sum(counts)``.
+    """
+    counts = np.asarray(counts, dtype=np.int64)
+    _, q = probabilities(eps0, counts.size)
+    truthful = rng.binomial(counts, 1.0 - counts.size * q, size=(repetitions, counts.size))
+    uniform = np.full(counts.size, 1.0 / counts.size)
+    blanket = rng.multinomial(counts.sum() - truthful.sum(axis=1), uniform)
+    return np.asarray(truthful + blanket, dtype=np.int64)
+
+
+def invert(reports: ArrayLike, eps0: float) -> Floats:
+    """Unbiased estimate of the distribution from noisy histograms (matrix inversion, A eq. 7).
+
+    Parameters
+    ----------
+    reports
+        Histograms of reports, shape ``(..., k)``, each row with a positive sum.
+    eps0
+        Local budget of each report.
+
+    Returns
+    -------
+    Shares of shape ``(..., k)``; each row sums to 1, entries may be negative.
+    """
+    reports = np.asarray(reports, dtype=np.float64)
+    p, q = probabilities(eps0, reports.shape[-1])
+    shares = reports / reports.sum(axis=-1, keepdims=True)
+    return np.asarray((shares - q) / (p - q))
 
 
 @dataclass(frozen=True)
@@ -29,7 +81,7 @@ def _uncorrected(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
 
 def _inverted(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     del n
-    return krr.invert(reports, parameters.eps0)
+    return invert(reports, parameters.eps0)
 
 
 def _updated(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
@@ -41,22 +93,21 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     """Each user reports through k-RR, the shuffler mixes the reports; see `Mechanism`."""
 
     name = "krr"
-    label = "shuffle+INV"
-    trust = "shuffler, to mix the reports; a report alone reveals at most eps0"
-    matched = False
-    estimators = (
-        *raw_and_projected("shuffle+INV", "#D55E00", "s", _inverted),
-        Estimator("ibu", "shuffle+IBU", Look("#009E73", "D", filled=False), _updated, "projected"),
-        Estimator("uncorrected", "shuffle, not inverted", Look("#777777", "^"), _uncorrected, None),
+    estimators = MappingProxyType(
+        raw_and_projected(_inverted) | {"ibu": _updated, "uncorrected": _uncorrected}
     )
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: KRRParameters) -> float:
-        """Natural log of the certified delta of the histogram of reports."""
-        return float(BOUNDS["upper"].log_delta(eps, Setting(n, k, parameters.eps0)))
+    def curve(self, parameters: KRRParameters, setting: Setting) -> Curve:
+        """Certified, of the histogram of reports."""
+        return BOUNDS["upper"].curve(replace(setting, eps0=parameters.eps0))
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> KRRParameters:
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
         """Largest local budget whose certified delta at ``eps`` meets the target."""
-        return KRRParameters(BOUNDS["upper"].eps0(eps, log_delta, Setting(n, k, 1.0)))
+
+        def of(eps0: float) -> Curve:
+            return self.curve(KRRParameters(eps0), setting)
+
+        return KRRParameters(largest_eps0(eps, log_delta, of, setting.rounds))
 
     def observe(
         self,
@@ -67,7 +118,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     ) -> Floats:
         """Histograms of the shuffled reports."""
         return np.concatenate(
-            [krr.randomise(counts, parameters.eps0, rng) for _ in range(repetitions)],
+            [randomise(counts, parameters.eps0, rng) for _ in range(repetitions)],
             dtype=np.float64,
         )
 
@@ -78,7 +129,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         ``n (pi_j p (1 - p) + (1 - pi_j) q (1 - q))``; inversion divides by ``n (p - q)``.
         """
         shares = np.asarray(shares, dtype=np.float64)
-        p, q = krr.probabilities(parameters.eps0, shares.shape[-1])
+        p, q = probabilities(parameters.eps0, shares.shape[-1])
         variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(variance / n / (p - q) ** 2)
 

@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.arrays import Floats
+from shuffledp.accounting.curve import Curve, largest_eps0
+from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism
-from shuffledp.randomisers.protocol import SupportRandomiser, lead_log_delta, upper_log_delta
+from shuffledp.mechanisms.randomiser import SupportRandomiser, lead_log_delta
+from shuffledp.numerics.arrays import Floats
 
 # How finely members of a family are told apart; the error is flat at its least.
 _FINE: Final = 0.02
@@ -34,18 +36,12 @@ class ShuffledRandomiser(Mechanism[Q]):
     """Each user reports through a randomiser, the shuffler mixes the reports; see `Mechanism`.
 
     Observed are the reports that speak for each cell.
-
-    Parameters
-    ----------
-    colour, marker
-        Of its series in figures.
     """
 
-    trust = "shuffler, to mix the reports; a report alone reveals at most eps0"
     _hidden_slot = False
 
-    def __init__(self, colour: str, marker: str) -> None:
-        self.estimators = raw_and_projected(self.label, colour, marker, self._raw)
+    def __init__(self) -> None:
+        self.estimators = raw_and_projected(self._raw)
 
     @abstractmethod
     def randomiser(self, k: int, parameters: Q) -> SupportRandomiser:
@@ -63,10 +59,10 @@ class ShuffledRandomiser(Mechanism[Q]):
     def _raw(self, observed: Floats, n: int, parameters: Q) -> Floats:
         return self.randomiser(observed.shape[-1], parameters).estimate(observed, n)
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: Q) -> float:
-        """Natural log of the certified delta of all reports, mixed."""
-        randomiser = self.randomiser(k, parameters)
-        return upper_log_delta(eps, n, randomiser, hidden_slot=self._hidden_slot)
+    def curve(self, parameters: Q, setting: Setting) -> Curve:
+        """Certified, of all reports, mixed."""
+        randomiser = self.randomiser(setting.k, parameters)
+        return randomiser.curve(setting, hidden_slot=self._hidden_slot)
 
     def sharper(self) -> "ShuffledRandomiser[Q]":
         """Calibrated with the hidden-slot bound where it applies and is tighter."""
@@ -74,13 +70,14 @@ class ShuffledRandomiser(Mechanism[Q]):
         found._hidden_slot = True
         return found
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> Q:
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Largest local budget whose certified delta at ``eps`` meets the target, nearly.
 
         It was evaluated there. Of a family it is that of the member with the least mean variance
         over the cells, which is the same for every histogram. That member is found with deltas that
         are right to some per cent.
         """
+        n, k = setting.n, setting.k
 
         def lead(place: float) -> Callable[[float], float]:
             return lambda eps0: lead_log_delta(eps, n, self.randomiser(k, self.member(eps0, place)))
@@ -92,13 +89,11 @@ class ShuffledRandomiser(Mechanism[Q]):
             return float(randomiser.variance(1.0 / k, n))
 
         best = _least(error, *self.places(k))
-        eps0 = calibrate.led_eps0(
-            lambda eps0: self.log_delta(eps, n, k, self.member(eps0, best)),
-            log_delta,
-            eps,
-            lead(best),
-        )
-        return self.member(eps0, best)
+
+        def of(eps0: float) -> Curve:
+            return self.curve(self.member(eps0, best), setting)
+
+        return self.member(largest_eps0(eps, log_delta, of), best)
 
     def observe(
         self,

@@ -1,11 +1,48 @@
-"""Shuffled local hashing: a report is a function and k-RR of its value, g values are free."""
+"""Local hashing: draw a function of the cells into g values, report it and k-RR of one's value.
+
+Wang et al., "Locally differentially private protocols for frequency estimation" (2017). Functions
+are uniform: each cell's value is drawn on its own.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.local import LocalParameters, ShuffledRandomiser
-from shuffledp.randomisers.local_hashing import LocalHashing
+from shuffledp.mechanisms.randomiser import IndependentSupport, check_budget, check_cells
+
+
+@dataclass(frozen=True)
+class LocalHashing(IndependentSupport):
+    """Functions into ``values`` values (g), local budget eps0.
+
+    Raises `InputError` if g is below 2 or another parameter is out of range.
+    """
+
+    k: int
+    eps0: float
+    values: int
+
+    def __post_init__(self) -> None:
+        check_cells(self.k)
+        check_budget(self.eps0)
+        if not (self.values >= 2 and self.values == int(self.values)):
+            raise InputError(
+                f"local hashing needs a whole number g of values, at least 2: a function into one "
+                f"value says nothing (got g={self.values})"
+            )
+
+    @property
+    def share(self) -> float:
+        return 1.0 / self.values
+
+
+def optimised(k: int, eps0: float) -> LocalHashing:
+    """OLH, of least variance for an empty cell at a local budget: g nearest to ``E + 1``."""
+    check_budget(eps0)
+    return LocalHashing(k, eps0, round(float(np.exp(eps0))) + 1)
+
 
 _MOST_VALUES = 2**40
 
@@ -21,10 +58,6 @@ class ShuffledHashing(ShuffledRandomiser[HashingParameters]):
     """Functions into the best number g of values. See `Mechanism`."""
 
     name = "local-hashing"
-    label = "local hashing, best g"
-
-    def __init__(self) -> None:
-        super().__init__("#999933", ">")
 
     def places(self, k: int) -> tuple[float, float]:
         """Logarithm of g."""

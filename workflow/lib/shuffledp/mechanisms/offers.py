@@ -1,14 +1,16 @@
 """What a mechanism gives when it calibrates itself to a target: (eps, delta) for n users."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Final, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.incomplete import EVERYBODY, Crowd, incomplete_log_delta
-from shuffledp.arrays import Floats
+from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
+from shuffledp.numerics.arrays import Floats
 
 # How far below the target of the log of delta dropouts may leave it, nearly.
 _WASTED: Final = 0.002
@@ -41,9 +43,7 @@ class Offer(Generic[P]):
     tv_distance: float
 
 
-def calibrated(
-    mechanism: Mechanism[P], eps: float, log_delta: float, n: int, k: int, crowd: Crowd
-) -> P:
+def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting) -> P:
     """Parameters with nearly the least error that keep a target where users collude or drop out.
 
     Parameters
@@ -52,32 +52,28 @@ def calibrated(
         Any of the registry.
     eps, log_delta
         The target: central budget, and natural log of delta.
-    n, k
-        All users, and cells.
-    crowd
-        Who of them colludes or drops out.
+    setting
+        Users, of whom some may collude or drop out, and cells.
 
     Raises
     ------
     InputError
-        If the mechanism cannot meet the target, or everybody colludes.
+        If the mechanism cannot meet the target.
     """
-    honest = crowd.honest(n)
-    if crowd.response == 1.0:
-        return mechanism.calibrate(eps, log_delta, honest, k)
+    honest = setting.honest
+    if honest.response_rate == 1.0:
+        return mechanism.calibrate(eps, log_delta, honest)
     # The mean of delta over those who respond is a little above that of their mean number: the
     # mechanism is calibrated for this number, to a target that is lower by as much.
-    mean, lower, step = 1 + round((honest - 1) * crowd.response), 0.0, _WASTED
+    mean = replace(honest.once, n=1 + round((honest.n - 1) * honest.response_rate))
+    lower, step = 0.0, _WASTED
     while True:
-        parameters = mechanism.calibrate(eps, log_delta - lower, mean, k)
-
-        def of(users: int, parameters: P = parameters) -> float:
-            return mechanism.log_delta(eps, users, k, parameters)
-
+        parameters = mechanism.calibrate(eps, log_delta - lower, mean)
+        of = partial(mechanism.curve, parameters)
         # What hides a user who is alone hides one of many.
-        if of(1) <= log_delta:
+        if of(replace(mean, n=1)).log_delta(eps).upper <= log_delta:
             return parameters
-        excess = incomplete_log_delta(of, n, crowd) - log_delta
+        excess = of_crowd(of, setting).log_delta(eps).upper - log_delta
         if excess <= 0.0:
             return parameters
         lower, step = lower + excess + step, 2.0 * step
@@ -114,9 +110,8 @@ def offer(
     mechanism: Mechanism[P],
     eps: float,
     log_delta: float,
-    n: int,
+    setting: Setting,
     shares: ArrayLike,
-    crowd: Crowd = EVERYBODY,
 ) -> Offer[P]:
     """Calibrate a mechanism to a target and predict its errors.
 
@@ -126,12 +121,11 @@ def offer(
         Any of the registry.
     eps, log_delta
         The target: central budget, and natural log of delta.
-    n
-        Number of users.
+    setting
+        Users, of whom some may collude or drop out, and cells. Errors are those of colluders who
+        report as they should.
     shares
         Of the users in each cell, shape ``(k,)``.
-    crowd
-        Who of them colludes or drops out. Errors are those of colluders who report as they should.
 
     Raises
     ------
@@ -139,12 +133,13 @@ def offer(
         If the mechanism cannot meet the target; the message says why.
     """
     shares = np.asarray(shares, np.float64)
-    parameters = calibrated(mechanism, eps, log_delta, n, shares.size, crowd)
-    variance, distance = predicted(mechanism, shares, n, parameters, crowd.response)
+    n, part = setting.n, setting.response_rate
+    parameters = calibrated(mechanism, eps, log_delta, setting)
+    variance, distance = predicted(mechanism, shares, n, parameters, part)
     return Offer(
         parameters=parameters,
         local_eps0=mechanism.local_eps0(parameters),
-        messages=mechanism.messages(round(crowd.response * n), shares.size, parameters),
+        messages=mechanism.messages(round(part * n), shares.size, parameters),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
         tv_distance=distance,

@@ -1,60 +1,25 @@
 """What a mechanism answers. Figures, tables, planner and command ask it; nobody asks for its name.
 
-To add a mechanism, write its module and name it in `shuffledp.mechanisms.registry`
-(docs/extending.md).
+What there is to say of one (label, looks, trust) stands in `shuffledp.mechanisms.catalogue`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats
+from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
+from shuffledp.numerics.arrays import Floats
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
-
-
-@dataclass(frozen=True)
-class Look:
-    """How a series is drawn everywhere.
-
-    The colour (of Okabe and Ito's) and the shape of the marker tell the mechanism, white filling
-    that the estimate is a distribution: no two look alike in grey.
-    """
-
-    colour: str
-    marker: str
-    filled: bool = True
-
-
-@dataclass(frozen=True)
-class Estimator(Generic[P]):
-    """A way to estimate the distribution of a mechanism's users from what the analyst sees.
-
-    Attributes
-    ----------
-    name
-        In tables. ``raw`` is unbiased, ``projected`` is that on the simplex; the same names for
-        every mechanism.
-    label, look
-        In figures.
-    estimate
-        Function of the observations, shape ``(repetitions, k)``, of n and of the parameters, to
-        shares of the same shape. A row of the result depends on that row alone.
-    like
-        Estimator of another mechanism that it is fairly compared with; None for no comparison.
-    """
-
-    name: str
-    label: str
-    look: Look
-    estimate: Callable[[Floats, int, P], Floats]
-    like: str | None
+# Shares by observations, both of shape (repetitions, k), n and the parameters. A row of the result
+# depends on that row alone.
+Estimate = Callable[[Floats, int, P], Floats]
 
 
 @dataclass(frozen=True)
@@ -106,33 +71,39 @@ class Mechanism(ABC, Generic[P]):
 
     Attributes
     ----------
-    name, label
-        In tables and configuration, and in figures.
-    trust
-        Who must be trusted with what, in a few words.
+    name
+        In the catalogue.
     estimators
-        The first is unbiased.
-    matched
-        Whether its parameters are calibrated to the budgets of a comparison; else they follow from
-        the setting's eps0.
-    own_calibrations
-        Names of calibrations that are not at equal privacy, and what figures say of each.
+        By their names in the catalogue, in its order: the first is unbiased.
     """
 
     name: str
-    label: str
-    trust: str
-    estimators: tuple[Estimator[P], ...]
-    matched: bool = True
-    own_calibrations: Mapping[str, str] = MappingProxyType({})
+    estimators: Mapping[str, Estimate[P]]
+
+    @property
+    def entry(self) -> Entry:
+        """What the catalogue says of it; raises `KeyError` if nothing."""
+        return CATALOGUE[self.name]
 
     @abstractmethod
-    def log_delta(self, eps: float, n: int, k: int, parameters: P) -> float:
-        """Natural log of a delta that holds for every data set, rounded up (replacement)."""
+    def curve(self, parameters: P, setting: Setting) -> Curve:
+        """Delta over eps that holds for every data set (replacement).
+
+        Of a setting whose users are honest and all take part; over its rounds, with these
+        parameters in each.
+        """
 
     @abstractmethod
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> P:
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
         """Parameters with the least error that keep (eps, delta).
+
+        Parameters
+        ----------
+        eps, log_delta
+            Central budget, and natural log of delta.
+        setting
+            n, k, and for mechanisms that share a budget among rounds their number. All users are
+            honest and take part (`offers.calibrated` for others).
 
         Raises
         ------
@@ -168,18 +139,49 @@ class Mechanism(ABC, Generic[P]):
 
     @abstractmethod
     def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
-        """Variance of the unbiased estimate of each share; shape of ``shares``, ``(..., k)``."""
+        """Variance of the unbiased estimate of each share.
+
+        Parameters
+        ----------
+        shares
+            True distribution over the cells, shape ``(..., k)``.
+        n
+            Number of users, positive.
+        parameters
+            Of the mechanism.
+
+        Returns
+        -------
+        Variances in squared shares, shape ``(..., k)``.
+        """
 
     def expected_distance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
         """Expected total variation distance of the unbiased estimate, one for each histogram.
 
-        Half the sum of the mean absolute errors of the shares, shape ``(..., k)``; by default of
-        errors that are nearly normal.
+        Half the sum of the mean absolute errors of the shares; by default of errors that are nearly
+        normal.
+
+        Parameters
+        ----------
+        shares, n, parameters
+            As for `variance`.
+
+        Returns
+        -------
+        Numbers of at least 0, shape ``(...)``.
         """
         return expected_distance(self.variance(shares, n, parameters))
 
     def messages(self, n: int, k: int, parameters: P) -> float:
-        """Mean number of messages that reach the shuffler, or the curator, per user."""
+        """Mean number of messages that reach the shuffler, or the curator, per user.
+
+        Parameters
+        ----------
+        n, k
+            Numbers of users and of cells.
+        parameters
+            Of the mechanism.
+        """
         del n, k, parameters
         return 1.0
 
@@ -195,7 +197,7 @@ class Mechanism(ABC, Generic[P]):
         of them is too much for each.
         """
         setting.require_one_round()
-        return self.calibrate(budget.eps, budget.log_delta, setting.n, setting.k)
+        return self.calibrate(budget.eps, budget.log_delta, setting)
 
     def calibrations(self, setting: Setting, budgets: Sequence[Budget]) -> list[Calibration[P]]:
         """What to release when mechanisms are compared at a setting's certified privacy.
@@ -221,16 +223,6 @@ class Mechanism(ABC, Generic[P]):
             )
             for budget in budgets
         ]
-
-    def estimator(self, name: str) -> Estimator[P]:
-        """Look up an estimator by its name.
-
-        Raises
-        ------
-        KeyError
-            If there is none.
-        """
-        return next(each for each in self.estimators if each.name == name)
 
 
 def expected_distance(variances: ArrayLike) -> Floats:

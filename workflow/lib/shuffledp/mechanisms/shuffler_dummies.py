@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.calibrate import smallest_whole
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.geometric import check_budget, check_centre, geometric_noise
-from shuffledp.arrays import Floats
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.numerics.arrays import Floats
 
 LARGEST_NU = 2**53
 
@@ -53,18 +55,22 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     """Users report the truth, the shuffler adds dummies to every cell; see `Mechanism`."""
 
     name = "shuffler-dummies"
-    label = "dummies by the shuffler"
-    trust = "shuffler, to add dummies and to mix the reports, which alone reveal all"
-    estimators = raw_and_projected("dummies by the shuffler", "#CC79A7", "*", _unbiased)
+    estimators = raw_and_projected(_unbiased)
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: ShufflerDummiesParameters) -> float:
-        """Natural log of the exact delta, rounded up."""
-        del n, k
-        return geometric_noise(eps, parameters.eps, parameters.nu).high
+    def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> Curve:
+        """Exact, rounded up."""
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> ShufflerDummiesParameters:
+        def upper(eps: float) -> float:
+            return geometric_noise(eps, parameters.eps, parameters.nu).high
+
+        # Every finite loss is at most eps.
+        return Curve(np.inf, upper=upper, horizon=parameters.eps).compose(setting.rounds)
+
+    def calibrate(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> ShufflerDummiesParameters:
         """Noise of budget eps, and the fewest dummies whose delta meets the target."""
-        del n, k
+        del setting
         check_budget(eps)
         if np.isnan(log_delta):
             raise InputError("delta must be a number (got log delta=nan)")

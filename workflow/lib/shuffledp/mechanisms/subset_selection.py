@@ -1,11 +1,89 @@
-"""Shuffled subset selection: a report names m cells, m is free."""
+"""Subset selection: report a set of m cells, the own one among them more often than by chance.
 
+Wang et al., "Mutual information optimally local private discrete distribution estimation" (2016);
+Ye and Barg, "Optimal schemes for discrete distribution estimation under locally differential
+privacy" (2018).
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.local import LocalParameters, ShuffledRandomiser
-from shuffledp.randomisers.subset_selection import SubsetSelection
+from shuffledp.mechanisms.randomiser import Pattern, SupportRandomiser, check_budget, check_cells
+from shuffledp.numerics.arrays import Floats
+
+
+@dataclass(frozen=True)
+class SubsetSelection(SupportRandomiser):
+    """Sets of ``size`` of k cells; one with the own cell is exp(eps0) times as likely as another.
+
+    Raises `InputError` if the size is not in ``1..k-1`` or another parameter is out of range.
+    """
+
+    k: int
+    eps0: float
+    size: int
+    interchangeable = True
+
+    def __post_init__(self) -> None:
+        check_cells(self.k)
+        check_budget(self.eps0)
+        if not (1 <= self.size <= self.k - 1 and self.size == int(self.size)):
+            raise InputError(
+                f"the size m of a subset must be whole and in 1..k-1 = 1..{self.k - 1} "
+                f"(got m={self.size})"
+            )
+
+    @property
+    def share(self) -> float:
+        return self.size / self.k
+
+    @property
+    def patterns(self) -> Mapping[Pattern, float]:
+        """Cells drawn one after the other without putting back."""
+        thirds = (0, 1) if self.k > 2 else (0,)
+        chances = {}
+        for pattern in [(i, j, m) for i in (0, 1) for j in (0, 1) for m in thirds]:
+            left, size, chance = self.k, self.size, 1.0
+            for inside in pattern if self.k > 2 else pattern[:2]:
+                chance *= (size if inside else left - size) / left
+                left, size = left - 1, size - inside
+            if chance > 0.0:
+                chances[pattern] = chance
+        return chances
+
+    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
+        """Cell after cell: of users with as many cells still to name, how many name this one.
+
+        Costs ``k^2 m`` binomial draws.
+        """
+        counts = np.asarray(counts, np.int64)
+        own = rng.binomial(counts, self.chances[0])
+        # Users by own cell and by how many other cells they still have to name, from 1 on.
+        users = np.zeros((self.k, self.size), np.int64)
+        users[:, -1] = counts - own
+        if self.size > 1:
+            users[:, -2] = own
+        named = own.astype(np.float64)
+        for cell, chance in enumerate(_chances(self.k, self.size)):
+            takers = rng.binomial(users, chance)
+            named[cell] += takers.sum()
+            users -= takers
+            users[:, :-1] += takers[:, 1:]
+        return named
+
+
+@lru_cache(maxsize=4)
+def _chances(k: int, size: int) -> Floats:
+    """Chance to name a cell, by cell, own cell and how many are still to name; ``(k, k, size)``."""
+    cell, own, still = np.ogrid[:k, :k, 1 : size + 1]
+    left = k - cell - (own > cell)  # other cells not yet passed
+    return np.asarray(np.where(cell == own, 0.0, np.minimum(still / left, 1.0)), np.float64)
 
 
 @dataclass(frozen=True)
@@ -19,10 +97,6 @@ class ShuffledSubsets(ShuffledRandomiser[SubsetParameters]):
     """Sets of the best number m of cells, at least 2: of one, it is k-RR. See `Mechanism`."""
 
     name = "subset-selection"
-    label = "subset selection, best m"
-
-    def __init__(self) -> None:
-        super().__init__("#882255", "v")
 
     def places(self, k: int) -> tuple[float, float]:
         """Logarithm of m."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shuffledp.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,19 @@ def _whole(k: int, budget: float, rng: np.random.Generator) -> Integers:
 
 
 def draw(k: int, budget: float, rng: np.random.Generator, nu: float = np.inf) -> Floats:
-    """Noise of k cells, shape ``(k,)``, whole numbers, in O(k)."""
+    """Noise of k cells, shape ``(k,)``, whole numbers, in O(k).
+
+    Parameters
+    ----------
+    k
+        Number of cells, at least 1.
+    budget
+        Central budget, positive: ``theta`` is ``exp(-budget / 2)``.
+    rng
+        Source of randomness.
+    nu
+        Centre of the law cut off below 0, whole, at least 0; inf for the whole law about 0.
+    """
     noise = _whole(k, budget, rng)
     if nu == np.inf:
         return np.asarray(noise, np.float64)

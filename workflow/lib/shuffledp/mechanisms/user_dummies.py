@@ -5,20 +5,21 @@ lambda dummies on average. `shuffledp.accounting.pairs.dummies` is the exact pai
 """
 
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
-from shuffledp.accounting.conventions import eps_values
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.rounds.composition import deep_enough
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_up
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Mechanism
+from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.numerics.arrays import Floats
 
 
 @dataclass(frozen=True)
@@ -63,50 +64,38 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     """Users report the truth and dummies, the shuffler mixes the reports; see `Mechanism`."""
 
     name = "user-dummies"
-    label = "dummies by users"
-    trust = "shuffler, to mix the reports, which alone reveal all; all users, to add dummies"
-    estimators = raw_and_projected("dummies by users", "#E69F00", "X", _unbiased)
+    estimators = raw_and_projected(_unbiased)
 
-    def log_delta(self, eps: float, n: int, k: int, parameters: UserDummiesParameters) -> float:
-        """Natural log of the exact delta, rounded up."""
-        return self.composed_log_delta(eps, n, k, parameters, 1)
-
-    def composed_log_delta(
-        self, eps: float, n: int, k: int, parameters: UserDummiesParameters, rounds: int
-    ) -> float:
-        """As `log_delta`, of so many rounds with dummies of their own: some 1e-5 too large.
+    def curve(self, parameters: UserDummiesParameters, setting: Setting) -> Curve:
+        """Exact, rounded up; over rounds with dummies of their own some 1e-5 too large.
 
         The pair of a round is the same for all data sets: it composes, also if records change.
         """
-        eps_values(eps)
-        Setting(n, k, 1.0, rounds)
-        number = n * parameters.chances
+        number = setting.n * parameters.chances
         if number >= LARGEST_N:
             raise InputError(
-                f"n r must be below {LARGEST_N:,} chances of a dummy (got n={n}, "
+                f"n r must be below {LARGEST_N:,} chances of a dummy (got n={setting.n}, "
                 f"r={parameters.chances})"
             )
         less = (parameters.chances - parameters.dummies) / parameters.chances
-        pair = pairs.dummies(number, k, parameters.rate, less)
-        # Beyond, exp(eps) may not be a float; delta falls with eps.
-        eps = min(eps, LARGEST_EPS0)
-        if rounds == 1:
-            return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
-        step = default_step(pair)
-        return min(deep_enough(lambda depth: rounded_up(pair, step, depth), eps, rounds), 0.0)
+        pair = pairs.dummies(number, setting.k, parameters.rate, less)
 
-    def calibrate(self, eps: float, log_delta: float, n: int, k: int) -> UserDummiesParameters:
-        """Fewest chances that can meet the target, and the fewest dummies with these."""
-        return self._calibrated(eps, log_delta, n, k, 1)
+        def of(rounds: int) -> Curve:
+            one = cache(lambda depth: rounded_up(pair, default_step(pair), depth))
 
-    def parameters(self, setting: Setting, budget: Budget) -> UserDummiesParameters:
-        """Fewest chances and dummies of a round, the same in all, that keep the budget of all."""
-        sizes = (setting.n, setting.k, setting.rounds)
-        return self._calibrated(budget.eps, budget.log_delta, *sizes)
+            def upper(eps: float) -> float:
+                # Beyond, exp(eps) may not be a float; delta falls with eps.
+                eps = min(eps, LARGEST_EPS0)
+                if rounds == 1:
+                    return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
+                return min(deep_enough(one, eps, rounds), 0.0)
 
-    def _calibrated(
-        self, eps: float, log_delta: float, n: int, k: int, rounds: int
-    ) -> UserDummiesParameters:
+            return Curve(np.inf, upper=upper, repeated=of, pair=pair)
+
+        return of(setting.rounds)
+
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
+        """Fewest chances and dummies of a round, the same in all, that keep the target of all."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for dummies by users (got log "
@@ -114,9 +103,11 @@ class UserDummies(Mechanism[UserDummiesParameters]):
             )
 
         def log_delta_of(dummies: float, chances: int) -> float:
-            parameters = UserDummiesParameters(dummies, chances)
-            return self.composed_log_delta(eps, n, k, parameters, rounds)
+            upper = self.curve(UserDummiesParameters(dummies, chances), setting).upper
+            assert upper is not None
+            return upper(eps)
 
+        n = setting.n
         largest = (LARGEST_N - 1) // n
         chances = smallest_whole(lambda r: log_delta_of(r, r) <= log_delta, 1, largest)
         if chances is None:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import geopandas as gpd
 import numpy as np
 import pandas as pd
 
@@ -12,13 +11,13 @@ from shuffledp.accounting.registry import get_bound
 from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.style import plural, series_look
-from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
+from shuffledp.geography.grid import read_cells
+from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 from shuffledp.page.maps import map_data
 from shuffledp.page.words import choices, plain, protection, strength
-from shuffledp.selection import STANDARD_ERRORS, at_target
+from shuffledp.pipeline.selection import STANDARD_ERRORS, TARGET, at_target, at_targets, calibrated
+from shuffledp.pipeline.tables import read_tables
 from shuffledp.studies.samples import read_samples
-from shuffledp.studies.targets import UNBIASED
-from shuffledp.tables import read_tables
 
 _DIGITS: Final = 6  # of what curves are drawn from
 _ALL_DIGITS: Final = 17  # of a guarantee: the page rounds it up, from no less than it is
@@ -50,15 +49,16 @@ def region_data(
     Parameters
     ----------
     files
-        ``cells``, ``samples``, ``curves``, ``privacy``, ``people``, ``utility`` and
-        ``certainty_{eps0}`` for each; of a run with targets also ``targets`` and
-        ``estimates_{mechanism}`` for each; ``basemap`` and ``outline`` if there are any.
+        ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``, ``utility``, its ``summary`` and
+        ``releases_{part}`` for each part; ``basemap`` and ``outline`` if there are any.
     title, unit
         Name of the region, and what delta protects there: ``one check-in`` or ``one user``.
     target_delta
         Of the releases at equal privacy.
     """
     samples = read_samples(files["samples"])
+    firsts = _first_releases(files, target_delta)
+    summary = at_targets(pd.read_csv(files["summary"]))
     utility = read_tables([files["utility"]])
     made: dict[str, Any] = {
         "title": title,
@@ -71,14 +71,14 @@ def region_data(
         "accuracy": None,
         "choices": [],
         "table": None,
-        "map": _map(files, samples),
+        "map": _map(files, samples, firsts),
         "targets": None,
         "privacy": _privacy(files, utility, target_delta),
         "sweep": _sweep(utility),
         "looks": {},
     }
-    if "targets" in files:
-        made |= _at_targets(files, samples)
+    if len(summary):
+        made |= _at_targets(summary, firsts, samples)
     drawn = {*made["sweep"]["mechanism"], *(made["targets"] or {}).get("mechanism", [])}
     made["looks"] = {name: _look(name) for name in sorted(drawn)}
     return made
@@ -87,48 +87,46 @@ def region_data(
 def _look(mechanism: str) -> dict[str, str]:
     look = series_look(mechanism, UNBIASED)
     symbol = _SYMBOLS.get(look.marker, "circle")
-    return {"label": MECHANISMS[mechanism].label, "colour": look.colour, "symbol": symbol}
+    return {"label": CATALOGUE[mechanism].label, "colour": look.colour, "symbol": symbol}
 
 
-def _at_targets(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[str, Any]:
-    summary = pd.read_csv(files["targets"])
-    sources = [path for name, path in files.items() if name.startswith("estimates_")]
-    estimates = read_tables(sources)
+def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFrame:
+    """Unbiased estimates of the first release at each target, and at each eps0's privacy."""
+    parts = [path for name, path in files.items() if name.startswith("releases_")]
+    rows = read_tables(parts, repetition=0, estimator=UNBIASED)
+    swept = calibrated(rows, "matched", target_delta)
+    return pd.concat([at_targets(rows), swept], ignore_index=True)
+
+
+def _at_targets(
+    summary: pd.DataFrame, firsts: pd.DataFrame, samples: Mapping[int, Any]
+) -> dict[str, Any]:
     last = summary[(summary["n"] == summary["n"].max()) & (summary["eps"] == summary["eps"].max())]
     eps, delta = float(last["eps"].iloc[0]), float(last["delta"].iloc[0])
     shown = ["n", "eps", "delta", "mechanism", "estimator", "tv_distance", "p10", "p90"]
     return {
         "strength": strength(eps, delta),
-        "accuracy": _accuracy(last, estimates, samples),
+        "accuracy": _accuracy(last, at_targets(firsts), samples),
         "choices": choices(summary),
         "table": _table(last),
         "targets": columns(summary[summary["reason"].isna()][shown]),
     }
 
 
-def _map(files: Mapping[str, Path], samples: Mapping[int, Any]) -> dict[str, Any] | None:
+def _map(
+    files: Mapping[str, Path], samples: Mapping[int, Any], firsts: pd.DataFrame
+) -> dict[str, Any] | None:
     """Releases at the targets, and those of the sweep of eps0 at equal privacy."""
-    parts = []
-    at_targets = [path for name, path in files.items() if name.startswith("estimates_")]
-    if at_targets:
-        rows = read_tables(at_targets)
-        parts.append(rows.assign(promise="eps = " + rows["eps"].map("{:g}".format)))
-    for name, path in files.items():
-        if name.startswith("certainty_"):
-            parts.append(_of_sweep(path))
     layers = backdrop(files.get("basemap"), files.get("outline"))
-    estimates = pd.concat(parts, ignore_index=True)
-    return map_data(gpd.read_parquet(files["cells"]), layers, samples, estimates)
-
-
-def _of_sweep(path: Path) -> pd.DataFrame:
-    """First releases of one eps0, of k-RR and at the privacy that is certified for it."""
-    table = read_tables([path], repetition=0, estimator=UNBIASED)
-    certified = table.dropna(subset="eps").groupby("n")["eps"].first()
-    for column in ("estimate", "standard_error"):
-        table[column] /= table["n"]
-    words = "eps0 = " + table["eps0"].map("{:g}".format) + " of k-RR, all others the same eps"
-    return table.assign(promise=words, eps=table["n"].map(certified))
+    # The noise of k-RR follows from eps0: the eps that is certified for it is that of the others.
+    certified = firsts.groupby(["n", "eps0"])["eps"].transform("first")
+    of_target = "eps = " + firsts["eps"].map("{:g}".format)
+    of_sweep = "eps0 = " + firsts["eps0"].map("{:g}".format) + " of k-RR, all others the same eps"
+    target = firsts["calibration"] == TARGET
+    estimates = firsts.assign(
+        promise=of_target.where(target, of_sweep), eps=firsts["eps"].where(target, certified)
+    )
+    return map_data(read_cells(files["cells"]), layers, samples, estimates)
 
 
 def _accuracy(
@@ -149,7 +147,7 @@ def _accuracy(
     known = int((rows["estimate"] > STANDARD_ERRORS * rows["standard_error"]).sum())
     occupied = int(np.count_nonzero(samples[n]))
     return (
-        f"If nobody may see a record in the clear ({MECHANISMS[best['mechanism']].label}): of n = "
+        f"If nobody may see a record in the clear ({CATALOGUE[best['mechanism']].label}): of n = "
         f"{n:,} {unit}, {100.0 * best['tv_distance']:.2g} % would have to move for the published "
         f"map to become the true one. Of {len(rows):,} cells {occupied:,} are in use; one release "
         f"shows it of {known:,}, by an estimate above two standard errors. What it does not show "
@@ -180,7 +178,7 @@ def _table(last: pd.DataFrame) -> dict[str, Any]:
 
 
 def _row(row: "pd.Series[Any]") -> list[str]:
-    label = MECHANISMS[row["mechanism"]].label
+    label = CATALOGUE[row["mechanism"]].label
     if isinstance(row["reason"], str):
         return [label, "cannot meet it", "", "", "", row["trust"]]
     own = f"{row['local_eps0']:.2f}" if np.isfinite(row["local_eps0"]) else "none: it reveals all"
@@ -206,7 +204,7 @@ def _privacy(
     names = pd.unique(pd.concat([curves["bound"], points["bound"]]))
     return {
         "curves": columns(pd.concat([curves, points]), _ALL_DIGITS),
-        "people": columns(read_tables([files["people"]])[["n", "eps0", "eps", "bound"]]),
+        "sizes": columns(read_tables([files["sizes"]])[["n", "eps0", "eps", "bound"]]),
         "reached": columns(reached, _ALL_DIGITS),
         "delta": target_delta,
         "bounds": {name: _bound(str(name)) for name in names},

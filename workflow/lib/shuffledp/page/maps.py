@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.arrays import Integers
 from shuffledp.figures.basemap import legible
-from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.numerics.arrays import Integers
 
 # Numbers of cells in all releases of a region that the page carries: some 10 characters each.
 _MOST: Final = 150_000
@@ -68,7 +68,7 @@ def map_data(
                 "promise": promise,
                 "eps": float(part["eps"].iloc[0]),
                 "mechanism": mechanism,
-                "label": MECHANISMS[str(mechanism)].label,
+                "label": CATALOGUE[str(mechanism)].label,
                 "estimate": _short(n * part["estimate"]),
                 "error": _short(n * part["standard_error"]),
             }

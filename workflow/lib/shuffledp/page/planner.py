@@ -5,7 +5,7 @@ The numbers themselves are computed in the page, by ``scripts/planner.js`` (docs
 
 from typing import Any, Final
 
-from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.mechanisms.catalogue import get_entries
 
 # Those with the least error for who is trusted with what (docs/choosing.md).
 PLANNED: Final = ("gaussian", "discrete-laplace", "krr", "user-dummies", "shuffler-dummies")
@@ -25,7 +25,7 @@ def planner_data() -> dict[str, Any]:
     return {
         "mechanisms": [
             {"mechanism": each.name, "label": each.label, "trust": each.trust}
-            for each in get_mechanisms(PLANNED)
+            for each in get_entries(PLANNED)
         ],
         "eps": [0.05, 0.1, 0.25, 0.5, 1, 2, 4],
         "delta": [1e-4, 1e-5, 1e-6, 1e-8, 1e-10],

@@ -1,5 +1,6 @@
 """Where a run's numbers come from: versions, seed, sources, the revision of the code."""
 
+import os
 import platform
 import re
 from collections.abc import Mapping
@@ -17,17 +18,23 @@ _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyar
 def revision(root: Path) -> str:
     """Git revision of a folder's code, with a word if files differ from it.
 
-    A copy without git may be named by its commit.
+    A copy without git may be named by its commit. The program git is needed only to compare files:
+    where it is not installed, or refuses a clone of another owner, that is said.
     """
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # its import wants the program else
     from git import Repo
-    from git.exc import InvalidGitRepositoryError, NoSuchPathError
+    from git.exc import GitError, InvalidGitRepositoryError, NoSuchPathError
+    from git.refs import SymbolicReference
 
     try:
         repository = Repo(root)
-        changed = " with changes that are not committed" if repository.is_dirty() else ""
-        return f"{repository.head.commit.hexsha}{changed}"
+        commit = SymbolicReference.dereference_recursive(repository, "HEAD")
     except (InvalidGitRepositoryError, NoSuchPathError, ValueError):
         return root.name if re.fullmatch("[0-9a-f]{40}", root.name) else "not under git"
+    try:
+        return f"{commit}{' with changes that are not committed' * repository.is_dirty()}"
+    except GitError:
+        return f"{commit}, perhaps with changes: git is missing or refuses to look"
 
 
 def provenance(

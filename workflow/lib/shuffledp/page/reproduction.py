@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from shuffledp.studies.reproduction.answer import VERDICTS
+from shuffledp.reproduction.answer import VERDICTS
 
 SHOWN: Final = [
     "paper", "table", "quantity", "bound", "mechanism", "region", "n", "k", "eps0", "eps",
@@ -38,7 +38,7 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
     Parameters
     ----------
     values
-        The table of `shuffledp.studies.reproduction.values.values_table`.
+        The table of `shuffledp.reproduction.values.values_table`.
     errata
         Markdown, with a heading ``### A1. Title`` for each entry.
     """

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.figures.style import plural
-from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.studies.targets import UNBIASED
+from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
 
 _UP = Context(prec=3, rounding=ROUND_CEILING)
 
@@ -70,7 +69,7 @@ def choices(summary: pd.DataFrame) -> list[str]:
     Parameters
     ----------
     summary
-        Rows of `shuffledp.studies.targets.target_summary`, of one region.
+        Rows of `shuffledp.pipeline.selection.at_targets`, of one region.
 
     Returns
     -------
@@ -91,7 +90,7 @@ def choices(summary: pd.DataFrame) -> list[str]:
         "If nobody may see a record in the clear": last[~curator & own],
     }
     return [
-        f"{opening}, take {MECHANISMS[rows['mechanism'].iloc[0]].label}: a cell's number is "
+        f"{opening}, take {CATALOGUE[rows['mechanism'].iloc[0]].label}: a cell's number is "
         f"typically {rows['cell_error'].iloc[0]:.2g} {plural(rows['unit'].iloc[0])} off."
         for opening, rows in kinds.items()
         if not rows.empty

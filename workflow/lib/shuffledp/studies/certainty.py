@@ -1,18 +1,14 @@
 """What a release shows of single cells: errors, standard errors, and where somebody is for sure."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
 import pandas as pd
 
-from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.protocol import Budget
-from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.selection import STANDARD_ERRORS
-from shuffledp.tables import CERTAINTY
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.selection import STANDARD_ERRORS
+from shuffledp.pipeline.tables import CERTAINTY
 
 _RELEASED: Final = ["n", "eps0", "calibration", "eps", "log10_delta", "mechanism"]
 _PLACED: Final = ["repetition", "cell"]
@@ -26,7 +22,7 @@ def certainty_table(
     Parameters
     ----------
     releases
-        Columns of `shuffledp.tables.RELEASES`: whole releases, with their unbiased estimates.
+        Columns of `pipeline.tables.RELEASES`: whole releases, with their unbiased estimates.
     samples
         What was released: users per cell by sample size, shape ``(k,)`` each.
     region, grid
@@ -34,11 +30,10 @@ def certainty_table(
 
     Returns
     -------
-    Columns of `shuffledp.tables.CERTAINTY`, a row for each of ``releases``, in another order.
+    Columns of `pipeline.tables.CERTAINTY`, a row for each of ``releases``, in another order.
     ``count`` is the truth; ``estimate``, ``error`` (estimate - count) and ``standard_error`` are in
-    users. The standard error is `Mechanism.variance` at the unbiased estimate, below 0 taken for 0:
-    no truth is needed. It is missing for other estimates. They are biased, so that an interval
-    round them would miss the truth too often: take that of the unbiased one of the same release.
+    records. The standard error is missing where the estimate is biased: take that of the unbiased
+    one of the same release.
     ``known``, alike for all estimates of a release, says that the unbiased one exceeds
     `STANDARD_ERRORS` standard errors. A cell where nobody is does so, too, once in some 44.
 
@@ -55,41 +50,20 @@ def certainty_table(
 def _certain(rows: pd.DataFrame, samples: Mapping[int, Integers]) -> pd.DataFrame:
     """As `certainty_table`, for the repetitions of one mechanism with the same parameters."""
     n, name = int(rows["n"].iloc[0]), str(rows["mechanism"].iloc[0])
-    counts, mechanism = samples[n], MECHANISMS[name]
-    unbiased = mechanism.estimators[0].name
-    shares = rows[rows["estimator"] == unbiased].pivot(
-        index="repetition", columns="cell", values="estimate"
-    )
-    if not np.array_equal(shares.columns, np.arange(counts.size)) or shares.isna().any(axis=None):
+    counts = samples[n]
+    unbiased = rows[rows["standard_error"].notna()].sort_values(_PLACED)
+    repetitions = rows["repetition"].unique()
+    whole = pd.MultiIndex.from_product([sorted(repetitions), range(counts.size)])
+    if not pd.MultiIndex.from_frame(unbiased[_PLACED]).equals(whole):
         raise InputError(
-            f"releases must hold one {unbiased} estimate of {name} for each of {counts.size} cells "
+            f"releases must hold one unbiased estimate of {name} for each of {counts.size} cells "
             f"at n={n}"
         )
-    plausible = shares.clip(0.0, 1.0).to_numpy()
-    deviations = n * np.sqrt(mechanism.variance(plausible, n, _parameters(rows, counts.size)))
-    every = pd.DataFrame(
-        {
-            "repetition": np.repeat(shares.index, counts.size),
-            "cell": np.tile(shares.columns, len(shares)),
-            "standard_error": deviations.ravel(),
-            "known": (n * shares.to_numpy() > STANDARD_ERRORS * deviations).ravel(),
-        }
-    )
+    known = unbiased["estimate"] > STANDARD_ERRORS * unbiased["standard_error"]
+    every = unbiased[_PLACED].assign(known=known)
     table = rows.merge(every, on=_PLACED, how="left", validate="m:1")
     table["count"] = counts[table["cell"]]
-    table["estimate"] *= n
+    for column in ("estimate", "standard_error"):
+        table[column] *= n
     table["error"] = table["estimate"] - table["count"]
-    table["standard_error"] = table["standard_error"].where(table["estimator"] == unbiased)
     return table
-
-
-def _parameters(rows: pd.DataFrame, k: int) -> Any:
-    """What the mechanism was released with: it follows from the columns."""
-    first = rows.iloc[0]
-    mechanism, calibration = MECHANISMS[first["mechanism"]], first["calibration"]
-    setting = Setting(int(first["n"]), k, float(first["eps0"]))
-    if calibration == "none" or calibration in mechanism.own_calibrations:
-        own = mechanism.calibrations(setting, [])
-        return next(each.parameters for each in own if each.name == calibration)
-    log_delta = float(first["log10_delta"] * np.log(10.0))
-    return mechanism.parameters(setting, Budget(float(first["eps"]), log_delta, "", calibration))

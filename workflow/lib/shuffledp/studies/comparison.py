@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from shuffledp.mechanisms.registry import get_estimator
-from shuffledp.selection import calibrated
+from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.pipeline.selection import calibrated
 
 COLUMNS = (
     "region", "unit", "estimate", "mechanism", "estimator", "eps0", "n", "eps",
@@ -25,7 +25,7 @@ def comparison_summary(
     Parameters
     ----------
     utility_by_region
-        Title to a table with the columns of `shuffledp.tables.UTILITY`.
+        Title to a table with the columns of `pipeline.tables.UTILITY`.
     unit_by_region
         Title to what delta protects there, in words: ``one check-in``.
     target_delta
@@ -56,7 +56,7 @@ def comparison_summary(
 
 
 def findings(summary: pd.DataFrame) -> str:
-    """Write the ratios of `comparison_summary` as a table: mean over n (lowest to highest).
+    """Write the ratios of `comparison_summary` as a table: at the largest n (at the smallest).
 
     Parameters
     ----------
@@ -65,22 +65,27 @@ def findings(summary: pd.DataFrame) -> str:
 
     Returns
     -------
-    A line for each region and series, a column for each eps0; empty if nothing was compared.
+    A line for each region and series, a column for each eps0; empty if nothing was compared. A
+    mean over n would say which n are listed, for the ratios change with n.
     """
     rows = summary[summary["mechanism"] != summary["reference"]].dropna(subset="ratio")
     if rows.empty:
         return ""
     keys = ["region", "mechanism", "estimator", "eps0"]
-    ratios = rows.groupby(keys, sort=False)["ratio"].agg(["mean", "min", "max"])
-    cells = pd.Series([_range(*row) for row in ratios.to_numpy()], ratios.index)
+    series = rows.sort_values("n").groupby(keys, sort=False)[["n", "ratio"]]
+    ends = pd.concat([series.first(), series.last()], axis="columns")
+    ends = ends.reindex(rows.groupby(keys, sort=False).size().index)
+    cells = pd.Series([_trend(*row) for row in ends.to_numpy()], ends.index)
     table = cells.unstack("eps0", fill_value="").sort_index(axis="columns")
     lines = [f"{region}, {get_estimator(*series).label}" for region, *series in table.index]
     heads = [f"eps0 = {eps0:g}" for eps0 in table.columns]
     return pd.DataFrame(table.to_numpy(), lines, heads).to_string()
 
 
-def _range(mean: float, low: float, high: float) -> str:
-    return f"{mean:.2f} ({low:.2f} to {high:.2f})"
+def _trend(least: float, first: float, most: float, last: float) -> str:
+    """The ratio at the largest n and, if there is another, at the smallest."""
+    start = f" ({first:.2f} at {least:,.0f})" if least < most else ""
+    return f"{last:.2f} at n = {most:,.0f}{start}"
 
 
 def _compared(rows: pd.DataFrame, reference: str) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from tqdm import tqdm
 from shuffledp.accounting.bound import Bound
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats, Integers
 
 # Each takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
 MOST_COUNTS: Final = 500
@@ -38,7 +38,7 @@ def _log_deltas(
     """One for each eps; of a bound that looks at one cell's count, the largest over the counts."""
     for e in eps:
         if bound.over_counts is None:
-            yield float(bound.log_delta(e, setting))
+            yield bound.curve(setting).log_delta(e).only
         else:
             yield float(bound.over_counts(e, setting, counts).max())
 
@@ -64,7 +64,7 @@ def privacy_table(
 
     Returns
     -------
-    Columns of `shuffledp.tables.PRIVACY`.
+    Columns of `pipeline.tables.PRIVACY`.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def privacy_curves(
 
     Returns
     -------
-    Columns of `shuffledp.tables.PRIVACY`, eps increasing. A bound ends with its first delta below
+    Columns of `pipeline.tables.PRIVACY`, eps increasing. A bound ends with its first delta below
     the least one.
 
     Raises
@@ -116,11 +116,11 @@ def privacy_curves(
         applicable = _applicable(bounds, setting, others)
         upper = get_bound("upper")
         ends = [
-            float(bound.epsilon(least, setting))
+            bound.curve(setting).epsilon(least).only
             for bound in {each.name: each for each in (upper, *applicable)}.values()
             if bound.guarantee and bound.why_not(setting, least) is None
         ]
-        target = float(upper.epsilon(float(np.log(target_delta)), setting))
+        target = upper.curve(setting).epsilon(float(np.log(target_delta))).upper
         eps = np.union1d(np.linspace(0.0, max(ends), _POINTS), target)
         rows += [
             (setting, e, bound, value)
@@ -162,7 +162,7 @@ def _applicable(bounds: Sequence[str], setting: Setting, others: Integers) -> li
 
 
 def _table(rows: Sequence[_Row]) -> pd.DataFrame:
-    """Columns of `shuffledp.tables.PRIVACY`."""
+    """Columns of `pipeline.tables.PRIVACY`."""
     table = pd.DataFrame(
         [(s.n, s.k, s.eps0, eps, bound.name, value) for s, eps, bound, value in rows],
         columns=["n", "k", "eps0", "eps", "bound", "log_delta"],

@@ -1,6 +1,5 @@
-"""Releases of a histogram by every configured mechanism, at equal certified privacy."""
+"""Releases of a histogram at every point of a sweep, and how far they are off."""
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -9,16 +8,15 @@ import numpy as np
 import pandas as pd
 from tqdm import tqdm
 
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Floats, Integers
-from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism, P
+from shuffledp.mechanisms.catalogue import UNBIASED
+from shuffledp.mechanisms.offers import parameter_words, predicted
+from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, drawing_variance
 from shuffledp.mechanisms.registry import get_mechanisms
-from shuffledp.selection import DELTA_HAT
-from shuffledp.streams import stream
-from shuffledp.studies.privacy import other_counts
-
-_log = logging.getLogger(__name__)
+from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.pipeline.streams import stream
+from shuffledp.pipeline.tables import RELEASES, UTILITY
+from shuffledp.studies.points import Point, Sweep
 
 NOTICE: Final = (
     "Simulated releases, for measuring errors: their noise follows from the seed, which stands "
@@ -34,54 +32,6 @@ class Release:
     estimator: str
     calibration: Calibration[Any]
     estimates: Floats
-
-
-def matched_budgets(
-    setting: Setting, eps: Sequence[float], target_deltas: Sequence[float]
-) -> list[Budget]:
-    """Points on the certified curve (`upper`) of shuffled k-RR at a setting.
-
-    One for each eps given, with its delta, and one for each target delta, with its eps. Points at
-    eps = 0, or with delta 0 or 1, are left out: no Gaussian exists there.
-    """
-    upper = BOUNDS["upper"]
-    budgets = [Budget(e, float(upper.log_delta(e, setting)), f"eps={e:g}") for e in eps]
-    for delta in target_deltas:
-        log_delta = float(np.log(delta))
-        eps_there = float(upper.epsilon(log_delta, setting))
-        budgets.append(Budget(eps_there, log_delta, f"delta={delta:g}"))
-    usable = [b for b in budgets if 0.0 < b.eps < setting.eps0 and -np.inf < b.log_delta < 0.0]
-    if len(usable) < len(budgets):
-        _log.warning(
-            "n=%d, eps0=%g: %d budgets left out, where no Gaussian exists",
-            setting.n,
-            setting.eps0,
-            len(budgets) - len(usable),
-        )
-    return usable
-
-
-def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integers) -> list[Budget]:
-    """The same eps with the delta-hat that paper A compares at (its eq. 10): NO guarantee.
-
-    Delta-hat is the largest divergence of the count of a cell, over the cells that somebody holds.
-    Whoever sees the histogram sees more than one count, so the shuffle model has a larger delta.
-    It is computed as eq. 10 means it, without the misprint, in both directions.
-
-    Parameters
-    ----------
-    matched
-        Points on the setting's certified curve.
-    setting, counts
-        What is released; its true histogram, shape ``(k,)``.
-    """
-    over_counts = BOUNDS["single-bin"].over_counts
-    assert over_counts is not None
-    others = other_counts(counts)
-    return [
-        Budget(b.eps, float(over_counts(b.eps, setting, others).max()), b.asked, DELTA_HAT)
-        for b in matched
-    ]
 
 
 def releases(
@@ -119,9 +69,9 @@ def releases(
                 _of_respondents(mechanism, counts, parameters, rng, response)
                 for _ in range(repetitions)
             ]
-        for estimator in mechanism.estimators:
-            estimates = [estimator.estimate(seen, users, parameters) for seen, users in parts]
-            yield Release(mechanism.name, estimator.name, calibration, np.concatenate(estimates))
+        for name, estimate in mechanism.estimators.items():
+            estimates = [estimate(seen, users, parameters) for seen, users in parts]
+            yield Release(mechanism.name, name, calibration, np.concatenate(estimates))
 
 
 def _of_respondents(
@@ -133,48 +83,24 @@ def _of_respondents(
     return mechanism.observe(present, parameters, rng), int(present.sum())
 
 
-def _tidy(release: Release, n: int, eps0: float) -> pd.DataFrame:
-    repetitions, k = release.estimates.shape
-    return pd.DataFrame(
-        {
-            "n": n,
-            "eps0": eps0,
-            "eps": release.calibration.eps,
-            "log10_delta": release.calibration.log_delta / np.log(10.0),
-            "calibration": release.calibration.name,
-            "mechanism": release.mechanism,
-            "estimator": release.estimator,
-            "repetition": np.repeat(np.arange(repetitions), k),
-            "cell": np.tile(np.arange(k), repetitions),
-            "estimate": release.estimates.ravel(),
-        }
-    )
-
-
-def release_parts(
+def swept(
     samples: Mapping[int, Integers],
-    eps0: float,
-    eps: Sequence[float],
-    target_deltas: Sequence[float],
+    sweep: Sweep,
     repetitions: int,
     mechanisms: Sequence[str],
     *,
     seed: int,
     region: str,
     grid: str,
-) -> Iterator[pd.DataFrame]:
-    """Every mechanism's estimates for every sample, one series and sample at a time.
-
-    Calibrations: ``none`` (the noise follows from eps0), ``matched`` (at the privacy that `upper`
-    certifies for shuffled k-RR with eps0), ``delta-hat`` (at the eps of a target delta, with the
-    delta of `literal_budgets`), and a mechanism's own, such as the Gaussian's ``as-published``.
+) -> Iterator[tuple[pd.DataFrame, pd.DataFrame]]:
+    """Release every sample at every point of a sweep, and measure each release.
 
     Parameters
     ----------
     samples
         Users per cell by sample size, shape ``(k,)`` each.
-    eps0, eps, target_deltas
-        Local budget; where on its certified curve mechanisms are matched.
+    sweep
+        What the mechanisms are calibrated to, and who colludes or drops out.
     repetitions
         Independent releases of each.
     mechanisms
@@ -184,7 +110,15 @@ def release_parts(
 
     Yields
     ------
-    Columns of `shuffledp.tables.RELEASES`; ``estimate`` is a share of n. Sizes increase.
+    releases
+        Columns of `pipeline.tables.RELEASES`, of one series and sample. Sizes increase. The
+        standard error is what whoever holds the release alone can tell: the variance at the
+        unbiased estimate, below 0 taken for 0. Other estimates have none. They are biased, so that
+        an interval round them would miss the truth too often.
+    utility
+        Columns of `pipeline.tables.UTILITY`, a row for each of these releases. What is expected is
+        so of the unbiased estimate alone. Where a mechanism cannot be calibrated there are no
+        releases but one such row without errors, and ``reason`` says why.
 
     Raises
     ------
@@ -193,17 +127,104 @@ def release_parts(
     """
     chosen = get_mechanisms(mechanisms)
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
-        setting = Setting(n, counts.size, eps0)
-        at_targets = matched_budgets(setting, [], target_deltas)
-        budgets = [
-            *matched_budgets(setting, eps, []),
-            *at_targets,
-            *literal_budgets(at_targets, setting, counts),
-        ]
-        labels = ("release", region, grid, n, f"eps0={eps0:g}")
-        for mechanism in chosen:
-            calibrations = mechanism.calibrations(setting, budgets)
+        labels, setting = sweep.labels(region, grid, n), sweep.setting(counts)
+        for point in sweep.points(chosen, counts):
+            named = _named(point, n)
+            if point.reason is not None:
+                yield _unable(point, named, setting)
+                continue
             for release in releases(
-                mechanism, counts, calibrations, repetitions, seed=seed, labels=labels
-            ):
-                yield _tidy(release, n, eps0)
+                point.mechanism, counts, [point.calibration], repetitions,
+                seed=seed, labels=labels, response=setting.response_rate,
+            ):  # fmt: skip
+                tidy = _tidy(release, _deviations(point, release, setting)).assign(**named)
+                measured = _measured(release, counts).assign(**named)
+                yield tidy, measured.assign(**_offered(point, release, counts, setting))
+
+
+def _named(point: Point, n: int) -> dict[str, Any]:
+    """What stands beside everything that is released at a point."""
+    return {
+        "n": n,
+        "eps0": point.eps0,
+        "eps": point.calibration.eps,
+        "delta": point.delta,
+        "log10_delta": point.calibration.log_delta / np.log(10.0),
+        "calibration": point.calibration.name,
+        "mechanism": point.mechanism.name,
+    }
+
+
+def _unable(
+    point: Point, named: dict[str, Any], setting: Setting
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    row = {
+        **named,
+        "estimator": UNBIASED,
+        "repetition": 0,
+        "colluding": setting.colluding,
+        "response_rate": setting.response_rate,
+        "reason": point.reason,
+    }
+    return RELEASES.empty_table().to_pandas(), pd.DataFrame([row], columns=UTILITY.names)
+
+
+def _is_unbiased(point: Point, release: Release) -> bool:
+    return release.estimator == UNBIASED
+
+
+def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
+    """Standard errors of the shape of the estimates; NaN where they are biased."""
+    if not _is_unbiased(point, release):
+        return np.full(release.estimates.shape, np.nan)
+    plausible = release.estimates.clip(0.0, 1.0)
+    parameters, response = point.calibration.parameters, setting.response_rate
+    variance = point.mechanism.variance(plausible, setting.n * response, parameters)
+    return np.sqrt(variance + drawing_variance(plausible, setting.n, response))
+
+
+def _tidy(release: Release, deviations: Floats) -> pd.DataFrame:
+    repetitions, k = release.estimates.shape
+    return pd.DataFrame(
+        {
+            "estimator": release.estimator,
+            "repetition": np.repeat(np.arange(repetitions), k),
+            "cell": np.tile(np.arange(k), repetitions),
+            "estimate": release.estimates.ravel(),
+            "standard_error": deviations.ravel(),
+        }
+    )
+
+
+def _measured(release: Release, counts: Integers) -> pd.DataFrame:
+    n = int(counts.sum())
+    errors = release.estimates - counts / n
+    return pd.DataFrame(
+        {
+            "estimator": release.estimator,
+            "repetition": np.arange(len(errors)),
+            "tv_distance": 0.5 * np.abs(errors).sum(axis=1),
+            "cell_error": n * np.sqrt((errors**2).mean(axis=1)),
+        }
+    )
+
+
+def _offered(point: Point, release: Release, counts: Integers, setting: Setting) -> dict[str, Any]:
+    """What the mechanism asks for and is expected to give, the same for all its releases."""
+    n, k, parameters = setting.n, setting.k, point.calibration.parameters
+    distance, deviation = np.nan, np.nan
+    if _is_unbiased(point, release):
+        variance, distance = predicted(
+            point.mechanism, counts / n, n, parameters, setting.response_rate
+        )
+        deviation = n * float(np.sqrt(variance.mean()))
+    return {
+        "expected_tv_distance": distance,
+        "expected_cell_error": deviation,
+        "colluding": setting.colluding,
+        "response_rate": setting.response_rate,
+        "parameters": parameter_words(parameters),
+        "local_eps0": point.mechanism.local_eps0(parameters),
+        "messages": point.mechanism.messages(round(setting.response_rate * n), k, parameters),
+        "reason": None,
+    }

@@ -10,17 +10,26 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
-from shuffledp.streams import stream
-from shuffledp.tables import read_tables
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.streams import stream
+from shuffledp.pipeline.tables import read_tables
 
 _FEWEST: Final = 2  # as for the sizes in the configuration
 _MOST: Final = 10**9  # NumPy draws from fewer only
 
 
 def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
-    """Resolve the configured sizes, ``all`` being every check-in, in increasing order.
+    """Resolve the configured sizes, in increasing order.
+
+    Parameters
+    ----------
+    sizes
+        Numbers of check-ins, at least 2, or ``all`` for every one; at least one of them.
+    total
+        Number of check-ins there are.
+    place
+        Region and grid, named in errors.
 
     Raises
     ------
@@ -43,6 +52,19 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
 
 def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -> Integers:
     """Histogram of ``n`` check-ins drawn without replacement.
+
+    Parameters
+    ----------
+    counts
+        Check-ins per cell, shape ``(k,)``.
+    n
+        How many to draw, at most all of them.
+    seed, region, grid
+        With n they name the stream.
+
+    Returns
+    -------
+    Shape ``(k,)``; of all check-ins ``counts`` itself.
 
     Raises
     ------
@@ -77,7 +99,7 @@ def sample_table(
 
     Returns
     -------
-    Columns of `shuffledp.tables.SAMPLES`, sizes increasing.
+    Columns of `pipeline.tables.SAMPLES`, sizes increasing.
 
     Raises
     ------

@@ -1,195 +1,105 @@
-"""How far the releases are from the truth: community-level and individual-specific utility."""
+"""How far releases are off, over their repetitions: community-level utility (paper A, V-A)."""
 
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import numpy as np
 import pandas as pd
-from scipy.special import ndtri
 
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Integers
-from shuffledp.errors import InputError
-from shuffledp.mechanisms.registry import MECHANISMS, get_estimator
-from shuffledp.selection import DELTA_HAT, OWN_DELTA, at_target
+from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 
-_KEYS: Final = [
-    "n", "eps0", "eps", "log10_delta", "calibration", "mechanism", "estimator", "repetition",
+# Of a mechanism at a point and n, the same for all its releases there.
+_OFFERED: Final = ["parameters", "local_eps0", "messages", "reason"]
+_SERIES: Final = [
+    "n", "eps0", "eps", "delta", "log10_delta", "calibration", "mechanism", "estimator",
 ]  # fmt: skip
-_CELL_KEYS: Final = ["n", "eps0", "calibration", "mechanism", "estimator", "cell"]
-# Of the absolute value of a standard normal variable.
-_NORMAL_MEAN: Final = float(np.sqrt(2.0 / np.pi))
-_NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0.9))
+# Of a whole run.
+_CROWD: Final = ["colluding", "response_rate"]
+_PREDICTED: Final = ["expected_tv_distance", "expected_cell_error"]
+
+COLUMNS = (
+    "region", "unit", *_SERIES, *_CROWD, "tv_distance", "p10", "p90", "expected_tv_distance",
+    "cell_error", "cell_error_p10", "cell_error_p90", "expected_cell_error", *_OFFERED, "trust",
+)  # fmt: skip
 
 
-def _with_errors(
-    parts: Iterable[pd.DataFrame], samples: Mapping[int, Integers]
-) -> Iterator[pd.DataFrame]:
-    """Put the absolute error, as a share of n, beside every estimate."""
-    for releases in parts:
-        truth = np.empty(len(releases))
-        for n in map(int, releases["n"].unique()):
-            rows = releases["n"].to_numpy() == n
-            truth[rows] = (samples[n] / n)[releases["cell"].to_numpy()[rows]]
-        yield releases.assign(error=np.abs(releases["estimate"] - truth))
-
-
-def community_utility(
-    parts: Iterable[pd.DataFrame], samples: Mapping[int, Integers]
-) -> pd.DataFrame:
-    """Total variation distance of each release to its sample's histogram (paper A, section V-A).
+def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFrame:
+    """Describe the errors of each series over the repetitions, with what the mechanism asks for.
 
     Parameters
     ----------
-    parts
-        Columns of `shuffledp.tables.RELEASES`, every part made of whole releases.
-    samples
-        What was released: users per cell by sample size, shape ``(k,)`` each.
+    utility
+        Columns of `pipeline.tables.UTILITY`.
+    region, unit
+        Title of the region, and what delta protects there in words: ``one check-in``.
 
     Returns
     -------
-    Columns of `shuffledp.tables.UTILITY`.
+    Columns `COLUMNS`, of the estimators that are compared. Means over the repetitions, with their
+    10 and 90 % quantiles; ``trust`` is who must be trusted with what. An infinite ``local_eps0``:
+    a user's messages reveal all.
     """
-    sums = [
-        releases.groupby(_KEYS, sort=False, dropna=False, observed=True)["error"].sum()
-        for releases in _with_errors(parts, samples)
+    pairs = pd.MultiIndex.from_frame(utility[["mechanism", "estimator"]])
+    compared = [pair for pair in pairs.unique() if get_estimator(*pair).like is not None]
+    groups = utility[pairs.isin(compared)].groupby(_SERIES, sort=False, dropna=False)
+    parts: list[pd.DataFrame | pd.Series[float]] = [
+        groups[[*_PREDICTED, *_OFFERED, *_CROWD]].first()
     ]
-    distances = [(0.5 * part).rename("tv_distance").reset_index() for part in sums]
-    community = pd.concat(distances, ignore_index=True)
-    community["delta"] = 10.0 ** community["log10_delta"]
-    return community
+    for column, prefix in [("tv_distance", ""), ("cell_error", "cell_error_")]:
+        parts.append(groups[column].mean())
+        for name, share in [("p10", 0.1), ("p90", 0.9)]:
+            parts.append(groups[column].quantile(share).rename(prefix + name))
+    table = pd.concat(parts, axis="columns").reset_index()
+    trust = [CATALOGUE[name].trust for name in table["mechanism"]]
+    return table.assign(region=region, unit=unit, trust=trust)[list(COLUMNS)]
 
 
-def individual_utility(
-    parts: Iterable[pd.DataFrame], samples: Mapping[int, Integers]
-) -> Iterator[pd.DataFrame]:
-    """Absolute error of every cell as a share of n, at the largest n (paper A, section V-A).
-
-    Parameters as for `community_utility`.
-
-    Yields
-    ------
-    Columns of `shuffledp.tables.INDIVIDUAL`.
-    """
-    sized = (releases[releases["n"] == max(samples)] for releases in parts)
-    for releases in _with_errors(sized, samples):
-        yield releases.drop(columns="estimate")
-
-
-def individual_summary(
-    individual: pd.DataFrame, every: int | None, eps0: float, target_delta: float
-) -> pd.DataFrame:
-    """Absolute error of single cells over the repetitions, as shares of n (paper A, Table VI).
-
-    Parameters
-    ----------
-    individual
-        Columns of `shuffledp.tables.INDIVIDUAL`.
-    every
-        Cells ``every, 2 every, ...`` below k are taken, counted from 0 in the south-west; None is
-        a twentieth of k.
-    eps0
-        Local budget.
-    target_delta
-        Of the matched mechanisms.
-
-    Returns
-    -------
-    Columns ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta, repetitions, mean,
-    p10, p90``, of the estimators that are compared; like beside like, what is not at equal privacy
-    first. Calibration ``none``: the error follows from eps0.
-
-    Raises
-    ------
-    InputError
-        If the table has no such eps0 or target delta, or ``every`` leaves no cell.
-    """
-    rows = individual[individual["eps0"] == eps0]
-    if rows.empty:
-        raise InputError(
-            f"eps0 must be one of the table's, {sorted(set(individual['eps0']))} (got {eps0:g})"
-        )
-    k = int(rows["cell"].max()) + 1
-    every = max(1, k // 20) if every is None else every
-    if not 0 < every < k:
-        raise InputError(
-            f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
-        )
-    # Delta-hat is about the whole histogram; of single cells there is `own_delta_summary`.
-    others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
-    rows = pd.concat([others, at_target(rows, target_delta)])
-    rows = rows[(rows["cell"] > 0) & (rows["cell"] % every == 0)]
-    series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
-    found = []
-    for calibration, mechanism, estimator in series.itertuples(index=False):
-        like = get_estimator(mechanism, estimator).like
-        unequal = calibration not in ("none", "matched")
-        # Of what is not at equal privacy the raw estimate is enough.
-        if like is not None and not (unequal and like != "raw"):
-            found.append((not unequal, like != "raw", calibration, mechanism, estimator))
-    return pd.concat(
-        [
-            _describe(
-                rows[
-                    (rows["calibration"] == calibration)
-                    & (rows["mechanism"] == mechanism)
-                    & (rows["estimator"] == estimator)
-                ]
-            )
-            for *_, calibration, mechanism, estimator in sorted(found, key=lambda key: key[:2])
-        ],
-        ignore_index=True,
-    )
-
-
-def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
-    """Absolute error of single cells, each at its own delta, as paper A defines it (section V-A).
-
-    The mechanism gets the eps of the comparison and, for the cell x0, the delta(x0) that paper A
-    gives a holder of x0: the divergence of that one count, without the misprint and in both
-    directions. It is NO guarantee for the histogram, and differs from cell to cell.
+def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
+    """Write the errors at the largest n as a table, the most accurate mechanism first.
 
     Parameters
     ----------
     summary
-        What `individual_summary` returns: its cells, and its eps at equal privacy.
-    counts
-        Histogram that was released, shape ``(k,)``.
+        Rows of `utility_summary` at targets (`pipeline.selection.at_targets`), of one region.
+    brief
+        Name who must be trusted without saying with what.
 
     Returns
     -------
-    The same columns, of the raw estimates of what is matched there; calibration ``own-delta``. The
-    numbers are those of a normal law with the estimate's variance, so that ``repetitions`` is 0.
+    A line that says what is counted, and one for each mechanism: of its unbiased estimate the mean
+    total variation distance (and error of a cell in users) for each eps, messages per user at the
+    largest eps and the local eps0 of these (none: they reveal all), and who must be trusted. A
+    dash: it cannot meet the target.
     """
-    n, shares = int(counts.sum()), counts / counts.sum()
-    matched = summary[summary["calibration"] == "matched"]
-    eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
-    setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
-    over_counts = BOUNDS["single-bin"].over_counts
-    assert over_counts is not None
-    # Where nobody is, x0's holder would be alone.
-    log_deltas = over_counts(eps, setting, np.maximum(counts[cells] - 1, 0))
-    rows = []
-    for name in matched["mechanism"].unique():
-        mechanism = MECHANISMS[name]
-        for cell, log_delta in zip(cells, log_deltas, strict=True):
-            parameters = mechanism.calibrate(eps, float(log_delta), n, counts.size)
-            deviation = float(np.sqrt(mechanism.variance(shares, n, parameters)[cell]))
-            numbers = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
-            keys = (n, eps0, OWN_DELTA, name, mechanism.estimators[0].name, cell)
-            rows.append((*keys, eps, log_delta / np.log(10.0), 0, *numbers))
-    return pd.DataFrame(rows, columns=summary.columns)
-
-
-def _describe(rows: pd.DataFrame) -> pd.DataFrame:
-    """Summarise the repetitions of one series cell by cell."""
-    by_cell = rows.groupby(_CELL_KEYS, sort=True)
-    errors = by_cell["error"]
-    numbers = {
-        "repetitions": errors.size(),
-        "mean": errors.mean(),
-        "p10": errors.quantile(0.1),
-        "p90": errors.quantile(0.9),
-    }
-    return by_cell[["eps", "log10_delta"]].first().assign(**numbers).reset_index()
+    n, most = summary["n"].max(), summary["eps"].max()
+    shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
+    met = shown["reason"].isna()
+    errors = [
+        f"{distance:.5f} ({error:.2f})" if possible else "-"
+        for distance, error, possible in zip(
+            shown["tv_distance"], shown["cell_error"], met, strict=True
+        )
+    ]
+    columns = [f"eps = {eps:g}" for eps in sorted(shown["eps"].unique())]
+    table = shown.assign(errors=errors, column="eps = " + shown["eps"].map("{:g}".format)).pivot(
+        index="mechanism", columns="column", values="errors"
+    )[columns]
+    last = shown[shown["eps"] == most].sort_values("tv_distance").set_index("mechanism")
+    table = table.loc[last.index]
+    table["messages"] = last["messages"].map("{:.2f}".format, na_action="ignore").fillna("-")
+    own = last["local_eps0"].map("{:.2f}".format).where(np.isfinite(last["local_eps0"]), "none")
+    table["local eps0"] = own.where(last["reason"].isna(), "-")
+    table["trusted"] = last["trust"].str.partition(",")[0] if brief else last["trust"]
+    table.index = pd.Index([CATALOGUE[name].label for name in table.index])
+    table.columns.name = None
+    region, delta = shown["region"].iloc[0], shown["delta"].iloc[0]
+    colluding, response_rate = shown[_CROWD].iloc[0]
+    crowd = Setting(n, 2, colluding=colluding, response_rate=response_rate).crowd_words
+    padded = table.apply(lambda column: column.str.ljust(column.str.len().max()))
+    with pd.option_context("display.max_colwidth", None):
+        text = padded.to_string(justify="left")
+    unit = shown["unit"].iloc[0].removeprefix("one ")
+    return (
+        f"{region}, n = {n:,}{crowd}, delta = {delta:g}: total variation distance (error of a "
+        f"cell, {unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
+    )

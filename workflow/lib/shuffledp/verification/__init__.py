@@ -1,1 +1,1 @@
-"""The checker of certificates (`shuffledp.certificate` makes them)."""
+"""The checker of certificates (`shuffledp.accounting.certificate` makes them)."""

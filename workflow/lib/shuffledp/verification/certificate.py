@@ -1,10 +1,12 @@
 """Check a certificate of differential privacy by ball arithmetic: no float is trusted.
 
-The claims, and how each delta is found, are in `shuffledp.verification.deltas`. Nothing here is
-shared with the accountant.
+The claims, and how each delta is found, are in `shuffledp.verification.deltas` and
+`shuffledp.verification.rounds`. Nothing here is shared with the accountant.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from flint import arb, ctx
@@ -15,20 +17,52 @@ from shuffledp.verification.deltas import (
     RefusedError,
     TooLongError,
     alike,
+    among_dummies,
     blanket,
     hidden,
     mixed,
     two_cells,
 )
+from shuffledp.verification.reading import shown
+from shuffledp.verification.rounds import Grid, composed
 
-LIMIT = 20_000_000  # inner terms: some 10 s
+LIMIT = 20_000_000  # inner terms of some 100 bits: half a minute
+LARGEST_BLOCKS = 20_000
+LARGEST_MASSES = 1_000
+LARGEST_EPS = 350.0
 NEIGHBOURS = "replacement of one report"
+# Of every certificate; then of each kind.
+COMMON = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a proven certificate says; eps0, or the dummies, and the chances of one, of a user.
+
+    ``low`` and ``high`` are natural logs of delta, None for a delta of 0.
+    """
+
+    n: int
+    k: int
+    eps: float
+    low: float | None
+    high: float | None
+    eps0: float | None = None
+    rounds: int = 1
+    dummies: float | None = None
+    chances: int | None = None
 
 
 def demand(true: bool, reason: str) -> None:
     """Refuse a malformed certificate."""
     if not true:
         raise RefusedError(f"malformed certificate: {reason}")
+
+
+def only(mapping: dict[str, Any], keys: set[str], name: str) -> None:
+    """Refuse keys that nobody checks: a reader may believe them."""
+    unknown = sorted(set(mapping) - keys)
+    demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
 
 
 def whole(value: Any, low: int, name: str) -> int:
@@ -70,14 +104,18 @@ def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
 def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
     """The blocks of counts: one after the other, from 0 to n-1."""
     blocks, following = [], 0
-    for block in part(upper, "blocks", list):
+    given = part(upper, "blocks", list)
+    if len(given) > LARGEST_BLOCKS:
+        raise TooLongError(f"{len(given)} blocks, more than {LARGEST_BLOCKS}")
+    for block in given:
         demand(type(block) is list and len(block) == 2, "a block must be [first, last]")
         first, last = (whole(end, 0, "the end of a block") for end in block)
-        demand(first == following, f"gap or overlap: a block starts at {first}, not {following}")
-        demand(last >= first, f"block [{first}, {last}] is empty")
+        start = f"a block starts at {shown(first)}, not {following}"
+        demand(first == following, f"gap or overlap: {start}")
+        demand(last >= first, f"block [{first}, {shown(last)}] is empty")
         blocks.append((first, last))
         following = last + 1
-    demand(following == n, f"the blocks end at {following - 1}, not at n-1 = {n - 1}")
+    demand(following == n, f"the blocks end at {shown(following - 1)}, not at n-1 = {n - 1}")
     return blocks
 
 
@@ -92,13 +130,15 @@ def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
 def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]:
     """Deltas, by name, the greatest of which no data set exceeds."""
     argument = part(upper, "argument", str)
+    listed = {"blocks"} if argument == "counts" else set()
+    only(upper, {"log_delta", "argument"} | listed, "upper")
     if argument == "blanket":
         return {"blanket": blanket(n, mech)}
     if argument == "hidden":
         demand(mech.k == 3 and n >= 2, 'argument "hidden" is for k = 3 and n >= 2')
         jobs = {f"hidden user in {cell}": hidden(n, mech, cell) for cell in ("x0", "x1")}
         return jobs | {"all others in x2": alike(n, mech, "x2")}
-    demand(argument == "counts", f"unknown argument {argument!r}")
+    demand(argument == "counts", f"unknown argument {shown(argument)}")
     demand(mech.k == 2, 'argument "counts" is for k = 2')
     jobs = {}
     for first, last in read_blocks(upper, n):
@@ -113,24 +153,51 @@ def precision(eps0: float, eps: float) -> int:
     return 96 + math.ceil(6 * eps0 - math.log2(least))
 
 
-def verify(certificate: dict[str, Any], limit: int = LIMIT) -> None:
-    """Return if every claim is proven; else raise RefusedError, or TooLongError above the limit."""
-    demand(part(certificate, "certificate", int) == 1, "certificate must be 1")
-    part(certificate, "shuffledp", str)
-    demand(part(certificate, "neighbours", str) == NEIGHBOURS, f"neighbours must be {NEIGHBOURS!r}")
-    n, k = whole(certificate.get("n"), 1, "n"), whole(certificate.get("k"), 2, "k")
-    eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
-    demand(0 <= eps0 <= 350 and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
-    lower, upper = part(certificate, "lower", dict), part(certificate, "upper", dict)
+def require_time(jobs: list[Job], limit: int) -> None:
+    """Refuse jobs that take too long; a term takes the longer the more bits it has."""
+    terms = sum(job.terms for job in jobs) * (1.0 + (ctx.prec / 2000.0) ** 2)
+    if terms > limit:
+        raise TooLongError(f"about {terms:.3g} terms would take too long: more than {limit:,}")
+
+
+def prove(jobs: dict[str, Job], high: float) -> None:
+    """No delta of the jobs is above exp(high)."""
+    for name, job in jobs.items():
+        if not job.run() <= arb(high).exp():
+            raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
+
+
+def ends_of(given: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parts lower and upper; sizes that balls of so many bits cannot tell are refused."""
+    for size, name in ((n, "n"), (k, "k")):
+        if size > 10**15:
+            raise TooLongError(f"{name} = {shown(size)} is more than 10^15")
+    return part(given, "lower", dict), part(given, "upper", dict)
+
+
+def budget(given: dict[str, Any]) -> tuple[float, float]:
+    """Eps0 and eps."""
+    eps0, eps = number(given.get("eps0"), "eps0"), number(given.get("eps"), "eps")
+    demand(0 <= eps0 <= LARGEST_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
+    return eps0, eps
+
+
+def verify_round(given: dict[str, Any], limit: int) -> Claim:
+    """One round of k-RR: both ends."""
+    only(given, COMMON | {"eps0"}, "it")
+    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
+    eps0, eps = budget(given)
+    lower, upper = ends_of(given, n, k)
     low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
     demand(low is None or (high is not None and low <= high), "lower is above upper")
+    only(lower, {"log_delta", "others"}, "lower")
+    only(upper, {"log_delta", "argument", "blocks"}, "upper")
     others = None if low is None else read_others(lower, n, k)
-    if max(n, k) > 10**15:
-        raise TooLongError(f"n = {n}, k = {k}: more than 10^15")
+    claim = Claim(n, k, eps, low, high, eps0=eps0)
     if eps >= eps0:
         if low is not None:
             raise RefusedError("lower: delta is 0, for eps >= eps0")
-        return
+        return claim
     if high is None:
         raise RefusedError("upper: delta is not 0, for eps < eps0")
     with ctx.workprec(precision(eps0, eps)):
@@ -140,11 +207,96 @@ def verify(certificate: dict[str, Any], limit: int = LIMIT) -> None:
             # No delta is above 1, which needs no sum (and a sum cannot tell 1 from 1 - 1e-99).
             jobs = {}
         data_set = None if others is None else lower_job(n, mech, others)
-        terms = sum(job.terms for job in jobs.values()) + (data_set.terms if data_set else 0)
-        if terms > limit:
-            raise TooLongError(f"about {terms} terms, more than {limit}")
-        if data_set is not None and not arb(low).exp() <= data_set.run():
+        require_time([*jobs.values(), *([data_set] if data_set else [])], limit)
+        if low is not None and data_set is not None and not arb(low).exp() <= data_set.run():
             raise RefusedError(f"lower: the delta of {others} is not shown to be >= exp({low})")
-        for name, job in jobs.items():
-            if not job.run() <= arb(high).exp():
-                raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
+        prove(jobs, high)
+    return claim
+
+
+def verify_dummies(given: dict[str, Any], limit: int) -> Claim:
+    """True reports among uniform dummies of the users: one law for all data sets."""
+    only(given, COMMON | {"dummies", "chances"}, "it")
+    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
+    dummies, chances = number(given.get("dummies"), "dummies"), whole(given.get("chances"), 1, "r")
+    lower, upper = ends_of(given, n * chances, k)
+    eps = number(given.get("eps"), "eps")
+    demand(0.0 < dummies <= chances, "dummies must be above 0 and at most chances")
+    demand(dummies / chances > 1e-100, "there are too few dummies")
+    demand(0 <= eps <= LARGEST_EPS, "eps must be from 0 to 350")
+    low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
+    only(lower, {"log_delta"}, "lower")
+    only(upper, {"log_delta"}, "upper")
+    if high is None:
+        raise RefusedError("upper: delta is never 0 among dummies")
+    demand(low is None or low <= high, "lower is above upper")
+    least = min(x for x in (eps, 1.0) if x > 0)
+    with ctx.workprec(128 + math.ceil(3 * eps - math.log2(least) - math.log2(dummies / chances))):
+        job = among_dummies(n * chances, k, arb(dummies) / chances, eps)
+        require_time([job], limit)
+        delta = job.run()
+        if low is not None and not arb(low).exp() <= delta:
+            raise RefusedError(f"lower: delta is not shown to be >= exp({low})")
+        if high < 0.0 and not delta <= arb(high).exp():
+            raise RefusedError(f"upper: delta is not shown to be <= exp({high})")
+    return Claim(n, k, eps, low, high, dummies=dummies, chances=chances)
+
+
+def read_grid(upper: dict[str, Any]) -> Grid:
+    """The losses of a pair of laws; above all it must be one."""
+    only(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
+    step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
+    demand(step > 0.0 and 0.0 <= infinite < 1.0, "step must be positive, infinite from 0 to 1")
+    masses, before = [], 0
+    given = part(upper, "masses", list)
+    if len(given) > LARGEST_MASSES:
+        raise TooLongError(f"{len(given)} masses, more than {LARGEST_MASSES}")
+    for entry in given:
+        demand(type(entry) is list and len(entry) == 2, "a mass must be [index, probability]")
+        index, mass = whole(entry[0], before + 1, "an index"), number(entry[1], "a probability")
+        demand(mass > 0.0, "a probability must be positive")
+        masses.append((index, mass))
+        before = index
+    demand(len(masses) > 0, "there is no mass")
+    return Grid(step, masses, infinite)
+
+
+def verify_rounds(given: dict[str, Any], limit: int) -> Claim:
+    """Several rounds of k-RR: the upper end alone."""
+    only(given, COMMON | {"eps0", "rounds"}, "it")
+    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
+    rounds = whole(given.get("rounds"), 1, "rounds")
+    demand(rounds <= 10**9, "rounds must be at most 10^9")
+    eps0, eps = budget(given)
+    demand(eps0 > 0 and eps <= rounds * eps0, "eps0 must be positive, eps at most rounds * eps0")
+    lower, upper = ends_of(given, n, k)
+    only(lower, {"log_delta"}, "lower")
+    demand(log_delta(lower, "lower") is None, "over rounds there is no lower end but 0")
+    high, grid = log_delta(upper, "upper"), read_grid(upper)
+    if high is None:
+        raise RefusedError("upper: a delta of 0 is not shown over rounds")
+    with ctx.workprec(grid.precision(eps0, eps, high)):
+        jobs, total = composed(grid, n, k, eps0, eps, rounds)
+        require_time([*(job for _, job in jobs), total], limit)
+        for profile, job in jobs:
+            if not job.run() <= profile:
+                raise RefusedError("upper: the grid is not shown to dominate one round")
+        if high < 0.0:
+            prove({"grid": total}, high)
+    return Claim(n, k, eps, None, high, eps0=eps0, rounds=rounds)
+
+
+KINDS: dict[int, Callable[[dict[str, Any], int], Claim]] = {
+    1: verify_round,
+    2: verify_dummies,
+    3: verify_rounds,
+}
+
+
+def verify(certificate: Any, limit: int = LIMIT) -> Claim:
+    """What is proven; else raise RefusedError, or TooLongError above the limit."""
+    kind = part(certificate, "certificate", int)
+    demand(kind in KINDS, f"certificate must be one of {', '.join(map(str, KINDS))}")
+    part(certificate, "shuffledp", str)
+    demand(part(certificate, "neighbours", str) == NEIGHBOURS, f"neighbours must be {NEIGHBOURS!r}")
+    return KINDS[kind](certificate, limit)

@@ -184,7 +184,7 @@ def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
 
 
 def excess(
-    n: int, mech: Mechanism, values: list[arb], weights: list[arb], partner: bool = False
+    n: int, level: float, values: list[arb], weights: list[arb], partner: Mechanism | None = None
 ) -> Job:
     """With (n1, n2, n3, n4) multinomial of n: (1/n) E[L_+], L = v1 n1 + v2 n2 + v3 n3 + v4 n4.
 
@@ -208,13 +208,13 @@ def excess(
     moment = sum(tilted, arb(0))
     pair = share(tilted[0] + tilted[1], tilted[2] + tilted[3])
     one, three = share(tilted[0], tilted[1]), share(tilted[2], tilted[3])
-    sizes = window(n, pair, mech.level)  # of s = n1 + n2
+    sizes = window(n, pair, level)  # of s = n1 + n2
 
     def first(s: int) -> range:
-        return window(s, one, mech.level)  # of n1, given s
+        return window(s, one, level)  # of n1, given s
 
     def third(s: int) -> range:
-        return window(n - s, three, mech.level)  # of n3, given s
+        return window(n - s, three, level)  # of n3, given s
 
     def run() -> arb:
         spans = (
@@ -235,18 +235,18 @@ def excess(
             masses = map(mul, tables[0].at(ones), tables[1].against(s, ones))
             for n1, mass in zip(ones, masses, strict=True):
                 t = base + n1 * step
-                if not partner:
+                if partner is None:
                     total += mass * row.excess(t)
                 elif n1 + rest >= 2:  # T = n1 + n3 + n4 reports; with one or none the value is 0
-                    scale = n1 + rest - 1 + mech.E_less_1 * n1
-                    t -= mech.E_less_1 * values[0] * n1 / (scale * gap)
+                    scale = n1 + rest - 1 + partner.E_less_1 * n1
+                    t -= partner.E_less_1 * values[0] * n1 / (scale * gap)
                     total += mass * scale * row.excess(t)
         total *= factorial(n) * gap
         missed = outside(n, pair, sizes) + missed_one + missed_three
         left = missed / (arb(1).exp() * a)
-        if not partner:
+        if partner is None:
             return (total + arb(0).union(left * moment**n)) / n
-        left *= (mech.E + 2) * n * weights[0] * moment ** (n - 1)
+        left *= (partner.E + 2) * n * weights[0] * moment ** (n - 1)
         return (total + arb(0).union(left)) / n / (n - 1)
 
     middle = sizes[len(sizes) // 2]
@@ -258,24 +258,38 @@ def alike(n: int, mech: Mechanism, cell: str) -> Job:
     k, q, p, big = mech.k, mech.q, mech.p, mech.E
     up, down, flat = mech.up, mech.down, mech.flat
     if cell == "x0":
-        return excess(n, mech, [arb(0), down, flat, up / big], [arb(0), q, (k - 2) * q, p])
+        return excess(n, mech.level, [arb(0), down, flat, up / big], [arb(0), q, (k - 2) * q, p])
     if cell == "x1":
-        return excess(n, mech, [up, arb(0), down / big, flat], [q, arb(0), p, (k - 2) * q])
-    return excess(n, mech, [up, down, flat, flat / big], [q, q, (k - 3) * q, p])
+        return excess(n, mech.level, [up, arb(0), down / big, flat], [q, arb(0), p, (k - 2) * q])
+    return excess(n, mech.level, [up, down, flat, flat / big], [q, q, (k - 3) * q, p])
 
 
 def blanket(n: int, mech: Mechanism) -> Job:
     """The bound by the privacy blanket. Types: x0, x1, other cells, not randomised."""
     q = mech.q
     weights = [q, q, (mech.k - 2) * q, mech.E_less_1 * q]
-    return excess(n, mech, [mech.up, mech.down, mech.flat, arb(0)], weights)
+    return excess(n, mech.level, [mech.up, mech.down, mech.flat, arb(0)], weights)
 
 
 def hidden(n: int, mech: Mechanism, cell: str) -> Job:
     """H(cell) for k = 3. Types: that cell, not randomised, the other cells by increasing value."""
     up, down, flat, q = mech.up, mech.down, mech.flat, mech.q
     values = [up, arb(0), down, flat] if cell == "x0" else [down, arb(0), flat, up]
-    return excess(n, mech, values, [q, mech.E_less_1 * q, q, q], partner=True)
+    return excess(n, mech.level, values, [q, mech.E_less_1 * q, q, q], mech)
+
+
+def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
+    """True reports, and a dummy in each cell with chance rate/k at each of all users' chances.
+
+    The dummies' counts (B0, B1, rest) are multinomial of the chances; the target adds 1 to B0 (law
+    P) or to B1 (Q). By h B(h) = N q B(h - 1) of N = chances + 1 trials, for a count h of
+    probability q, P is the law of N trials reweighted by h0 / (N q), Q by h1 / (N q). All other
+    reports are known and move no delta, and the other cells depend on B0 + B1 alone.
+    """
+    q, zero = rate / k, arb(0)
+    values = [1 / q, -arb(eps).exp() / q, zero, zero]
+    rest = (1 - rate) + (k - 2) * q
+    return excess(chances + 1, LEVEL - float(q.log()), values, [q, q, zero, rest])
 
 
 # ---------------------------------------------------------------- other data sets

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from shuffledp.accounting.rounds.convolution import LOG_TAIL
-from shuffledp.arrays import UNIT, Floats
-from shuffledp.roots import brentq
+from shuffledp.accounting.rounds.convolution import deviation
+from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.roots import brentq
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
     """``exp(log_first) - exp(eps + log_second)``, without cancellation as eps nears the loss.
+
+    That holds for logs that are exact. What their errors move is `excess_error`.
 
     Parameters
     ----------
@@ -36,6 +38,14 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
     return np.asarray(np.where(top == -np.inf, 0.0, np.exp(top) * np.nan_to_num(factor)))
 
 
+def excess_error(
+    log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
+) -> Floats:
+    """What an error of the logs, at most ``log_error`` < 1e-3 each, moves `excess`; absolute."""
+    sizes = np.exp(log_first) + np.exp(eps + np.asarray(log_second, np.float64))
+    return np.asarray(1.01 * log_error * sizes)
+
+
 @dataclass(frozen=True, eq=False)
 class Atoms:
     """The law of G.
@@ -47,26 +57,40 @@ class Atoms:
         value 0.
     units
         Relative error of each value and of each mass, in units of rounding.
+    errors
+        Absolute error of each value besides, shape ``(m,)`` or one for all: a value is a
+        difference, of which rounding may leave no digit.
+    apart
+        What is added to the mean excess, on the safe side: delta of what only the target reports.
     """
 
     values: Floats
     masses: Floats
     units: float
+    errors: Floats | float = 0.0
+    apart: float = 0.0
 
-    def with_rest(self) -> "Atoms":
-        """The same with its 0 as an atom, and atoms of mass 0 left out."""
+    def with_rest(self, sign: float = 0.0) -> "Atoms":
+        """The same with its 0 as an atom, and atoms of mass 0 left out.
+
+        The mass of 0 is a difference: it is moved up (1), down (-1) or not (0) by its rounding.
+        """
         used = self.masses > 0.0
         values, masses = self.values[used], self.masses[used]
-        rest = 1.0 - float(masses.sum())
+        errors = np.broadcast_to(self.errors, self.values.shape)[used]
+        rounding = (self.units + masses.size) * UNIT
+        rest = 1.0 - float(masses.sum()) + sign * rounding
         # Less than this is rounding of masses that add up to 1.
-        if rest > (self.units + masses.size) * UNIT:
+        if rest > (0.0 if sign else rounding):
             values, masses = np.append(values, 0.0), np.append(masses, rest)
-        return Atoms(values, masses, self.units)
+            errors = np.append(errors, 0.0)
+        return Atoms(values, masses, self.units, errors, self.apart)
 
-    def moved(self, sign: float) -> "Atoms":
-        """Every value moved up (1) or down (-1) by what its rounding may have lost."""
-        size = (self.units + 16.0) * UNIT * np.abs(self.values)
-        return Atoms(self.values + sign * size, self.masses, self.units)
+    def safe(self, sign: float) -> "Atoms":
+        """`with_rest`, every value moved up (1) or down (-1) by what its rounding may have lost."""
+        law = self.with_rest(sign)
+        size = (law.units + 16.0) * UNIT * np.abs(law.values) + law.errors
+        return Atoms(law.values + sign * size, law.masses, law.units, 0.0, law.apart)
 
 
 @dataclass(frozen=True)
@@ -84,9 +108,9 @@ class Tilt:
     lam: float
     log_moment: float
 
-    def weights(self, values: Floats, masses: Floats) -> Floats:
-        """Probabilities of the atoms under the tilted law."""
-        return np.asarray(np.exp(np.log(masses) + self.lam * values - self.log_moment))
+    def log_weights(self, values: Floats, masses: Floats) -> Floats:
+        """Logs of the probabilities of the atoms under the tilted law."""
+        return np.asarray(np.log(masses) + self.lam * values - self.log_moment)
 
     def log_scale(self, n: int) -> float:
         """``log(E[exp(lam S)] / n)``: what a tilted mean is multiplied by."""
@@ -117,44 +141,31 @@ def tilt(values: Floats, masses: Floats, n: int) -> Tilt:
     return Tilt(lam, float(logsumexp(log_masses + lam * values)))
 
 
-def reach(values: Floats, weights: Floats, n: int) -> tuple[float, float]:
+def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
     """Two numbers between which a sum of n stays, but for ``exp(LOG_TAIL)`` on each side.
 
     Parameters
     ----------
-    values, weights
+    values, log_weights
         A law's atoms; the weights add up to 1, nearly.
     n
         Number of independent copies.
     """
-    mean = float(weights @ values)
-    centred = values - mean
-    variance = max(float(weights @ centred**2), float(np.ptp(values)) ** 2 * 1e-12, 1e-300)
-    # Chernoff's bound, at some tilts about the one that is best for a normal law.
-    about = float(np.sqrt(-2.0 * LOG_TAIL / (n * variance)))
-    ends = []
-    for sign in (-1.0, 1.0):
-        tilts = about * np.geomspace(0.02, 1.5, 12)
-        exponents = sign * tilts[:, None] * centred
-        # A weight of nearly 0 may stand alone at the largest exponent. Then SciPy overflows.
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            logs = logsumexp(exponents, b=weights, axis=1)
-            if not np.isfinite(logs).all():
-                logs = logsumexp(exponents + np.log(weights), axis=1)
-        far = float(((n * logs - LOG_TAIL) / tilts).min())
-        ends.append(n * mean + sign * far)
-    low, high = ends
+    mean = float(np.exp(log_weights) @ values)
+    below, above = (deviation(sign * (values - mean), log_weights, n) for sign in (-1.0, 1.0))
+    low, high = n * mean - below, n * mean + above
     return max(low, n * float(values.min())), min(high, n * float(values.max()))
 
 
 def log_chernoff(atoms: Atoms, n: int) -> float:
     """Upper bound on the log of the mean excess, too large by some units; -inf if it is 0."""
-    atoms = atoms.with_rest()
-    if atoms.values.max() <= 0.0:
-        return -np.inf
-    tilted = tilt(atoms.values, atoms.masses, n)
-    # x_+ is at most exp(lam x) / (e lam); one for what n roundings may do.
-    return tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
+    law = atoms.safe(1.0)
+    found = -np.inf
+    if law.values.max(initial=0.0) > 0.0:
+        tilted = tilt(law.values, law.masses, n)
+        # x_+ is at most exp(lam x) / (e lam); one for what n roundings may do.
+        found = tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
+    return with_apart(found, atoms.apart)
 
 
 def log_saddle_point(atoms: Atoms, n: int) -> float:
@@ -162,17 +173,21 @@ def log_saddle_point(atoms: Atoms, n: int) -> float:
 
     The tilted sum is taken as normal, of mean ``1 / lam``.
     """
-    atoms = atoms.with_rest()
-    top = float(atoms.values.max())
+    law = atoms.with_rest()
+    top = float(law.values.max(initial=0.0))
     if top <= 0.0:
-        return -np.inf
-    values = atoms.values / top
-    tilted = tilt(values, atoms.masses, n)
-    weights = tilted.weights(values, atoms.masses)
+        return with_apart(-np.inf, atoms.apart)
+    values = law.values / top
+    tilted = tilt(values, law.masses, n)
+    weights = np.exp(tilted.log_weights(values, law.masses))
     mean = float(weights @ values)
     variance = n * float(weights @ (values - mean) ** 2)
     # The integral of x exp(-lam x) over the normal density at its height near 0.
     height = -0.5 * np.log(2.0 * np.pi * variance + (np.e / tilted.lam) ** 2)
-    return (
-        tilted.log_scale(n) - 2.0 * float(np.log(tilted.lam)) + float(height) + float(np.log(top))
-    )
+    found = tilted.log_scale(n) - 2.0 * float(np.log(tilted.lam)) + float(height)
+    return with_apart(found + float(np.log(top)), atoms.apart)
+
+
+def with_apart(log_value: float, apart: float) -> float:
+    """``log(exp(log_value) + apart)``, right to some units of 1 and of the result."""
+    return float(np.logaddexp(log_value, np.log(apart))) if apart > 0.0 else log_value

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from shuffledp.accounting.blanket.atoms import Atoms, Tilt, tilt
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 _Complexes = NDArray[np.complex128]
 
@@ -48,7 +48,10 @@ class Groups:
         lead = laws[leading]
         lam = tilt(lead.values, lead.masses, n).lam
         tilts = [Tilt(lam, float(logsumexp(lam * law.values, b=law.masses))) for law in laws]
-        weights = [at.weights(law.values, law.masses) for at, law in zip(tilts, laws, strict=True)]
+        weights = [
+            np.exp(at.log_weights(law.values, law.masses))
+            for at, law in zip(tilts, laws, strict=True)
+        ]
         self.log_moments = np.array([at.log_moment for at in tilts])
         self._n = n
         self._units = np.array(

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point
 from shuffledp.accounting.blanket.groups import Groups
 from shuffledp.accounting.blanket.join import join
-from shuffledp.arrays import UNIT, Floats, Integers
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # How far, in log delta, the bound of a cell may be above the worst data set that was tried.
 _TOLERANCE = 0.01
@@ -53,15 +53,14 @@ def hidden_slot_log_delta(kinds: Sequence[Atoms], n: int, kappa: float, ceiling:
     -------
     At most the ceiling.
     """
-    x0, x1, other = (law.with_rest() for law in kinds)
+    top = max(float(law.safe(1.0).values.max()) for law in kinds)
+    x0, x1, other = (
+        Atoms(law.values / top, law.masses, law.units, law.errors / top).safe(1.0) for law in kinds
+    )
     # Of each kind the mean of the positive part is delta_loc.
-    local = float(np.maximum(x0.values, 0.0) @ x0.masses)
+    local = top * float(np.maximum(x0.values, 0.0) @ x0.masses)
     alone = (n - 1) * float(np.log1p(-kappa)) + float(np.log(local))
     alone += UNIT * (2.0 * x0.units + x0.values.size + n + 8.0 * (abs(alone) + 8.0))
-    top = max(float(law.values.max()) for law in (x0, x1, other))
-    x0, x1, other = (
-        Atoms(law.values / top, law.masses, law.units).moved(1.0) for law in (x0, x1, other)
-    )
     laws = [x0, x1, other, join([x0, other]), join([x1, other]), join([x0, x1, other])]
     leading = int(np.argmax([log_saddle_point(law, n) for law in laws[:3]]))
     largest = _largest(Groups(laws, n, leading), n - 1, ceiling - float(np.log(top)))

@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from shuffledp.accounting.blanket.atoms import Atoms
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 
 def join(laws: Sequence[Atoms]) -> Atoms:

@@ -16,10 +16,10 @@ result, at any depth.
 import numpy as np
 from scipy.special import logsumexp
 
-from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt
+from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt, with_apart
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, self_convolve, transform_error
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points of the transform, roughly: at least, and at most where delta is deep.
 _POINTS, _MOST_POINTS = 2**18, 2**22
@@ -29,7 +29,9 @@ SPLITTING = 2e-5
 _STEPS = 512
 # Frequencies of the integral.
 _FREQUENCIES = 2**20
-_CHUNK = 2**16
+_BLOCK = 2**14
+# Log of an integrand that is not computed, but counted at that.
+_NOTHING = -50.0
 # Most atoms of the integral, which are pooled to that.
 _MOST_ATOMS = 24
 # Periods are so long that K has decayed to exp(-_DECAY) or so.
@@ -59,8 +61,8 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
     """Values moved to the safe side, the largest made 1; masses; and the log of the scale."""
-    moved = atoms.with_rest().moved(sign)
-    top = float(moved.values.max())
+    moved = atoms.safe(sign)
+    top = float(moved.values.max(initial=0.0))
     if top <= 0.0:
         return moved.values, moved.masses, -np.inf
     return moved.values / top, moved.masses, float(np.log(top))
@@ -98,44 +100,57 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> 
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
-        return -np.inf
-    rough = tilt(values, masses, n)
-    low, high = reach(values, rough.weights(values, masses), n)
-    # With a value this far below no sum is positive within the window; nearer, it takes less room.
-    values = np.maximum(values, -max(high, _DECAY / rough.lam))
-    # A constant has no width; then any will do.
-    width = max(high - low, float(values.max() - values.min()) / 16.0) or 1.0
-    tilted_weights = rough.weights(values, masses)
-    step = width / (_POINTS * float(np.sqrt(SPLITTING / splitting)))
-    step = _aligned(values, tilted_weights, step)
-    start, grid = _split(values, masses, step)
-    # Splitting adds this to the log of the sum's moment: as much as the step's square.
-    points = step * (start + np.arange(grid.size, dtype=np.float64))
-    moment = float(logsumexp(rough.lam * points, b=grid))
-    growth = n * max(moment - rough.log_moment, 0.0)
-    if growth > splitting:
-        step = max(step * float(np.sqrt(splitting / growth)), width / _MOST_POINTS)
-        step = _aligned(values, tilted_weights, step)
-        start, grid = _split(values, masses, step)
+        return with_apart(-np.inf, atoms.apart)
+    start, grid, step = _grid(values, masses, n, splitting)
     used = grid > 0.0
     points, masses = np.asarray(step * (start + np.flatnonzero(used)), np.float64), grid[used]
     tilted = tilt(points, masses, n)
     mass = np.zeros_like(grid)
-    mass[used] = tilted.weights(points, masses)
+    mass[used] = np.exp(tilted.log_weights(points, masses))
     # Denormal numbers upset the transform's bounds; what this drops is nothing beside the tail.
     mass[mass < 1e-100] = 0.0
     offset, summed = self_convolve(mass, n)
     place = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
     above = place > 0.0
     kernel = place[above] * np.exp(-tilted.lam * place[above])
-    norm = float(np.linalg.norm(mass)) * np.sqrt(np.ceil(mass.size / summed.size))
-    error = float(np.linalg.norm(kernel)) * transform_error(summed.size, n, norm)
+    norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
+    error = _norm(kernel) * transform_error(summed.size, n, norm)
     # Any sum, also one outside the transform's window, weighs at most as much as the best one.
     error += 2.0 * float(np.exp(LOG_TAIL)) / (np.e * tilted.lam) * float(n > 1)
-    value = max(float(kernel @ summed[above]), 0.0) + error
+    value = max(float(np.sum(kernel * summed[above])), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top
     units = n * (atoms.units + masses.size + tilted.units(points, masses)) + 8.0 * (abs(end) + 8.0)
-    return end + units * UNIT
+    end = with_apart(end + units * UNIT, atoms.apart)
+    return end + 8.0 * (abs(end) + 8.0) * UNIT if atoms.apart else end
+
+
+def _norm(values: Floats) -> float:
+    """Without BLAS, whose threads cost more than they save at these lengths."""
+    return float(np.sqrt(np.sum(values * values)))
+
+
+def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int, Floats, float]:
+    """First index, masses and step of a grid that the atoms are split onto, at the most points."""
+    rough = tilt(values, masses, n)
+    low, high = reach(values, rough.log_weights(values, masses), n)
+    # With a value this far below no sum is positive within the window; nearer, it takes less room.
+    values = np.maximum(values, -max(high, _DECAY / rough.lam))
+    span = float(values.max() - values.min())
+    # A constant has no width; then any will do.
+    width = max(high - low, span / 16.0) or 1.0
+    weights = np.exp(rough.log_weights(values, masses))
+    step = width / (_POINTS * float(np.sqrt(SPLITTING / splitting)))
+    step = _aligned(values, weights, step)
+    start, grid = _split(values, masses, step)
+    # Splitting adds this to the log of the sum's moment: as much as the step's square.
+    points = step * (start + np.arange(grid.size, dtype=np.float64))
+    moment = float(logsumexp(rough.lam * points, b=grid))
+    growth = n * max(moment - rough.log_moment, 0.0)
+    if growth > splitting:
+        step = max(step * float(np.sqrt(splitting / growth)), max(width, span) / _MOST_POINTS)
+        step = _aligned(values, weights, step)
+        start, grid = _split(values, masses, step)
+    return start, grid, step
 
 
 def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -161,22 +176,28 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
     """Lower end of `log_mean_excess`; -inf where the errors leave nothing."""
+    end = with_apart(_low(atoms, n), atoms.apart)
+    return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.apart else end
+
+
+def _low(atoms: Atoms, n: int) -> float:
     values, masses, log_top = _scaled(atoms, -1.0)
     if log_top == -np.inf:
         return -np.inf
     first = tilt(values, masses, n)
-    values, masses = _pooled(values, masses, first.weights(values, masses))
+    values, masses = _pooled(values, masses, np.exp(first.log_weights(values, masses)))
     if values.max() <= 0.0:
         return -np.inf
     tilted = tilt(values, masses, n)
-    weights, lam = tilted.weights(values, masses), tilted.lam
-    low, high = reach(values, weights, n)
+    log_weights, lam = tilted.log_weights(values, masses), tilted.lam
+    weights = np.exp(log_weights)
+    low, high = reach(values, log_weights, n)
     period = max(high, _DECAY / lam - low)
     value, rounding = _trapezoidal(values, weights, n, lam, period)
     nearest = period + low
     aliased = 2.0 * nearest * np.exp(-lam * nearest)
     outside = 2.0 * np.exp(LOG_TAIL) * (1.0 / (np.e * lam) + 1.0 / (lam**2 * period))
-    beyond = period / (2.0 * np.pi**2 * _FREQUENCIES)
+    beyond = period / (2.0 * np.pi**2 * (_FREQUENCIES - 1))
     left = value - rounding - aliased - outside - beyond
     if left <= 0.0:
         return -np.inf
@@ -191,20 +212,22 @@ def _trapezoidal(
     values: Floats, weights: Floats, n: int, lam: float, period: float
 ) -> tuple[float, float]:
     """``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over all but the far t, and its rounding."""
-    total = error = 0.0
-    exponents = weights.size + 16.0
-    for start in range(0, _FREQUENCIES + 1, _CHUNK):
-        index = np.arange(start, min(start + _CHUNK, _FREQUENCIES + 1), dtype=np.float64)
-        t = 2.0 * np.pi / period * index
-        phi = np.zeros(t.size, np.complex128)
-        for value, weight in zip(values, weights, strict=True):
-            phi += weight * np.exp(1j * value * t)
-        off = UNIT * (exponents + 4.0 * t * float(weights @ np.abs(values)))
-        modulus = np.maximum(np.abs(phi), 1e-300)
-        log_phi = np.log(modulus) + 1j * np.angle(phi)
-        twice = np.where(index == 0.0, 1.0, 2.0)  # t and -t
-        total += float((twice * (np.exp(n * log_phi) / (lam + 1j * t) ** 2).real).sum())
-        grown = np.exp((n - 1) * np.minimum(np.log(modulus + off), 1.0))
-        lost = n * grown * (off + 8.0 * UNIT * (np.abs(log_phi) + 1.0) * modulus)
-        error += float((twice * lost / (lam**2 + t**2)).sum())
+    step = 2.0 * np.pi / period
+    # Turned on by a factor of each atom, one block of frequencies is the next.
+    block = np.arange(_BLOCK, dtype=np.float64)
+    starts = np.arange(0, _FREQUENCIES, _BLOCK, dtype=np.float64)
+    turned = weights * np.exp(1j * step * starts[:, None] * values)
+    phi = (turned @ np.exp(1j * step * values[:, None] * block)).ravel()
+    t = step * np.arange(_FREQUENCIES, dtype=np.float64)
+    off = UNIT * (weights.size + 32.0 + 8.0 * t * float(weights @ np.abs(values)))
+    modulus = np.maximum(np.abs(phi), 1e-300)
+    twice = np.where(t == 0.0, 1.0, 2.0) / (lam**2 + t**2)  # t and -t
+    near = n * np.log(modulus + off) > _NOTHING
+    error = float(np.exp(_NOTHING)) * float(twice[~near].sum())
+    t, phi, off, modulus, twice = (each[near] for each in (t, phi, off, modulus, twice))
+    log_phi = np.log(modulus) + 1j * np.angle(phi)
+    total = float((twice * (np.exp(n * log_phi) * (lam - 1j * t) / (lam + 1j * t)).real).sum())
+    grown = np.exp((n - 1) * np.minimum(np.log(modulus + off), 1.0))
+    lost = n * grown * (off + 8.0 * UNIT * (np.abs(log_phi) + 1.0) * modulus)
+    error += float((twice * lost).sum())
     return total / period, error / period

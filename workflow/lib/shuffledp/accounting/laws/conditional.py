@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.laws.binomial import (
     LogIntervals,
-    log_cdf,
+    log_cdf_bound,
+    log_excess_bound,
     log_pmf,
-    log_pmf_error,
-    log_sf,
+    log_pmf_with_error,
+    log_sf_bound,
 )
 from shuffledp.accounting.laws.excess import log_excess
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 MARGIN = 20.0  # of windows, in counts: for the Poisson-like tails of small counts
 # Relative error, in units of rounding, of the probabilities (a product, sum or quotient of numbers
@@ -97,9 +97,26 @@ def conditional_excess(
     positive where n2 is below ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; written
     so, nothing cancels as eps nears eps0.
 
-    Returns the value (rounded to the side where n2 are taken together), the largest tilted
-    probability left out, and the largest relative amount neglected where n3 was taken to be unable
-    to turn the sign; both make the value smaller.
+    Parameters
+    ----------
+    weighted
+        The weights and probabilities; its number of trials is not looked at.
+    s
+        Values of ``n1 + n2``, whole numbers of at least 0, shape ``(m,)``.
+    trials
+        Values of ``n3 + n4`` beside them, shape ``(m,)``.
+    shift
+        What is taken from the sum beside them, in units of the weights, shape ``(m,)``.
+    grain
+        The windows, and how many n2 are taken together.
+    side
+        Where n2 are taken together, the side that the value is rounded to.
+
+    Returns
+    -------
+    The value, the largest tilted probability left out, and the largest relative amount neglected
+    where n3 was taken to be unable to turn the sign, each in logs of shape ``(m,)``. What is left
+    out and what is neglected both make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -133,10 +150,9 @@ def conditional_excess(
     tilted_mean = trials * grain.tilted_pi
     low3 = np.maximum(grain.window(tilted_mean, tilted_mean * (1.0 - grain.tilted_pi))[0], 0.0)
     high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
-    left_out = log_cdf(low3 - 1.0, trials, grain.tilted_pi)
-    with np.errstate(divide="ignore"):
-        neglected = log_excess(high3, trials, pi, co_pi).high
-        neglected = neglected - np.log((high3 - mean3).clip(1e-300))
+    left_out = log_cdf_bound(low3 - 1.0, trials, grain.tilted_pi, 1.0 - grain.tilted_pi)
+    neglected = log_excess_bound(high3, trials, pi, co_pi)
+    neglected -= np.log((high3 - mean3).clip(1e-300))
     # From the first n2 on, n3 can make A negative; before the last, it cannot always do so.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
@@ -147,11 +163,13 @@ def conditional_excess(
     below_window = closed(first - 1.0)
     first, last = np.where(far, low2, first), np.where(wide, high2 + 1.0, last)
     last = np.maximum(first, last)
-    for cut, outside in (
-        (far, log_cdf(low2 - 1.0, s, grain.tilted_rho)),
-        (wide, log_sf(high2 + 1.0, s, grain.tilted_rho)),
-    ):
-        left_out = np.where(cut, np.logaddexp(left_out, outside), left_out)
+    share2 = (grain.tilted_rho, 1.0 - grain.tilted_rho)
+    if far.any():
+        outside = log_cdf_bound(low2 - 1.0, s, *share2)
+        left_out = np.where(far, np.logaddexp(left_out, outside), left_out)
+    if wide.any():
+        outside = log_sf_bound(high2 + 1.0, s, *share2)
+        left_out = np.where(wide, np.logaddexp(left_out, outside), left_out)
     partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
     low, high = (
         np.logaddexp(part, np.where(far, -np.inf, rest))
@@ -196,8 +214,7 @@ def _excess_by_n2(
         else:
             at = np.where(log_pmf(n2, s[row], *shares) < log_pmf(end, s[row], *shares), n2, end)
         n2 = n2 if side == "upper" else end
-    log_mass = log_pmf(at, s[row], *shares)
-    error = log_pmf_error(at, s[row], *shares, INPUTS)
+    log_mass, error = log_pmf_with_error(at, s[row], *shares, INPUTS)
     if stride > 1:
         log_mass += members
     terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
@@ -222,7 +239,7 @@ def _excess_by_n2(
     def summed(end: Floats) -> Floats:
         table = np.full((s.size, steps.size), -np.inf)
         table[row, column] = end
-        return np.asarray(logsumexp(table, axis=1))
+        return log_sum_exp(table, axis=1)
 
     return LogIntervals(
         summed(log_mass - error + excess.low), summed(log_mass + error + excess.high)

@@ -12,12 +12,13 @@ from shuffledp.accounting.laws.binomial import (
     complement,
     inexact_mills_ratio,
     log_pmf,
-    log_pmf_error,
+    log_pmf_with_error,
     mean_less,
 )
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
-# Where neighbouring probabilities fall by this factor or faster, a short sum is taken.
+# Where neighbouring probabilities fall by this factor or faster, a short sum is taken: of so many
+# terms for this factor, and fewer where they fall faster.
 _STEEP = 0.45
 _STEEP_TERMS = 50
 # Below the mean by as many standard deviations and counts, what lies further down is bounded only.
@@ -71,10 +72,12 @@ def log_excess(
     at = _Start(first, n, p, q, step, off, behind, behind_error)
     live = (first > 0) & (first <= n) & (p > 0) & (q > 0)
     log_mass, mass_error = np.zeros_like(behind), np.zeros_like(behind)
-    log_mass[live] = log_pmf(first[live], n[live], p[live], q[live])
+    log_mass[live], mass_error[live] = log_pmf_with_error(
+        first[live], n[live], p[live], q[live], inputs
+    )
     far = live & (behind > _FAR * np.sqrt(n * p * q) + _FAR_MARGIN)
     far |= live & (behind > 0.0) & (log_mass < _NOTHING)
-    log_mass[far] = 0.0
+    log_mass[far] = mass_error[far] = 0.0
     # All outcomes count, but for some far below; or none.
     whole = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
     value = np.where(whole, behind + step, 0.0)
@@ -85,9 +88,7 @@ def log_excess(
     gentle = live & ~far & ~steep
     for chosen, ratio in ((steep, _steep_ratio), (gentle, _gentle_ratio)):
         if chosen.any():
-            part = at[chosen]
-            mass_error[chosen] = log_pmf_error(part.x, part.n, part.p, part.q, inputs)
-            value[chosen], error[chosen] = ratio(part, inputs)
+            value[chosen], error[chosen] = ratio(at[chosen], inputs)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
     with np.errstate(divide="ignore"):
         low = log_mass + np.log(np.maximum(value - error, 0.0))
@@ -137,13 +138,21 @@ def _steep_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
     """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, where the probabilities fall fast.
 
     All terms are positive. The j-th, at most 0.45^j of the first, is wrong by ``5 + 2 inputs``
-    units for each factor; the mean j is below 3, and what the sum leaves out below 1e-17.
+    units for each factor; the mean j is below 3. With R the largest ratio, J factors leave out at
+    most ``(J + 1) R^J / (1 - R)^2`` of the sum, below a unit by the choice of J.
     """
     total, moment = np.ones_like(at.x), np.zeros_like(at.x)
     odds = at.p / at.q
-    for j in range(_STEEP_TERMS, -1, -1):
-        ratio = np.maximum(at.n - at.x - j, 0.0) / (at.x + j + 1.0) * odds
-        total, moment = 1.0 + ratio * total, ratio * (total + moment)
+    left, below = at.n - at.x, at.x + 1.0
+    steepest = float((left * at.p / (below * at.q)).clip(1e-17, _STEEP).max())
+    for j in range(int(_STEEP_TERMS * np.log(_STEEP) / np.log(steepest)) + 3, -1, -1):
+        ratio = np.maximum(left - j, 0.0)
+        ratio /= below + j
+        ratio *= odds
+        moment += total
+        moment *= ratio
+        total *= ratio
+        total += 1.0
     value = at.gap * total + moment
     error = UNIT * (24.0 + 6.0 * inputs) * value + at.gap_wrong * total
     return value, error + at.crossed

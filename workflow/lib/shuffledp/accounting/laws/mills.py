@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 # Covers second-order terms, and the rounding of the bounds themselves, which is below 1e-6.
 _SLACK = 1.01

@@ -22,8 +22,8 @@ from shuffledp.accounting.laws.binomial import (
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
-from shuffledp.arrays import UNIT, Floats, Integers
-from shuffledp.roots import brentq
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
+from shuffledp.numerics.roots import brentq
 
 # Half-width of the windows of s in tilted standard deviations: leaves out about 1e-20.
 _WIDTH = 9.3

@@ -6,7 +6,7 @@ from itertools import zip_longest
 import numpy as np
 
 from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
-from shuffledp.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Floats, Integers
 
 _WIDTH = 11.0  # standard deviations on each side: leaves out less than _TRIM
 _MARGIN = 40.0  # for the Poisson-like tails of small counts

@@ -15,10 +15,9 @@ unsafe. Derivation: docs/accounting.md.
 import numpy as np
 from scipy.special import logsumexp
 
-from shuffledp import krr
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
-from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.numerics.arrays import UNIT, Floats
 
 # Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
 _WIDTH, _MARGIN = 5.0, 3.0
@@ -51,7 +50,7 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     """
     n, eps0 = setting.n, setting.eps0
     e, E_less, e_less = np.exp(eps), np.expm1(eps0), np.expm1(eps)
-    _, q = krr.probabilities(eps0, 3)
+    _, q = probabilities(eps0, 3)
     total = _window(n, 1.0 - float(tilted[3]))
     own = _window(n, float(tilted[0 if forward else 1]))
     total, own = total[total >= 2.0], own[own >= 1.0]

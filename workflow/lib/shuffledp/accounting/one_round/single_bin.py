@@ -13,12 +13,11 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from shuffledp import krr
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
-from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import UNIT, Floats, Integers
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 Direction = Literal["forward", "backward", "both"]
 
@@ -41,7 +40,7 @@ class _Window:
 
 def _channel(setting: Setting) -> tuple[Chance, Chance]:
     """Chances that a holder of x0, and of another cell, reports x0."""
-    p, q = krr.probabilities(setting.eps0, setting.k)
+    p, q = probabilities(setting.eps0, setting.k)
     k = setting.k
     return Chance(p, (k - 1) * q), Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
 
@@ -73,12 +72,20 @@ def _convolve(x: Floats, y: Floats) -> Floats:
     return np.asarray(scipy.fft.irfft(product, padded)[:size])
 
 
-def _tail(
-    gain: float, excess: float, parts: tuple[Integers, Chance, Integers, Chance]
+def falling_ends(
+    gain: float, excess: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
-    """Ends of ``log sum_s (P - e Q)_+``, ``P - e Q = gain (f(s - 1) - (1 + excess) f(s))``."""
+    """Ends of ``log sum_s (P - e Q)_+``, ``P - e Q = gain (f(s - 1) - (1 + excess) f(s))``.
+
+    Parameters
+    ----------
+    gain, excess
+        Of the formula; positive.
+    parts
+        Trials, any shape, and the chance of each of the binomials whose sum has the law f.
+    """
     if gain <= 0.0:
-        nothing = np.full(np.broadcast_shapes(parts[0].shape, parts[2].shape), -np.inf)
+        nothing = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
         return nothing, nothing
     value, error = log_falling_tail(excess / gain, *parts)
     value, error = value + np.log(gain), error + 8.0 * UNIT  # the gain has a few roundings
@@ -110,7 +117,7 @@ def forward_ends(
         nothing = np.full(np.broadcast_shapes(counts.shape, others.shape), -np.inf)
         return nothing, nothing
     gain = low.p * float(np.exp(eps) * np.expm1(setting.eps0 - eps))
-    return _tail(gain, float(np.expm1(eps)), (counts, high, others, low))
+    return falling_ends(gain, float(np.expm1(eps)), (counts, high), (others, low))
 
 
 def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
@@ -125,7 +132,7 @@ def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
     # The divergence grows with the gain, so what the difference loses is taken from it.
     gain = low.p * (all_ - lost - 8.0 * UNIT * (all_ + lost))
     # Counting the reports that are not x0 exchanges the roles of the two laws.
-    return _tail(gain, excess, (others, low.complement, counts, high.complement))[0]
+    return falling_ends(gain, excess, (others, low.complement), (counts, high.complement))[0]
 
 
 def log_delta(
@@ -174,7 +181,11 @@ def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) ->
 
     The printed privacy loss averages the square of ``(s - r) / (n - count)`` where the right one
     averages it once, so that delta comes out too small, by many orders of magnitude at small eps.
-    Parameters, return value and errors as in `log_delta`.
+
+    Parameters
+    ----------
+    eps, setting, counts
+        As for `log_delta`; return value and errors, too.
     """
     setting.require_one_round()
     values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))

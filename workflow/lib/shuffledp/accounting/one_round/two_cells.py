@@ -16,14 +16,14 @@ from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.one_round.single_bin import forward_ends
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import Integers
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Integers
 
 EXHAUSTIVE_N = 10_000
 _FIRST_BLOCKS = 64
-# Enough to come down to single counts; for more users blocks of n / 8,000 or so, which cost half as
-# much of eps.
-_MOST_BLOCKS, _MOST_OF_MANY = 2 * EXHAUSTIVE_N, 16_000
+# Enough to come down to single counts; for more users blocks of n / 16,000 or so, which cost eps
+# half as much.
+_MOST_BLOCKS, _MOST_OF_MANY = 2 * EXHAUSTIVE_N, 32_000
 # Of how many blocks, those with the largest bounds, the counts are looked at each time.
 _LOOKED_AT = 100
 

@@ -9,9 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffledp import krr
-from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.numerics.arrays import UNIT, Floats
 
 # Additions of a user to a law, times its outcomes: a second's work.
 _MOST = 30_000_000
@@ -44,7 +43,7 @@ def _with_user(law: Floats, chances: tuple[float, float, float, float]) -> Float
 @lru_cache(maxsize=4)
 def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
     """Laws of the histogram when the target holds x0 and x1, for a = 0, ..., n - 1."""
-    p, q = krr.probabilities(setting.eps0, setting.k)
+    p, q = probabilities(setting.eps0, setting.k)
     rest = (setting.k - 3) * q
     x0, x1, x2 = (p, q, q, rest), (q, p, q, rest), (q, q, p, rest)
     third = np.ones((1,) * (2 if setting.k == 3 else 3))

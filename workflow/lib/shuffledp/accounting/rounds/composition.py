@@ -35,9 +35,9 @@ from shuffledp.accounting.rounds.privacy_loss import (
     rounded_up,
 )
 from shuffledp.accounting.setting import Setting
-from shuffledp.arrays import UNIT, Floats
 from shuffledp.errors import InputError
-from shuffledp.roots import brentq
+from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.roots import brentq
 
 # Rounding down is of first order in the step at gaps between atoms, so its steps are finer.
 _FINER = 8
@@ -90,7 +90,13 @@ def _tilted(loss: LossDistribution, lam: float, log_moment: float) -> Floats:
 
 
 def log_chernoff(loss: LossDistribution, eps: float, rounds: int) -> float:
-    """Chernoff's bound on the log of the part of the divergence that finite losses make."""
+    """Chernoff's bound on the log of the part of the divergence that finite losses make.
+
+    Parameters
+    ----------
+    loss, eps, rounds
+        As for `log_hockey_stick`.
+    """
     losses, log_mass = _finite(loss)
     if eps >= rounds * float(losses[-1]):
         return -np.inf
@@ -239,8 +245,18 @@ def _check(side: Side, discretisation: float | None) -> None:
 def dominated_log_delta(eps: float, setting: Setting, discretisation: float | None = None) -> float:
     """Natural log of delta after ``setting.rounds`` rounds against the weak adversary, rounded up.
 
-    With k = 2 it holds for every shuffled eps0-LDP randomiser (`one_round.clones`). Parameters as
-    for `composed_log_delta`; -inf from ``rounds * eps0`` on.
+    With k = 2 it holds for every shuffled eps0-LDP randomiser (`one_round.clones`).
+
+    Parameters
+    ----------
+    eps
+        Total over the rounds, at least 0.
+    setting, discretisation
+        As for `composed_log_delta`.
+
+    Returns
+    -------
+    At most 0; -inf from ``rounds * eps0`` on.
     """
     if eps >= setting.budget:
         return -np.inf
@@ -326,12 +342,24 @@ def ceiling(eps: float, setting: Setting) -> float:
 def composed_epsilon(
     log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Smallest total eps for a given log delta; parameters and errors as `composed_log_delta`.
+    """Smallest total eps for a given log delta.
+
+    Parameters
+    ----------
+    log_delta
+        Natural logs of delta, at most 0, any shape.
+    setting, side, discretisation
+        As for `composed_log_delta`.
 
     Returns
     -------
     Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded towards the side that
     keeps the promise.
+
+    Raises
+    ------
+    InputError
+        If a parameter is outside its range.
     """
     return calibrate.led_epsilon(
         lambda eps: float(composed_log_delta(eps, setting, side, discretisation)),

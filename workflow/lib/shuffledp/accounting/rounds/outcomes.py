@@ -12,14 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.accounting.conventions import Side
-from shuffledp.accounting.laws.binomial import (
-    log_cdf_ends,
-    log_pmf,
-    log_pmf_error,
-    log_sf_ends,
-)
+from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_error, log_sf_ends
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 # Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality; deeper ones on demand, down
 # to where a float ends.
@@ -78,7 +73,17 @@ def _loss(gu: Floats, less: Floats) -> Floats:
 
 
 def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
-    """Share of P's mass that goes to `high`, the rest to `low`, to keep the mass of Q."""
+    """Share of P's mass that goes to `high`, the rest to `low`, to keep the mass of Q.
+
+    Parameters
+    ----------
+    low, value, high
+        Losses, ``low <= value <= high``, one shape: where the mass may go, and where it is.
+
+    Returns
+    -------
+    Numbers in ``[0, 1]`` of that shape; 0 where ``low`` is ``high``.
+    """
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.expm1(low - value) / np.expm1(low - high)
     return np.where(high > low, share, 0.0).clip(0.0, 1.0)

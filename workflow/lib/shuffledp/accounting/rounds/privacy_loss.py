@@ -18,7 +18,7 @@ import numpy as np
 
 from shuffledp.accounting.pairs import Pair, symmetric_form
 from shuffledp.accounting.rounds.outcomes import DEPTH, bundles, share_above
-from shuffledp.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 _RESOLUTION = 128  # grid steps per standard deviation of the loss
 # Pools are formed from cells this many times narrower than a grid step.
@@ -102,7 +102,14 @@ class Tally:
 def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistribution:
     """Loss distribution on a grid that dominates the pair's, for any number of rounds.
 
-    What windows leave out, about ``exp(-depth)``, counts as infinite loss.
+    Parameters
+    ----------
+    pair
+        Two laws that mirror each other.
+    step
+        Distance of the grid's losses, positive.
+    depth
+        Windows leave out about ``exp(-depth)``, which counts as infinite loss.
     """
     parts, left_out = bundles(pair, "upper", step, depth)
     tally, infinite, largest = Tally(), left_out, 0.0

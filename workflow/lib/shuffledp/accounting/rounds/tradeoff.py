@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr
 
 from shuffledp.accounting.calibrate import epsilon
-from shuffledp.arrays import Floats
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 # exp(-x) below this is nothing beside 1e-16.

@@ -41,7 +41,7 @@ function mountPrivacy(home, regions) {
 
   /** Certified eps against n, a line for each eps0. */
   function crowd() {
-    const all = rowsOf(region.privacy.people).filter((r) => r.bound === "upper").sort((a, b) => a.n - b.n);
+    const all = rowsOf(region.privacy.sizes).filter((r) => r.bound === "upper").sort((a, b) => a.n - b.n);
     const budgets = unique(all.map((r) => r.eps0));
     const symbols = ["circle", "square", "triangle", "diamond", "star", "wye"];
     const at = (r) => symbols[budgets.indexOf(r.eps0) % symbols.length];

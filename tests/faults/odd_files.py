@@ -1,0 +1,81 @@
+"""Files that a command may be given: right ones, odd ones, and what is no file at all."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+TEXTS = {
+    "empty.csv": "",
+    "histogram.csv": "count\n5\n8\n0\n20\n",
+    "matrix.csv": "0.7,0.2,0.1\n0.1,0.8,0.1\n0.2,0.2,0.6\n",
+    "zeros.csv": "1,0\n0.5,0.5\n",
+    "alike.csv": "0.5,0.5\n0.5,0.5\n",
+    "budgets.csv": "eps,count\n0.5,10\n1,20\n2,3\n",
+    "noisy.csv": "eps,delta,count\n0.5,1e-6,10\n1,1e-7,20\n",
+    "extreme.csv": "eps,count\n340,10\n1,50\n0,3\n5e-324,2\n",
+    "digits.csv": "count\n1_0\n٣\n0x10\n",
+    "columns.csv": "count,eps,count\n1,2\n3\n1,2,3,4\n",
+    "long.csv": "count\n" + "9" * 5000 + "\n",
+    "word.csv": "count\n" + "x" * 100_000 + "\n",
+    "quotes.csv": 'count\n"1\n2\n',
+    "deep.json": "[" * 200_000,
+    "list.json": "[1, 2]",
+    "twice.json": '{"n": 1, "n": 2}',
+}
+CERTIFICATE = {
+    "certificate": 1, "shuffledp": "0", "neighbours": "replacement of one report", "n": 30, "k": 2,
+    "eps0": 1.0, "eps": 0.3,
+    "lower": {"log_delta": -9.0, "others": {"x0": 29, "x1": 0, "x2": 0}},
+    "upper": {"log_delta": -1.0, "argument": "counts", "blocks": [[i, i] for i in range(30)]},
+}  # fmt: skip
+VALUES = (0, -1, 1e300, 5e-324, 10**30, None, "1", [], {}, True, float("nan"), 350.0)
+
+
+def make(folder: Path, random: np.random.Generator) -> list[Path]:
+    """Write them; the paths, of which some are no regular file or do not exist."""
+    made = []
+    for name, text in TEXTS.items():
+        (folder / name).write_text(text, encoding="utf-8")
+        made.append(folder / name)
+    (folder / "latin.csv").write_bytes(b"count\n\xff\n")
+    (folder / "bytes.parquet").write_bytes(random.bytes(500))
+    os.mkfifo(folder / "pipe.csv")
+    made += [folder / name for name in ("latin.csv", "bytes.parquet", "pipe.csv", "none.csv")]
+    made += [folder, Path("/dev/zero"), Path("/dev/null")]
+    return [*made, *_parquets(folder, random), *_certificates(folder, random)]
+
+
+def _parquets(folder: Path, random: np.random.Generator) -> Iterator[Path]:
+    table = pa.table({"count": [4, 5, 6], "eps": [0.5, 1.0, 2.0]})
+    whole = folder / "whole.parquet"
+    pq.write_table(table, whole)
+    yield whole
+    pq.write_table(pa.table({"count": ["a", "b"], "eps": [[1], [2]]}), folder / "words.parquet")
+    yield folder / "words.parquet"
+    content = whole.read_bytes()
+    for i in range(40):  # mostly in what describes the columns
+        bad = bytearray(content)
+        for _ in range(int(random.integers(1, 4))):
+            bad[int(random.integers(len(bad) // 3, len(bad)))] = int(random.integers(256))
+        path = folder / f"bad{i}.parquet"
+        path.write_bytes(bad)
+        yield path
+
+
+def _certificates(folder: Path, random: np.random.Generator) -> Iterator[Path]:
+    for i in range(30):
+        made = json.loads(json.dumps(CERTIFICATE))
+        for _ in range(int(random.integers(0, 3))):
+            part = [made, made["lower"], made["upper"]][int(random.integers(3))]
+            if isinstance(part, dict) and part:
+                part[str(random.choice(sorted(part)))] = VALUES[int(random.integers(len(VALUES)))]
+            if not isinstance(made["lower"], dict) or not isinstance(made["upper"], dict):
+                break
+        path = folder / f"certificate{i}.json"
+        path.write_text(json.dumps(made))
+        yield path

@@ -1,0 +1,9 @@
+"""`make fuzz` in little: a fixed seed."""
+
+from faults.fuzz import fuzz
+
+
+def test_odd_calls_end_in_order():
+    begun, wrong = fuzz(60, 1, 600.0)
+    assert begun.total() == 60
+    assert wrong == []

@@ -1,0 +1,224 @@
+"""Deltas of few users by enumeration, in balls: every data set, both directions, every outcome.
+
+A user's law maps what the analyst counts (a tuple of counts) to its probability. Nothing here is
+shared with the package.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations, combinations_with_replacement, pairwise, permutations, product
+from math import comb
+
+from flint import arb, ctx
+
+Law = dict[tuple[int, ...], arb]
+BITS = 160
+
+
+def unit(size: int, place: int) -> tuple[int, ...]:
+    return tuple(int(j == place) for j in range(size))
+
+
+def reporting(row: Sequence[arb]) -> Law:
+    """One report, by its probabilities."""
+    return {unit(len(row), j): p for j, p in enumerate(row) if p != 0}
+
+
+def joined(one: Law, two: Law) -> Law:
+    """The sum of independent counts."""
+    found: Law = {}
+    for a, p in one.items():
+        for b, q in two.items():
+            both = tuple(map(int.__add__, a, b))
+            found[both] = found[both] + p * q if both in found else p * q
+    return found
+
+
+def mixed(share: arb, one: Law, two: Law) -> Law:
+    found = {key: share * p for key, p in one.items()}
+    for key, p in two.items():
+        found[key] = found.get(key, arb(0)) + (1 - share) * p
+    return found
+
+
+def absent(law: Law, rate: arb) -> Law:
+    """The same of a user who reports with this probability, and else not at all."""
+    nothing = (0,) * len(next(iter(law)))
+    return mixed(rate, law, {nothing: arb(1)})
+
+
+def among_dummies(law: Law, mean: arb, chances: int) -> Law:
+    size = len(next(iter(law)))
+    one = mixed(mean / chances, reporting([arb(1) / size] * size), {(0,) * size: arb(1)})
+    for _ in range(chances):
+        law = joined(law, one)
+    return law
+
+
+def stick(pair: Sequence[tuple[arb, arb]], eps: float, rounds: int = 1) -> arb:
+    """Hockey-stick divergence of independent copies of two laws, by how often an outcome occurs."""
+    e, total = arb(eps).exp(), arb(0)
+    if rounds == 1:
+        return sum(((p - e * q).max(arb(0)) for p, q in pair), total)
+    for counts in counted(rounds, len(pair)):
+        p, q, left = arb(1), arb(1), rounds
+        for (a, b), times in zip(pair, counts, strict=True):
+            if times:
+                ways = comb(left, times)
+                p, q, left = p * a**times * ways, q * b**times * ways, left - times
+        total += (p - e * q).max(arb(0))
+    return total
+
+
+def counted(total: int, places: int) -> Iterator[tuple[int, ...]]:
+    if places == 1:
+        yield (total,)
+        return
+    for first in range(total + 1):
+        for rest in counted(total - first, places - 1):
+            yield (first, *rest)
+
+
+def worst(
+    targets: Sequence[Law], others: Sequence[Sequence[Law]], eps: float, rounds: int = 1
+) -> arb:
+    """Largest delta over all data sets.
+
+    ``targets`` has the target's law by record, ``others`` those of each other user. Users who are
+    the same object are interchangeable.
+    """
+    alike = all(each is others[0] for each in others)
+    records = range(len(targets))
+    choose: Callable[..., Iterator[tuple[int, ...]]] = (
+        (lambda: combinations_with_replacement(records, len(others)))
+        if alike
+        else (lambda: product(records, repeat=len(others)))
+    )
+    found = arb(0)
+    for held in choose():
+        crowd: Law = {(0,) * len(next(iter(targets[0]))): arb(1)}
+        for user, record in zip(others, held, strict=True):
+            crowd = joined(crowd, user[record])
+        laws = [joined(crowd, target) for target in targets]
+        for one, two in permutations(laws, 2):
+            keys = one.keys() | two.keys()
+            pair = [(one.get(key, arb(0)), two.get(key, arb(0))) for key in keys]
+            found = found.max(stick(pair, eps, rounds))
+    return found
+
+
+# ---------------------------------------------------------------- randomisers, by definition
+
+
+def krr(k: int, eps0: float) -> list[list[arb]]:
+    big = arb(eps0).exp()
+    return [[(big if x == y else arb(1)) / (big + k - 1) for y in range(k)] for x in range(k)]
+
+
+def supporting(supports: Sequence[Sequence[int]], k: int, eps0: float) -> list[list[arb]]:
+    """Reports E times as often if they speak for the record."""
+    rows = []
+    for x in range(k):
+        row = [arb(eps0).exp() if x in held else arb(1) for held in supports]
+        rows.append([entry / sum(row, arb(0)) for entry in row])
+    return rows
+
+
+def subsets(k: int, size: int, eps0: float) -> list[list[arb]]:
+    return supporting(list(combinations(range(k), size)), k, eps0)
+
+
+def hashing(k: int, g: int, eps0: float) -> list[list[arb]]:
+    functions = product(range(g), repeat=k)
+    return supporting([[x for x in range(k) if h[x] == y] for h in functions for y in range(g)],
+                      k, eps0)  # fmt: skip
+
+
+def hadamard(k: int, eps0: float) -> list[list[arb]]:
+    """A report speaks for the records whose entries in its column of Sylvester's matrix are 1."""
+    size = 1 << k.bit_length()  # above k: the first row is all ones
+    columns = range(size)
+    return supporting(
+        [[x for x in range(k) if (x + 1 & y).bit_count() % 2 == 0] for y in columns], k, eps0
+    )
+
+
+def unary(k: int, p: arb, q: arb) -> list[list[arb]]:
+    def bit(one: arb, value: int) -> arb:
+        return one if value else 1 - one
+
+    rows = []
+    for x in range(k):
+        row = []
+        for bits in product((0, 1), repeat=k):
+            chance = arb(1)
+            for cell, value in enumerate(bits):
+                chance *= bit(p if cell == x else q, value)
+            row.append(chance)
+        rows.append(row)
+    return rows
+
+
+def binned(cdf: Callable[[arb], arb], ends: Sequence[float]) -> Law:
+    """A report of which only the bin is kept: that loses privacy to nobody."""
+    below = [arb(0), *(cdf(arb(end)) for end in ends), arb(1)]
+    return reporting([high - low for low, high in pairwise(below)])
+
+
+def laplace(budget: float, record: float) -> Callable[[arb], arb]:
+    def cdf(y: arb) -> arb:
+        z = (y - record) * budget
+        return z.exp() / 2 if z < 0 else 1 - (-z).exp() / 2
+
+    return cdf
+
+
+def normal(mu: float, record: float) -> Callable[[arb], arb]:
+    return lambda y: (1 + ((y - record) * mu / arb(2).sqrt()).erf()) / 2
+
+
+def geometric(eps: float, nu: int | None, reach: int) -> Mapping[int, arb]:
+    """theta^|z| from -nu on (None: no end), theta = exp(-eps/2); beyond reach it is missing."""
+    theta = (-arb(eps) / 2).exp()
+    odds = theta / (1 - theta)
+    mass = 1 + 2 * odds if nu is None else 1 + odds + odds * (1 - theta**nu)
+    low = -reach if nu is None else -min(nu, reach)
+    return {z: theta ** abs(z) / mass for z in range(low, reach + 1)}
+
+
+def noisy_pair(noise: Mapping[int, arb], ends: bool) -> list[tuple[arb, arb]]:
+    """Two cells' counts, one record in the first against the second; noise on each.
+
+    ``ends``: whether no noise is below the smallest given.
+    """
+    low, high = min(noise), max(noise)
+    zero = arb(0)
+    # Where the noise goes on beyond, outcomes of which only one law is known are left out.
+    counts = range(low if ends else low + 1, high + 1)
+    return [
+        (noise.get(a - 1, zero) * noise[b], noise[a] * noise.get(b - 1, zero))
+        for a in counts
+        for b in counts
+    ]
+
+
+def gaussian(eps: float, sigma: float) -> arb:
+    """Of two means sqrt(2) apart; deep down a ball that tells nothing."""
+    with ctx.workprec(8 * BITS):
+        root = arb(2).sqrt()
+        mu = root / sigma
+        x = eps / mu - mu / 2
+        return ((x / root).erfc() - arb(eps).exp() * ((x + mu) / root).erfc()) / 2
+
+
+def dummies_pair(chances: int, k: int, rate: arb) -> list[tuple[arb, arb]]:
+    """The cells' dummies (B0, B1) and one true report."""
+    q = rate / k
+    law = {
+        (a, b): comb(chances, a) * comb(chances - a, b) * q ** (a + b)
+        * (1 - 2 * q) ** (chances - a - b)
+        for a in range(chances + 1)
+        for b in range(chances + 1 - a)
+    }  # fmt: skip
+    keys = {(a + 1, b) for a, b in law} | {(a, b + 1) for a, b in law}
+    zero = arb(0)
+    return [(law.get((a - 1, b), zero), law.get((a, b - 1), zero)) for a, b in keys]

@@ -1,0 +1,50 @@
+"""What an audit has seen."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from flint import arb
+
+
+class FalseEndError(AssertionError):
+    """Two answers that cannot both be true."""
+
+
+@dataclass
+class Findings:
+    """What an audit has seen: how often each check was made, the worst figures, what is false.
+
+    ``worst`` has, by name, the largest number and where it was; ``false`` what went wrong, with the
+    name of the audit.
+    """
+
+    checks: Counter = field(default_factory=Counter)
+    worst: dict = field(default_factory=dict)
+    false: list = field(default_factory=list)
+
+    def note(self, name: str, value: float, where: object) -> None:
+        if value > self.worst.get(name, (-np.inf, None))[0]:
+            self.worst[name] = (value, where)
+
+    def at_most(self, check: str, smaller: float, larger: float, where: object) -> None:
+        """Demand an order; both are logs of delta or budgets."""
+        self.checks[check] += 1
+        if not smaller <= larger:
+            raise FalseEndError(f"{check}: {smaller!r} > {larger!r} at {where}")
+
+    def not_below(self, check: str, log_delta: float, truth: arb, where: object) -> None:
+        """Demand of an upper end that the true delta is not certainly above it."""
+        self.checks[check] += 1
+        if truth > arb(log_delta).exp():
+            raise FalseEndError(f"{check}: {log_delta!r} < {truth.log()} at {where}")
+
+    def not_above(self, check: str, log_delta: float, truth: arb, where: object) -> None:
+        """Demand of a lower end that the true delta is not certainly below it."""
+        self.checks[check] += 1
+        if truth < arb(log_delta).exp():
+            raise FalseEndError(f"{check}: {log_delta!r} > {truth.log()} at {where}")
+
+
+def log_uniform(random: np.random.Generator, low: float, high: float) -> float:
+    return float(np.exp(random.uniform(np.log(low), np.log(high))))

@@ -1,0 +1,148 @@
+"""Binary reports of users with budgets of their own: every data set, in exact rationals."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+from shuffledp.accounting.curve import Curve
+from shuffledp.personalised import binary, budgets
+from shuffledp.personalised.groups import BudgetGroups
+
+SETTINGS = 500
+DIGITS = 60
+
+
+def exponential(value: float) -> Fraction:
+    """Of a float as it is, to sixty digits."""
+    with localcontext() as context:
+        context.prec = DIGITS
+        return Fraction(Decimal(value).exp())
+
+
+def times(law: list[Fraction], share: Fraction) -> list[Fraction]:
+    """Law of a count after one more report, which is 1 with this chance."""
+    zeros = [*(mass * (1 - share) for mass in law), Fraction(0)]
+    ones = [Fraction(0), *(mass * share for mass in law)]
+    return [x + y for x, y in zip(zeros, ones, strict=True)]
+
+
+def divergence(law: list[Fraction], odds: Fraction, e: Fraction) -> Fraction:
+    """The larger of both directions."""
+    truth = odds / (odds + 1)
+    first, second = times(law, truth), times(law, 1 - truth)
+    return max(
+        sum(max(x - e * y, Fraction(0)) for x, y in zip(one, other, strict=True))
+        for one, other in ((first, second), (second, first))
+    )
+
+
+def group_laws(odds: Fraction, users: int) -> list[list[Fraction]]:
+    """Laws of the count of one group, by how many of it hold x0."""
+    found = []
+    for held in range(users + 1):
+        law = [Fraction(1)]
+        for user in range(users):
+            law = times(law, (odds if user < held else Fraction(1)) / (odds + 1))
+        found.append(law)
+    return found
+
+
+def convolved(laws: tuple[list[Fraction], ...]) -> list[Fraction]:
+    total = [Fraction(1)]
+    for law in laws:
+        joint = [Fraction(0)] * (len(total) + len(law) - 1)
+        for (i, x), (j, y) in product(enumerate(total), enumerate(law)):
+            joint[i + j] += x * y
+        total = joint
+    return total
+
+
+def largest_delta(groups: BudgetGroups, group: int, eps: float) -> Fraction:
+    odds = [exponential(value) for value in groups.values.tolist()]
+    others = groups.counts.copy()
+    others[group] -= 1
+    every = [group_laws(*pair) for pair in zip(odds, others.tolist(), strict=True)]
+    e = exponential(eps)
+    return max(divergence(convolved(laws), odds[group], e) for laws in product(*every))
+
+
+def log_of(delta: Fraction) -> Decimal:
+    with localcontext() as context:
+        context.prec = DIGITS
+        return (Decimal(delta.numerator) / Decimal(delta.denominator)).ln()
+
+
+def drawn(random: np.random.Generator) -> tuple[BudgetGroups, int, float]:
+    """Few users of one to three budgets, some nearly alike; a target, and an eps below its own."""
+    values = np.unique(random.choice([0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 9.0], random.integers(1, 4)))
+    if random.random() < 0.3:
+        values = np.append(values, values[-1] + 10.0 ** -random.integers(1, 8))
+    groups = BudgetGroups(values, random.integers(1, 4, values.size))
+    group = int(random.integers(np.argmax(values > 0.0), values.size)) if values[-1] else -1
+    return groups, group, float(values[group] * random.choice([random.random(), 1.0 - 1e-6]))
+
+
+def settings() -> list[tuple[BudgetGroups, int, float]]:
+    random = np.random.default_rng(22)
+    found = []
+    while len(found) < SETTINGS:
+        groups, group, eps = drawn(random)
+        if groups.values[group] > 0.0 and groups.counts.sum() > 1:
+            found.append((groups, group, eps))
+    return found
+
+
+def curve(groups: BudgetGroups, group: int) -> Curve:
+    return budgets.reports("binary").curve(groups, group, 0.0)
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_no_data_set_of_binary_reports_leaks_more_and_one_leaks_as_much(part):
+    for groups, group, eps in settings()[part::10]:
+        truth = log_of(largest_delta(groups, group, eps))
+        found = curve(groups, group).log_delta(eps).upper
+        assert truth <= Decimal(found), (groups, group, eps)
+        # What the search leaves, and budgets so alike that they are taken as one.
+        assert Decimal(found) <= truth + Decimal("3e-4"), (groups, group, eps)
+
+
+def test_budgets_that_hardly_differ_have_what_equal_ones_have():
+    equal = BudgetGroups(np.array([4.0]), np.array([1000]))
+    for gap in (1e-4, 1e-8):
+        unequal = BudgetGroups(np.array([4.0, 4.0 + gap]), np.array([500, 500]))
+        alike, own = (
+            budgets.epsilon(float(np.log(1e-6)), groups, groups.values.size - 1, how)
+            for how in (budgets.reports("binary"),)
+            for groups in (equal, unequal)
+        )
+        assert alike * (1.0 - 2e-5) <= own <= alike * (1.0 + gap + 2e-5)
+
+
+def test_a_target_of_a_smaller_budget_has_no_worse_data_set():
+    random = np.random.default_rng(5)
+    for _ in range(40):
+        values = np.unique(random.choice([0.3, 1.0, 2.5, 5.0], 3))
+        groups = BudgetGroups(values, random.integers(1, 4, values.size))
+        eps = float(values[0] * random.random())
+        deltas = [largest_delta(groups, group, eps) for group in range(values.size)]
+        assert deltas == sorted(deltas)
+
+
+def test_budgets_rounded_up_have_no_smaller_worst_delta():
+    random = np.random.default_rng(6)
+    for _ in range(40):
+        low, high = sorted(random.uniform(0.0, 4.0, 2))
+        mixed = BudgetGroups(np.array([low, high, 5.0]), random.integers(1, 4, 3))
+        counts = np.array([mixed.counts[:2].sum(), mixed.counts[2]])
+        rounded = BudgetGroups(np.array([high, 5.0]), counts)
+        eps = float(random.uniform(0.0, 5.0))
+        assert largest_delta(mixed, 2, eps) <= largest_delta(rounded, 1, eps)
+
+
+def test_many_budgets_are_searched_as_four():
+    found = binary.fewer(BudgetGroups(np.linspace(0.5, 5.0, 40), np.full(40, 7)))
+    assert found.values.size == 4
+    assert found.values[-1] == 5.0
+    assert found.counts.sum() == 280

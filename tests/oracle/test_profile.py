@@ -1,0 +1,295 @@
+"""Composition by the profile alone, against exact rationals of all data sets of a few users.
+
+Laws are built from the mechanisms' definitions, user by user. Over rounds everybody's record may
+change, the target's and the one it is compared with too: every choice of records is tried.
+"""
+
+from collections import defaultdict
+from fractions import Fraction
+from functools import cache
+from itertools import combinations_with_replacement, permutations, product
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.profile import composed, dominating
+from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.mechanisms.unary_encoding import UnaryEncoding
+from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+
+from oracle import exact
+from oracle.test_ends import enclosed_exp, exact_rows, is_at_least
+from oracle.test_randomisers import MADE_UP, krr_rows, merged, shuffled_law, unary_rows
+
+E = Fraction(3)
+# exp(eps) at which to look, some above the budget of one round and one above that of two.
+SHARES = [Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(5, 2), Fraction(7, 2), Fraction(10)]
+ZEROS = [[Fraction(v, 8) for v in row] for row in ([4, 4, 0], [2, 4, 2])]
+
+
+def by_ratio(first, second):
+    """Both laws by the ratio of outcomes, which is all that matters; None: infinite."""
+    law = defaultdict(lambda: [Fraction(0), Fraction(0)])
+    for outcome in {*first, *second}:
+        p, q = first.get(outcome, Fraction(0)), second.get(outcome, Fraction(0))
+        entry = law[p / q if q else None]
+        entry[0] += p
+        entry[1] += q
+    return tuple(sorted(((p, q) for p, q in law.values()), reverse=True))
+
+
+def of_both(one, other):
+    law = defaultdict(lambda: [Fraction(0), Fraction(0)])
+    for (p, q), (r, s) in product(one, other):
+        entry = law[p * r / (q * s) if q * s else None]
+        entry[0] += p * r
+        entry[1] += q * s
+    return tuple(sorted(((p, q) for p, q in law.values()), reverse=True))
+
+
+def delta_of(law, e):
+    return sum((max(p - e * q, Fraction(0)) for p, q in law), Fraction(0))
+
+
+def of_rows(rows, n):
+    """Pairs of laws of a round: every two records of the target, every data set of the others."""
+    rows = merged(rows)
+    return {
+        by_ratio(
+            shuffled_law(tuple(sorted((first, *others))), rows),
+            shuffled_law(tuple(sorted((second, *others))), rows),
+        )
+        for first, second in permutations(range(len(rows)), 2)
+        for others in combinations_with_replacement(range(len(rows)), n - 1)
+    }
+
+
+def of_user_dummies(n, k, rate):
+    """Users send the truth and, each with a probability, one uniform dummy."""
+    return of_histograms(lambda records: exact.dummies_law(records, k, rate, 1), n, k)
+
+
+def of_shuffler_dummies(n, k, theta, nu, far=15):
+    """Two-sided geometric numbers of dummies about nu, of at least 0; more than `far` left out."""
+    whole = (1 + theta - theta ** (nu + 1)) / (1 - theta)
+    noise = {z: theta ** abs(z - nu) / whole for z in range(far + 1)}
+
+    def law(records):
+        found = exact.noisy_law(records, k, noise)
+        return {histogram: mass for histogram, mass in found.items() if max(histogram) <= far}
+
+    return of_histograms(law, n, k)
+
+
+def of_histograms(law, n, k):
+    return {
+        by_ratio(law([first, *others]), law([second, *others]))
+        for first, second in [(0, 1), (1, 0)]
+        for others in combinations_with_replacement(range(k), n - 1)
+    }
+
+
+def supremum(laws):
+    """The exact curve of one round as an upper end, rounded up to floats."""
+
+    @cache
+    def upper(eps):
+        worst = max(delta_of(law, enclosed_exp(eps)[0]) for law in laws)
+        if worst == 0:
+            return -inf
+        found = log(worst)
+        while not is_at_least(found, worst):
+            found = np.nextafter(found, inf)
+        return float(found)
+
+    return upper
+
+
+def log_budget(laws):
+    """Largest log-ratio of the pairs, rounded up; inf if a loss is."""
+    ratios = [p / q if q else None for law in laws for p, q in law if p]
+    if None in ratios:
+        return inf
+    return float(np.nextafter(np.nextafter(log(max(ratios)), inf), inf))
+
+
+def check(curve, laws, rounds, most):
+    """Never below delta of any rounds, each with records of its own, nor far above the worst."""
+    found = set(laws)
+    for _ in range(rounds - 1):
+        found = {of_both(one, other) for one in found for other in laws}
+    for e in SHARES:
+        worst = max(delta_of(law, e) for law in found)
+        # At no more than log(e), so that delta is at least that at e.
+        upper = curve.upper(max(float(np.nextafter(log(e), 0.0)), 0.0))
+        assert is_at_least(upper, worst), (e, upper, float(worst))
+        if worst > Fraction(1, 100):
+            assert exp(upper) <= most * float(worst), e
+
+
+ROWS = {
+    "k-RR, 2 cells": krr_rows(2),
+    "k-RR, 3 cells": krr_rows(3),
+    "made up": MADE_UP,
+    "a zero": ZEROS,
+}
+SIZES = [
+    (2, 2),
+    pytest.param(2, 3, marks=pytest.mark.slow),
+    pytest.param(3, 2, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(("n", "rounds"), SIZES)
+def test_of_the_exact_curve_the_profile_dominates_all_rounds(name, n, rounds):
+    laws = of_rows(ROWS[name], n)
+    curve = composed(Curve(log_budget(laws), upper=supremum(laws)), rounds)
+    # No one pair of laws may have the curve: then what dominates all of them leaks more.
+    check(curve, laws, rounds, 1.3 if name.startswith("k-RR") else 2.0)
+
+
+@pytest.mark.parametrize("name", ["made up", "a zero", "k-RR, 3 cells"])
+@pytest.mark.parametrize(("n", "rounds"), SIZES)
+def test_rounds_of_a_matrix_are_dominated(name, n, rounds):
+    rows = ROWS[name]
+    randomiser = MatrixRandomiser(np.array(rows, np.float64))
+    curve = randomiser.curve(Setting(n, len(rows), rounds=rounds))
+    check(curve, of_rows(exact_rows(randomiser.rows), n), rounds, 3.0)
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(2, 2), (3, 2), (2, 3), (3, 3)])
+def test_rounds_of_two_cells_are_dominated(n, rounds):
+    curve = BOUNDS["upper"].curve(Setting(n, 2, log(E), rounds))
+    check(curve, of_rows(krr_rows(2), n), rounds, 1.3)
+
+
+@pytest.mark.parametrize(("n", "k", "rounds"), [(2, 2, 2), (3, 3, 2), (3, 2, 3)])
+def test_rounds_of_dummies_are_dominated(n, k, rounds):
+    rate = Fraction(3, 4)
+    users = UserDummies().curve(UserDummiesParameters(0.75, 1), Setting(n, k))
+    laws = of_user_dummies(n, k, rate)
+    # By its own pair, and by the curve of a round alone.
+    check(users.compose(rounds), laws, rounds, 1.01)
+    check(composed(users, rounds), laws, rounds, 1.1)
+
+
+@pytest.mark.parametrize("rounds", [2, 3])
+def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
+    """Without a dummy in a cell the loss is infinite: delta falls no further than to that."""
+    theta, nu = Fraction(3, 5), 2
+    parameters = ShufflerDummiesParameters(-2.0 * log(theta), nu)
+    curve = ShufflerDummies().curve(parameters, Setting(2, 2, rounds=rounds))
+    check(curve, of_shuffler_dummies(2, 2, theta, nu), rounds, 1.1)
+    # The target's cell is bare in one of the rounds, or the other cell.
+    bare = float(theta**nu / (1 + theta - theta ** (nu + 1)) * (1 - theta))
+    endless = 1.0 - (1.0 - bare) ** rounds
+    assert exp(curve.upper(50.0)) == pytest.approx(endless, rel=1e-6)
+    assert curve.epsilon(log(endless * 0.999)).upper == inf
+    assert curve.epsilon(log(endless * 1.001)).upper < inf
+
+
+def test_records_and_neighbours_may_change_between_rounds():
+    """Of two cells the worst rounds differ: none of the same data set twice has this delta."""
+    laws = of_rows(MADE_UP, 2)
+    several = max(delta_of(of_both(*pair), Fraction(3, 2)) for pair in product(laws, repeat=2))
+    alike = max(delta_of(of_both(law, law), Fraction(3, 2)) for law in laws)
+    curve = composed(Curve(log_budget(laws), upper=supremum(laws)), 2)
+    assert alike <= several
+    assert is_at_least(curve.upper(float(np.nextafter(log(1.5), 0.0))), several)
+
+
+CURVES = {
+    "k-RR": BOUNDS["upper"].curve(Setting(20, 2, 1.0)),
+    "large budget": BOUNDS["upper"].curve(Setting(3, 2, 12.0)),
+    "a zero": MatrixRandomiser(np.array(ZEROS, np.float64)).curve(Setting(4, 2)),
+    "never falls": UserDummies().curve(UserDummiesParameters(0.75, 1), Setting(3, 2)),
+}
+
+
+def profile_of(law, alpha):
+    """Exactly, of the floats that are the law: the sum of ``p (1 - alpha exp(-loss))_+``."""
+    total = Fraction(law.infinite)
+    for index in np.flatnonzero(law.mass):
+        loss = law.step * (law.start + int(index))
+        part = 1 - alpha * enclosed_exp(-loss)[1]
+        total += Fraction(float(law.mass[index])) * max(part, Fraction(0))
+    return total
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_the_pairs_profile_is_nowhere_below_the_curve(name):
+    """Also of alpha < 1, which is the other direction; and its masses are all there is."""
+    curve = CURVES[name]
+    law = dominating(curve, DEPTH)
+    slack = 1 + Fraction(law.mass_error)
+    masses = sum((Fraction(float(mass)) for mass in law.mass), Fraction(law.infinite))
+    assert masses * slack >= 1
+    assert masses <= 1 + Fraction(1, 10**9)
+    rng = np.random.default_rng(3)
+    for eps in rng.uniform(-14.0, 14.0, 40):
+        alpha = Fraction(exp(eps))
+        if alpha >= 1:
+            truth = curve.upper(float(np.nextafter(log(alpha), inf)))
+            h = Fraction(exp(truth)) * (1 - Fraction(1, 10**14)) if truth > -inf else Fraction(0)
+        else:
+            mirrored = curve.upper(float(np.nextafter(-log(alpha), inf)))
+            h = 1 - alpha + alpha * Fraction(exp(mirrored)) * (1 - Fraction(1, 10**14))
+        # Certified values are upper ends: where they are not convex the hull may be below them.
+        assert profile_of(law, alpha) * slack >= h * (1 - Fraction(1, 10**7)), eps
+    with pytest.raises(AssertionError):
+        dominating(Curve(1.0, lower=curve.upper), DEPTH)
+
+
+def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
+    curve = BOUNDS["upper"].curve(Setting(1000, 2, 4.0, 10))
+    assert 4.10 <= curve.epsilon(log(1e-6)).upper <= 4.10 + 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "eps0", "rounds"), [(1000, 4.0, 2), (1000, 1.0, 30)])
+def test_of_two_cells_the_ends_are_near(n, eps0, rounds):
+    setting = Setting(n, 2, eps0, rounds)
+    low, high = (BOUNDS[side].curve(setting).epsilon(log(1e-6)).only for side in ("lower", "upper"))
+    assert low <= high <= 1.02 * low
+
+
+def test_a_matrix_with_a_zero_composes_and_its_eps_may_be_infinite():
+    randomiser = MatrixRandomiser(np.array(ZEROS, np.float64))
+    n, rounds = 4, 2
+    curve = randomiser.curve(Setting(n, 2, rounds=rounds))
+    # A report that only the other record can lead to, from nobody but the target.
+    laws = of_rows(ZEROS, n)
+    endless = max(
+        sum((p for p, q in of_both(*pair) if q == 0), Fraction(0))
+        for pair in product(laws, repeat=2)
+    )
+    assert is_at_least(curve.upper(100.0), endless)
+    assert curve.epsilon(log(endless) - 1e-9).upper == inf
+    known = exp(curve.upper(1e5))
+    assert known == pytest.approx(float(endless), rel=0.5)
+    assert curve.epsilon(log(known * 1.01)).upper <= rounds * randomiser.horizon
+    assert curve.epsilon(log(known * 0.999)).upper == inf
+
+
+def test_rounds_of_unary_encoding_are_dominated():
+    encoding = UnaryEncoding(2, 0.75, 0.375)
+    laws = of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), 2)
+    check(encoding.curve(Setting(2, 2, rounds=2)), laws, 2, 3.0)
+
+
+def test_a_grid_fits_however_rarely_there_is_a_loss():
+    """Once in 1e7 rounds: its deviation is that far below its largest value."""
+    rate = Fraction(1, 10**7)
+    pair = ((1 - rate, 1 - rate), (rate * 3 / 4, rate / 4), (rate / 4, rate * 3 / 4))
+    once = Curve(log_budget({pair}), upper=supremum({pair}))
+    assert dominating(once, DEPTH).mass.size < 5e6
+    curve = composed(once, 2)
+    check(curve, {pair}, 2, 1.01)
+    truth = delta_of(of_both(pair, pair), Fraction(3, 2))
+    assert exp(curve.upper(log(1.5))) == pytest.approx(float(truth), rel=0.01)

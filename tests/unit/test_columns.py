@@ -1,0 +1,134 @@
+"""What tables and figures say of themselves: units, descriptions, contents; and damaged pages."""
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import shuffledp
+from shuffledp.errors import InputError
+from shuffledp.figures import style
+from shuffledp.geography.grid import read_cells
+from shuffledp.pipeline import tables
+from shuffledp.pipeline.columns import COLUMNS, PUBLIC, SIMULATED, TRUE, strictest
+from shuffledp.pipeline.tables import (
+    RELEASES,
+    SAMPLES,
+    contents_of,
+    read_metadata,
+    read_tables,
+    run_metadata,
+    write_table,
+)
+
+SCHEMAS = {name: each for name, each in vars(tables).items() if isinstance(each, pa.Schema)}
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_every_column_of_a_table_has_a_unit_and_a_description(name):
+    for field in SCHEMAS[name]:
+        assert field.metadata[b"unit"] and field.metadata[b"description"], field.name
+        assert not field.metadata[b"description"].endswith(b"."), field.name
+    assert SCHEMAS[name].metadata[b"contents"].decode() in {TRUE, SIMULATED, PUBLIC}
+
+
+def test_a_column_is_described_once_and_used():
+    used = {name for schema in SCHEMAS.values() for name in schema.names}
+    of_geography = {"user", "time", "latitude", "longitude", "location", "row", "column"}
+    assert used | of_geography | {"geometry"} == set(COLUMNS)
+
+
+def sample(rows=50_000):
+    rng = np.random.default_rng(1)
+    return pd.DataFrame({"n": 10**6, "cell": np.arange(rows), "count": rng.integers(0, 99, rows)})
+
+
+def test_files_have_them_and_say_what_they_hold(tmp_path):
+    write_table(sample(3), SAMPLES, tmp_path / "s.parquet", {"seed": "7"})
+    schema = pq.read_schema(tmp_path / "s.parquet")
+    assert schema.field("count").metadata[b"unit"] == b"records"
+    assert schema.metadata == {b"contents": b"true data", b"seed": b"7"}
+    # What a table is made from does not say what it holds.
+    assert run_metadata(tmp_path / "s.parquet") == {"seed": "7"}
+    write_table(sample(3), SAMPLES, tmp_path / "p.parquet", {"contents": PUBLIC})
+    assert read_metadata(tmp_path / "p.parquet")["contents"] == PUBLIC
+
+
+def test_the_strictest_mark_counts(tmp_path):
+    assert strictest([]) == strictest([PUBLIC]) == PUBLIC
+    assert strictest([PUBLIC, SIMULATED]) == SIMULATED
+    assert strictest([SIMULATED, TRUE, PUBLIC]) == TRUE
+    with pytest.raises(InputError, match=r"contents must be one of .* 'secret'"):
+        strictest(["secret"])
+    write_table(RELEASES.empty_table().to_pandas(), RELEASES, tmp_path / "r.parquet", {})
+    (tmp_path / "map.geojson").touch()
+    (tmp_path / "t.csv").touch()
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "unmarked.parquet")
+    drawn = [tmp_path / "r.parquet", tmp_path / "map.geojson"]
+    assert contents_of(drawn) == SIMULATED
+    assert contents_of([*drawn, tmp_path / "t.csv"]) == TRUE
+    assert contents_of([*drawn, tmp_path / "unmarked.parquet"]) == TRUE
+
+
+def test_a_figure_says_what_it_shows(tmp_path):
+    figure = style.new_figure(1.0, 2.0)
+    for path in style.save(figure, tmp_path / "figure", TRUE):
+        assert b"contents: true data" in path.read_bytes(), path
+
+
+def flipped(data, places):
+    for place in places:
+        changed = bytearray(data)
+        changed[place >> 3] ^= 1 << (place & 7)
+        yield bytes(changed)
+
+
+def test_no_flipped_bit_of_a_page_is_read(tmp_path):
+    path = tmp_path / "s.parquet"
+    write_table(sample(), SAMPLES, path, {})
+    data, whole = path.read_bytes(), read_tables([path])
+    footer = int.from_bytes(data[-8:-4], "little") + 8
+    places = np.random.default_rng(2).integers(32, 8 * (len(data) - footer), 300).tolist()
+    refused = 0
+    for damaged in flipped(data, places):
+        path.write_bytes(damaged)
+        try:
+            found = read_tables([path])
+        except InputError as error:
+            assert str(error).startswith(f"{path} is damaged (")
+            assert str(error).endswith("delete it and run again, it will be made anew")
+            assert "\n" not in str(error)
+            refused += 1
+        else:
+            # A bit that nothing is read from, such as a statistic in a page's head.
+            pd.testing.assert_frame_equal(found, whole)
+    assert refused > 250
+
+
+def test_damaged_cells_are_refused(tmp_path):
+    path = tmp_path / "g.parquet"
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match="is damaged"):
+        read_cells(path)
+
+
+READS = {"read_table", "ParquetFile", "read_parquet"}
+WRITES = {"ParquetWriter", "to_parquet"}
+
+
+def test_every_page_is_written_with_a_checksum_and_read_by_it():
+    seen = set()
+    for path in sorted(Path(shuffledp.__file__).parent.rglob("*.py")):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = getattr(getattr(call, "func", None), "attr", None)
+            if name not in READS | WRITES:
+                continue
+            words = {ast.unparse(one.value) for one in call.keywords if one.arg is None}
+            words |= {one.arg for one in call.keywords}
+            wanted = {"PACKED"} if name in WRITES else {"CHECKED", "page_checksum_verification"}
+            assert words & wanted, (path, call.lineno)
+            seen.add(name)
+    assert seen == READS | WRITES

@@ -1,0 +1,223 @@
+"""Curves by themselves, of known formulae; what a Setting refuses; who adds up to whom."""
+
+from dataclasses import replace
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from shuffledp.accounting.accountant import curve as certified
+from shuffledp.accounting.bound import NotApplicableError
+from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.curve import Curve, Interval, exp_down, exp_up, largest_eps0
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+
+BUDGET = 2.0
+
+
+def two_rr(eps, eps0=BUDGET):
+    """Log of delta of one report of 2-RR: ``(e^eps0 - e^eps) / (e^eps0 + 1)``."""
+    return log((exp(eps0) - exp(eps)) / (exp(eps0) + 1.0)) if eps < eps0 else -inf
+
+
+ONE = Curve(BUDGET, upper=two_rr, lower=lambda eps: two_rr(eps) - 0.1)
+
+
+def test_delta_keeps_its_shape_and_both_ends():
+    assert ONE.log_delta(0.5) == Interval(two_rr(0.5) - 0.1, two_rr(0.5))
+    assert type(ONE.log_delta(0.5).upper) is float
+    many = ONE.log_delta([[0.0, 0.5], [1.0, 3.0]])
+    assert many.upper.shape == many.lower.shape == (2, 2)
+    assert many.upper[1, 1] == many.lower[1, 1] == -inf
+    assert replace(ONE, lower=None).log_delta(0.5).lower is None
+    with pytest.raises(InputError, match="eps must be at least 0"):
+        ONE.log_delta([0.1, -0.1])
+    with pytest.raises(InputError, match="eps must be"):
+        ONE.log_delta(float("nan"))
+
+
+@pytest.mark.parametrize("shift", [None, -3.0, 0.0, 3.0])
+def test_eps_inverts_each_end_whatever_the_lead_says(shift):
+    lead = None if shift is None else (lambda eps: two_rr(eps) + shift)
+    curve = replace(ONE, lead=lead)
+    for eps in (0.9, 1.0, 1.9):
+        found = curve.epsilon(two_rr(eps))
+        assert found.upper == pytest.approx(eps, rel=1e-9)
+        assert two_rr(found.upper) <= two_rr(eps)
+        # The lower end reaches the target sooner, and is rounded down.
+        assert found.lower < found.upper
+        assert two_rr(found.lower) - 0.1 >= two_rr(eps)
+    assert curve.epsilon([0.0, -inf]).upper.tolist() == [0.0, BUDGET]
+    with pytest.raises(InputError, match="delta"):
+        curve.epsilon(0.1)
+
+
+def test_without_a_budget_eps_is_found_or_infinite():
+    falls = Curve(inf, upper=lambda eps: -eps)
+    assert falls.epsilon(-300.0).upper == pytest.approx(300.0, rel=1e-9)
+    stays = Curve(inf, upper=lambda eps: max(-eps, -5.0))
+    assert stays.epsilon([-4.0, -6.0]).upper == pytest.approx([4.0, inf], rel=1e-9)
+    stops = Curve(inf, upper=lambda eps: max(-eps, -5.0), horizon=5.0)
+    assert stops.epsilon([-4.0, -5.0, -6.0]).upper == pytest.approx([4.0, 5.0, inf], rel=1e-9)
+
+
+def test_a_formula_for_eps_is_used():
+    assert replace(ONE, inverse=lambda log_delta: -log_delta / 7.0).epsilon(-3.5).upper == 0.5
+
+
+def test_only_the_ceiling_decides_at_once():
+    assert not ONE.surely_below(0.5, 0.0)
+    capped = replace(ONE, ceiling=lambda eps: two_rr(eps) + 1.0)
+    assert capped.surely_below(0.5, two_rr(0.5) + 1.0)
+    assert not capped.surely_below(0.5, two_rr(0.5) + 0.9)
+
+
+def test_rounds_are_those_known_or_by_the_curve():
+    assert ONE.compose(1) is ONE
+    known = Curve(6.0, upper=lambda eps: -eps)
+    assert replace(ONE, repeated=lambda rounds: known if rounds == 3 else ONE).compose(3) is known
+    twice = ONE.compose(2)
+    assert twice.budget == 2 * BUDGET
+    # Whoever sees both rounds sees one; and budgets add up.
+    assert twice.log_delta(0.5).lower == ONE.log_delta(0.5).lower
+    assert twice.log_delta(2 * BUDGET).upper == -inf
+    p = exp(BUDGET) / (1 + exp(BUDGET))
+    for eps in (0.0, 0.5, 2.5):
+        true = max(p**2 - exp(eps) * (1 - p) ** 2, 0.0)
+        true += 2 * p * (1 - p) * max(1 - exp(eps), 0.0)
+        assert log(true) <= twice.log_delta(eps).upper <= log(1.03 * true)
+    with pytest.raises(InputError, match="without an upper end nothing composes"):
+        replace(ONE, upper=None).compose(2)
+
+
+def test_exponentials_are_rounded_outwards():
+    assert exp_up(-inf) == exp_down(-inf) == 0.0
+    assert exp_up(-1000.0) == 5e-324
+    assert exp_down(-1000.0) == 0.0
+    assert exp_up(0.0) == 1.0
+    logs = np.array([-700.0, -3.0, -1e-3])
+    assert (exp_down(logs) < np.exp(logs)).all()
+    assert (exp_up(logs) > np.exp(logs)).all()
+    ends = Interval(None, -3.0).exp()
+    assert (ends.lower, ends.upper) == (None, exp_up(-3.0))
+
+
+def test_the_end_that_there_is():
+    assert (Interval(1.0, 2.0).only, Interval(1.0, None).only) == (2.0, 1.0)
+
+
+@pytest.mark.parametrize("led", [False, True])
+def test_the_largest_budget_meets_the_target(led):
+    def of(eps0):
+        upper = lambda eps: two_rr(eps, eps0)  # noqa: E731
+        return Curve(eps0, upper=upper, lead=upper if led else None)
+
+    target = two_rr(0.7, 1.9)
+    found = largest_eps0(0.7, target, of)
+    assert found == pytest.approx(1.9, rel=1e-5)
+    assert of(found).upper(0.7) <= target
+    assert largest_eps0(0.7, 0.0, of) == LARGEST_EPS0
+
+
+# --- Setting --------------------------------------------------------------------------------------
+
+
+class Silent:
+    """A way to report with a budget of its own."""
+
+    def curve(self, setting):
+        del setting
+        return ONE
+
+    def __repr__(self):
+        return "silent"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"n": 0}, r"n must be a whole number of users, at least 1 .*\(got n=0\)"),
+        ({"n": 1.5}, r"\(got n=1.5\)"),
+        ({"n": 10**11}, r"at most 10,000,000,000 \(got n=100000000000\)"),
+        ({"k": 1}, r"k must be at least 2 cells \(got k=1\)"),
+        ({"k": 1, "eps0": inf}, r"k must be a whole number of cells, at least 2 .*\(got k=1\)"),
+        ({"k": 10**7}, r"at most 1,000,000 \(got k=10000000\)"),
+        ({"eps0": 0.0}, r"eps0 must be positive and finite \(got eps0=0.0\)"),
+        ({"eps0": float("nan")}, r"eps0 must be positive and finite \(got eps0=nan\)"),
+        ({"eps0": -inf}, r"eps0 must be positive and finite \(got eps0=-inf\)"),
+        ({"eps0": 400.0}, r"eps0 must be at most 350 \(got eps0=400.0\)"),
+        ({"rounds": 0}, r"rounds must be a whole number of rounds, at least 1 .*\(got rounds=0\)"),
+        ({"rounds": inf}, r"\(got rounds=inf\)"),
+        ({"count": 100}, r"count must lie in 0..n-1 = 0..99, .* \(got 100\)"),
+        ({"sampling_rate": 0.0}, r"sampling rate must lie in \(0, 1\] \(got 0.0\)"),
+        ({"response_rate": 1.1}, r"response rate must lie in \(0, 1\] \(got 1.1\)"),
+        (
+            {"sampling_rate": 0.5, "response_rate": 0.25},
+            r"together are not accounted for: give one of them \(got 0.5 and 0.25\)",
+        ),
+        (
+            {"response_rate": 0.5, "rounds": 2},
+            r"the fewest who respond in all of them \(got rounds=2\)",
+        ),
+        ({"colluding": -1}, r"colluding users must be a whole number, at least 0 \(got -1\)"),
+        ({"colluding": 0.5}, r"\(got 0.5\)"),
+        ({"colluding": inf}, r"colluding users must be a whole number, at least 0 \(got inf\)"),
+        ({"colluding": 100}, r"the target is honest \(got colluding=100, n=100\)"),
+        ({"dummies": -0.5}, r"dummies of a user must be a mean number, at least 0 \(got -0.5\)"),
+        ({"dummies": float("nan")}, r"\(got nan\)"),
+        ({"mechanism": Silent()}, "eps0 belongs to k-RR: silent has its own budget"),
+    ],
+)
+def test_a_setting_out_of_range_is_refused(wrong, words):
+    with pytest.raises(InputError, match=words) as error:
+        Setting(**({"n": 100, "k": 3, "eps0": 1.0} | wrong))
+    assert "\n" not in str(error.value)
+
+
+def test_parts_of_a_setting():
+    setting = Setting(100, 3, 1.5, rounds=4, colluding=10, sampling_rate=0.5)
+    assert setting.budget == 6.0
+    assert setting.honest == Setting(90, 3, 1.5, rounds=4, sampling_rate=0.5)
+    assert setting.once == Setting(90, 3, 1.5)
+    assert setting.part == 0.5
+    assert replace(setting, sampling_rate=1.0).crowd_words == ", 10 collude"
+    dropping = Setting(100, 3, 1.5, colluding=10, response_rate=0.25)
+    assert dropping.part == 0.25
+    assert dropping.crowd_words == ", 10 collude, response rate 0.25"
+    with pytest.raises(InputError, match=r"one round only \(got rounds=4\)"):
+        setting.require_one_round()
+
+
+# --- of collections -------------------------------------------------------------------------------
+
+
+def test_without_a_local_budget_no_bound_of_k_rr_applies():
+    with pytest.raises(NotApplicableError, match="needs eps0"):
+        BOUNDS["upper"].curve(Setting(100, 3))
+
+
+def test_a_randomiser_is_a_mechanism_of_the_accountant():
+    randomiser = MatrixRandomiser(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    setting = Setting(30, 2, mechanism=randomiser)
+    of_matrix = certified(setting).log_delta(0.2)
+    assert of_matrix == randomiser.curve(Setting(30, 2)).log_delta(0.2)
+    fewer = certified(replace(setting, n=40, colluding=10)).log_delta(0.2)
+    assert fewer == of_matrix
+    with pytest.raises(InputError, match="count has no meaning for certified"):
+        certified(replace(setting, count=3))
+
+
+@pytest.mark.parametrize("rate", [{"sampling_rate": 0.5}, {"response_rate": 0.5}])
+def test_of_a_crowd_delta_ends_where_that_of_everybody_does(rate):
+    setting = Setting(6, 2, **rate)
+    curve = of_crowd(lambda s: replace(ONE, lower=None), setting)
+    assert (curve.budget, curve.horizon) == (ONE.budget, ONE.horizon)
+    assert curve.log_delta(BUDGET).upper == -inf
+    share = rate.get("sampling_rate", 1.0)
+    assert curve.log_delta(0.5).upper == pytest.approx(two_rr(0.5) + log(share), rel=1e-9)
+    stays = Curve(inf, upper=lambda eps: max(-eps, -5.0), horizon=5.0)
+    assert of_crowd(lambda s: stays, setting).epsilon(-6.0).upper == inf
+    with pytest.raises(InputError, match="an upper end is needed"):
+        of_crowd(lambda s: replace(ONE, upper=None), setting)

@@ -1,0 +1,58 @@
+"""Results appear whole, are on the disk before they have their name, and meet no other node's."""
+
+import errno
+import os
+import platform
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from shuffledp.pipeline.files import replacing
+
+
+def test_no_two_writers_have_one_temporary_name(tmp_path):
+    """Processes of two nodes may have one number: the node and chance are in the name as well."""
+    with replacing(tmp_path / "a.csv") as one, replacing(tmp_path / "a.csv") as other:
+        assert one != other
+        for path in (one, other):
+            node, number, chance = path.name.removeprefix(".").removesuffix(".a.csv").rsplit(".", 2)
+            assert platform.node().startswith(node)
+            assert int(number) == os.getpid()
+            assert len(bytes.fromhex(chance)) >= 4
+            path.write_text(path.name)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_a_long_name_of_the_node_leaves_room_for_that_of_the_file(tmp_path):
+    name = "r" * 200 + ".csv"
+    with replacing(tmp_path / name) as temporary:
+        temporary.write_text("1")
+    assert (tmp_path / name).read_text() == "1"
+
+
+def test_content_and_name_are_flushed_to_the_disk(tmp_path, monkeypatch):
+    """The content before it has its name, the folder after."""
+    flushed = []
+
+    def observed(descriptor, flush=os.fsync):
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        flushed.append((path, (tmp_path / "a.csv").exists()))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", observed)
+    with replacing(tmp_path / "a.csv") as temporary:
+        temporary.write_text("1")
+    assert flushed == [(temporary, False), (tmp_path, True)]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSPC])
+def test_a_file_system_that_cannot_flush_folders_will_do(tmp_path, monkeypatch, number):
+    def refused(descriptor):
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == tmp_path:
+            raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refused)
+    expected = nullcontext() if number == errno.EINVAL else pytest.raises(OSError, match="space")
+    with expected, replacing(tmp_path / "a.csv") as temporary:
+        temporary.write_text("1")
+    assert (tmp_path / "a.csv").read_text() == "1"

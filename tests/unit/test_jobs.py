@@ -1,0 +1,103 @@
+"""How a job ends when it lacks memory: one line that says so, whoever noticed."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from shuffledp import cli
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import reading
+
+LIBRARY = Path(__file__).parents[2] / "workflow" / "lib"
+
+
+def too_large_for_arrow():
+    pa.allocate_buffer(2**62)
+
+
+def loaded_without_room():
+    """As the loader of Linux says it of a library that a job imports late."""
+    raise ImportError("sklearn/_random.so: failed to map segment from shared object")
+
+
+def noticed_on_the_way():
+    try:
+        np.ones((10**8, 10**8))
+    except MemoryError:
+        raise ImportError("numpy could not be imported") from None
+
+
+def refused_by_the_system():
+    raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+
+WANTS = {
+    "numpy": lambda: np.ones((10**8, 10**8)),
+    "arrow": too_large_for_arrow,
+    "loader": loaded_without_room,
+    "system": refused_by_the_system,
+    "on the way": noticed_on_the_way,
+}
+
+
+@pytest.mark.parametrize("want", WANTS)
+def test_want_of_memory_is_said_as_such(tmp_path, capfd, want):
+    with pytest.raises(SystemExit), job(str(tmp_path / "log")):
+        WANTS[want]()
+    printed = capfd.readouterr().err
+    assert len(printed.splitlines()) == 1, printed
+    assert "out of memory" in printed
+    assert "defect" not in printed
+
+
+def test_another_import_error_is_a_defect(tmp_path, capfd):
+    with pytest.raises(SystemExit), job(str(tmp_path / "log")):
+        raise ImportError("no module named so")
+    printed = capfd.readouterr().err
+    assert "this is a defect" in printed
+    assert "Traceback" in printed
+
+
+def test_a_table_is_not_damaged_because_memory_is_short(tmp_path):
+    with pytest.raises(MemoryError), reading(tmp_path / "table.parquet"):
+        too_large_for_arrow()
+
+
+def test_a_job_under_a_limit_of_the_system(tmp_path):
+    """The limit is real: Arrow's library is larger than what is left of the address space."""
+    code = (
+        "import resource\n"
+        "from shuffledp.pipeline.jobs import job\n"
+        f"with job({str(tmp_path / 'log')!r}):\n"
+        "    now = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "    resource.setrlimit(resource.RLIMIT_AS, (now + 2**23, now + 2**23))\n"
+        "    import pyarrow\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(LIBRARY), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "out of memory" in done.stderr
+    assert "defect" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_says_it_too(monkeypatch, capsys):
+    def short_of_memory(parsed):
+        np.ones((10**8, 10**8))
+
+    monkeypatch.setattr(cli, "_answered", short_of_memory)
+    assert cli.main(["list"]) == 1
+    printed = capsys.readouterr().err
+    assert printed.startswith("shuffledp: out of memory")
+    assert len(printed.splitlines()) == 1

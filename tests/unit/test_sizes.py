@@ -1,0 +1,100 @@
+"""How many people are needed: the table is certified, and the figure says what the table says."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+from shuffledp import Setting, delta, epsilon
+from shuffledp.figures import sizes
+from shuffledp.figures.style import budget_looks, plain_log_axis, save
+from shuffledp.studies.sizes import ASKED, sizes_table
+
+K, DELTA, SIZES = 12, 1e-6, [10, 1000]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return sizes_table(K, [1.0, 2.0], DELTA, SIZES, [0.5, 1.0])
+
+
+def test_both_ends_are_those_of_the_accountant(table: pd.DataFrame) -> None:
+    rows = table[(table["eps0"] == 1.0) & table["n"].isin(SIZES)]
+    ends = rows.pivot_table(index="n", columns="bound", values="eps")
+    assert list(ends.index) == SIZES
+    found = epsilon(DELTA, Setting(1000, K, 1.0))
+    assert (ends.loc[1000, "lower"], ends.loc[1000, "upper"]) == (found.lower, found.upper)
+    assert (ends["lower"] < ends["upper"]).all() and ends["upper"].is_monotonic_decreasing
+
+
+def test_the_number_asked_for_is_the_smallest_that_is_certified(table: pd.DataFrame) -> None:
+    rows = table[table["eps"].isin(ASKED)]
+    assert list(zip(rows["eps0"], rows["eps"], strict=True)) == [(1.0, 0.5), (2.0, 0.5), (2.0, 1.0)]
+    for n, eps0, eps in rows[["n", "eps0", "eps"]].itertuples(index=False):
+        assert delta(eps, Setting(n, K, eps0)).upper <= DELTA
+        assert delta(eps, Setting(n - 1, K, eps0)).upper > DELTA
+
+
+def test_a_number_that_no_crowd_meets_is_left_out() -> None:
+    table = sizes_table(K, [60.0], DELTA, [2], [0.1])
+    assert list(table["bound"]) == ["upper", "lower"]
+
+
+def test_the_figure_names_the_numbers_the_ends_and_the_region(table: pd.DataFrame) -> None:
+    figure = sizes.users_needed(table, 1_700, "City", "one user")
+    (axes,) = figure.axes
+    written = [text.get_text() for text in axes.texts]
+    numbers = table[(table["eps0"] == 1.0) & table["eps"].isin(ASKED)]["n"]
+    assert {f"{n:,}" for n in numbers} <= set(written)
+    assert "all 1,700 users" in written
+    assert r"$\epsilon_0=1$, without a crowd" in written
+    assert axes.get_xlabel() == "number of users n (one check-in each)"
+    ends = table[table["n"].isin(SIZES) & (table["eps"] > 0.0)]
+    ends = ends.pivot_table(index=["eps0", "n"], columns="bound", values="eps")
+    gap = 100.0 * (1.0 - ends["lower"] / ends["upper"]).max()
+    stated = float(figure.get_suptitle().split("at most ")[1].split(" %")[0])
+    assert gap <= stated < gap + 0.11
+
+
+def test_a_curve_goes_through_its_points(table: pd.DataFrame) -> None:
+    axes = sizes.users_needed(table, 1_700, "City", "one user").axes[0]
+    colour = budget_looks([1.0, 2.0])[1.0]["color"]
+    (curve,) = [
+        line for line in axes.lines if line.get_color() == colour and len(line.get_xdata()) > 10
+    ]
+    ends = table[(table["eps0"] == 1.0) & (table["bound"] == "upper")].sort_values("n")
+    drawn = np.interp(ends["n"], curve.get_xdata(), curve.get_ydata())
+    np.testing.assert_allclose(drawn, ends["eps"], rtol=2e-3)
+
+
+def test_budgets_without_any_eps_to_show_are_drawn_as_such(tmp_path: Path) -> None:
+    table = sizes_table(2, [1e-4], 1e-3, [10, 100], [])
+    assert (table["eps"] == 0.0).all()
+    figure = sizes.users_needed(table, 100, "City", "one check-in")
+    assert "smaller" not in figure.get_suptitle()
+    save(figure, tmp_path / "people", "public")
+
+
+def test_a_number_of_people_in_words_is_never_too_small() -> None:
+    assert sizes._count_words(999_999) == "999,999"
+    assert sizes._count_words(2_931_308) == "3 million"
+    assert sizes._count_words(428_710_001) == "428.8 million"
+
+
+def test_budgets_are_told_apart_in_grey_in_their_order() -> None:
+    looks = budget_looks([6.0, 1.0, 4.0])
+    assert list(looks) == [1.0, 4.0, 6.0]
+    grey = [int(to_hex(look["color"])[3:5], 16) for look in looks.values()]  # green is most of it
+    assert np.all(np.diff(grey) > 50)
+    assert len({look["marker"] for look in looks.values()}) == 3
+
+
+def test_a_logarithmic_axis_names_a_million() -> None:
+    from shuffledp.figures.style import new_figure
+
+    axes = new_figure(2.0).subplots()
+    axes.set(xscale="log", xlim=(0.01, 1e7))
+    plain_log_axis(axes.xaxis)
+    words = axes.xaxis.get_major_formatter()
+    assert [words(x) for x in (0.01, 1.0, 1e6)] == ["0.01", "1", "1,000,000"]

@@ -1,0 +1,81 @@
+"""Unit check-in against unit user: the table is certified, and the figure shows it."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp import Setting, epsilon
+from shuffledp.figures.style import budget_looks
+from shuffledp.figures.units import units_privacy
+from shuffledp.pipeline.tables import UNITS, read_tables, write_table
+from shuffledp.studies.units import MOST_EPS, units_table, users_table
+
+N, K, DELTA = 400, 12, 1e-6
+PER_USER = np.array([1, 1, 3, 100, 5])
+NOBODY = np.empty(0, np.int64)
+
+
+@pytest.fixture(scope="module")
+def known() -> pd.DataFrame:
+    return units_table(N, K, PER_USER, [2.0], DELTA)
+
+
+@pytest.fixture(scope="module")
+def unknown() -> pd.DataFrame:
+    return units_table(N, K, NOBODY, [2.0], DELTA)
+
+
+def test_a_person_with_one_check_in_has_what_delta_says(known: pd.DataFrame) -> None:
+    first = known[known["checkins"] == 1].set_index("unit")
+    assert first.loc["checkin", "eps"] == epsilon(DELTA, Setting(N, K, 2.0)).upper
+    assert first.loc["user", "eps"] == epsilon(DELTA, Setting(5, K, 2.0)).upper
+    assert list(first["n"]) == [N, 5]
+
+
+def test_a_person_with_several_loses_more_than_as_many_times_one(known: pd.DataFrame) -> None:
+    rows = known[known["unit"] == "checkin"].set_index("checkins")["eps"]
+    assert list(rows.index) == [1, 2, 5, 10, 20, 50]  # the first above 20 is the last
+    assert rows.iloc[-2] <= MOST_EPS < rows.iloc[-1]
+    assert (rows.iloc[1:] > rows.iloc[0] * rows.index[1:]).all()
+    one_each = known[known["unit"] == "user"]
+    assert one_each["eps"].nunique() == 1 and set(one_each["n"]) == {PER_USER.size}
+
+
+def test_the_busiest_user_is_the_last() -> None:
+    table = units_table(N, K, np.array([1, 3]), [0.5], DELTA)
+    assert sorted(set(table["checkins"])) == [1, 2, 3]
+
+
+def test_where_nobody_is_named_users_all_have_as_many(unknown: pd.DataFrame) -> None:
+    one_each = unknown[unknown["unit"] == "user"]
+    assert list(one_each["n"]) == [N // m for m in one_each["checkins"]]
+
+
+def test_the_table_keeps_its_columns(known: pd.DataFrame, tmp_path) -> None:
+    write_table(known, UNITS, tmp_path / "persons.parquet", {})
+    pd.testing.assert_frame_equal(read_tables([tmp_path / "persons.parquet"]), known)
+
+
+def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.DataFrame) -> None:
+    figure = units_privacy(known, users_table(PER_USER), "City")
+    upper, lower = figure.axes
+    every, one_each = upper.lines
+    rows = known[known["unit"] == "checkin"]
+    np.testing.assert_array_equal(every.get_xydata(), rows[["checkins", "eps"]])
+    assert set(one_each.get_ydata()) == set(known[known["unit"] == "user"]["eps"])
+    assert (every.get_linestyle(), one_each.get_linestyle()) == ("-", "--")
+    assert every.get_color() == one_each.get_color() == budget_looks([2.0])[2.0]["color"]
+    shares = dict(lower.lines[0].get_xydata())
+    assert {m: shares[m] for m in (1.0, 3.0, 5.0, 100.0)} == {1: 1.0, 3: 0.6, 5: 0.4, 100: 0.2}
+    title = figure.get_suptitle()
+    assert "110 check-ins of 5 users and 290 of nobody known" in title
+    assert "the median user has 3, the busiest 100" in title
+
+
+def test_the_figure_says_what_it_assumes_where_nobody_is_named(unknown: pd.DataFrame) -> None:
+    figure = units_privacy(unknown, users_table(NOBODY), "City")
+    (axes,) = figure.axes
+    rows = unknown[unknown["unit"] == "user"]
+    np.testing.assert_array_equal(axes.lines[1].get_xydata(), rows[["checkins", "eps"]])
+    assert "the data do not say whose they are" in figure.get_suptitle()
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert "each user gives one check-in, if everybody has so many" in labels

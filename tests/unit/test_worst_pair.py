@@ -1,0 +1,161 @@
+"""The search for the worst pair of a matrix: certified bounds, zeros, and what it may cost."""
+
+import subprocess
+import sys
+from itertools import permutations
+
+import numpy as np
+import pytest
+from shuffledp.accounting.blanket.atoms import log_chernoff
+from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
+from shuffledp.accounting.blanket.screen import Grid, Tilted
+from shuffledp.accounting.blanket.worst_pair import Pairs, difference
+from shuffledp.accounting.curve import Interval
+from shuffledp.accounting.rounds.convolution import LOG_TAIL, deviation
+from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+
+
+def curve(n, randomiser):
+    return randomiser.curve(Setting(n, randomiser.k, mechanism=randomiser))
+
+
+def random_rows(seed, zeros):
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.ones(9), 7)
+    if zeros:
+        rows[rng.integers(7, size=3), [1, 1, 4]] = 0.0
+    return rows / rows.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(("n", "eps"), [(1, 0.3), (40, 0.3), (3000, 0.05), (3000, 1.5)])
+def test_no_pair_is_worse_than_the_one_that_is_found(n, eps, zeros):
+    rows = random_rows(n, zeros)
+    pairs = Pairs(rows)
+    found = pairs.log_high(eps, n, pairs.telling(5.0))
+    least = rows.min(axis=0)
+    each = [
+        log_mean_excess_high(difference(rows[x], rows[y], least, eps, 1.0), n)
+        for x, y in permutations(range(7), 2)
+    ]
+    assert found == pytest.approx(max(each), abs=1e-7)
+
+
+@pytest.mark.parametrize(("n", "eps"), [(40, 0.3), (3000, 0.05)])
+def test_the_bounds_of_all_pairs_are_bounds_and_near(n, eps):
+    rows = random_rows(n + 1, zeros=False)[:4]
+    least = rows.min(axis=0)
+    laws = {
+        (x, y): difference(rows[x], rows[y], least, eps, 1.0) for x, y in permutations(range(4), 2)
+    }
+    lows = np.array([log_mean_excess_low(law, n) for law in laws.values()])
+    worst = max(laws.values(), key=lambda law: log_mean_excess_low(law, n))
+    tilted = Tilted.of(worst, n)
+    assert tilted is not None
+    chernoff = tilted.log_chernoff(rows, least, eps)
+    assert all(chernoff[pair] >= low for pair, low in zip(laws, lows, strict=True))
+    values = np.stack([law.values + law.errors for law in laws.values()])
+    for grid, near in zip(tilted.grids, (0.1, 2e-3), strict=True):
+        bounds = grid.log_mean_excess(values, least, 16.0)
+        assert (bounds >= lows).all()
+        assert bounds[lows.argmax()] < lows.max() + near
+
+
+def test_a_grid_that_is_too_short_still_bounds():
+    law = difference(np.array([0.6, 0.4]), np.array([0.3, 0.7]), np.array([0.3, 0.4]), 0.2, 1.0)
+    grid = Grid(lam=1.0, step=40.0 / 63.0, size=64, n=500)
+    (bound,) = grid.log_mean_excess(law.values[None], law.masses, 16.0)
+    assert bound >= log_mean_excess_low(law, 500)
+
+
+@pytest.mark.parametrize("chance", [0.3, 1e-6])
+def test_a_window_is_as_wide_as_chernoff_says(chance):
+    """A rare large value: the tilt that is best for a normal law would say billions."""
+    n = 1000
+    values = np.array([-chance, 1.0 - chance])
+    logs = np.log([1.0 - chance, chance])
+    found = deviation(values, logs, n)
+    share = found / n + chance
+    # The relative entropy of the share that the window allows is 40 / n.
+    entropy = share * np.log(share / chance) + (1.0 - share) * np.log((1 - share) / (1 - chance))
+    assert n * entropy == pytest.approx(-LOG_TAIL, rel=0.02)
+
+
+def test_what_the_others_never_report_is_lost():
+    """R(2|x0) = .25 is impossible for x1: delta is at least .25 at any eps, and no eps has less."""
+    randomiser = MatrixRandomiser([[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]])
+    assert randomiser.eps0 == np.inf
+    for eps in (randomiser.horizon, 300.0):
+        found = curve(1000, randomiser).log_delta(eps)
+        assert found.lower <= np.log(0.25) <= found.upper
+        assert found.upper - found.lower < 1e-11
+    assert curve(1000, randomiser).epsilon(np.log(0.24)) == Interval(np.inf, np.inf)
+    found = curve(1000, randomiser).epsilon(np.log(0.26))
+    assert 0.0 <= found.lower <= found.upper < randomiser.horizon
+
+
+def test_rows_with_nothing_in_common_have_their_local_delta():
+    found = curve(50, MatrixRandomiser(np.eye(3))).log_delta(1.0)
+    assert found.lower <= 0.0 <= found.upper
+
+
+@pytest.mark.filterwarnings("error")
+def test_records_that_are_alike_leak_nothing():
+    randomiser = MatrixRandomiser([[0.4, 0.6], [0.4, 0.6]])
+    assert randomiser.eps0 == 0.0
+    for eps in (0.0, 0.5):
+        found = curve(10, randomiser).log_delta(eps)
+        assert found.lower == found.upper == -np.inf
+    assert curve(10, randomiser).epsilon(np.log(1e-6)) == Interval(0.0, 0.0)
+
+
+def test_rows_that_differ_in_the_last_digit_do_leak():
+    randomiser = MatrixRandomiser([[0.5, 0.5], [np.nextafter(0.5, 1.0), 0.5]])
+    assert 0.0 < randomiser.eps0 < 1e-14
+    assert curve(3, randomiser).log_delta(0.0).upper > np.log(1e-17)
+
+
+def test_chernoff_counts_what_rounding_may_have_hidden():
+    """At the last digit of eps0 no value is positive, as computed."""
+    rows = np.array([[0.3, 0.7], [0.1, 0.9]])
+    law = difference(rows[0], rows[1], rows.min(axis=0), float(np.log(3.0)), 1.0)
+    assert log_chernoff(law, 2) > -np.inf
+
+
+_CHILD = """
+import resource
+import numpy as np
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.randomiser import lower_log_delta, upper_log_delta
+{rows}
+randomiser = MatrixRandomiser(rows)
+low, high = (end({eps}, {n}, randomiser) for end in (lower_log_delta, upper_log_delta))
+assert -np.inf < low <= high <= 0.0, (low, high)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+_PLANAR = """
+row, column = np.divmod(np.arange(408), 24)
+rows = np.exp(-0.5 * np.hypot(row[:, None] - row, column[:, None] - column))
+rows /= rows.sum(axis=1, keepdims=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in other units")
+@pytest.mark.parametrize(
+    ("rows", "n", "eps"),
+    [
+        ("rows = [[0.9, 0.1], [1e-6, 0.999999]]", 1000, 0.05),  # asked for 30 GiB
+        ("rows = [[0.9, 0.1], [1e-8, 1 - 1e-8]]", 100_000, 0.5),  # asked for 3.3 TB
+        ("rows = np.random.default_rng(5).dirichlet(np.full(6, 0.3), 4)", 10_000, 0.5),
+        pytest.param(_PLANAR, 10_000, 0.5, marks=pytest.mark.slow),
+    ],
+)
+def test_no_matrix_takes_a_gigabyte(rows, n, eps):
+    child = _CHILD.format(rows=rows, n=n, eps=eps)
+    path = "import sys; sys.path[:0] = " + repr(sys.path)
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", path + child],
+        check=True, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert int(found.stdout) < 2**20

@@ -1,0 +1,195 @@
+"""Certificates: what certified ends rest on, for `shuffledp.verification`.
+
+Of one round of k-RR a certificate says which data set attains the lower end and by which argument
+the upper end holds (docs/accounting.md). Of dummies by users it needs no argument: all data sets
+have one law. Of several rounds it gives a pair of laws on a grid that dominates one round. The
+checker computes all anew, in balls, with its own windows and tails.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from shuffledp.accounting import pairs
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.one_round import two_cells
+from shuffledp.accounting.one_round.certified import (
+    attained,
+    hides_one,
+    upper_log_delta,
+    weak_adversary_log_delta,
+)
+from shuffledp.accounting.one_round.dummies import chance_of_dummy
+from shuffledp.accounting.rounds.composition import log_hockey_stick
+from shuffledp.accounting.rounds.outcomes import DEEPEST
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.profile import dominating
+from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import UNIT
+from shuffledp.version import find_version
+
+# Points of a round per standard deviation of its loss: the checker needs some ms for each.
+_RESOLUTION = 2.0
+# By how much probabilities are larger than they need to be: more than deltas of a round may be
+# off, so that the checker need not decide what the last digits are.
+_MORE = 1e-8
+# What the grid leaves out may be this share of delta (a log).
+_SHARE = -9.0
+_SHALLOWEST = 10.0
+
+
+def _finite(log_delta: float) -> float | None:
+    return log_delta if np.isfinite(log_delta) else None
+
+
+def _argument(eps: float, setting: Setting) -> dict[str, Any]:
+    if eps >= setting.eps0 or not (setting.k == 2 or hides_one(setting)):
+        return {"argument": "blanket"}
+    if setting.k == 3:
+        return {"argument": "hidden"}
+    worst = two_cells.worst(eps, setting)
+    return {"argument": "counts", "blocks": np.stack([worst.low, worst.high], axis=1).tolist()}
+
+
+def _head(kind: int, eps: float) -> dict[str, Any]:
+    if not 0.0 <= eps < np.inf:
+        raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
+    return {
+        "certificate": kind,
+        "shuffledp": find_version(),
+        "neighbours": "replacement of one report",
+    }
+
+
+def certificate(eps: float, setting: Setting) -> dict[str, Any]:
+    """What JSON holds of certified ends of k-RR at ``eps``, natural logs; None for a delta of 0.
+
+    Of one round both ends. Of several the upper one, by some per cent of eps larger than that of
+    `shuffledp.epsilon`; with k = 2 it is the weak adversary's, which is much larger.
+
+    Raises
+    ------
+    InputError
+        If eps is negative, or nothing is to be certified there.
+    """
+    if setting.part < 1.0 or setting.dummies or setting.colluding or setting.mechanism:
+        raise InputError("certificates are of k-RR by honest users who all report")
+    if setting.rounds > 1:
+        return _of_rounds(eps, setting)
+    head = _head(1, eps)
+    lowest = attained(eps, setting)
+    return {
+        **head,
+        "n": setting.n,
+        "k": setting.k,
+        "eps0": float(setting.eps0),
+        "eps": float(eps),
+        "lower": {
+            "log_delta": _finite(lowest.log_delta),
+            "others": {"x0": lowest.x0, "x1": lowest.x1, "x2": lowest.x2},
+        },
+        "upper": {
+            "log_delta": _finite(float(upper_log_delta(eps, setting))),
+            **_argument(eps, setting),
+        },
+    }
+
+
+def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
+    """The same of true reports among dummies by users: both ends, of every data set.
+
+    Parameters
+    ----------
+    eps
+        At least 0 and at most 350.
+    n, k
+        Users and cells.
+    dummies, chances
+        Every user takes so many chances of a uniform dummy, and sends ``dummies`` on average.
+
+    Raises
+    ------
+    InputError
+        If one is out of range.
+    """
+    head = _head(2, eps)
+    Setting(n, k)
+    rate = chance_of_dummy(dummies, chances)
+    if eps > LARGEST_EPS0 or n * chances >= LARGEST_N:
+        raise InputError(
+            f"eps must be at most {LARGEST_EPS0:g} and n r below {LARGEST_N:,} (got eps={eps}, "
+            f"n={n}, r={chances})"
+        )
+    ends = pairs.hockey_stick(
+        pairs.dummies(n * chances, k, rate, (chances - dummies) / chances), eps
+    )
+    return {
+        **head,
+        "n": n,
+        "k": k,
+        "dummies": float(dummies),
+        "chances": chances,
+        "eps": float(eps),
+        "lower": {"log_delta": _finite(min(ends.low, 0.0))},
+        "upper": {"log_delta": min(ends.high, 0.0)},
+    }
+
+
+def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
+    head, rounds, once = _head(3, eps), setting.rounds, replace(setting, rounds=1)
+    if eps >= setting.budget:
+        raise InputError(
+            f"eps must be below rounds * eps0 = {setting.budget:g}, where delta is 0 (got "
+            f"eps={eps})"
+        )
+
+    def upper(eps: float) -> float:
+        return float(weak_adversary_log_delta(eps, once))
+
+    curve, depth = Curve(setting.eps0, upper=upper), _SHALLOWEST
+    while True:
+        law = _reserved(dominating(curve, depth, _RESOLUTION))
+        high = log_hockey_stick(law, eps, rounds).high
+        inside = log_hockey_stick(replace(law, infinite=0.0), eps, rounds).high
+        if depth >= DEEPEST or not high > inside + np.exp(_SHARE):
+            break
+        depth = min(1.5 * depth, DEEPEST)
+    above = law.mass[1 - law.start :]
+    return {
+        **head,
+        "n": setting.n,
+        "k": setting.k,
+        "eps0": float(setting.eps0),
+        "rounds": rounds,
+        "eps": float(eps),
+        "lower": {"log_delta": None},
+        "upper": {
+            "log_delta": min(high, 0.0),
+            "step": law.step,
+            "masses": [[i, mass] for i, mass in enumerate(above.tolist(), 1) if mass > 0.0],
+            "infinite": law.infinite,
+        },
+    }
+
+
+def _reserved(law: LossDistribution) -> LossDistribution:
+    """A law whose hockey-stick divergence at each loss from 0 on is larger by `_MORE` of itself.
+
+    Below 0 it is the mirror image of itself, which leaves the rest of 1 for a loss of 0.
+    """
+    above = law.mass[1 - law.start :] * (1.0 + _MORE)
+    infinite = law.infinite * (1.0 + _MORE)
+    last = int(np.flatnonzero(above)[-1]) + 1
+    above = above[:last]
+    below = above * np.exp(-law.step * np.arange(1.0, last + 1.0))
+    rest = 1.0 - infinite - float(above.sum()) - float(below.sum())
+    error = UNIT * (last + 8.0) * 4.0
+    if rest < error:
+        raise InputError("no law on a grid can be certified here: eps0 is too large for so few")
+    mass = np.concatenate([below[::-1], [rest], above])
+    exponent = law.step * last
+    return LossDistribution(
+        law.step, -last, mass, infinite, error / min(rest, 1.0) + 4.0 * UNIT * (1.0 + exponent)
+    )

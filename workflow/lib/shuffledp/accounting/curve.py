@@ -1,0 +1,267 @@
+"""Delta over eps of whatever is collected: of bounds, randomisers, mechanisms alike."""
+
+from __future__ import annotations  # so that help() shows ArrayLike, not what it stands for
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
+from shuffledp.accounting.pairs import Pair
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats, plain
+
+LogDelta = Callable[[float], float]
+# Where a search for eps ends: beyond, it counts as infinite.
+_FARTHEST = 1e6
+# Seconds of a search before it shows that it goes on.
+_PATIENCE = 2.0
+
+
+class NotApplicableError(InputError):
+    """A bound says nothing for these parameters; the message gives the reason."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What encloses a true delta or eps.
+
+    Attributes
+    ----------
+    lower, upper
+        Floats, or arrays of the shape that was asked for; None for an end that is not given. Of
+        these, only ``upper`` may be promised.
+    """
+
+    lower: Any
+    upper: Any
+
+    @property
+    def only(self) -> Any:
+        """The end of a bound that gives one; of two the upper."""
+        return self.lower if self.upper is None else self.upper
+
+    def exp(self) -> Interval:
+        """Deltas of natural logs of delta, rounded outwards."""
+        return Interval(
+            None if self.lower is None else exp_down(self.lower),
+            None if self.upper is None else exp_up(self.upper),
+        )
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Delta over eps of one collection, for the replacement of one record.
+
+    Attributes
+    ----------
+    budget
+        Eps from which on delta is 0; inf if there is none.
+    horizon
+        Eps from which on delta no longer falls; inf if there is none but the budget.
+    upper, lower
+        Natural log of delta at one eps, of at least 0: never below the true one, never above it.
+        None for an end that is not known.
+    ceiling
+        Found at once, and never below the upper end.
+    lead
+        About the log of delta at once, too large or too small: where a search begins. By default
+        the ceiling.
+    scout
+        As the lead, and cheap for a setting that was not asked before; by default the lead.
+    xtol
+        How far an eps may be from the root, relative.
+    inverse
+        Eps at a natural log of delta, of a bound that has a formula for it.
+    repeated
+        The same collection over so many rounds, where more is known than delta over eps.
+    pair
+        Dominating pair of a round, which composes, also with rounds of drawn users.
+    """
+
+    budget: float
+    upper: LogDelta | None = None
+    lower: LogDelta | None = None
+    ceiling: LogDelta | None = None
+    lead: LogDelta | None = None
+    scout: LogDelta | None = None
+    xtol: float = calibrate.XTOL
+    inverse: Callable[[float], float] | None = None
+    repeated: Callable[[int], Curve] | None = None
+    pair: Pair | None = None
+    horizon: float = np.inf
+
+    def log_delta(self, eps: ArrayLike) -> Interval:
+        """Enclose the natural log of delta; it never underflows.
+
+        Parameters
+        ----------
+        eps
+            At least 0, any shape.
+
+        Returns
+        -------
+        Natural logs of that shape, at most 0; -inf for a delta of 0.
+
+        Raises
+        ------
+        InputError
+            If an eps is negative or no number.
+        """
+        ends = (self.lower, self.upper)
+        return Interval(*(end if end is None else plain(over_eps(end)(eps)) for end in ends))
+
+    def epsilon(self, log_delta: ArrayLike) -> Interval:
+        """Enclose the smallest eps of a natural log of delta.
+
+        Parameters
+        ----------
+        log_delta
+            At most 0, any shape.
+
+        Returns
+        -------
+        Numbers in ``[0, budget]`` of that shape, each end rounded to its side; inf where none will
+        do.
+
+        Raises
+        ------
+        InputError
+            If a log of delta is above 0 or no number.
+        """
+
+        def end(side: Side, known: LogDelta | None) -> Any:
+            if known is None:
+                return None
+            found = over_log_delta(lambda target: self._epsilon(target, known, side))
+            return plain(found(log_delta))
+
+        return Interval(end("lower", self.lower), end("upper", self.upper))
+
+    def _epsilon(self, target: float, log_delta: LogDelta, side: Side) -> float:
+        if self.inverse is not None:
+            return self.inverse(target)
+        lead = self.lead or self.ceiling
+        with _counted(log_delta) as counted:
+            reach = self._reach(target, counted)
+            if reach in (0.0, np.inf):
+                return reach
+            if lead is None:
+                return calibrate.epsilon(counted, target, reach, side)
+            return calibrate.led_epsilon(counted, target, reach, side, lead, self.xtol)
+
+    def _reach(self, target: float, log_delta: LogDelta) -> float:
+        """Some eps at which delta meets the target, or inf."""
+        if self.budget < np.inf:
+            return self.budget
+        if self.horizon < np.inf:
+            return self.horizon if log_delta(self.horizon) <= target else np.inf
+        eps = 1.0
+        while eps < _FARTHEST and log_delta(eps) > target:
+            eps *= 2.0
+        return eps if eps < _FARTHEST else np.inf
+
+    def surely_below(self, eps: float, log_delta: float) -> bool:
+        """Whether the ceiling alone shows that delta is below; False if it cannot tell."""
+        return self.ceiling is not None and self.ceiling(eps) <= log_delta
+
+    def compose(self, rounds: int) -> Curve:
+        """Delta over eps after so many such rounds with fresh randomness, also chosen adaptively.
+
+        By what is known of the rounds (`repeated`), or by the curve itself: of points of it a
+        dominating pair is made, which composes (docs/rounds.md). Raises `InputError` if there is no
+        upper end.
+        """
+        if rounds == 1:
+            return self
+        if self.repeated is not None:
+            return self.repeated(rounds)
+        from shuffledp.accounting.rounds.profile import composed
+
+        if self.upper is None:
+            raise InputError(f"without an upper end nothing composes (got rounds={rounds})")
+        return composed(self, rounds)
+
+
+@contextmanager
+def _counted(log_delta: LogDelta) -> Iterator[LogDelta]:
+    """The same; on a terminal a bar counts what takes longer than one waits without it."""
+    start, bars = monotonic(), list[Any]()
+
+    def counted(eps: float) -> float:
+        found = log_delta(eps)
+        if not bars and monotonic() - start > _PATIENCE:
+            from tqdm import tqdm  # which quick answers do not need
+
+            bars.append(tqdm(desc="deltas", unit="", leave=False, disable=None))
+        for bar in bars:
+            bar.update()
+        return found
+
+    try:
+        yield counted
+    finally:
+        for bar in bars:
+            bar.close()
+
+
+def largest_eps0(
+    eps: float, log_delta: float, of: Callable[[float], Curve], rounds: int = 1
+) -> float:
+    """Largest local budget whose delta at ``eps`` meets a target.
+
+    Parameters
+    ----------
+    eps
+        Of all rounds together.
+    log_delta
+        Natural log of the target.
+    of
+        The curve of a collection by its local budget; delta grows with it.
+    rounds
+        How often the same users report.
+
+    Returns
+    -------
+    A number of at least ``eps / rounds``, rounded down; delta was evaluated there.
+    """
+
+    def at(eps0: float) -> float:
+        upper = of(eps0).upper
+        assert upper is not None
+        return upper(eps)
+
+    def scouted(eps0: float) -> float:
+        curve = of(eps0)
+        scout = curve.ceiling or curve.scout or curve.lead
+        assert scout is not None
+        return scout(eps)
+
+    least = eps / rounds
+    some = of(least if least > 0.0 else 1.0)
+    if not (some.ceiling or some.scout or some.lead):
+        return calibrate.eps0(at, log_delta, least)
+    xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
+    return calibrate.led_eps0(at, log_delta, least, scouted, xtol)
+
+
+def exp_up(log_delta: ArrayLike) -> Any:
+    """Delta of its natural log, rounded up, so that it is 0 for pure DP only."""
+    logs = np.asarray(log_delta, np.float64)
+    return plain(np.where(logs == -np.inf, 0.0, np.minimum(_shifted(logs, np.inf), 1.0)))
+
+
+def exp_down(log_delta: ArrayLike) -> Any:
+    """Delta of its natural log, rounded down, at least 0."""
+    return plain(np.maximum(_shifted(np.asarray(log_delta, np.float64), -np.inf), 0.0))
+
+
+def _shifted(log_delta: Floats, towards: float) -> Floats:
+    """The exponential, moved by as much as it can be wrong: one float, also among denormals."""
+    return np.nextafter(np.exp(log_delta), towards)

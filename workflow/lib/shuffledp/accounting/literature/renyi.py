@@ -1,0 +1,399 @@
+"""Rényi differential privacy (RDP) of the shuffle model, and what follows from it.
+
+``n`` users, one report each, replacement neighbours; ``E = exp(eps0)``. The upper bounds of paper
+B hold for every eps0-LDP randomiser with discrete output; the lower bound and the special pair
+belong to one randomiser (2-RR) and one pair of data sets, so they say how loose an upper bound can
+be and guarantee nothing. Paper B's Theorems 3.1, 3.3 and 3.4 are given here with their formulas,
+which the available text of the paper lacks.
+
+For an eps0 or n that they do not cover (``shuffled_rdp_domain`` says why) upper bounds are inf and
+lower bounds 0.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaln, logsumexp, xlog1py, xlogy
+
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.roots import brentq
+
+_FULL_SUPPORT = 20_000  # up to this n the special pair is summed term by term
+_POINTS = 4096  # lattice points per window beyond it
+_DEPTH = 50.0  # a window ends where the log summand has fallen this far below its peak
+_EXACT_ORDERS = 128
+_LARGEST_ORDER = 16_384
+_ORDER_LIMIT = 1_000_000  # Theorem 3.1 sums over all orders below
+_SHORTFALL = 0.5  # paper B's gamma
+
+
+def shuffled_rdp_domain(setting: Setting) -> str | None:
+    """Why paper B's bounds do not apply to these parameters; None where they do."""
+    if setting.eps0 >= 100:
+        return f"eps0 must be below 100 (got eps0={setting.eps0})"
+    if setting.n < 2:
+        return f"n must be at least 2 (got n={setting.n})"
+    return None
+
+
+def _real_orders(order: ArrayLike) -> Floats:
+    orders = np.asarray(order, np.float64)
+    wrong = orders[~((orders > 1) & (orders <= _ORDER_LIMIT))]
+    if wrong.size:
+        raise InputError(
+            f"order must be above 1 and at most {_ORDER_LIMIT:,} (got order={wrong[0]:g})"
+        )
+    return orders
+
+
+def _integer_orders(order: ArrayLike) -> Floats:
+    orders = _real_orders(order)
+    wrong = orders[orders != np.floor(orders)]
+    if wrong.size:
+        raise InputError(f"order must be whole (got order={wrong[0]:g})")
+    return orders
+
+
+def _each(orders: Floats, function: Callable[[float], float]) -> Floats:
+    values = [function(float(order)) for order in orders.ravel()]
+    return np.array(values, np.float64).reshape(orders.shape)
+
+
+def _log_binomial(n: float, j: Floats) -> Floats:
+    return np.asarray(gammaln(n + 1.0) - gammaln(j + 1.0) - gammaln(n - j + 1.0))
+
+
+def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> float:
+    """Paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, never rounded up: larger would look safer."""
+    return float(np.floor((1.0 - shortfall) * (n - 1.0) / np.exp(eps0) * (1.0 - 1e-15)) + 1.0)
+
+
+# --- Paper B's bounds ---------------------------------------------------------------------------
+
+
+def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _SHORTFALL) -> Floats:
+    """Paper B's first upper bound (Theorem 3.1) on the RDP of any shuffled eps0-LDP randomiser.
+
+    With ``m = floor((1-g) (n-1)/E) + 1``, ``log(1 + S) / (l - 1)`` where S is
+    ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
+    + exp(eps0 l - g^2 (n-1)/(2E))``, and at most eps0.
+
+    Parameters
+    ----------
+    order
+        Whole orders l from 2 to 1,000,000, any shape.
+    setting
+        One round of it; the number of cells plays no part.
+    shortfall
+        g in (0, 1): Chernoff's bound is taken at a share g below the mean. Paper B has 1/2; every
+        other is as sound (its Remark 3).
+
+    Returns
+    -------
+    RDP of each order; inf outside :func:`shuffled_rdp_domain`.
+
+    Raises
+    ------
+    InputError
+        If an order is not whole or out of range, or the shortfall is.
+    """
+    orders = _integer_orders(order)
+    if not 0.0 < shortfall < 1.0:
+        raise InputError(f"shortfall must lie strictly between 0 and 1 (got {shortfall})")
+    if shuffled_rdp_domain(setting):
+        return np.full(orders.shape, np.inf)
+    n, eps0 = setting.n, setting.eps0
+    m = _identical_users(eps0, n, shortfall)
+    log_variance = 2.0 * np.log(np.expm1(eps0)) - eps0 - np.log(m)
+    log_proxy = 2.0 * np.log(np.sinh(eps0)) + np.log(2.0 / m)  # (E^2-1)^2 / (2 E^2 m)
+    log_tail = -(shortfall**2) * (n - 1.0) / (2.0 * np.exp(eps0))
+
+    def value(order: float) -> float:
+        i = np.arange(3.0, order + 1.0)
+        moments = _log_binomial(order, i) + np.log(i) + gammaln(i / 2.0) + i / 2.0 * log_proxy
+        pairs = np.log(order * (order - 1.0) / 2.0)
+        log_sum = logsumexp(np.append(moments, [pairs + log_variance, eps0 * order + log_tail]))
+        return float(min(np.logaddexp(0.0, log_sum) / (order - 1.0), eps0))
+
+    return _each(orders, value)
+
+
+def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
+    """Paper B's second upper bound (Theorem 3.3), for any real order above 1.
+
+    ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
+    :func:`shuffled_rdp_upper`, and at most eps0; inf outside :func:`shuffled_rdp_domain`.
+
+    Raises
+    ------
+    InputError
+        If an order is out of range.
+    """
+    orders = _real_orders(order)
+    if shuffled_rdp_domain(setting):
+        return np.full(orders.shape, np.inf)
+    n, eps0 = setting.n, setting.eps0
+    quadratic = orders**2 * np.expm1(eps0) ** 2 / _identical_users(eps0, n)
+    log_tail = eps0 * orders - (n - 1.0) / (8.0 * np.exp(eps0))
+    return np.asarray(np.minimum(np.logaddexp(quadratic, log_tail) / (orders - 1.0), eps0))
+
+
+def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
+    """Paper B's lower bound (Theorem 3.4) on the RDP of shuffled 2-RR; not a guarantee.
+
+    The paper writes ``log(1 + C(l,2) (E-1)^2/(n E) + sum_{i=3..l} C(l,i) ((E^2-1)/(n E))^i
+    E[(x - n/(E+1))^i]) / (l - 1)``, x ~ Bin(n, 1/(E+1)). That sum is the binomial expansion of
+    ``E[(1+Y)^l]`` with ``1+Y`` the likelihood ratio of the special pair, all-equal data set in the
+    denominator, and is computed so, because the expansion alternates in sign.
+
+    Raises
+    ------
+    InputError
+        If an order is not whole or out of range.
+    """
+    orders = _integer_orders(order)
+    if shuffled_rdp_domain(setting):
+        return np.zeros(orders.shape)
+    return _each(
+        orders, lambda order: _ratio_moment(order, setting.eps0, setting.n) / (order - 1.0)
+    )
+
+
+def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
+    """Exact RDP of paper B's special pair: 2-RR, all users equal against one user flipped.
+
+    The larger of the two directions, computed from the law of the one count to about 10 digits
+    for n up to 1e9. It is a lower bound on the RDP of shuffled 2-RR; not a guarantee.
+
+    Parameters
+    ----------
+    order
+        Real orders above 1, up to 1,000,000, any shape.
+    setting
+        One round of it; the number of cells plays no part.
+
+    Raises
+    ------
+    InputError
+        If an order is out of range.
+    """
+    orders = _real_orders(order)
+    if shuffled_rdp_domain(setting):
+        return np.zeros(orders.shape)
+
+    def value(order: float) -> float:
+        moments = (_ratio_moment(x, setting.eps0, setting.n) for x in (order, 1.0 - order))
+        return max(moments) / (order - 1.0)
+
+    return _each(orders, value)
+
+
+# --- Moments of the special pair's likelihood ratio ---------------------------------------------
+
+
+def _ratio_moment(power: float, eps0: float, n: float) -> float:
+    """``log E[(1+Y)^power]`` for a power above 1 or below 0.
+
+    ``x ~ Bin(n, 1/(E+1))`` is the all-equal count and ``Y = 2 sinh(eps0) (x/n - 1/(E+1))`` has mean
+    0, so the moment is ``1 + E[(1+Y)^power - 1 - power Y]``: no term is negative, and the small
+    excess is not lost beside the one.
+    """
+    p = 1.0 / (np.exp(eps0) + 1.0)
+    excess = []
+    for low, high in _windows(power, eps0, n):
+        step = max(1.0, np.floor((high - low) / _POINTS)) if n > _FULL_SUPPORT else 1.0
+        # The summand is smooth on the scale of many steps: a coarser lattice gives the same sum.
+        x = np.arange(low, high + 1.0, step)
+        y = 2.0 * np.sinh(eps0) * (x / n - p)
+        log_ratio = np.where(
+            y < -0.5,
+            np.log(2.0 * np.sinh(eps0) * x / n + np.exp(-eps0)),
+            np.log1p(np.maximum(y, -0.5)),
+        )
+        log_excess = _log_convexity(y, log_ratio, power)
+        excess.append(logsumexp(log_pmf(x, n, p) + log_excess) + np.log(step))
+    return float(np.logaddexp(0.0, logsumexp(excess)))
+
+
+def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
+    """``log((1+y)^power - 1 - power y)`` for a power above 1 or below 0, from ``log(1+y)`` too."""
+    exponent = power * log_ratio
+    small = np.minimum(exponent, 30.0)
+    large = np.maximum(exponent, 30.0)
+    with np.errstate(divide="ignore"):
+        near = np.log(np.maximum(np.expm1(small) - power * y, 0.0))
+        far = large + np.log1p(-(1.0 + power * y) * np.exp(-large))
+        # Where the difference cancels, its expansion in y is exact to 1e-10.
+        expansion = power * (power - 1.0) / 2.0 * y**2 * (1.0 + (power - 2.0) * y / 3.0)
+        series = np.log(np.where(np.abs(power * y) < 1e-5, expansion, 1.0))
+    return np.where(np.abs(power * y) < 1e-5, series, np.where(exponent < 30.0, near, far))
+
+
+def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
+    """Disjoint integer ranges holding all but e^-50 of the binomial law and of its tilted twin."""
+    if n <= _FULL_SUPPORT:
+        return [(0.0, n)]
+    found = sorted(_tilted_windows(0.0, eps0, n) + _tilted_windows(power, eps0, n))
+    merged = [found[0]]
+    for low, high in found[1:]:
+        if low <= merged[-1][1] + 1.0:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
+    """Where ``Pr[x] (1+Y)^power`` is within about e^-50 of its largest value."""
+    p = 1.0 / (np.exp(eps0) + 1.0)
+    shift = n / np.expm1(2.0 * eps0)  # 1+Y is proportional to x + shift
+
+    def log_term(x: float) -> float:
+        mass = -xlogy(x, x / (n * p)) - xlog1py(n - x, (n * p - x) / (n - n * p))
+        return float(mass + power * np.log(x + shift))
+
+    def slope(x: float) -> float:
+        return float(np.log((n - x) / x) - eps0 + power / (x + shift))
+
+    # The slope falls, or falls, rises and falls again: it turns where
+    # n (x + shift)^2 = -power x (n - x), and a peak is a zero on a falling stretch.
+    turns = np.roots([n - power, 2.0 * n * shift + power * n, n * shift**2])
+    turns = np.sort(turns[np.isreal(turns)].real)
+    edges = [n * 1e-15, *(turns[(turns > 0) & (turns < n)]), n * (1.0 - 1e-15)]
+    peaks = []
+    for left, right in zip(edges[::2], edges[1::2], strict=True):
+        rising, falling = slope(left) > 0, slope(right) < 0
+        if rising and falling:
+            peaks.append(float(brentq(slope, left, right)))
+        elif left == edges[0] and not rising:
+            peaks.append(left)
+        elif right == edges[-1] and not falling:
+            peaks.append(right)
+    level = max(map(log_term, peaks)) - _DEPTH
+    valley = [float(brentq(slope, *edges[1:3]))] if len(peaks) > 1 else []
+    ends = [edges[0], *valley, edges[-1]]
+    return [
+        (
+            np.floor(_crossing(log_term, level, ends[i], peak)),
+            np.ceil(_crossing(log_term, level, ends[i + 1], peak)),
+        )
+        for i, peak in enumerate(peaks)
+        if log_term(peak) > level
+    ]
+
+
+def _crossing(log_term: Callable[[float], float], level: float, end: float, peak: float) -> float:
+    """Where ``log_term`` passes ``level`` between ``end`` and ``peak``; ``end`` if it does not."""
+    if log_term(end) >= level:
+        return end
+    return float(brentq(lambda x: log_term(x) - level, end, peak))
+
+
+# --- Composition, conversion, subsampling -------------------------------------------------------
+
+
+def composed_rdp(rdp: ArrayLike, rounds: ArrayLike) -> Floats:
+    """RDP of ``rounds`` adaptive rounds of a mechanism: RDP of the same order adds up."""
+    return np.asarray(rdp, np.float64) * np.asarray(rounds, np.float64)
+
+
+def default_orders() -> Floats:
+    """Integer orders to minimise over: all of 2..128, then spaced geometrically to 16384."""
+    sparse = np.geomspace(_EXACT_ORDERS, _LARGEST_ORDER, 60)
+    return np.union1d(np.arange(2.0, _EXACT_ORDERS), np.round(sparse))
+
+
+def _log_constant(orders: Floats) -> Floats:
+    return np.asarray((orders - 1.0) * np.log1p(-1.0 / orders) - np.log(orders))
+
+
+def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats:
+    """Smallest eps that RDP of these orders gives at each delta (paper B, Lemma 2.1).
+
+    ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, never below 0.
+
+    Parameters
+    ----------
+    orders, rdp
+        Real orders above 1 and the RDP of each, of one shape ``(m,)``.
+    log_delta
+        Natural logarithm of delta, any shape, also that of the result.
+
+    Raises
+    ------
+    InputError
+        If an order is out of range.
+    """
+    orders = _real_orders(orders)
+    log_delta = np.asarray(log_delta, np.float64)[..., np.newaxis]
+    eps = np.asarray(rdp, np.float64) + (_log_constant(orders) - log_delta) / (orders - 1.0)
+    return np.asarray(np.maximum(eps.min(axis=-1), 0.0))
+
+
+def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Floats:
+    """Log of the smallest delta that RDP of these orders gives at each eps; at most 0.
+
+    The inverse of :func:`rdp_to_dp`: ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) - log l``.
+
+    Parameters
+    ----------
+    orders, rdp
+        As for `rdp_to_dp`; errors, too.
+    eps
+        At least 0, any shape, also that of the result.
+    """
+    orders = _real_orders(orders)
+    eps = np.asarray(eps, np.float64)[..., np.newaxis]
+    value = (orders - 1.0) * (np.asarray(rdp, np.float64) - eps) + _log_constant(orders)
+    return np.asarray(np.minimum(value.min(axis=-1), 0.0))
+
+
+def subsampled_rdp(
+    order: ArrayLike, rate: float, rdp_function: Callable[[Floats], Floats]
+) -> Floats:
+    """RDP after Poisson subsampling, by Zhu and Wang's general upper bound (paper B, section 4).
+
+    ``log((1-r)^(l-1) (l r - r + 1) + C(l,2) r^2 (1-r)^(l-2) e^{eps(2)}
+    + 3 sum_{j=3..l} C(l,j) (1-r)^(l-j) r^j e^{(j-1) eps(j)}) / (l - 1)``, and at most ``eps(l)``,
+    which subsampling never exceeds. The theorem is about one record added or removed, for the
+    mechanism as for the result. The bounds of this module are about one record replaced, so
+    with them the value is what paper B plots, not a guarantee for replacement neighbours.
+
+    Parameters
+    ----------
+    order
+        Whole orders l from 2 to 1,000,000, any shape.
+    rate
+        Probability r in [0, 1] that a record takes part.
+    rdp_function
+        Maps an array of integer orders to the RDP of the mechanism run on everybody.
+
+    Raises
+    ------
+    InputError
+        If an order is not an integer of at least 2, or the rate not in [0, 1].
+    """
+    orders = _integer_orders(order)
+    if not 0 <= rate <= 1:
+        raise InputError(f"rate must be between 0 and 1 (got rate={rate})")
+    j = np.arange(2.0, orders.max(initial=2.0) + 1.0)
+    rdp = np.asarray(rdp_function(j), np.float64)
+    if rate == 0:
+        return np.zeros(orders.shape)
+    if rate == 1:
+        return np.asarray(rdp[orders.astype(np.int64) - 2])
+    # The binomial weights sum to one; without it the rest is a sum of positive terms.
+    moment = (j - 1.0) * rdp
+    excess = moment + np.log(np.where(j > 2, 2.0, 0.0) - np.expm1(-moment))
+
+    def value(order: float) -> float:
+        i = j[j <= order]
+        weights = _log_binomial(order, i) + i * np.log(rate) + (order - i) * np.log1p(-rate)
+        log_sum = logsumexp(weights + excess[: i.size])
+        return float(min(np.logaddexp(0.0, log_sum) / (order - 1.0), rdp[i.size - 1]))
+
+    return _each(orders, value)

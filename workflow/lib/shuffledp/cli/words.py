@@ -1,0 +1,46 @@
+"""Numbers as they may be written, and messages of one line."""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+# As JSON and csv have them: no 1_000, no digits of other scripts. What is not finite is refused
+# where it is used, by name.
+_NUMBER: Final = re.compile(
+    r"[ \t]*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?|inf|infinity|nan)[ \t]*",
+    re.IGNORECASE | re.ASCII,
+)
+_LONGEST_NUMBER: Final = 5_000
+# Of a message: its longest word, and its length. A list of all mechanisms or bounds fits in.
+_WORD, _LINE = 120, 1_000
+
+
+def exact(text: str) -> Decimal:
+    """The number that is written.
+
+    Raises
+    ------
+    ValueError
+        If it is none.
+    """
+    if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
+        raise ValueError("this is not a number")
+    return Decimal(text.strip())
+
+
+def number(text: str) -> float:
+    """The nearest float; errors as `exact`."""
+    return float(exact(text))
+
+
+def shortened(text: str, most: int = _WORD) -> str:
+    """Beginning and end of a text that is long."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+
+
+def one_line(message: str) -> str:
+    """A message without what moves a terminal's cursor, and not longer than one can read."""
+    words = (shortened(word) for word in message.split())
+    line = shortened(" ".join(words), _LINE)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

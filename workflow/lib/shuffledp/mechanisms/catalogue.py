@@ -1,0 +1,230 @@
+"""Every mechanism as data: its names, labels and looks, who must be trusted, where its code is.
+
+Whoever shows a mechanism, or checks its name, reads this module and none of the mathematics. To add
+a mechanism, write its module and a row here (docs/extending.md).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from shuffledp.errors import InputError
+
+# Names that every mechanism has: the unbiased estimate, and that on the simplex.
+UNBIASED: Final = "raw"
+DISTRIBUTION: Final = "projected"
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a series is drawn everywhere.
+
+    The colour (of Okabe and Ito's) and the shape of the marker tell the mechanism, white filling
+    that the estimate is a distribution: no two look alike in grey.
+    """
+
+    colour: str
+    marker: str
+    filled: bool = True
+
+
+@dataclass(frozen=True)
+class Estimator:
+    """A way to estimate the distribution of a mechanism's users from what the analyst sees.
+
+    Attributes
+    ----------
+    name
+        In tables.
+    label, look
+        In figures.
+    like
+        Estimator of another mechanism that it is fairly compared with; None for no comparison.
+    """
+
+    name: str
+    label: str
+    look: Look
+    like: str | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What there is to say of a mechanism.
+
+    Attributes
+    ----------
+    name, label
+        In tables and configuration, and in figures.
+    home
+        Its class: dotted names of module and class.
+    trust
+        Who must be trusted with what, in a few words.
+    estimators
+        `UNBIASED` first, then `DISTRIBUTION`, then its own.
+    matched
+        Whether its parameters are calibrated to the budgets of a comparison; else they follow from
+        the setting's eps0.
+    own_calibrations
+        Names of calibrations that are not at equal privacy, and what figures say of each.
+    """
+
+    name: str
+    label: str
+    home: str
+    trust: str
+    estimators: tuple[Estimator, ...]
+    matched: bool = True
+    own_calibrations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def module(self) -> str:
+        """Dotted name of the module that has its class."""
+        return self.home.rpartition(".")[0]
+
+
+def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[Estimator, ...]:
+    """The two that every mechanism has, each compared with its like, and its own."""
+    return (
+        Estimator(UNBIASED, f"{label}, raw", Look(colour, marker), UNBIASED),
+        Estimator(
+            DISTRIBUTION, f"{label}, projected", Look(colour, marker, filled=False), DISTRIBUTION
+        ),
+        *own,
+    )
+
+
+_CURATOR: Final = "curator, with every record"
+_MIXING: Final = "shuffler, to mix the reports; a report alone reveals at most eps0"
+
+
+def _shuffled(name: str, label: str, home: str, colour: str, marker: str) -> Entry:
+    """A local randomiser whose reports are mixed."""
+    return Entry(name, label, home, _MIXING, _estimators(label, colour, marker))
+
+
+_ENTRIES: Final = (
+    Entry(
+        name="gaussian",
+        label="Gaussian",
+        home="shuffledp.mechanisms.gaussian.CentralGaussian",
+        trust=_CURATOR,
+        estimators=_estimators("Gaussian", "#0072B2", "o"),
+        own_calibrations={
+            "as-published": "NOT equal privacy, calibration as published: "
+            "$\\epsilon=\\epsilon_0$, where the shuffle model's $\\delta$ is 0;\n"
+            r"Gaussian $\sigma$ as diffprivlib returns it for $\delta=10^{-20}$, sensitivity 1"
+        },
+    ),
+    Entry(
+        name="krr",
+        label="shuffle+INV",
+        home="shuffledp.mechanisms.krr.KRandomisedResponse",
+        trust=_MIXING,
+        estimators=_estimators(
+            "shuffle+INV",
+            "#D55E00",
+            "s",
+            Estimator("ibu", "shuffle+IBU", Look("#009E73", "D", filled=False), DISTRIBUTION),
+            Estimator("uncorrected", "shuffle, not inverted", Look("#777777", "^"), None),
+        ),
+        matched=False,
+    ),
+    Entry(
+        name="discrete-laplace",
+        label="discrete Laplace",
+        home="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
+        trust=_CURATOR,
+        estimators=_estimators("discrete Laplace", "#56B4E9", "P"),
+    ),
+    Entry(
+        name="user-dummies",
+        label="dummies by users",
+        home="shuffledp.mechanisms.user_dummies.UserDummies",
+        trust="shuffler, to mix the reports, which alone reveal all; all users, to add dummies",
+        estimators=_estimators("dummies by users", "#E69F00", "X"),
+    ),
+    Entry(
+        name="shuffler-dummies",
+        label="dummies by the shuffler",
+        home="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
+        trust="shuffler, to add dummies and to mix the reports, which alone reveal all",
+        estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
+    ),
+    _shuffled(
+        "subset-selection",
+        "subset selection, best m",
+        "shuffledp.mechanisms.subset_selection.ShuffledSubsets",
+        "#882255",
+        "v",
+    ),
+    _shuffled(
+        "unary-encoding",
+        "unary encoding, best p",
+        "shuffledp.mechanisms.unary_encoding.ShuffledUnaryEncoding",
+        "#332288",
+        "p",
+    ),
+    _shuffled("oue", "OUE", "shuffledp.mechanisms.unary_encoding.ShuffledOUE", "#44AA99", "d"),
+    _shuffled(
+        "rappor", "RAPPOR", "shuffledp.mechanisms.unary_encoding.ShuffledRappor", "#8C510A", "<"
+    ),
+    _shuffled(
+        "local-hashing",
+        "local hashing, best g",
+        "shuffledp.mechanisms.local_hashing.ShuffledHashing",
+        "#999933",
+        ">",
+    ),
+    _shuffled(
+        "hadamard",
+        "Hadamard response",
+        "shuffledp.mechanisms.hadamard.ShuffledHadamard",
+        "#000000",
+        "h",
+    ),
+)
+
+CATALOGUE: Final[dict[str, Entry]] = {each.name: each for each in _ENTRIES}
+
+
+def get_entries(names: Iterable[str]) -> list[Entry]:
+    """Look up mechanisms by their names.
+
+    Raises
+    ------
+    InputError
+        If one does not exist; the message lists those that do.
+    """
+    names = list(names)
+    for name in names:
+        if name not in CATALOGUE:
+            raise InputError(f"there is no mechanism {name!r} (mechanisms: {', '.join(CATALOGUE)})")
+    return [CATALOGUE[name] for name in names]
+
+
+def get_estimator(mechanism: str, estimator: str) -> Estimator:
+    """Look up an estimator by the two names that tables have for a series.
+
+    Raises
+    ------
+    KeyError
+        If there is none.
+    """
+    found = {each.name: each for each in CATALOGUE[mechanism].estimators}
+    return found[estimator]
+
+
+def own_calibrations(names: Iterable[str]) -> dict[str, str]:
+    """Calibrations that are not at equal privacy, of any of the named mechanisms, and their words.
+
+    Raises
+    ------
+    InputError
+        As `get_entries`.
+    """
+    return {
+        calibration: words
+        for entry in get_entries(names)
+        for calibration, words in entry.own_calibrations.items()
+    }

@@ -1,0 +1,364 @@
+"""What a local randomiser answers: its budget, its certified ends, its estimator.
+
+Most randomisers here give each report y a *support* S(y), the records it speaks for, and are
+``R(y|x) = nu(y) g E^[x in S(y)]`` with ``E = exp(eps0)``, a law nu and ``g = 1 / (1 + (E - 1) s)``,
+s the chance under nu that a record is in the support. By symmetry every pair of records is a worst
+one, and of a report only three things matter: whether the two records that the target may hold,
+and one that others hold, are in its support.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.blanket.atoms import (
+    Atoms,
+    excess,
+    excess_error,
+    log_saddle_point,
+)
+from shuffledp.accounting.blanket.hidden_slot import exposure, hidden_slot_log_delta
+from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
+from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import UNIT, Floats
+
+Pattern = tuple[int, int, int]
+# Relative error of the chances of patterns, in units of rounding.
+_CHANCE_UNITS = 64.0
+
+
+class Randomiser(ABC):
+    """A randomiser: a frozen object of its parameters.
+
+    Attributes
+    ----------
+    k
+        Number of records.
+    eps0
+        Local budget: the largest log-ratio of the chances of a report, rounded up; maybe infinite.
+    """
+
+    k: int
+    eps0: float
+
+    @property
+    def horizon(self) -> float:
+        """The eps, finite, from which on delta no longer falls: eps0, if that is finite."""
+        return self.eps0
+
+    @abstractmethod
+    def log_blanket(self, eps: float, n: int) -> float:
+        """Log of a delta that bounds every data set, rounded up, by the privacy blanket."""
+
+    @abstractmethod
+    def log_lead(self, eps: float, n: int) -> float:
+        """About `log_blanket`, at once."""
+
+    @abstractmethod
+    def alike(self, eps: float) -> tuple[Atoms, ...]:
+        """Laws of single data sets, in which all other users hold one record."""
+
+    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
+        """Laws of the slots of users who hold x0, x1 and anything else (docs/hidden-slot.md).
+
+        Parameters
+        ----------
+        eps
+            Central budget.
+        kappa
+            Probability with which a user is exposed.
+
+        Returns
+        -------
+        Three, or none: by default, and where kappa is too large.
+        """
+        del eps, kappa
+        return ()
+
+    def curve(self, setting: Setting, *, hidden_slot: bool = False) -> Curve:
+        """Delta over eps of the shuffled reports of all users of a setting.
+
+        Parameters
+        ----------
+        setting
+            n users, all honest, who all report; over its rounds anew.
+        hidden_slot
+            As for `upper_log_delta`.
+
+        Returns
+        -------
+        The upper end holds for every data set; the lower is what some data set leaks.
+        """
+        n = setting.n
+        return Curve(
+            self.eps0,
+            upper=lambda eps: upper_log_delta(eps, n, self, hidden_slot=hidden_slot),
+            lower=lambda eps: lower_log_delta(eps, n, self),
+            lead=lambda eps: lead_log_delta(eps, n, self),
+            xtol=calibrate.COARSE_XTOL,
+            horizon=self.horizon,
+        ).compose(setting.rounds)
+
+    @abstractmethod
+    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
+        """What the analyst counts, from its exact law without a loop over users.
+
+        Parameters
+        ----------
+        counts
+            Users of each record, shape ``(k,)``.
+        rng
+            Source of randomness.
+
+        Returns
+        -------
+        Reports that speak for each record, shape ``(k,)``; of a matrix, reports of each column.
+        """
+
+    @abstractmethod
+    def estimate(self, observed: ArrayLike, n: int) -> Floats:
+        """Unbiased shares, shape ``(..., k)``, of n users from what `observe` returns."""
+
+    @abstractmethod
+    def variance(self, shares: ArrayLike, n: float) -> Floats:
+        """Variance of each estimated share; shape of ``shares``, ``(..., k)``."""
+
+
+def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
+    """An eps with the same delta, whose exponential is a float."""
+    if not (eps >= 0.0 and np.isfinite(eps)):
+        raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
+    if not (n >= 1 and n == int(n)):
+        raise InputError(f"n must be a whole number of users, at least 1 (got n={n})")
+    return min(float(eps), randomiser.horizon)
+
+
+def upper_log_delta(
+    eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
+) -> float:
+    """Natural log of a delta that holds for every data set of n users (replacement), rounded up.
+
+    The privacy blanket: the analyst is told which other users drew from what all records share.
+    With ``hidden_slot`` the smaller one of that and of the bound of docs/hidden-slot.md, which
+    nobody outside this project has reviewed. Raises `InputError` for an eps below 0 or an n
+    below 1.
+    """
+    eps = _checked(eps, n, randomiser)
+    find = _hidden if hidden_slot else _upper
+    return find(eps, int(n), randomiser)
+
+
+@lru_cache(maxsize=64)
+def _hidden(eps: float, n: int, randomiser: Randomiser) -> float:
+    blanket = _upper(eps, n, randomiser)
+    if n == 1 or blanket == -np.inf:
+        return blanket
+    leaked = max(log_saddle_point(atoms, n) for atoms in randomiser.alike(eps))
+    kappa = exposure(leaked, n)
+    kinds = randomiser.slots(eps, kappa)
+    return hidden_slot_log_delta(kinds, n, kappa, blanket) if kinds else blanket
+
+
+@lru_cache(maxsize=64)
+def _upper(eps: float, n: int, randomiser: Randomiser) -> float:
+    if eps >= randomiser.eps0:
+        return -np.inf
+    return min(randomiser.log_blanket(eps, n), 0.0)
+
+
+def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
+    """Natural log of a delta that some data set of n users leaks, rounded down; else as above."""
+    eps = _checked(eps, n, randomiser)
+    if eps >= randomiser.eps0:
+        return -np.inf
+    laws = randomiser.alike(eps)
+    return log_mean_excess_low(max(laws, key=lambda atoms: log_saddle_point(atoms, n)), n)
+
+
+def lead_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
+    """About `upper_log_delta`, at once."""
+    eps = min(eps, randomiser.horizon)
+    if eps >= randomiser.eps0:
+        return -np.inf
+    return randomiser.log_lead(eps, n)
+
+
+def check_budget(eps0: float) -> None:
+    """Refuse a local budget that is not positive, or too large for the accountant.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    # A computed budget is rounded up: one of 350 lies some units above.
+    if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
+        raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g} (got eps0={eps0:g})")
+
+
+def check_cells(k: int) -> None:
+    """Refuse fewer than two records.
+
+    Raises
+    ------
+    InputError
+        Saying so.
+    """
+    if not (k >= 2 and k == int(k)):
+        raise InputError(f"k must be a whole number of cells, at least 2 (got k={k})")
+
+
+class SupportRandomiser(Randomiser):
+    """A randomiser whose reports have supports; see the module.
+
+    Attributes
+    ----------
+    interchangeable
+        Whether `patterns` holds for every third record x2, not only for some.
+    eps0_error
+        By how much eps0, which is rounded up, may be above what the parameters stand for.
+    """
+
+    interchangeable: bool = False
+    eps0_error: float = 0.0
+
+    @property
+    @abstractmethod
+    def share(self) -> float:
+        """Chance s under nu that a record is in the support."""
+
+    @property
+    @abstractmethod
+    def patterns(self) -> Mapping[Pattern, float]:
+        """Chances under nu that (x0, x1, x2) are in the support, or not; of k = 2 x2 never is."""
+
+    @property
+    def everywhere(self) -> float:
+        """Chance under nu that all records are in the support: such a report says nothing.
+
+        Rounded down: a blanket may be smaller than what all records share.
+        """
+        return 0.0
+
+    @property
+    def likelihood(self) -> float:
+        """The factor g."""
+        return float(1.0 / (1.0 + np.expm1(self.eps0) * self.share))
+
+    @property
+    def chances(self) -> tuple[float, float]:
+        """Chances ``(p, q)`` that a report speaks for the user's own record, and for another."""
+        both = sum(b for (i, j, _), b in self.patterns.items() if i and j)
+        other = sum(b for (i, j, _), b in self.patterns.items() if j and not i)
+        g, grown = self.likelihood, float(np.exp(self.eps0))
+        return g * grown * self.share, g * (grown * both + other)
+
+    def log_blanket(self, eps: float, n: int) -> float:
+        return log_mean_excess_high(self.blanket(eps), n)
+
+    def log_lead(self, eps: float, n: int) -> float:
+        return log_saddle_point(self.blanket(eps), n)
+
+    def blanket(self, eps: float) -> Atoms:
+        """Of the blanket ``g nu`` and what is more where the support is everywhere."""
+        pairs: dict[tuple[int, int], float] = {}
+        for (i, j, _), chance in self.patterns.items():
+            pairs[i, j] = pairs.get((i, j), 0.0) + chance
+        pairs[1, 1] = max(pairs.get((1, 1), 0.0) - self.everywhere, 0.0)
+        log_ratios = self.eps0 * np.array([*pairs, (0, 0)], np.float64)
+        masses = np.append(list(pairs.values()), self.everywhere * np.exp(self.eps0))
+        return self._atoms(log_ratios, masses, eps)
+
+    def alike(self, eps: float) -> tuple[Atoms, ...]:
+        """All others hold a third record; or that of the target, or the one it is compared with."""
+        patterns = np.array(list(self.patterns), np.float64)
+        chances = np.array(list(self.patterns.values()))
+        log_ratios = self.eps0 * patterns
+        laws = []
+        for held in (2, 0, 1) if self.k > 2 else (0, 1):
+            others = log_ratios[:, held]
+            laws.append(self._atoms(log_ratios - others[:, None], chances * np.exp(others), eps))
+        return tuple(laws)
+
+    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
+        """Of interchangeable records; exposed reports have the law nu. Of k = 2 the last is x1."""
+        g = self.likelihood
+        # Nearer to g, what is left of a report outside the support is small, and its G large.
+        if not self.interchangeable or kappa > 0.5 * g:
+            return ()
+        patterns = np.array(list(self.patterns), np.float64)
+        chances = np.array(list(self.patterns.values()))
+        log_ratios = self.eps0 * patterns
+        laws = []
+        for held in (0, 1, 2) if self.k > 2 else (0, 1, 1):
+            left = np.exp(log_ratios[:, held]) - kappa / g
+            law = self._atoms(log_ratios, chances * left, eps)
+            laws.append(
+                Atoms(
+                    np.append(law.values / left, 0.0),
+                    np.append(law.masses, kappa),
+                    # What is left is at least half of the minuend.
+                    3.0 * law.units,
+                    np.append(law.errors / left, 0.0),
+                )
+            )
+        return tuple(laws)
+
+    def _atoms(self, log_ratios: Floats, chances: Floats, eps: float) -> Atoms:
+        """G from the logs of ``R(y|x0)`` and ``R(y|x1)`` over g nu, or what else is held."""
+        first, second = log_ratios[:, 0], log_ratios[:, 1]
+        units = _CHANCE_UNITS + 4.0 * (eps + self.eps0) + 4.0 * self.eps0_error / UNIT
+        return Atoms(
+            excess(first, second, eps),
+            self.likelihood * chances,
+            units,
+            excess_error(first, second, eps, self.eps0_error),
+        )
+
+    def estimate(self, observed: ArrayLike, n: int) -> Floats:
+        """Shares by inversion: reports that speak for a record, less those that would anyway."""
+        p, q = self.chances
+        return np.asarray((np.asarray(observed, np.float64) / n - q) / (p - q))
+
+    def variance(self, shares: ArrayLike, n: float) -> Floats:
+        """A record's reports are a sum of Bernoulli variables: p for its holders, else q."""
+        shares = np.asarray(shares, np.float64)
+        p, q = self.chances
+        spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
+        return np.asarray(spread / n / (p - q) ** 2)
+
+
+class IndependentSupport(SupportRandomiser):
+    """A randomiser of whose reports each record is in the support on its own."""
+
+    interchangeable = True
+
+    @property
+    def patterns(self) -> Mapping[Pattern, float]:
+        third = self.share if self.k > 2 else 0.0
+        return {
+            (i, j, m): (self.share if i else 1.0 - self.share)
+            * (self.share if j else 1.0 - self.share)
+            * (third if m else 1.0 - third)
+            for i in (0, 1)
+            for j in (0, 1)
+            for m in (0, 1)
+        }
+
+    @property
+    def everywhere(self) -> float:
+        # Below the truth by more than the chance of (1, 1), from which it is taken, is wrong.
+        return float(self.share**self.k * (1.0 - 2.0 * (self.k + _CHANCE_UNITS) * UNIT))
+
+    def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
+        counts = np.asarray(counts, np.int64)
+        p, q = self.chances
+        return np.asarray(
+            rng.binomial(counts, p) + rng.binomial(counts.sum() - counts, q), np.float64
+        )

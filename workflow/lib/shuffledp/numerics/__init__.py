@@ -1,0 +1,1 @@
+"""Kinds of arrays, how floats round, and roots."""

@@ -1,0 +1,244 @@
+"""Shuffled Gaussian reports, each user with noise of its own.
+
+Records lie in an interval of length 1, centred at 0; user i reports its record plus normal noise
+of standard deviation ``1 / mu_i``. Neighbours differ in the record of one user, the target, of
+``mu`` here. Its noise has density rho; ``e = exp`` of the central budget.
+
+Decoys (`among_decoys`). Take some ``nu <= mu``, and rho' the density of normal noise of standard
+deviation ``1 / nu``. Whatever the record, the density of a report with that noise is at least
+``rho'(|y| + 1/2)``. That is ``kappa w``, with w a law and ``kappa = 2 Phi(-nu/2)``. For
+``mu_i <= nu`` user i's density is at least ``kappa_i w`` with
+``kappa_i = kappa (mu_i / nu) exp((nu^2 - mu_i^2) / 8)``, because the quotient of the two normal
+densities at ``|y| + 1/2`` is smallest at y = 0. A user of a larger mu_i may be no decoy: its tails
+are thinner. Every nu gives a bound. Of those that some user has, one is taken for which the sum of
+the G varies little: many cautious users may hide a bold one better than a few bold ones do.
+
+The worst pair of records is the interval's ends, for all even rho and rho' that fall away from 0 so
+that ``rho / rho'`` falls, too. G has mean ``1 - e`` for every pair; in the convex order,
+``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows. Let A be
+the best set: it has y where ``R(y|x0) > e R(y|x1) + t w(y)``. *A leans to the left of x* if, for
+u > 0, it has x - u wherever it has x + u; then R(A|x), for this A, falls with x.
+
+1. ``x0, x1 >= 0``: mirror the points of A that lie alone on the positive side. w(A) stays, R(A|x1)
+   does not grow, and R(A|-x0) is at least what R(A|x0) was. So the pair (-x0, x1) is worse.
+2. ``x0 <= 0 <= x1`` and ``t >= 0``. Let x0 fall: A leans to its left, since from x0 + u to x0 - u
+   R(.|x0) stays, R(.|x1) and w do not grow. Phi grows. At x0 = -1/2 let x1 rise: A leans to its
+   left. For ``R(.|x0) / w`` falls with y on the positive side, and is larger at -y: so it is no
+   smaller at x1 - u than at x1 + u, nor is w, nor ``(R(.|x0) / w - t) w``, which is positive where
+   A has x1 + u; R(.|x1) is the same at both. Phi grows.
+3. ``x0 <= 0 <= x1`` and ``t <= 0``. Let x1 rise: A leans to its left, since R(.|x0) and w are no
+   smaller at x1 - u. At x1 = 1/2 let x0 fall: A leans to its left. For, as in 2 with signs turned,
+   ``R(.|x1) / w`` and w are no larger at x0 - u than at x0 + u, so that
+   ``(e R(.|x1) / w + t) w`` is no larger, or not positive; R(.|x0) is the same at both.
+
+The ratios ``R(y|x) / w(y)`` of the ends may have no bound. Beyond a reach, G is given the value 0.
+Delta loses by that at most the chance that the target's report is so far out, since
+``(x + y)_+ <= x_+ + y_+``. So that chance is added: such a report counts as an infinite loss.
+
+Up to the reach the two ratios are continuous, and monotone between neighbouring nodes. Each is
+replaced by its value at one of the two nodes, at random and its mean kept, independently given y.
+G is linear in the ratios: its mean is kept, too, and it only grows.
+
+Many budgets. A mu between low and high is made high by a length's unit, as with Laplace noise
+(`personalised.laplace`): each kappa_i is then the least for budgets from mu_i to
+``mu_i high / low``, which is at an end, since ``x exp(-x^2/8)`` rises, then falls.
+
+Vectors. With spherical noise and records in a ball of R^d of diameter 1, the ends of a diameter are
+the worst pair for ``nu = mu``, by the same steps, with mirror images for signs; kappa, kappa_i and
+w are others. They are not worked out here. The law of one coordinate is no bound for vectors: the
+other coordinates tell reports apart.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, logsumexp, ndtri_exp
+
+from shuffledp.accounting import calibrate
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.laws.mixture import RandomTrials
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
+from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.personalised import among_decoys
+from shuffledp.personalised.among_decoys import Target
+from shuffledp.personalised.decoys import XTOL, stretch
+from shuffledp.personalised.groups import BudgetGroups
+
+# What reports beyond the reach may add, of the delta that is aimed at.
+_LOST = 1e-3
+# Most mu of others that are tried as nu.
+_CANDIDATES = 32
+# Nodes for each standard deviation. The loss is of second order.
+_NODES = 16
+# Every so many of them are enough to see where to look.
+_ROUGH = 8
+# Gauss's rule with so many points between two nodes leaves less than 1e-20 of the integral, by
+# Bernstein's ellipse, up to so many standard deviations.
+_POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_FURTHEST = 64.0
+# Where the ratio is so many times the number of reports, there is no decoy to hide among.
+_EXPOSED = 1e3
+
+
+def _log_kappa(nu: float) -> float:
+    return float(np.log(2.0) + log_ndtr(-0.5 * nu))
+
+
+@dataclass(frozen=True)
+class _Crowd:
+    """Others, and a target whose mu lies between two; in lengths of which the larger is the mu."""
+
+    low: float
+    mu: float
+    others: BudgetGroups
+
+    @property
+    def candidates(self) -> list[tuple[float, float]]:
+        """Each nu, and up to which mu others are decoys."""
+        values = self.others.values
+        smaller = values[(values > 0.0) & (values < self.low)]
+        if smaller.size > _CANDIDATES:
+            smaller = smaller[np.linspace(0, smaller.size - 1, _CANDIDATES).astype(np.int64)]
+        by = stretch(self.low, self.mu)
+        return [(self.mu, self.low), *((min(one * by, self.mu), one) for one in smaller.tolist())]
+
+    def decoys(self, nu: float, until: float) -> RandomTrials:
+        some = (self.others.values > 0.0) & (self.others.values <= until)
+        values = self.others.values[some]
+        ends = values, np.minimum(values * stretch(self.low, self.mu), nu)
+        log_kappa = _log_kappa(nu) + np.minimum(
+            *(np.log(one / nu) + 0.125 * (nu - one) * (nu + one) for one in ends)
+        )
+        # Fewer decoys are never safer: what rounding may have added is taken off.
+        log_kappa -= 16.0 * UNIT * (1.0 + nu * nu + np.abs(log_kappa))
+        return among_decoys.decoys(log_kappa, self.others.counts[some])
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The candidate for which the mean of the G varies least, about."""
+
+        def variance(one: tuple[float, float]) -> float:
+            return _log_variance(self.mu, one[0], self.decoys(*one))
+
+        return min(self.candidates, key=variance)
+
+
+def _log_ratios(mu: float, nu: float, y: Floats) -> tuple[Floats, Floats]:
+    """Logs of ``R(y|x) / w(y)`` for the nearer and the further end of the interval; y >= 0."""
+    scale = _log_kappa(nu) + np.log(mu / nu)
+    near = 0.5 * (nu * (y + 0.5) - mu * (y - 0.5)) * (nu * (y + 0.5) + mu * (y - 0.5))
+    further = -0.5 * (mu - nu) * (mu + nu) * (y + 0.5) ** 2
+    return scale + near, scale + further
+
+
+def _log_variance(mu: float, nu: float, decoys: RandomTrials) -> float:
+    """About the log of the variance of the mean of the G: which nu is good."""
+    y = (0.5 + 8.0 / mu) * np.arange(1, 401) / 400.0
+    gap = -0.5 * (mu * (y - 0.5)) ** 2 + np.log(-np.expm1(-mu * mu * y))
+    number = 1.0 + float(decoys.counts @ (1.0 / (1.0 + np.exp(-decoys.log_odds))))
+    spread = logsumexp(2.0 * gap + 0.5 * (nu * (y + 0.5)) ** 2)
+    return float(spread) + _log_kappa(nu) - float(np.log(nu * number))
+
+
+def _nodes(mu: float, nu: float, reports: float, aim: float) -> Floats:
+    """Distances from the interval's centre, the last one the reach."""
+    deviations = min(-float(ndtri_exp(aim + np.log(_LOST))), _FURTHEST)
+    reach = 0.5 + deviations / mu
+    nodes = np.linspace(0.0, reach, 1 + int(np.ceil(_NODES * mu * reach)))
+    if nu < mu:  # the nearer end's ratio has its maximum at a node
+        top = 0.5 * (mu * mu + nu * nu) / ((mu - nu) * (mu + nu))
+        nodes = np.unique(np.append(nodes, min(top, reach)))
+    hidden = _log_ratios(mu, nu, nodes)[0] <= np.log(_EXPOSED * reports)
+    return nodes if hidden.all() else nodes[: max(int(np.argmin(hidden)), 2)]
+
+
+def _shares(ends: Floats, inside: Floats) -> Floats:
+    """What goes to the end of each interval so that the mean of a ratio is kept, by its logs."""
+    whole = np.diff(ends)[:, None]
+    flat = whole == 0.0
+    part = np.expm1(inside - ends[:-1, None]) / np.where(flat, 1.0, np.expm1(whole))
+    return np.where(flat, 0.0, np.clip(part, 0.0, 1.0))
+
+
+def _target(mu: float, nu: float, nodes: Floats) -> Target:
+    width = np.diff(nodes)[:, None]
+    y = nodes[:-1, None] + 0.5 * width * (1.0 + _POINTS)
+    density = nu * np.exp(-0.5 * nu * y * (nu * y + nu)) / erfcx(nu / np.sqrt(8.0))
+    mass = density / np.sqrt(2.0 * np.pi) * 0.5 * width * _WEIGHTS
+    ends = _log_ratios(mu, nu, nodes)
+    after = [_shares(*pair) for pair in zip(ends, _log_ratios(mu, nu, y), strict=True)]
+    near, further, masses = (
+        np.concatenate(column)
+        for column in zip(
+            *(
+                (end, other_end, (mass * share * other_share).sum(axis=1))
+                for end, share in ((ends[0][:-1], 1.0 - after[0]), (ends[0][1:], after[0]))
+                for other_end, other_share in (
+                    (ends[1][:-1], 1.0 - after[1]),
+                    (ends[1][1:], after[1]),
+                )
+            ),
+            strict=True,
+        )
+    )
+    some = masses > 0.0
+    near, further, masses = near[some], further[some], masses[some]
+    # The exponents of the masses, and some twenty operations.
+    units = 128.0 + 4.0 * nu * nu * float(nodes[-1]) * (float(nodes[-1]) + 1.0)
+    first, second = np.concatenate([near, further]), np.concatenate([further, near])
+    return Target(first, second, np.concatenate([masses, masses]), units)
+
+
+def _log_lost(mu: float, reach: float) -> float:
+    """Log of the chance of a report beyond the reach, on either side."""
+    sides = log_ndtr(mu * (0.5 - reach)), log_ndtr(mu * (-0.5 - reach))
+    # More than rounding takes; it is a small part of delta.
+    return float(np.logaddexp(*sides)) + 1e-9
+
+
+def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> Curve:
+    """Delta over eps of whoever has a mu between two, upper end only; for every data set.
+
+    Parameters
+    ----------
+    groups, group
+        Everybody, in order of mu; whose record changes. A mu is the length of the records' interval
+        in standard deviations of the noise, 0 if a user reports nothing.
+    aim
+        Natural log of about the delta that is sought, at most 0: a thousandth of it is what reports
+        far out may add. The curve holds for any.
+    first
+        The smallest mu that the curve is to hold for, by default that of the group alone.
+
+    Returns
+    -------
+    Never above that of one report alone. Users of a larger mu than the smallest are not counted as
+    decoys.
+    """
+    first = group if first is None else first
+    mu = float(groups.values[group])
+    if not mu:
+        return Curve(0.0, upper=lambda _: -np.inf)
+    crowd = _Crowd(float(groups.values[first]), mu, groups.without(first))
+    nu, until = crowd.best
+    nodes = _nodes(mu, nu, float(groups.counts.sum()), aim)
+    target, decoys = _target(mu, nu, nodes), crowd.decoys(nu, until)
+    rough = _target(mu, nu, np.append(nodes[:-1:_ROUGH], nodes[-1]))
+    log_lost = _log_lost(mu, float(nodes[-1]))
+
+    def end(eps: float, found: float) -> float:
+        # More than its rounding.
+        alone = float(gdp_to_log_delta(eps, mu)) + 1e-11
+        return min(float(np.logaddexp(found, log_lost)), alone, 0.0)
+
+    def upper(eps: float) -> float:
+        return end(eps, among_decoys.log_delta(eps, target, decoys))
+
+    def lead(eps: float) -> float:
+        return end(eps, among_decoys.lead(eps, rough, decoys))
+
+    def inverse(log_delta: float) -> float:
+        alone = gdp_epsilon(mu, log_delta)
+        return calibrate.led_epsilon(upper, log_delta, alone, "upper", lead, XTOL)
+
+    return Curve(np.inf, upper=upper, inverse=inverse)

@@ -1,0 +1,92 @@
+"""Shuffled Laplace reports, each user with a budget of its own (paper D's Algorithm 2).
+
+Records lie in an interval of length 1, centred at 0; user i reports its record plus Laplace noise
+of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, of budget ``eps``
+here; ``e = exp`` of the central budget.
+
+Decoys (`among_decoys`). Let w be the law of the target's report if its record were 0. For
+``eps_i <= eps`` and any record, the density of user i's report is at least ``kappa_i w`` with
+``kappa_i = (eps_i / eps) exp(-eps_i / 2)``: the ratio's exponent ``eps |y| - eps_i |y - x|`` is at
+least ``-eps_i |x|``. A user of a larger budget may be no decoy: its tails are thinner.
+
+The worst pair of records is the interval's ends. G has mean ``1 - e`` for every pair; in the convex
+order, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows.
+
+1. ``x0, x1 >= 0``: mirror the points of A that lie alone on the positive side. w(A) stays, R(A|x1)
+   does not grow, and R(A|-x0) is at least what R(A|x0) was. So the pair (-x0, x1) is worse.
+2. ``x0 <= 0 <= x1``: for convex psi, d/dx1 E psi(G) is ``eps/2`` times the mean of
+   ``-e psi'(G)`` over y > x1 less that over y < x1, each under R(.|x1). Over y > x1, G has its
+   smallest value. So the pair gets worse as x1 grows, and, likewise, as x0 falls.
+
+Many budgets. Let eps lie between low and high. All lengths times ``s = eps / high`` make the
+target's budget high, the others' ``eps_i / s``, and the interval shorter: its data sets are among
+those of the interval of length 1. So a bound for high holds for eps if each kappa_i is the least
+for budgets from eps_i to ``eps_i high / low``. ``x exp(-x/2)`` rises, then falls: the least is at
+an end.
+
+G is continuous. Split between neighbouring nodes y_j at distance h, its mean kept, it only grows;
+the node y_j gets the mass ``exp(-eps |y_j|) tanh(eps h / 2) / 2`` from each side.
+"""
+
+import numpy as np
+
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.laws.mixture import RandomTrials
+from shuffledp.numerics.arrays import UNIT
+from shuffledp.personalised import among_decoys
+from shuffledp.personalised.among_decoys import Target
+from shuffledp.personalised.decoys import XTOL, stretch
+from shuffledp.personalised.groups import BudgetGroups
+
+# Nodes on each side of the centre. The loss is of second order.
+_NODES = 64
+
+
+def _target(budget: float) -> Target:
+    y = np.arange(-_NODES, _NODES + 1) / (2.0 * _NODES)
+    share = np.tanh(budget / (4.0 * _NODES))
+    masses = np.exp(-budget * np.abs(y)) * share
+    masses[[0, -1]] = 0.5 * np.exp(-0.5 * budget) * (1.0 + share)
+    ratio = budget * (2.0 * np.maximum(y, 0.0) - 0.5)
+    return Target(ratio[::-1], ratio, masses, units=24.0)
+
+
+def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
+    some = (others.values > 0.0) & (others.values <= low)
+    values = others.values[some]
+    log_kappa = np.minimum(
+        *(np.log(one / high) - 0.5 * one for one in (values, values * stretch(low, high)))
+    )
+    # Fewer decoys are never safer: what rounding may have added is taken off.
+    log_kappa -= 8.0 * UNIT * (1.0 + np.abs(log_kappa) + high)
+    return among_decoys.decoys(log_kappa, others.counts[some])
+
+
+def curve(groups: BudgetGroups, group: int, first: int | None = None) -> Curve:
+    """Delta over eps of whoever has a budget between two, upper end only; for every data set.
+
+    Parameters
+    ----------
+    groups, group
+        Everybody, in order of budget; whose record changes.
+    first
+        The smallest budget that the curve is to hold for, by default that of the group alone.
+
+    Returns
+    -------
+    Users of a larger budget than the smallest are not counted as decoys.
+    """
+    first = group if first is None else first
+    high = float(groups.values[group])
+    if not high:
+        return Curve(0.0, upper=lambda _: -np.inf)
+    target = _target(high)
+    decoys = _decoys(groups.without(first), float(groups.values[first]), high)
+
+    def upper(eps: float) -> float:
+        return -np.inf if eps >= high else among_decoys.log_delta(eps, target, decoys)
+
+    def lead(eps: float) -> float:
+        return -np.inf if eps >= high else among_decoys.lead(eps, target, decoys)
+
+    return Curve(high, upper=upper, lead=lead, xtol=XTOL)

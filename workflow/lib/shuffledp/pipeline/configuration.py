@@ -1,0 +1,380 @@
+"""What the schema cannot say about a configuration: relations between its values."""
+
+import math
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from shuffledp.errors import InputError
+from shuffledp.geography.grid import cell_count, make_lattice
+from shuffledp.geography.kinds import KINDS
+from shuffledp.geography.layout import layout_from_config, source_layout
+from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.rows import LEAST_BUDGET
+from shuffledp.pipeline.address import check_address
+from shuffledp.pipeline.schema import check_values
+
+# What a region may have of its own; the common value is beside `regions`.
+_OF_REGIONS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
+
+
+class ConfigurationError(InputError):
+    """A configuration value that cannot be used; the message names its key."""
+
+
+def leave_out(config: dict[str, Any]) -> None:
+    """Drop the regions that an overlay leaves out, ``paris: null``, from a configuration."""
+    if isinstance(config.get("regions"), Mapping):
+        config["regions"] = {
+            name: spec for name, spec in config["regions"].items() if spec is not None
+        }
+
+
+def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Every region with its own values and, where it has none, the common ones.
+
+    Parameters
+    ----------
+    config
+        A configuration that the schema has accepted, with its defaults.
+
+    Returns
+    -------
+    Specifications by name; ``targets``, if there are any, with the mechanisms that calibrate to
+    them.
+    """
+    common = {key: config[key] for key in (*_OF_REGIONS, "budgets") if key in config}
+    regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
+    if "targets" in config:
+        for spec in regions.values():
+            spec["targets"] = {
+                "mechanisms": spec["mechanisms"],
+                "colluding": 0,
+                "response_rate": 1.0,
+                **config["targets"],
+            }
+    return regions
+
+
+def budget_column(spec: Mapping[str, Any]) -> str | int | None:
+    """Column of the check-ins' file that has the budgets which users chose, if it is to be read.
+
+    Parameters
+    ----------
+    spec
+        Of a region, as `effective_regions` returns it.
+    """
+    budgets = spec.get("budgets")
+    return budgets["column"] if isinstance(budgets, Mapping) else None
+
+
+def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) -> None:
+    """Check a configuration that the schema has accepted, before any job runs.
+
+    Parameters
+    ----------
+    config
+        The whole configuration, with its defaults.
+    embedded
+        Regions whose counts are shipped.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the key, the value and what would be right: unknown source, missing or needless
+        source key, crossed bounds, unusable outline, fewer than two cells, eps at or above eps0,
+        numbers that are not finite or not whole, control characters, unusable addresses and titles;
+        users protected where the source does not tell them apart; budgets that are all 0, whose
+        shares are not all of the users, or of a column that the source cannot have.
+    """
+    try:
+        check_values(config)
+    except InputError as error:
+        raise ConfigurationError(str(error)) from None
+    for name, spec in config["sources"].items():
+        _check_source(name, spec)
+    _check_source_name(config, "source", config["source"])
+    regions = effective_regions(config)
+    for name, spec in regions.items():
+        if "source" in config["regions"][name]:
+            _check_source_name(config, f"regions.{name}.source", spec["source"])
+        _check_region(name, spec)
+        _check_budgets(name, spec)
+        _check_colluding(name, spec)
+        source = config["sources"][spec["source"]]
+        if source["kind"] == "embedded" and name not in embedded:
+            raise ConfigurationError(
+                f"regions.{name}: counts are embedded only for {', '.join(sorted(embedded))}; "
+                "give the region a source of kind download or file"
+            )
+        if spec["unit"] == "user":
+            _check_users(name, source)
+        if budget_column(spec) is not None:
+            _check_budget_column(name, spec, source)
+        elif "budgets" in spec:
+            own = "budgets" in config["regions"][name]
+            _check_own_budgets(f"regions.{name}.budgets" if own else "budgets", spec["budgets"])
+    _check_titles(regions)
+    _check_images(config.get("personalised", {}).get("mnist", {}))
+
+
+def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that the mechanisms and bounds of every region exist.
+
+    Parameters
+    ----------
+    regions
+        As `effective_regions` returns them.
+
+    Raises
+    ------
+    ConfigurationError
+        If one does not, or a region has no mechanism that is matched to the privacy of k-RR.
+    """
+    # Slow to import, and of no use to the many processes that only read a checked configuration.
+    from shuffledp.accounting.registry import get_bound
+    from shuffledp.mechanisms.catalogue import get_entries
+
+    for name, spec in regions.items():
+        try:
+            for bound in spec["bounds"]:
+                get_bound(bound)
+            chosen = get_entries(spec["mechanisms"])
+            get_entries(spec.get("targets", spec)["mechanisms"])
+        except InputError as error:
+            raise ConfigurationError(f"regions.{name}: {error}") from None
+        if not any(mechanism.matched for mechanism in chosen):
+            raise ConfigurationError(
+                f"regions.{name}: mechanisms must name one that is calibrated to a privacy, such "
+                f"as gaussian, to compare with (got {', '.join(spec['mechanisms'])})"
+            )
+
+
+def check_drawable(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that figures can show every region's title.
+
+    Parameters
+    ----------
+    regions
+        As `effective_regions` returns them.
+
+    Raises
+    ------
+    ConfigurationError
+        Naming the characters that the figures' font lacks, such as Chinese ones.
+    """
+    for name, spec in regions.items():
+        title = spec.get("title", name)
+        if title.isascii():
+            continue
+        from shuffledp.figures.glyphs import missing_glyphs  # slow to import, and seldom needed
+
+        missing = missing_glyphs(title)
+        if missing:
+            raise ConfigurationError(
+                f"regions.{name}.title: the font of the figures has no sign for {missing}: write "
+                f"the title in Latin, Greek or Cyrillic letters (got {title!r})"
+            )
+
+
+def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check every region's `individual_every` against the cells of its grids.
+
+    Parameters
+    ----------
+    regions
+        As `effective_regions` returns them, checked by `check_configuration`.
+
+    Raises
+    ------
+    ConfigurationError
+        If it leaves no cell of a grid, or fewer than two cells meet an outline.
+    """
+    for name, spec in regions.items():
+        region = region_from_config(name, spec)
+        for grid, grid_spec in spec["grids"].items():
+            try:
+                k = cell_count(region, grid_spec)
+            except InputError as error:
+                raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None
+            every = spec.get("individual_every")
+            if every is not None and every >= k:
+                raise ConfigurationError(
+                    f"regions.{name}.individual_every must be below the number of cells, which is "
+                    f"{k} for the grid {grid} (got {every}); without it a twentieth of the cells "
+                    "have a row"
+                )
+
+
+def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> None:
+    """Check that the base map of every region that has one can be drawn.
+
+    Parameters
+    ----------
+    regions, shipped
+        As for `check_cells`; folder of the base maps that are called ``embedded``.
+
+    Raises
+    ------
+    ConfigurationError
+        If its file is missing, unusable or of another place, or none is shipped for the region.
+    """
+    for name, spec in regions.items():
+        if "basemap" not in spec:
+            continue
+        from shuffledp.figures.basemap import read_basemap  # slow to import
+
+        path = Path(spec["basemap"])
+        if spec["basemap"] == "embedded":
+            path = shipped / f"{name}.geojson"
+            if not path.exists():
+                known = ", ".join(sorted(file.stem for file in shipped.glob("*.geojson")))
+                raise ConfigurationError(
+                    f"regions.{name}.basemap: embedded only for {known}; give a path or none"
+                )
+        try:
+            west, south, east, north = read_basemap(path).total_bounds
+        except InputError as error:
+            raise ConfigurationError(f"regions.{name}.{error}") from None
+        box = region_from_config(name, spec).box
+        if west > box.east or east < box.west or south > box.north or north < box.south:
+            raise ConfigurationError(
+                f"regions.{name}.basemap: {path} shows another place (longitude {west:g} to "
+                f"{east:g}, latitude {south:g} to {north:g}): take one of the region"
+            )
+
+
+def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:
+    smallest = min(spec["eps0"])
+    for eps in spec["eps"]:
+        if eps >= smallest:
+            raise ConfigurationError(
+                f"eps of region {region}: {eps:g} must be below every eps0 (smallest: "
+                f"{smallest:g}): at eps >= eps0 delta is 0 and no Gaussian exists"
+            )
+
+
+def _check_own_budgets(key: str, budgets: Any) -> None:
+    groups = budgets if isinstance(budgets, list) else [{"eps": budgets, "share": 1.0}]
+    for group in groups:
+        if 0.0 < group["eps"] < LEAST_BUDGET:
+            raise ConfigurationError(
+                f"{key}: eps must be 0 or at least {LEAST_BUDGET:g} (got {group['eps']:g})"
+            )
+    if not any(group["eps"] for group in groups):
+        raise ConfigurationError(
+            f"{key} must not all be 0: the reports then say nothing of the cells"
+        )
+    total = math.fsum(group["share"] for group in groups)
+    if not math.isclose(total, 1.0, abs_tol=1e-9):
+        raise ConfigurationError(
+            f"{key}: the shares must sum to 1, for every user has a budget (got {total:g})"
+        )
+
+
+def _check_budget_column(region: str, spec: Mapping[str, Any], source: Mapping[str, Any]) -> None:
+    if not KINDS[source["kind"]].real_users:
+        raise ConfigurationError(
+            f"regions.{region}: budgets.column needs a file of check-ins by real users, and a "
+            f"source of kind {source['kind']} has none: give the region one of kind download or "
+            "file, or budgets of its own as a number or as groups"
+        )
+    try:
+        source_layout(source["layout"], budget_column(spec))
+    except InputError as error:
+        raise ConfigurationError(f"regions.{region}: {error}") from None
+
+
+def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:
+    colluding = spec.get("targets", {}).get("colluding", 0)
+    for n in spec["n"]:
+        if n != "all" and colluding >= n:
+            raise ConfigurationError(
+                f"targets.colluding: {colluding} must be below every n, since the target is honest "
+                f"(regions.{region}.n: {n})"
+            )
+
+
+def _check_source(name: str, spec: Mapping[str, Any]) -> None:
+    kind, given = spec["kind"], set(spec) - {"kind"}
+    needed, allowed = KINDS[kind].needed, KINDS[kind].allowed
+    for key in sorted(needed - given):
+        raise ConfigurationError(f"sources.{name}: a source of kind {kind} needs the key {key}")
+    for key in sorted(given - needed - allowed):
+        raise ConfigurationError(f"sources.{name}.{key} has no meaning for kind {kind}: remove it")
+    if kind == "download":
+        _check_url(f"sources.{name}.url", spec["url"])
+    if isinstance(spec.get("layout"), Mapping):
+        try:
+            layout_from_config(spec["layout"])
+        except InputError as error:
+            raise ConfigurationError(f"sources.{name}.layout: {error}") from None
+
+
+def _check_images(files: Mapping[str, Any]) -> None:
+    given = {"test_images", "test_labels"} & set(files)
+    if len(given) == 1:
+        raise ConfigurationError(
+            f"personalised.mnist: give both test_images and test_labels, or neither (got "
+            f"{given.pop()} alone)"
+        )
+    for name, spec in files.items():
+        if "url" in spec:
+            _check_url(f"personalised.mnist.{name}.url", spec["url"])
+
+
+def _check_url(key: str, url: str) -> None:
+    try:
+        check_address(url)
+    except InputError as error:
+        raise ConfigurationError(f"{key} {error}") from None
+
+
+def _check_titles(regions: Mapping[str, Any]) -> None:
+    named: dict[str, str] = {}
+    for name, spec in regions.items():
+        title = spec.get("title", name)
+        if title in named:
+            raise ConfigurationError(
+                f"regions.{name}.title: {title!r} is also that of {named[title]}; "
+                "figures tell regions apart by their titles"
+            )
+        if title.count("$") > 1:
+            raise ConfigurationError(
+                f"regions.{name}.title: figures would read what is between two $ as mathematics "
+                f"(got {title!r})"
+            )
+        named[title] = name
+
+
+def _check_users(region: str, source: Mapping[str, Any]) -> None:
+    """Refuse to protect users where nothing tells them apart."""
+    if not KINDS[source["kind"]].real_users:
+        raise ConfigurationError(
+            f"unit: user needs to know who checked in, and the source of regions.{region}, of kind "
+            f"{source['kind']}, does not: use one of kind download or file, or unit: checkin, or "
+            f"leave the region out by `{region}: null`"
+        )
+    layout = source.get("layout")
+    if isinstance(layout, Mapping) and "user" not in layout["columns"]:
+        raise ConfigurationError(
+            f"unit: user needs the column `user` in the layout of the source of regions.{region}"
+        )
+
+
+def _check_source_name(config: Mapping[str, Any], key: str, name: str) -> None:
+    if name not in config["sources"]:
+        known = ", ".join(sorted(config["sources"]))
+        raise ConfigurationError(f"{key}: there is no source {name!r} (sources: {known})")
+
+
+def _check_region(name: str, spec: Mapping[str, Any]) -> None:
+    try:
+        region = region_from_config(name, spec)
+    except InputError as error:
+        raise ConfigurationError(str(error)) from None
+    for grid, grid_spec in spec["grids"].items():
+        try:
+            make_lattice(region, grid_spec)
+        except InputError as error:
+            raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None

@@ -1,0 +1,292 @@
+"""A configuration against its schema: each fault as a line that names the key and what is right."""
+
+import difflib
+import math
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from jsonschema import Draft202012Validator, ValidationError
+
+from shuffledp.errors import InputError
+from shuffledp.pipeline.address import masked
+
+_MOST: Final = 10  # faults in one message
+_LONGEST: Final = 300  # characters of a value
+_COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
+
+
+def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
+    """Check a configuration against a JSON schema (draft 2020-12).
+
+    Parameters
+    ----------
+    config
+        The whole configuration.
+    schema
+        The content of ``config.schema.yaml``.
+
+    Raises
+    ------
+    InputError
+        Naming the key of every fault, at most ten, and what would be right.
+    """
+    errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_place)
+    lines = [line for error in errors for line in _faults(error)]
+    if lines:
+        more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
+        raise InputError("\n".join([*lines[:_MOST], *more]))
+
+
+def check_values(config: Mapping[str, Any]) -> None:
+    """Check what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path.
+
+    Parameters
+    ----------
+    config
+        A configuration that the schema has accepted.
+
+    Raises
+    ------
+    InputError
+        Naming the key and the value.
+    """
+    for key, value in _leaves(config, ""):
+        _check_value(key, value)
+
+
+def check_unique_keys(path: Path) -> None:
+    """Refuse a file of the configuration that gives a key twice: YAML readers keep the last.
+
+    Parameters
+    ----------
+    path
+        A YAML or JSON file that could be read as a configuration.
+
+    Raises
+    ------
+    InputError
+        Naming the file, the key and both lines; or the file and the line where it is no YAML.
+    """
+    _check_mapping(path, _composed(path), "", set())
+
+
+def _composed(path: Path) -> Any:
+    content = path.read_bytes()
+    try:
+        text = content.decode("utf-8-sig")
+        # JSON is YAML but for tabs, which separate nothing but spaces in either.
+        flat = text.replace("\t", " ") if text.lstrip()[:1] in ("{", "[") else text
+        return yaml.compose(flat, Loader=yaml.SafeLoader)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{path}, line {line}: the byte {content[error.start]:#04x} is no UTF-8: save the file "
+            "in that encoding"
+        ) from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 1
+        tab = "\t" in text.split("\n")[line - 1]
+        remedy = ": indent with spaces, not with tabs" if tab else ""
+        raise InputError(f"{path}, line {line} is no YAML ({error.problem}){remedy}") from None
+    except (yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{path} is no YAML ({' '.join(str(error).split()):.200})") from None
+
+
+def _check_mapping(path: Path, node: Any, place: str, seen: set[int]) -> None:
+    if id(node) in seen:  # an anchor may stand within itself
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            _check_mapping(path, child, f"{place}[{index}]", seen)
+    elif isinstance(node, yaml.MappingNode):
+        lines: dict[tuple[str, str], int] = {}
+        for key, child in node.value:
+            name, identity = _below(place, key.value), (key.tag, str(key.value))
+            line = key.start_mark.line + 1
+            if identity in lines:
+                raise InputError(
+                    f"{name} is given twice, in lines {lines[identity]} and {line} of {path}, and "
+                    "only the last would count: keep one"
+                )
+            lines[identity] = line
+            _check_mapping(path, child, name, seen)
+
+
+def _place(error: ValidationError) -> str:
+    """Key of the value at fault: ``regions.paris.n[2]``."""
+    text = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
+    )
+    return text.removeprefix(".")
+
+
+def _below(place: str, key: object) -> str:
+    return f"{place}.{key}" if place else str(key)
+
+
+def _short(value: object) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "nothing", True: "true", False: "false"}[value]
+    text = masked(repr(value)) if "://" in str(value) else repr(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def _faults(error: ValidationError) -> Iterator[str]:
+    """Say what is wrong, in words that need no knowledge of JSON schema."""
+    place = _place(error)
+    value: Any = error.instance
+    schema: Any = error.schema
+    if "propertyNames" in error.absolute_schema_path:
+        yield (
+            f"{place}: the name {_short(value)} must be made of lower-case letters, digits and _, "
+            "and begin with a letter or a digit"
+        )
+    elif error.validator == "additionalProperties":
+        known = list(schema["properties"])
+        for key in value:
+            if key not in known:
+                yield f"{_below(place, key)}: there is no such key{_meant(str(key), known)}"
+    elif error.validator == "required":
+        # One error for each that is missing: its words begin with the name.
+        wanted: Any = error.validator_value
+        key = next(key for key in wanted if error.message.startswith(repr(key)))
+        yield f"{_below(place, key)}: this key is missing"
+    elif error.validator == "oneOf":
+        yield from _alternatives(error)
+    elif error.validator == "uniqueItems":
+        yield f"{place}: every entry may be given once only (got {_short(value)})"
+    elif error.validator == "pattern":
+        yield f"{place}: {_short(value)} does not fit. {schema['description']}"
+    elif error.validator == "type" and _reads_as_number(value) and _wants_number(schema["type"]):
+        yield (
+            f"{place}: {value!r} is text to YAML, which reads a number only with a point before "
+            f"the exponent, as in 1.0e-6, and without quotes"
+        )
+    else:
+        yield f"{place or 'the configuration'}: must be {_form(schema)} (got {_short(value)})"
+
+
+def _alternatives(error: ValidationError) -> Iterator[str]:
+    """One of several forms is wanted: name them, or what is wrong with the one that is meant."""
+    place, value = _place(error), error.instance
+    forms: Any = error.validator_value
+    if all(set(form) == {"required"} for form in forms):
+        keys = " or ".join(key for form in forms for key in form["required"])
+        if isinstance(value, Mapping):
+            yield f"{place}: give either {keys}, and not both"
+        return
+    meant = [i for i, form in enumerate(forms) if form.get("type") == "object"]
+    if isinstance(value, Mapping) and meant:
+        for inner in sorted(error.context or (), key=_place):
+            if inner.schema_path[0] == meant[0]:
+                yield from _faults(inner)
+        return
+    yield f"{place}: must be {_form({'oneOf': forms})} (got {_short(value)})"
+
+
+def _form(schema: Mapping[str, Any]) -> str:
+    """Say in words what a schema wants: ``a whole number from 2 or the word all``."""
+    kind = schema.get("type")
+    if kind is None:
+        words = [f"the word {schema['const']}"] if "const" in schema else schema.get("enum")
+        return " or ".join(words or map(_form, schema["oneOf"]))
+    if isinstance(kind, list):
+        return " or ".join(_form({**schema, "type": one}) for one in kind)
+    return _FORMS[kind](schema)
+
+
+def _mapping(schema: Mapping[str, Any]) -> str:
+    if "properties" not in schema:
+        return "a mapping of names, one or more, to what they are"
+    if schema.get("maxProperties") == 1:
+        return f"a mapping with one of the keys {', '.join(schema['properties'])}"
+    keys = schema["required"]
+    return f"a mapping with the key{'s' * (len(keys) > 1)} {', '.join(keys)}"
+
+
+def _list(schema: Mapping[str, Any]) -> str:
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    count = f"{least} entries" if least == most else "one or more entries"
+    item = schema["prefixItems"][0] if "prefixItems" in schema else schema["items"]
+    return f"a list of {count}, each {_form(item)}"
+
+
+def _text(schema: Mapping[str, Any]) -> str:
+    if schema.get("maxLength") == 1:
+        return "one character"
+    return "text that is not empty" if "minLength" in schema else "text"
+
+
+def _number(schema: Mapping[str, Any]) -> str:
+    words = [f"{word} {schema[key]:g}" for key, word in _LIMITS.items() if key in schema]
+    return " ".join(["a whole number" if schema["type"] == "integer" else "a number", *words])
+
+
+_LIMITS: Final = {
+    "minimum": "from",
+    "exclusiveMinimum": "above",
+    "maximum": "to",
+    "exclusiveMaximum": "and below",
+}
+_FORMS: Final = {
+    "object": _mapping,
+    "array": _list,
+    "string": _text,
+    "boolean": lambda schema: "true or false",
+    "integer": _number,
+    "number": _number,
+}
+
+
+def _meant(key: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f" (keys: {', '.join(known)})"
+
+
+def _wants_number(types: object) -> bool:
+    return types in ("number", "integer")
+
+
+def _reads_as_number(value: object) -> bool:
+    """Whether a value is text that was meant as a number."""
+    if not isinstance(value, str):
+        return False
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
+
+
+def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Every value that is no mapping or list, with its key: ``regions.paris.n[2]``."""
+    if isinstance(node, Mapping):
+        for child, value in node.items():
+            yield from _leaves(value, f"{key}.{child}" if key else child)
+    elif isinstance(node, list):
+        for position, value in enumerate(node):
+            yield from _leaves(value, f"{key}[{position}]")
+    else:
+        yield key, node
+
+
+def _check_value(key: str, value: Any) -> None:
+    name = key.rpartition(".")[2].partition("[")[0]
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError(f"{key} must be a finite number (got {value})")
+        if name in _COUNTS:
+            raise InputError(
+                f"{key} must be written without point or exponent, such as 1000 (got {value})"
+            )
+    elif isinstance(value, str) and name != "separator":
+        for character in value:
+            if unicodedata.category(character) in ("Cc", "Cs"):
+                raise InputError(
+                    f"{key} holds the control character {character!r}: remove it (got {value!r})"
+                )

@@ -1,0 +1,68 @@
+"""Rows of the tables at one calibration, and what counts as known."""
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+
+from shuffledp.errors import InputError
+
+DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is no guarantee
+TARGET: Final = "target"  # calibration of each mechanism by itself to a target (eps, delta)
+OWN_DELTA: Final = "own-delta"  # of one cell, to paper A's delta(x0), likewise
+# An estimate above so many shows that somebody is there; intervals reach as far to each side.
+STANDARD_ERRORS: Final = 2.0
+_TOLERANCE = 1e-9  # of log10 delta: the target went through a natural logarithm
+
+
+def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
+    """Take the rows calibrated to the target delta; the others come from a sweep of eps.
+
+    Raises
+    ------
+    InputError
+        If there are none.
+    """
+    offset = np.abs(table["log10_delta"] - np.log10(target_delta))
+    rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _TOLERANCE)]
+    if rows.empty:
+        raise InputError(
+            f"target_delta must be one the table was made for (got {target_delta:g}): no matched "
+            "release has that delta"
+        )
+    return rows
+
+
+def at_targets(table: pd.DataFrame) -> pd.DataFrame:
+    """Take the rows where each mechanism calibrated itself to a target."""
+    return table[table["calibration"] == TARGET].reset_index(drop=True)
+
+
+def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
+    """Take the releases whose noise follows from eps0, and the others' of one calibration.
+
+    The order of the rows is kept: it is that of the mechanisms in the configuration.
+
+    Parameters
+    ----------
+    table
+        Utility, individual or release table.
+    calibration
+        ``matched`` (at the target delta), ``delta-hat``, or one of a mechanism's own.
+    target_delta
+        Of ``matched`` alone.
+
+    Raises
+    ------
+    InputError
+        If the table has no release of that calibration.
+    """
+    if calibration == "matched":
+        others = at_target(table, target_delta)
+    else:
+        others = table[table["calibration"] == calibration]
+        if others.empty:
+            known = ", ".join(sorted(set(table["calibration"]) - {"none"}))
+            raise InputError(f"calibration must be one of {known} (got {calibration!r})")
+    kept = (table["calibration"] == "none") | table.index.isin(others.index)
+    return table[kept].reset_index(drop=True)

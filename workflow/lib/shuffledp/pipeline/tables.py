@@ -1,0 +1,202 @@
+"""Parquet tables with fixed column types, the run's parameters inside, written whole or not."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shuffledp.errors import InputError, is_out_of_memory
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.columns import (
+    CONTENTS,
+    IN_RECORDS,
+    PUBLIC,
+    SIMULATED,
+    TRUE,
+    schema_of,
+    strictest,
+)
+from shuffledp.pipeline.files import replacing
+
+# Keys about the file itself, and the code, of which equal results may come from different ones.
+_NO_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "library", CONTENTS)
+GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed together
+# Of every parquet file that is written, and of every one that is read.
+PACKED: Final[Mapping[str, Any]] = {"compression": "zstd", "write_page_checksum": True}
+CHECKED: Final[Mapping[str, Any]] = {"page_checksum_verification": True}
+
+# Privacy that was looked up for the cells' true counts; where it is not, its writer says `PUBLIC`.
+PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
+UNITS = schema_of("unit", "checkins", "n", "k", "eps0", "eps", "delta", contents=TRUE)
+BUDGETS = schema_of("budget", "cell", "count", contents=TRUE)
+SAMPLES = schema_of("n", "cell", "count", contents=TRUE)
+
+_POINT: Final = ("n", "eps0", "eps", "delta", "log10_delta", "calibration", "mechanism")
+_RELEASE: Final = (*_POINT, "estimator", "repetition")
+RELEASES = schema_of(*_RELEASE, "cell", "estimate", "standard_error", contents=SIMULATED)
+UTILITY = schema_of(
+    *_RELEASE,
+    *("tv_distance", "expected_tv_distance", "cell_error", "expected_cell_error"),
+    *("colluding", "response_rate", "parameters", "local_eps0", "messages", "reason"),
+    contents=TRUE,
+)
+# Of made-up data.
+DISTANCES = schema_of(*_RELEASE, "tv_distance", contents=PUBLIC)
+CERTAINTY = schema_of(
+    *("region", "grid", "calibration", "mechanism", "estimator", "eps0", "eps", "n", "repetition"),
+    *("cell", "count", "estimate", "error", "standard_error", "known"),
+    contents=TRUE,
+    other=IN_RECORDS,
+)
+CURVES = schema_of("panel", "curve", "kind", "x", "y", contents=PUBLIC)
+
+
+@contextmanager
+def writing(
+    schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
+) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Write a table part by part as zstd parquet with exactly the schema's columns.
+
+    Every page has a checksum. The bytes do not depend on the parts. One row group at a time is held
+    in memory.
+
+    Parameters
+    ----------
+    schema, destination
+        What is written, and where. The file appears under its name only when it is complete.
+    metadata
+        Goes into the file's key-value metadata, beside what the schema has.
+
+    Yields
+    ------
+    Function that takes the next rows.
+    """
+    keys = {k.decode(): v.decode() for k, v in schema.metadata.items()} | dict(metadata)
+    keyed, bare = schema.with_metadata(dict(sorted(keys.items()))), schema.remove_metadata()
+    pending = bare.empty_table()
+
+    def add(part: pd.DataFrame) -> None:
+        nonlocal pending
+        rows = pa.Table.from_pandas(part[schema.names], schema=bare, preserve_index=False)
+        pending = pa.concat_tables([pending, rows.replace_schema_metadata()])
+        while pending.num_rows > GROUP_ROWS:
+            writer.write_table(whole(GROUP_ROWS), GROUP_ROWS)
+            pending = pending.slice(GROUP_ROWS)
+
+    def whole(rows: int) -> pa.Table:
+        return pending.slice(0, rows).combine_chunks().cast(keyed)
+
+    with (
+        replacing(destination) as temporary,
+        pq.ParquetWriter(temporary, keyed, **PACKED) as writer,
+    ):
+        yield add
+        writer.write_table(whole(pending.num_rows), GROUP_ROWS)
+
+
+def write_table(
+    table: pd.DataFrame, schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
+) -> None:
+    """Write a whole table; bytes as of `writing`.
+
+    Parameters
+    ----------
+    table
+        Has the schema's columns, and may have others, which are left out.
+    schema, destination, metadata
+        As for `writing`.
+    """
+    with writing(schema, destination, metadata) as add:
+        add(table)
+
+
+def write_csv(table: pd.DataFrame, destination: Path) -> None:
+    """Write a small table for people, whole or not at all."""
+    with replacing(destination) as temporary:
+        table.to_csv(temporary, index=False)
+
+
+@contextmanager
+def reading(source: Path) -> Iterator[None]:
+    """Name the file and the remedy if a result of an earlier job turns out to be damaged.
+
+    Raises
+    ------
+    InputError
+        In place of what Arrow says of a file that is no whole parquet.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+        if (isinstance(error, OSError) and error.errno) or is_out_of_memory(error):
+            raise  # the file is missing, or may not or cannot be read now; it is not damaged
+        raise InputError(
+            f"{source} is damaged ({error!r}): delete it and run again, it will be made anew"
+        ) from error
+
+
+def read_tables(
+    sources: Sequence[Path], columns: list[str] | None = None, **equal: float | str
+) -> pd.DataFrame:
+    """Read one or more tables of the same schema, in the order given.
+
+    Parameters
+    ----------
+    sources
+        The files, at least one.
+    columns
+        Names of those to read; by default all.
+    equal
+        ``name=value`` keeps only the rows where that column has that value.
+    """
+    filters = [(name, "==", value) for name, value in equal.items()] or None
+    tables = []
+    for path in sources:
+        with reading(path):
+            # No partitioning: a folder of the path may be called like one.
+            one = pq.read_table(
+                path, columns=columns, filters=filters, partitioning=None, **CHECKED
+            )
+            tables.append(one.replace_schema_metadata())
+    found: pd.DataFrame = pa.concat_tables(tables).to_pandas()
+    return found
+
+
+def read_metadata(source: Path) -> dict[str, str]:
+    """Key-value metadata of a parquet file."""
+    with reading(source):
+        found = pq.read_schema(source).metadata or {}
+        return {key.decode(): value.decode() for key, value in found.items()}
+
+
+def contents_of(sources: Iterable[Path]) -> str:
+    """What something holds that is made from files: the strictest of their marks.
+
+    Base maps and outlines are public. A CSV file has no mark and counts as true data.
+    """
+    return strictest([_contents(source) for source in sources])
+
+
+def _contents(source: Path) -> str:
+    if source.suffix == ".parquet":
+        return read_metadata(source).get(CONTENTS, TRUE)
+    return TRUE if source.suffix == ".csv" else PUBLIC
+
+
+def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    """A job's parameters as JSON, beside those that its input was made with."""
+    given = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
+    every = read_metadata(source) | given
+    return {key: value for key, value in every.items() if key not in _NO_PARAMETERS}
+
+
+def read_counts(grid: Path) -> Integers:
+    """Check-ins per cell of a grid file, shape ``(k,)``, row-major from the south-west."""
+    with reading(grid):
+        counts: Integers = pq.read_table(grid, columns=["count"], **CHECKED)["count"].to_numpy()
+    return counts

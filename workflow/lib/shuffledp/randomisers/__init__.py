@@ -1,1 +1,0 @@
-"""Local randomisers: what a user does to a record before the report is shuffled."""

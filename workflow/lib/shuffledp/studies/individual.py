@@ -1,0 +1,135 @@
+"""How far releases are off in single cells: individual-specific utility (paper A, section V-A)."""
+
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.catalogue import UNBIASED, get_estimator
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.numerics.arrays import Integers
+from shuffledp.pipeline.selection import DELTA_HAT, OWN_DELTA, at_target
+
+_CELL_KEYS: Final = ["n", "eps0", "calibration", "mechanism", "estimator", "cell"]
+# Of the absolute value of a standard normal variable.
+_NORMAL_MEAN: Final = float(np.sqrt(2.0 / np.pi))
+_NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0.9))
+
+
+def individual_summary(
+    releases: pd.DataFrame, counts: Integers, every: int | None, target_delta: float
+) -> pd.DataFrame:
+    """Absolute error of single cells over the repetitions, as shares of n (paper A, Table VI).
+
+    Parameters
+    ----------
+    releases
+        Columns of `pipeline.tables.RELEASES`, of one n and eps0.
+    counts
+        Histogram that was released, shape ``(k,)``.
+    every
+        Cells ``every, 2 every, ...`` below k are taken, counted from 0 in the south-west; None is
+        a twentieth of k.
+    target_delta
+        Of the matched mechanisms.
+
+    Returns
+    -------
+    Columns ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta, repetitions, mean,
+    p10, p90``, of the estimators that are compared; like beside like, what is not at equal privacy
+    first. Calibration ``none``: the error follows from eps0.
+
+    Raises
+    ------
+    InputError
+        If the table has no such target delta, or ``every`` leaves no cell.
+    """
+    k = counts.size
+    every = max(1, k // 20) if every is None else every
+    if not 0 < every < k:
+        raise InputError(
+            f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
+        )
+    picked = releases[(releases["cell"] > 0) & (releases["cell"] % every == 0)]
+    truth = (counts / counts.sum())[picked["cell"]]
+    rows = picked.assign(error=np.abs(picked["estimate"] - truth))
+    # Delta-hat is about the whole histogram; of single cells there is `own_delta_summary`.
+    others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
+    rows = pd.concat([others, at_target(rows, target_delta)])
+    series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
+    found = []
+    for calibration, mechanism, estimator in series.itertuples(index=False):
+        like = get_estimator(mechanism, estimator).like
+        unequal = calibration not in ("none", "matched")
+        # Of what is not at equal privacy the raw estimate is enough.
+        if like is not None and not (unequal and like != "raw"):
+            found.append((not unequal, like != "raw", calibration, mechanism, estimator))
+    return pd.concat(
+        [
+            _describe(
+                rows[
+                    (rows["calibration"] == calibration)
+                    & (rows["mechanism"] == mechanism)
+                    & (rows["estimator"] == estimator)
+                ]
+            )
+            for *_, calibration, mechanism, estimator in sorted(found, key=lambda key: key[:2])
+        ],
+        ignore_index=True,
+    )
+
+
+def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
+    """Absolute error of single cells, each at its own delta, as paper A defines it (section V-A).
+
+    The mechanism gets the eps of the comparison and, for the cell x0, the delta(x0) that paper A
+    gives a holder of x0: the divergence of that one count, without the misprint and in both
+    directions. It is NO guarantee for the histogram, and differs from cell to cell.
+
+    Parameters
+    ----------
+    summary
+        What `individual_summary` returns: its cells, and its eps at equal privacy.
+    counts
+        Histogram that was released, shape ``(k,)``.
+
+    Returns
+    -------
+    The same columns, of the raw estimates of what is matched there; calibration ``own-delta``. The
+    numbers are those of a normal law with the estimate's variance, so that ``repetitions`` is 0.
+    """
+    n, shares = int(counts.sum()), counts / counts.sum()
+    matched = summary[summary["calibration"] == "matched"]
+    eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
+    setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
+    over_counts = BOUNDS["single-bin"].over_counts
+    assert over_counts is not None
+    # Where nobody is, x0's holder would be alone.
+    log_deltas = over_counts(eps, setting, np.maximum(counts[cells] - 1, 0))
+    rows = []
+    for name in matched["mechanism"].unique():
+        mechanism = MECHANISMS[name]
+        for cell, log_delta in zip(cells, log_deltas, strict=True):
+            parameters = mechanism.calibrate(eps, float(log_delta), setting)
+            deviation = float(np.sqrt(mechanism.variance(shares, n, parameters)[cell]))
+            numbers = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
+            keys = (n, eps0, OWN_DELTA, name, UNBIASED, cell)
+            rows.append((*keys, eps, log_delta / np.log(10.0), 0, *numbers))
+    return pd.DataFrame(rows, columns=summary.columns)
+
+
+def _describe(rows: pd.DataFrame) -> pd.DataFrame:
+    """Summarise the repetitions of one series cell by cell."""
+    by_cell = rows.groupby(_CELL_KEYS, sort=True)
+    errors = by_cell["error"]
+    numbers = {
+        "repetitions": errors.size(),
+        "mean": errors.mean(),
+        "p10": errors.quantile(0.1),
+        "p90": errors.quantile(0.9),
+    }
+    return by_cell[["eps", "log10_delta"]].first().assign(**numbers).reset_index()

@@ -1,0 +1,156 @@
+rule lay_checkins:
+    input:
+        counts=resource("cell_counts/{region}.csv"),
+    output:
+        result("laid/{region}.txt.gz"),
+    log:
+        log_of("lay_checkins.{region}"),
+    benchmark:
+        benchmark_of("lay_checkins.{region}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 2),
+    params:
+        library=library("lay_checkins"),
+        seed=config["seed"],
+    script:
+        "../scripts/lay_checkins.py"
+
+
+rule fetch_checkins:
+    output:
+        "resources/automatic/{source}/{name}",
+    log:
+        log_of("fetch_checkins.{source}.{name}"),
+    benchmark:
+        benchmark_of("fetch_checkins.{source}.{name}")
+    wildcard_constraints:
+        source=downloads(),
+        name="[^/]+",
+    # Nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
+    localrule: True
+    conda:
+        "../../environment.yml"
+    params:
+        url=lambda wildcards: Address(config["sources"][wildcards.source]["url"]),
+        checksum=lambda wildcards: config["sources"][wildcards.source].get("checksum"),
+        cache="resources/automatic/cache",
+    script:
+        "../scripts/fetch_checkins.py"
+
+
+rule crop_checkins:
+    input:
+        source=source_file,
+        parts=source_parts,
+        outline=outline_file,
+    output:
+        table("checkins/{region}.parquet"),
+    log:
+        log_of("crop_checkins.{region}"),
+    benchmark:
+        benchmark_of("crop_checkins.{region}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1500, 10),
+    params:
+        library=library("crop_checkins"),
+        region=region_place,
+        layout=lambda wildcards: source_spec(wildcards).get("layout", "snap"),
+        budget_column=lambda wildcards: budget_column(REGIONS[wildcards.region]),
+        checksum=lambda wildcards: source_spec(wildcards).get("checksum"),
+        max_malformed_share=config["max_malformed_share"],
+    script:
+        "../scripts/crop_checkins.py"
+
+
+rule sample_users:
+    input:
+        checkins=result("checkins/{region}.parquet"),
+    output:
+        table("users/{region}.parquet", of=lambda spec: spec["unit"] == "user"),
+    log:
+        log_of("sample_users.{region}"),
+    benchmark:
+        benchmark_of("sample_users.{region}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1500, 2),
+    params:
+        library=library("sample_users"),
+        seed=config["seed"],
+    script:
+        "../scripts/sample_users.py"
+
+
+rule grid_checkins:
+    input:
+        checkins=unit_checkins,
+        outline=outline_file,
+    output:
+        table("grids/{region}.{grid}.parquet"),
+    log:
+        log_of("grid_checkins.{region}.{grid}"),
+    benchmark:
+        benchmark_of("grid_checkins.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 2),
+    params:
+        library=library("grid_checkins"),
+        region=region_place,
+        grid=grid_of_region,
+    script:
+        "../scripts/grid_checkins.py"
+
+
+rule grid_budgets:
+    input:
+        checkins=unit_checkins,
+        outline=outline_file,
+    output:
+        table(
+            "grids/{region}.{grid}.budgets.parquet",
+            of=lambda spec: budget_column(spec) is not None,
+            first=True,
+        ),
+    log:
+        log_of("grid_budgets.{region}.{grid}"),
+    benchmark:
+        benchmark_of("grid_budgets.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 2),
+    params:
+        library=library("grid_budgets"),
+        region=region_place,
+        grid=grid_of_region,
+    script:
+        "../scripts/grid_budgets.py"
+
+
+rule draw_samples:
+    input:
+        counts=result("grids/{region}.{grid}.parquet"),
+    output:
+        table("samples/{region}.{grid}.parquet"),
+    log:
+        log_of("draw_samples.{region}.{grid}"),
+    benchmark:
+        benchmark_of("draw_samples.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 2),
+    params:
+        library=library("draw_samples"),
+        sizes=of_region("n"),
+        seed=config["seed"],
+        unit=of_region("unit"),
+    script:
+        "../scripts/draw_samples.py"
