@@ -404,7 +404,7 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
         ("docs/accounting.md", 6),
         ("docs/personalised.md", 1),
         ("docs/researcher.md", 2),
-        pytest.param("docs/rounds.md", 3, marks=pytest.mark.slow),
+        pytest.param("docs/rounds.md", 4, marks=pytest.mark.slow),
     ],
 )
 def test_pages_show_what_is_printed(capsys, monkeypatch, tmp_path, page, commands):

@@ -106,12 +106,12 @@ def test_rounds_of_dummies_by_users_are_those_of_every_outcome(n, k, parameters)
 
 @pytest.mark.slow
 def test_rounds_of_dummies_keep_the_budget():
-    setting, budget = Setting(1000, 5, 1.0, 6), Budget(1.0, TARGET, "")
-    found = UserDummies().parameters(setting, budget)
+    setting = Setting(1000, 5, 1.0, 6)
+    found = UserDummies().calibrate(1.0, TARGET, setting)
     assert UserDummies().curve(found, Setting(1000, 5, rounds=6)).log_delta(1.0).upper <= TARGET
     less = UserDummiesParameters(found.dummies * 0.999, found.chances)
     assert UserDummies().curve(less, Setting(1000, 5, rounds=6)).log_delta(1.0).upper > TARGET
-    once = UserDummies().parameters(Setting(1000, 5, 1.0), budget)
+    once = UserDummies().calibrate(1.0, TARGET, Setting(1000, 5))
     assert 2.0 < found.dummies / once.dummies < 10.0
 
 

@@ -119,28 +119,25 @@ KINDS: Final = MappingProxyType(
     {
         "survey": Kind(frozenset({"path"}), frozenset(), real_rows=True, real_users=False),
 """
-BRANCH = """    if spec["kind"] == "survey":
-        return result(f"surveyed/{wildcards.region}.txt")
-    if spec["kind"] == "download":
-"""
 SOURCE_RULE = """
 
 rule read_survey:
     input:
         lambda wildcards: source_spec(wildcards)["path"],
     output:
-        result("surveyed/{region}.txt"),
+        result("laid/survey/{region}.txt.gz"),
     log:
         log_of("read_survey.{region}"),
     script:
         "../scripts/survey.py"
 """
 SURVEY = """
+import gzip
 from pathlib import Path
 
 lines = Path(snakemake.input[0]).read_text().splitlines()
 rows = [f"{user}\\t2010-10-01T12:00:00Z\\t{line}\\t0\\n" for user, line in enumerate(lines)]
-Path(snakemake.output[0]).write_text("".join(rows))
+Path(snakemake.output[0]).write_bytes(gzip.compress("".join(rows).encode()))
 """
 
 
@@ -206,8 +203,7 @@ def follow_every_recipe(clone):
     source.edit(
         "workflow/schemas/config.schema.yaml", (kinds, kinds.replace("file", "file, survey"))
     )
-    branch = '    if spec["kind"] == "download":\n'
-    source.edit("workflow/rules/data.smk", (branch, BRANCH), end=SOURCE_RULE)
+    source.edit("workflow/rules/data.smk", end=SOURCE_RULE)
     source.write("workflow/scripts/survey.py", SURVEY)
     assert not any(each.left for each in followed.values())
 

@@ -15,7 +15,7 @@ from workflow.conftest import ROOT, Clone, make_clone
 pytestmark = pytest.mark.workflow
 
 TABLES = ["results/grids/town.shape.parquet", "results/privacy/town.shape.parquet"]
-LAID = "results/laid/paris.txt.gz"
+LAID = "results/laid/embedded/paris.txt.gz"
 FIGURE = "results/figures/privacy.town.shape.png"
 ADDRESS = "https://github.com/someone/shuffledp"
 SNAKEDEPLOY = shutil.which(

@@ -352,18 +352,18 @@ def tables_of(region):
 
 
 def source_file(wildcards):
-    """The file with a region's check-ins: local, downloaded, or laid from embedded counts.
+    """The file with a region's check-ins: local, downloaded, or what a rule of its kind makes.
 
     A local one may be a folder.
     """
     name, spec = source_name(wildcards), source_spec(wildcards)
-    if spec["kind"] == "embedded":
-        return result(f"laid/{wildcards.region}.txt.gz")
     if spec["kind"] == "download":
         return f"resources/automatic/{name}/{file_name(spec['url'])}"
-    key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
-    explain_missing(key, reader, spec["path"])
-    return spec["path"]
+    if spec["kind"] == "file":
+        key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
+        explain_missing(key, reader, spec["path"])
+        return spec["path"]
+    return result(f"laid/{spec['kind']}/{wildcards.region}.txt.gz")
 
 
 def source_parts(wildcards):

@@ -2,7 +2,7 @@ rule lay_checkins:
     input:
         counts=resource("cell_counts/{region}.csv"),
     output:
-        result("laid/{region}.txt.gz"),
+        result("laid/embedded/{region}.txt.gz"),
     log:
         log_of("lay_checkins.{region}"),
     benchmark:
