@@ -207,6 +207,15 @@ def attribute(axes: Axes, layers: gpd.GeoDataFrame, *, scaled: bool) -> None:
     """Print the attributions of a base map below the right corner of a map, if it has any.
 
     A map with a scale bar, ``scaled``, has it between.
+
+    Parameters
+    ----------
+    axes
+        Of the map; is drawn on.
+    layers
+        Base map with a column ``attribution``.
+    scaled
+        Whether a scale bar stands between map and words.
     """
     words = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
     if words:

@@ -67,7 +67,17 @@ _ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def draw_places(table: Path, *, title: str, unit: str) -> Figure:
-    """Draw `place_panels` from the file of the table."""
+    """Draw `place_panels` from the file of the table.
+
+    Parameters
+    ----------
+    table
+        CSV of the budgets by place.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    """
     return place_panels(pd.read_csv(table), title, unit)
 
 

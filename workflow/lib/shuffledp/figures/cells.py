@@ -51,7 +51,23 @@ def coloured(
     norm: Normalize,
     colours: str = _COUNTS,
 ) -> PolyCollection:
-    """Colour the cells that are shown by their values; by default with the colours of counts."""
+    """Colour the cells that are shown by their values; by default with the colours of counts.
+
+    Parameters
+    ----------
+    axes
+        Of the map; is drawn on.
+    corners
+        Vertices of the cells in degrees, ``(k, vertices, 2)``.
+    values
+        One for each cell, ``(k,)``.
+    shown
+        Which cells are drawn, ``(k,)``.
+    norm
+        From values to colours.
+    colours
+        Name of a colour map of Matplotlib.
+    """
     heat = PolyCollection(
         list(corners[shown]),
         array=values[shown],
@@ -66,13 +82,35 @@ def coloured(
 
 
 def hatched(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) -> None:
-    """Hatch the cells of a mask."""
+    """Hatch the cells of a mask.
+
+    Parameters
+    ----------
+    axes
+        Of the map; is drawn on.
+    corners
+        Vertices of the cells in degrees, ``(k, vertices, 2)``.
+    mask
+        Which cells, ``(k,)``.
+    fill
+        Face, edge and hatch.
+    """
     look = {"facecolor": fill.face, "edgecolor": fill.edge, "hatch": fill.hatch, "linewidth": 0.0}
     _one_patch(axes, corners[mask], len(mask), **look)
 
 
 def marked(axes: Axes, corners: Floats, mask: NDArray[np.bool_]) -> None:
-    """Mark the cells of a mask with a triangle that points down."""
+    """Mark the cells of a mask with a triangle that points down.
+
+    Parameters
+    ----------
+    axes
+        Of the map; is drawn on.
+    corners
+        Vertices of the cells in degrees, ``(k, vertices, 2)``.
+    mask
+        Which cells, ``(k,)``.
+    """
     middle = corners[mask, :-1].mean(axis=1, keepdims=True)
     size = np.ptp(corners[mask], axis=1, keepdims=True)
     triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15], [-0.18, 0.15]])

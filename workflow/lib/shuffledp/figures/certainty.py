@@ -34,7 +34,21 @@ _UNKNOWN: Final = Fill("none", "0.45", "......")
 def draw_errors(
     certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
 ) -> Figure:
-    """Draw `error_maps` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`."""
+    """Draw `error_maps` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`.
+
+    Parameters
+    ----------
+    certainty
+        Parquet table of what each release shows of each cell.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    place
+        Files of the grid, and of a base map and an outline if there are any.
+    """
     rows = largest(certainty)
     words = release_title(title, unit, rows, "matched", target_delta)
     return error_maps(MapContext.read(words, **place), rows)
@@ -43,7 +57,21 @@ def draw_errors(
 def draw_trust(
     certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
 ) -> Figure:
-    """Draw `trust_maps` of the largest n from files, as `draw_errors`."""
+    """Draw `trust_maps` of the largest n from files, as `draw_errors`.
+
+    Parameters
+    ----------
+    certainty
+        Parquet table of what each release shows of each cell.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    place
+        Files of the grid, and of a base map and an outline if there are any.
+    """
     rows = largest(certainty)
     words = release_title(title, unit, rows, "matched", target_delta)
     return trust_maps(MapContext.read(words, **place), rows)

@@ -41,7 +41,21 @@ _LOG_FROM = 10.0  # ratio of the largest distance to the smallest
 def draw_distances(
     utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
 ) -> Figure:
-    """Draw `distance_boxes` from the file of the distances."""
+    """Draw `distance_boxes` from the file of the distances.
+
+    Parameters
+    ----------
+    utility
+        Table of the distances of the releases.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    calibration
+        Which rows: a name of a calibration, `matched` for those at the certified privacy.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    """
     table = read_tables([utility])
     return distance_boxes(
         table, title, unit=unit, calibration=calibration, target_delta=target_delta
@@ -49,7 +63,17 @@ def draw_distances(
 
 
 def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Draw `distance_over_eps` from the file of the distances."""
+    """Draw `distance_over_eps` from the file of the distances.
+
+    Parameters
+    ----------
+    utility
+        Table of the distances of the releases.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    """
     return distance_over_eps(read_tables([utility]), title, unit)
 
 

@@ -72,7 +72,19 @@ def _key(values: Floats, zero: str) -> list[Patch]:
 
 
 def draw_checkins(checkins: Path, *, title: str, dots: bool, **place: Unpack[MapFiles]) -> Figure:
-    """Draw `checkins_map` from the files of the check-ins, the grid and what lies round it."""
+    """Draw `checkins_map` from the files of the check-ins, the grid and what lies round it.
+
+    Parameters
+    ----------
+    checkins
+        Parquet table with ``latitude`` and ``longitude`` in degrees.
+    title
+        Of the figure: the place, as a rule.
+    dots
+        Whether each check-in is drawn; only the grid otherwise.
+    place
+        Files of the grid, and of a base map and an outline if there are any.
+    """
     points = read_tables([checkins], columns=["latitude", "longitude"])
     return checkins_map(MapContext.read(title, **place), points, dots=dots)
 
@@ -87,7 +99,23 @@ def draw_estimates(
     target_delta: float,
     **place: Unpack[MapFiles],
 ) -> Figure:
-    """Draw `estimate_maps` of the first repetition from files, as for `draw_checkins`."""
+    """Draw `estimate_maps` of the first repetition from files, as for `draw_checkins`.
+
+    Parameters
+    ----------
+    releases, samples
+        Parquet tables of the estimates, and of the true counts.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    calibration
+        Which rows: a name of a calibration, `matched` for those at the certified privacy.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    place
+        Files of the grid, and of a base map and an outline if there are any.
+    """
     table = read_tables([releases], repetition=0)
     n = int(table["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
@@ -205,7 +233,21 @@ def _check_shapes(estimates: Mapping[str, Floats], k: int) -> None:
 def release_title(
     region_title: str, unit: str, rows: pd.DataFrame, calibration: str, target_delta: float
 ) -> str:
-    """Title for the panels of `release_panels`: region, size, budgets and calibration."""
+    """Title for the panels of `release_panels`: region, size, budgets and calibration.
+
+    Parameters
+    ----------
+    region_title
+        Name of the region.
+    unit
+        What a record is: `check-in` or `user`.
+    rows
+        Releases of one n.
+    calibration
+        Which rows: a name of a calibration, `matched` for those at the certified privacy.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    """
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
     return (

@@ -61,7 +61,15 @@ def draw_estimates(estimates: Path, *, title: str) -> Figure:
 
 
 def draw_private_estimates(estimates: Path, privacy: Path, *, title: str) -> Figure:
-    """Draw `estimate_panels` from the files of the estimates and of their privacy."""
+    """Draw `estimate_panels` from the files of the estimates and of their privacy.
+
+    Parameters
+    ----------
+    estimates, privacy
+        CSV tables of the estimates, and of what they are known to keep.
+    title
+        Of the figure: the place, as a rule.
+    """
     known = pd.read_csv(privacy).drop(columns="tagged")
     table = pd.read_csv(estimates).merge(known, on=["varied", "value", "estimator"])
     return estimate_panels(table, title)

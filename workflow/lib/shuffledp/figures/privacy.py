@@ -24,7 +24,19 @@ _APART: Final = {"wspace": 0.06}  # for the outer tick labels of neighbours
 
 
 def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) -> Figure:
-    """Draw `delta_curves` from the file of the curves."""
+    """Draw `delta_curves` from the file of the curves.
+
+    Parameters
+    ----------
+    curves
+        Parquet table of delta over eps.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    """
     return delta_curves(read_tables([curves]), title, unit, target_delta)
 
 

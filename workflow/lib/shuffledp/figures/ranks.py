@@ -37,6 +37,19 @@ def draw_ranks(
     """Draw `ranked_cells` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`.
 
     The base map names the districts.
+
+    Parameters
+    ----------
+    certainty
+        Parquet table of what each release shows of each cell.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    place
+        Files of the grid, and of a base map and an outline if there are any.
     """
     rows = largest(certainty)
     words = release_title(title, unit, rows, "matched", target_delta)

@@ -28,7 +28,17 @@ _POINTS: Final = 200  # of a curve
 
 
 def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
-    """Draw `users_needed` from the files of the table and of the grid."""
+    """Draw `users_needed` from the files of the table and of the grid.
+
+    Parameters
+    ----------
+    sizes, cells
+        Tables of the sizes that are needed, and of the grid's counts.
+    title
+        Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
+    """
     total = int(read_counts(cells).sum())
     return users_needed(read_tables([sizes]), total, title, unit)
 

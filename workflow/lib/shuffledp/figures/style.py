@@ -96,7 +96,17 @@ def of_series(table: pd.DataFrame, series: Series) -> pd.DataFrame:
 
 
 def calibration_words(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
-    """Say in a title what the mechanisms were calibrated to."""
+    """Say in a title what the mechanisms were calibrated to.
+
+    Parameters
+    ----------
+    calibration
+        Which rows: a name of a calibration, `matched` for those at the certified privacy.
+    target_delta
+        Delta in (0, 1) of the calibrations to a target.
+    mechanisms
+        Names of those that are shown.
+    """
     if calibration == "matched":
         return (
             r"Equal privacy: all have the ($\epsilon$, $\delta$) certified for the shuffle "

@@ -22,7 +22,15 @@ _MOST: Final = 25.0  # eps; beyond, nothing is hidden
 
 
 def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
-    """Draw `units_privacy` from the files of its two tables."""
+    """Draw `units_privacy` from the files of its two tables.
+
+    Parameters
+    ----------
+    privacy, users
+        Tables of the privacy by unit, and of the users' numbers of records.
+    title
+        Of the figure: the place, as a rule.
+    """
     return units_privacy(read_tables([privacy]), pd.read_csv(users), title)
 
 

@@ -148,6 +148,17 @@ def upper_log_delta(
     With ``hidden_slot`` the smaller one of that and of the bound of docs/hidden-slot.md, which
     nobody outside this project has reviewed. Raises `InputError` for an eps below 0 or an n
     below 1.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    n
+        Number of users, at least 1.
+    randomiser
+        What each user's record goes through.
+    hidden_slot
+        Whether the bound of docs/hidden-slot.md counts as well.
     """
     eps = _checked(eps, n, randomiser)
     find = _hidden if hidden_slot else _upper
@@ -173,7 +184,17 @@ def _upper(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Natural log of a delta that some data set of n users leaks, rounded down; else as above."""
+    """Natural log of a delta that some data set of n users leaks, rounded down; else as above.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    n
+        Number of users, at least 1.
+    randomiser
+        What each user's record goes through.
+    """
     eps = _checked(eps, n, randomiser)
     if eps >= randomiser.eps0:
         return -np.inf
@@ -182,7 +203,17 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def lead_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """About `upper_log_delta`, at once."""
+    """About `upper_log_delta`, at once.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    n
+        Number of users, at least 1.
+    randomiser
+        What each user's record goes through.
+    """
     eps = min(eps, randomiser.horizon)
     if eps >= randomiser.eps0:
         return -np.inf

@@ -85,6 +85,16 @@ def log_delta(eps: float, target: Target, others: RandomTrials) -> float:
 
 
 def lead(eps: float, target: Target, others: RandomTrials) -> float:
-    """About `log_delta`, at once."""
+    """About `log_delta`, at once.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    target
+        Laws of the report of whose record changes.
+    others
+        Whether each of the others is a decoy.
+    """
     chances = 1.0 / (1.0 + np.exp(-others.log_odds))
     return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ chances))

@@ -95,6 +95,15 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
     """Smallest eps, to 1e-5 of itself, that the users of a group have at a natural log of delta.
 
     Rounded up; at least 0, and at most what a report alone has.
+
+    Parameters
+    ----------
+    log_delta
+        Below 0.
+    groups, group
+        Everybody, in order of their budgets; whose record changes.
+    how
+        Kind of the reports.
     """
     return float(how.curve(groups, group, log_delta).epsilon(log_delta).upper)
 

@@ -118,7 +118,17 @@ def personalised_log_delta(
 
 
 def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> float:
-    """About `personalised_log_delta` of a member of a group, at once."""
+    """About `personalised_log_delta` of a member of a group, at once.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    groups, group
+        Everybody, in order of their budgets; whose record changes.
+    k
+        Number of values, at least 2.
+    """
     budget = float(groups.values[group])
     if eps >= budget:
         return -np.inf
@@ -145,6 +155,11 @@ def personalised_clones_log_delta(
     covers every target: largest budget, and without the decoy of the smallest.
 
     Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
+
+    Parameters
+    ----------
+    eps, budgets, target
+        As for `personalised_log_delta`.
     """
     budget, groups, others = among(budgets, target)
     if target is None:
@@ -157,6 +172,11 @@ def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups"
     """Natural log of delta as if all users had the largest budget: a guarantee, but a loose one.
 
     Never below `personalised_log_delta`. Parameters and errors as there.
+
+    Parameters
+    ----------
+    eps, budgets, k
+        As there.
     """
     groups = BudgetGroups.of(budgets)
     return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))

@@ -50,7 +50,15 @@ class Sweep(Protocol):
         ...
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Name the random streams, with mechanism and calibration."""
+        """Name the random streams, with mechanism and calibration.
+
+        Parameters
+        ----------
+        region, grid
+            Names of the place.
+        n
+            Number of users.
+        """
         ...
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
@@ -81,7 +89,15 @@ class BudgetSweep:
         return Setting(int(counts.sum()), counts.size, self.eps0)
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Place, n and the local budget."""
+        """Place, n and the local budget.
+
+        Parameters
+        ----------
+        region, grid
+            Names of the place.
+        n
+            Number of users.
+        """
         return ("release", region, grid, n, f"eps0={self.eps0:g}")
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
@@ -125,7 +141,15 @@ class TargetSweep:
         )
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Place and n: the calibration names the target."""
+        """Place and n: the calibration names the target.
+
+        Parameters
+        ----------
+        region, grid
+            Names of the place.
+        n
+            Number of users.
+        """
         return ("target", region, grid, n)
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
@@ -151,6 +175,15 @@ def matched_budgets(
 
     One for each eps given, with its delta, and one for each target delta, with its eps. Points at
     eps = 0, or with delta 0 or 1, are left out: no Gaussian exists there.
+
+    Parameters
+    ----------
+    setting
+        n, k and the local budget eps0.
+    eps
+        Whose deltas are sought, at least 0 each.
+    target_deltas
+        Whose eps are sought, in (0, 1) each.
     """
     upper = BOUNDS["upper"].curve(setting)
     budgets = [Budget(e, upper.log_delta(e).upper, f"eps={e:g}") for e in eps]

@@ -60,13 +60,33 @@ def demand(true: bool, reason: str) -> None:
 
 
 def only(mapping: dict[str, Any], keys: set[str], name: str) -> None:
-    """Refuse keys that nobody checks: a reader may believe them."""
+    """Refuse keys that nobody checks: a reader may believe them.
+
+    Parameters
+    ----------
+    mapping
+        A part of a certificate.
+    keys
+        Those that are known.
+    name
+        Of the part, for the message.
+    """
     unknown = sorted(set(mapping) - keys)
     demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
 
 
 def whole(value: Any, low: int, name: str) -> int:
-    """A whole number, at least low."""
+    """A whole number, at least low.
+
+    Parameters
+    ----------
+    value
+        As read.
+    low
+        The smallest that is accepted.
+    name
+        Of the value, for the message.
+    """
     demand(type(value) is int and value >= low, f"{name} must be a whole number >= {low}")
     return int(value)
 
@@ -79,7 +99,17 @@ def number(value: Any, name: str) -> float:
 
 
 def part(mapping: Any, key: str, kind: type) -> Any:
-    """mapping[key], which must be there and of that type."""
+    """mapping[key], which must be there and of that type.
+
+    Parameters
+    ----------
+    mapping
+        A part of a certificate, as read.
+    key
+        Of the value.
+    kind
+        The type that it must have exactly.
+    """
     demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
     demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
     return mapping[key]
@@ -92,7 +122,15 @@ def log_delta(end: dict[str, Any], name: str) -> float | None:
 
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
-    """The data set of the lower end."""
+    """The data set of the lower end.
+
+    Parameters
+    ----------
+    lower
+        Part ``lower`` of a certificate.
+    n, k
+        Numbers of users and of cells.
+    """
     given = part(lower, "others", dict)
     demand(set(given) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
     others = {name: whole(given[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
@@ -120,7 +158,17 @@ def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
 
 
 def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
-    """The delta of the data set named."""
+    """The delta of the data set named.
+
+    Parameters
+    ----------
+    n
+        Number of users.
+    mech
+        k-RR, with eps.
+    others
+        How many of the others hold x0, x1 and a third cell.
+    """
     if mech.k == 2:
         return two_cells(n, others["x0"], mech)
     held = [name for name, count in others.items() if count > 0]
@@ -128,7 +176,17 @@ def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
 
 
 def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]:
-    """Deltas, by name, the greatest of which no data set exceeds."""
+    """Deltas, by name, the greatest of which no data set exceeds.
+
+    Parameters
+    ----------
+    n
+        Number of users.
+    mech
+        k-RR, with eps.
+    upper
+        Part ``upper`` of a certificate.
+    """
     argument = part(upper, "argument", str)
     listed = {"blocks"} if argument == "counts" else set()
     only(upper, {"log_delta", "argument"} | listed, "upper")
@@ -168,7 +226,15 @@ def prove(jobs: dict[str, Job], high: float) -> None:
 
 
 def ends_of(given: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parts lower and upper; sizes that balls of so many bits cannot tell are refused."""
+    """The parts lower and upper; sizes that balls of so many bits cannot tell are refused.
+
+    Parameters
+    ----------
+    given
+        A certificate.
+    n, k
+        Numbers of users and of cells.
+    """
     for size, name in ((n, "n"), (k, "k")):
         if size > 10**15:
             raise TooLongError(f"{name} = {shown(size)} is more than 10^15")

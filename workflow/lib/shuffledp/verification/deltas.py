@@ -32,12 +32,24 @@ left out is bounded by balls. The other side of a claim is a sum of fewer (P - e
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
 from operator import mul
 
 from flint import arb, arb_poly
+
+from shuffledp.verification.laws import (
+    Powers,
+    Row,
+    binomial,
+    factorial,
+    flip,
+    outside,
+    share,
+    span,
+    tilt,
+    window,
+)
 
 LEVEL = 32.0  # windows leave out about exp(-LEVEL)
 FINE = 54.0  # the same, where more cancels
@@ -75,111 +87,6 @@ class Mechanism:
         self.flat = -small.expm1()  # 1 - e <= 0
 
 
-# ---------------------------------------------------------------- tables
-
-
-def window(n: int, x: arb, level: float) -> range:
-    """Where nearly all of Bin(n, x) lies: see outside(). Reckoned in floats, so only a guess."""
-    prob = min(max(float(x), 0.0), 1.0)
-    reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
-    return range(max(0, math.floor(n * prob - reach)), min(n, math.ceil(n * prob + reach)) + 1)
-
-
-def outside(n: int, x: arb, js: range) -> arb:
-    """Bin(n, x), and Bin(n-1, x) + (0 or 1), leave the window with a chance of at most this.
-
-    Bernstein: being off the mean by t or more, to one side, has a chance of at most
-    exp(-t^2 / 2(variance + t/3)). Here t is taken 1 too small, which provides for n-1 and + 1.
-    """
-    chance = arb(0)
-    reaches = [js.stop - 1 - n * x] if js.stop <= n else []
-    reaches += [n * x - js.start] if js.start > 0 else []
-    for t in reaches:
-        if not t > 0:
-            return arb(1)
-        chance += (-t * t / (2 * (n * x * (1 - x) + t / 3))).exp()
-    return chance
-
-
-def share(a: arb, b: arb) -> arb:
-    """Return a / (a + b), or the ball [0, 1] if both are too small to tell."""
-    return a / (a + b) if a + b > 0 else arb(0.5, 0.5)
-
-
-def span(windows: Iterable[range]) -> range:
-    """The least range that holds all the windows."""
-    listed = list(windows)
-    return range(min(w.start for w in listed), max(w.stop for w in listed))
-
-
-def flip(n: int, js: range) -> range:
-    """The values n - j."""
-    return range(n - js.stop + 1, n - js.start + 1)
-
-
-def factorial(n: int) -> arb:
-    """n!, by way of its logarithm: exact factorials would be huge."""
-    return arb(n + 1).lgamma().exp()
-
-
-class Powers:
-    """x^j / j! for the j of a window."""
-
-    def __init__(self, x: arb, js: range) -> None:
-        self.start = js.start
-        value = arb(1) if js.start == 0 else (x.log() * js.start).exp() / factorial(js.start)
-        self.values = [value]
-        for j in js[1:]:
-            value = value * x / j
-            self.values.append(value)
-
-    def at(self, js: range) -> list[arb]:
-        """The entries j of a window."""
-        return self.values[js.start - self.start : js.stop - self.start]
-
-    def against(self, n: int, js: range) -> list[arb]:
-        """The entries n - j, for the j of a window."""
-        return self.at(flip(n, js))[::-1]
-
-
-class Row:
-    """Masses f(j) of a window, summed up so that sum_j (t - j)_+ f(j) is quick for any t."""
-
-    def __init__(self, js: range, masses: Iterable[arb]) -> None:
-        self.low, self.high = js.start, js.stop - 1
-        self.sums = list(accumulate(masses))  # at c: sum of f(j), j <= c
-        self.twice = list(accumulate(self.sums, initial=arb(0)))  # at c: sum of (c-j) f(j), j <= c
-
-    def excess(self, t: arb) -> arb:
-        """sum_j (t-j)_+ f(j) = sum_{j <= c} (c-j) f(j) + (t-c) sum_{j <= c} f(j), with c = floor t.
-
-        If t may be on either side of an integer c, the ball t - c has both signs. For t < c the
-        formula is below the truth, and without its negative second part above: the ball holds both.
-        """
-        low, high = self.low, self.high
-        if t <= low:
-            return arb(0)
-        c = high if t >= high else min(max(int(float(t)), low), high)
-        while c > low and t < c:
-            c -= 1
-        while c < high and not t <= c + 1:
-            c += 1
-        return self.twice[c - low] + (t - c) * self.sums[c - low]
-
-
-def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
-    """Near the least of n log M(x) - log x, M(x) = E exp(x G): bisection in floats, a guess."""
-    atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
-    top = max(v for v, _ in atoms)
-    low, high = -700.0, 12.0
-    for _ in range(60):
-        y = math.exp((low + high) / 2)
-        tilted = [(v / top, w * math.exp(y * (v / top - 1))) for v, w in atoms]
-        slope = n * y * sum(r * w for r, w in tilted) / sum(w for _, w in tilted)
-        low, high = (low, (low + high) / 2) if slope > 1 else ((low + high) / 2, high)
-    return math.exp(low) / top
-
-
 # ---------------------------------------------------------------- expectations over iid reports
 
 
@@ -198,6 +105,17 @@ def excess(
     w exp(av) / M, for which a union bound is taken. With a partner, the value is at most
     sum_a r_a h_a L(h - 1_a)_+, and E[h_a f(h - 1_a)] = n q E[f(h')] with h' of n-1: so at most
     (E+2) n q M^(n-1) / (exp(1) a) times the greatest chance that h' + 1_a is outside.
+
+    Parameters
+    ----------
+    n
+        Number of trials.
+    level
+        As for `window`.
+    values, weights
+        Of the four types.
+    partner
+        k-RR with a hidden user; none by default.
     """
     gap = values[3] - values[2]
     if gap == 0:  # eps = 0: types 3 and 4 are alike; put them together
@@ -254,7 +172,17 @@ def excess(
 
 
 def alike(n: int, mech: Mechanism, cell: str) -> Job:
-    """The delta of the data set with all others in one cell, k >= 3. Types: x0, x1, two more."""
+    """The delta of the data set with all others in one cell, k >= 3. Types: x0, x1, two more.
+
+    Parameters
+    ----------
+    n
+        Number of users.
+    mech
+        k-RR, with eps.
+    cell
+        `x0`, `x1` or `x2`.
+    """
     k, q, p, big = mech.k, mech.q, mech.p, mech.E
     up, down, flat = mech.up, mech.down, mech.flat
     if cell == "x0":
@@ -272,7 +200,17 @@ def blanket(n: int, mech: Mechanism) -> Job:
 
 
 def hidden(n: int, mech: Mechanism, cell: str) -> Job:
-    """H(cell) for k = 3. Types: that cell, not randomised, the other cells by increasing value."""
+    """H(cell) for k = 3. Types: that cell, not randomised, the other cells by increasing value.
+
+    Parameters
+    ----------
+    n
+        Number of users.
+    mech
+        k-RR of k = 3, with eps.
+    cell
+        `x0` or `x1`.
+    """
     up, down, flat, q = mech.up, mech.down, mech.flat, mech.q
     values = [up, arb(0), down, flat] if cell == "x0" else [down, arb(0), flat, up]
     return excess(n, mech.level, values, [q, mech.E_less_1 * q, q, q], mech)
@@ -285,6 +223,17 @@ def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
     P) or to B1 (Q). By h B(h) = N q B(h - 1) of N = chances + 1 trials, for a count h of
     probability q, P is the law of N trials reweighted by h0 / (N q), Q by h1 / (N q). All other
     reports are known and move no delta, and the other cells depend on B0 + B1 alone.
+
+    Parameters
+    ----------
+    chances
+        Of all users together.
+    k
+        Number of cells.
+    rate
+        Probability that a chance makes a dummy.
+    eps
+        At least 0.
     """
     q, zero = rate / k, arb(0)
     values = [1 / q, -arb(eps).exp() / q, zero, zero]
@@ -295,12 +244,6 @@ def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
 # ---------------------------------------------------------------- other data sets
 
 
-def binomial(n: int, x: arb, y: arb, js: range) -> list[arb]:
-    """The masses of Bin(n, x) in a window, y = 1 - x."""
-    down = Powers(y, flip(n, js)).against(n, js)
-    return [factorial(n) * a * b for a, b in zip(Powers(x, js).values, down, strict=True)]
-
-
 def two_cells(n: int, m: int, mech: Mechanism) -> Job:
     """With k = 2, m of the others in x0: sum_s (P(s) - eQ(s))_+ over the count s of reports of x0.
 
@@ -308,6 +251,15 @@ def two_cells(n: int, m: int, mech: Mechanism) -> Job:
     P(s) - e Q(s) = (E-e) q (f(s-1) - K f(s)), K = (eE-1) / (E-e). Tilt: g(s) = f(s) K^s / norm is
     again the law of a sum of two binomial counts, so log-concave, and
     P(s) - e Q(s) = (E-e) q norm K^(1-s) (g(s-1) - g(s)): positive only past the top of g.
+
+    Parameters
+    ----------
+    n
+        Number of users.
+    m
+        Of the others, those in x0.
+    mech
+        2-RR, with eps.
     """
     tilt_by = -mech.down / mech.up  # K
     one = (mech.E * tilt_by, 1 + mech.E * tilt_by)  # odds of x0 under the tilt, for holders of x0
@@ -343,7 +295,17 @@ def two_cells(n: int, m: int, mech: Mechanism) -> Job:
 
 
 def mixed(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
-    """Convolve user by user, k >= 3. The k-3 cells that nobody holds are one kind."""
+    """Convolve user by user, k >= 3. The k-3 cells that nobody holds are one kind.
+
+    Parameters
+    ----------
+    n
+        Number of users.
+    mech
+        k-RR, with eps.
+    others
+        How many of the others hold x0, x1 and a third cell.
+    """
     kinds = 3 if mech.k == 3 else 4
 
     def report(cell: int) -> list[arb]:

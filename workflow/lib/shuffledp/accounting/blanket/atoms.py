@@ -41,7 +41,17 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """What an error of the logs, at most ``log_error`` < 1e-3 each, moves `excess`; absolute."""
+    """What an error of the logs, at most ``log_error`` < 1e-3 each, moves `excess`; absolute.
+
+    Parameters
+    ----------
+    log_first, log_second
+        Natural logs of two ratios, as `excess` takes them.
+    eps
+        At least 0.
+    log_error
+        Absolute error of each log, below 1e-3.
+    """
     sizes = np.exp(log_first) + np.exp(eps + np.asarray(log_second, np.float64))
     return np.asarray(1.01 * log_error * sizes)
 
@@ -123,7 +133,15 @@ class Tilt:
 
 
 def tilt(values: Floats, masses: Floats, n: int) -> Tilt:
-    """Saddle point of ``E[(S)_+]``; some value must be positive."""
+    """Saddle point of ``E[(S)_+]``; some value must be positive.
+
+    Parameters
+    ----------
+    values, masses
+        Of the law, the same shape ``(m,)``; masses are positive.
+    n
+        Number of independent copies in the sum S, at least 1.
+    """
     log_masses = np.log(masses)
 
     def slope(log_lam: float) -> float:

@@ -97,6 +97,14 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> 
     """Upper end of `log_mean_excess`.
 
     ``splitting`` is what the grid may add to it, if the points allow; the time falls with its root.
+
+    Parameters
+    ----------
+    atoms, n
+        As there.
+    splitting
+        What the grid may add to it, relative, if the points allow; the time falls with its
+        root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:

@@ -118,7 +118,17 @@ class Pairs:
         return np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
 
     def log_lead(self, eps: float, n: int, telling: Integers) -> float:
-        """About `log_high`, at once."""
+        """About `log_high`, at once.
+
+        Parameters
+        ----------
+        eps
+            At least 0.
+        n
+            Number of users, at least 1.
+        telling
+            Pairs of rows that may be the worst, as `telling` finds them.
+        """
         at = self._leading(eps, n, telling)
         return log_saddle_point(self.law(telling[at], eps), n)
 

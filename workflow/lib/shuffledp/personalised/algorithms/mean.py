@@ -16,6 +16,13 @@ from shuffledp.personalised.groups import BudgetGroups
 def clip(records: ArrayLike, low: float, high: float) -> tuple[Floats, int]:
     """Records moved to the nearest end of their range, and how many were outside it.
 
+    Parameters
+    ----------
+    records
+        Numbers, of any shape.
+    low, high
+        Ends of the range, low < high.
+
     Raises
     ------
     InputError

@@ -159,6 +159,13 @@ def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floa
 
     The sign of a component is that of its largest entry. The components are of the data as they
     are: they have no noise, and nothing accounts for what they tell.
+
+    Parameters
+    ----------
+    train, test
+        Records as rows, ``(n, d)`` and ``(m, d)``.
+    number
+        Components that are kept, at most d.
     """
     centre = train.mean(axis=0)
     axes = np.linalg.eigh((train - centre).T @ (train - centre))[1][:, ::-1][:, :number]

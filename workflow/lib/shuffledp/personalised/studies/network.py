@@ -39,12 +39,28 @@ class Network:
         return self._forward(theta, records)[1]
 
     def loss(self, theta: Floats, records: Floats, labels: Integers) -> Floats:
-        """Cross-entropy of each record, shape ``(n,)``."""
+        """Cross-entropy of each record, shape ``(n,)``.
+
+        Parameters
+        ----------
+        theta
+            Parameters, ``(d,)``.
+        records, labels
+            ``(n, inputs)`` and ``(n,)``.
+        """
         log_shares = _log_softmax(self.scores(theta, records))
         return np.asarray(-log_shares[np.arange(len(labels)), labels])
 
     def accuracy(self, theta: Floats, records: Floats, labels: Integers) -> float:
-        """Share of records whose largest logit is that of their label."""
+        """Share of records whose largest logit is that of their label.
+
+        Parameters
+        ----------
+        theta
+            Parameters, ``(d,)``.
+        records, labels
+            ``(n, inputs)`` and ``(n,)``.
+        """
         return float(np.mean(self.scores(theta, records).argmax(axis=1) == labels))
 
     def clipped_gradient(

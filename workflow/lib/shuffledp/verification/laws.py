@@ -1,0 +1,152 @@
+"""Binomial laws in balls, in windows, with what is left out of them bounded."""
+
+import math
+from collections.abc import Iterable
+from itertools import accumulate
+
+from flint import arb
+
+
+def window(n: int, x: arb, level: float) -> range:
+    """Where nearly all of Bin(n, x) lies: see outside(). Reckoned in floats, so only a guess.
+
+    Parameters
+    ----------
+    n
+        Number of trials.
+    x
+        Probability of each.
+    level
+        Natural log of one over the chance that may be outside.
+    """
+    prob = min(max(float(x), 0.0), 1.0)
+    reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
+    return range(max(0, math.floor(n * prob - reach)), min(n, math.ceil(n * prob + reach)) + 1)
+
+
+def outside(n: int, x: arb, js: range) -> arb:
+    """Bin(n, x), and Bin(n-1, x) + (0 or 1), leave the window with a chance of at most this.
+
+    Bernstein: being off the mean by t or more, to one side, has a chance of at most
+    exp(-t^2 / 2(variance + t/3)). Here t is taken 1 too small, which provides for n-1 and + 1.
+
+    Parameters
+    ----------
+    n
+        Number of trials.
+    x
+        Probability of each.
+    js
+        The window.
+    """
+    chance = arb(0)
+    reaches = [js.stop - 1 - n * x] if js.stop <= n else []
+    reaches += [n * x - js.start] if js.start > 0 else []
+    for t in reaches:
+        if not t > 0:
+            return arb(1)
+        chance += (-t * t / (2 * (n * x * (1 - x) + t / 3))).exp()
+    return chance
+
+
+def share(a: arb, b: arb) -> arb:
+    """Return a / (a + b), or the ball [0, 1] if both are too small to tell."""
+    return a / (a + b) if a + b > 0 else arb(0.5, 0.5)
+
+
+def span(windows: Iterable[range]) -> range:
+    """The least range that holds all the windows."""
+    listed = list(windows)
+    return range(min(w.start for w in listed), max(w.stop for w in listed))
+
+
+def flip(n: int, js: range) -> range:
+    """The values n - j."""
+    return range(n - js.stop + 1, n - js.start + 1)
+
+
+def factorial(n: int) -> arb:
+    """n!, by way of its logarithm: exact factorials would be huge."""
+    return arb(n + 1).lgamma().exp()
+
+
+class Powers:
+    """x^j / j! for the j of a window."""
+
+    def __init__(self, x: arb, js: range) -> None:
+        self.start = js.start
+        value = arb(1) if js.start == 0 else (x.log() * js.start).exp() / factorial(js.start)
+        self.values = [value]
+        for j in js[1:]:
+            value = value * x / j
+            self.values.append(value)
+
+    def at(self, js: range) -> list[arb]:
+        """The entries j of a window."""
+        return self.values[js.start - self.start : js.stop - self.start]
+
+    def against(self, n: int, js: range) -> list[arb]:
+        """The entries n - j, for the j of a window."""
+        return self.at(flip(n, js))[::-1]
+
+
+class Row:
+    """Masses f(j) of a window, summed up so that sum_j (t - j)_+ f(j) is quick for any t."""
+
+    def __init__(self, js: range, masses: Iterable[arb]) -> None:
+        self.low, self.high = js.start, js.stop - 1
+        self.sums = list(accumulate(masses))  # at c: sum of f(j), j <= c
+        self.twice = list(accumulate(self.sums, initial=arb(0)))  # at c: sum of (c-j) f(j), j <= c
+
+    def excess(self, t: arb) -> arb:
+        """sum_j (t-j)_+ f(j) = sum_{j <= c} (c-j) f(j) + (t-c) sum_{j <= c} f(j), with c = floor t.
+
+        If t may be on either side of an integer c, the ball t - c has both signs. For t < c the
+        formula is below the truth, and without its negative second part above: the ball holds both.
+        """
+        low, high = self.low, self.high
+        if t <= low:
+            return arb(0)
+        c = high if t >= high else min(max(int(float(t)), low), high)
+        while c > low and t < c:
+            c -= 1
+        while c < high and not t <= c + 1:
+            c += 1
+        return self.twice[c - low] + (t - c) * self.sums[c - low]
+
+
+def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
+    """Near the least of n log M(x) - log x, M(x) = E exp(x G): bisection in floats, a guess.
+
+    Parameters
+    ----------
+    n
+        Number of independent copies of G.
+    values, weights
+        Its law; some value is positive.
+    """
+    atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
+    top = max(v for v, _ in atoms)
+    low, high = -700.0, 12.0
+    for _ in range(60):
+        y = math.exp((low + high) / 2)
+        tilted = [(v / top, w * math.exp(y * (v / top - 1))) for v, w in atoms]
+        slope = n * y * sum(r * w for r, w in tilted) / sum(w for _, w in tilted)
+        low, high = (low, (low + high) / 2) if slope > 1 else ((low + high) / 2, high)
+    return math.exp(low) / top
+
+
+def binomial(n: int, x: arb, y: arb, js: range) -> list[arb]:
+    """The masses of Bin(n, x) in a window, y = 1 - x.
+
+    Parameters
+    ----------
+    n
+        Number of trials.
+    x, y
+        Probability of each, and 1 - x.
+    js
+        The window.
+    """
+    down = Powers(y, flip(n, js)).against(n, js)
+    return [factorial(n) * a * b for a, b in zip(Powers(x, js).values, down, strict=True)]
