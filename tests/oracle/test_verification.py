@@ -110,7 +110,7 @@ def certificate(k: int, n: int, eps: float, **changes: Any) -> dict[str, Any]:
     """A certificate that is true, though loose; after a turn through JSON."""
     made: dict[str, Any] = {
         "certificate": 1,
-        "shuffledp": "0.1.0",
+        "shuffledp": "0.2.0",
         "neighbours": "replacement of one report",
         "n": n,
         "k": k,
