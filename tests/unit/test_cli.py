@@ -8,8 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import textwrap
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -395,30 +393,6 @@ def test_completion_without_its_package_says_what_to_install(capsys, monkeypatch
     assert 'the extra "completion"' in err
     assert "pip install shtab" in err
     assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
-    ("page", "commands"),
-    [
-        ("README.md", 1),
-        ("docs/accounting.md", 6),
-        ("docs/personalised.md", 1),
-        ("docs/researcher.md", 2),
-        pytest.param("docs/rounds.md", 4, marks=pytest.mark.slow),
-    ],
-)
-def test_pages_show_what_is_printed(capsys, monkeypatch, tmp_path, page, commands):
-    monkeypatch.setenv("COLUMNS", "80")
-    text = (Path(__file__).parents[2] / page).read_text(encoding="utf-8")
-    monkeypatch.chdir(tmp_path)  # where a certificate is written
-    for made in re.findall(r"^\$ (printf .*)$", text, re.MULTILINE):
-        subprocess.run(["bash", "-c", made], cwd=tmp_path, check=True)
-    shown = re.findall(r"^( *)\$ shuffledp (.*)\n((?:(?:\1(?![$`]).+)?\n)*)", text, re.MULTILINE)
-    assert len(shown) == commands
-    for _, command, printed in shown:
-        status, out, _ = run(capsys, *command.split())
-        assert status == 0
-        assert out.rstrip() == textwrap.dedent(printed).rstrip()
 
 
 def test_the_error_of_sampled_rounds_is_of_all_users(capsys):

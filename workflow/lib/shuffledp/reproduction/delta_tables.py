@@ -1,7 +1,8 @@
 """Paper A's Tables II and IV: values of delta.
 
 Of the parameters that the paper leaves out or contradicts, those given here are recovered: the
-ones from which the printed digits follow.
+ones from which the printed digits follow. One rule serves all cells: the formula of Theorem IV.1
+with every inner sum over r ended at s - 1 (`log_delta_as_tabulated`).
 """
 
 from collections.abc import Callable, Mapping
@@ -33,17 +34,17 @@ _ALONE = (
     "The other four of the column follow from k=2, n_x0=1, eps0=0.5 with the inner sum of eq. (6) "
     "begun at r=1; this one does not, neither with eps0=0.49, as in its row, nor with 0.5 "
     "(2.956E-58). Of k in 2..40, n_x0 in 0..999 and eps0 0.49 or 0.5, only k=2, n_x0=10, eps0=0.49 "
-    "gives its digits (6.665E-58, cut), and for one number and two free parameters that may be "
-    "chance."
+    "gives its digits (6.665E-58, cut; begun at r=0), and for one number and two free parameters "
+    "that may be chance."
 )
-_ROUNDED = "Rounded it would agree; the digits of this table are cut."
 _LARGE = (
-    "Inner sum of eq. (6) begun at r=1, that of the privacy loss at r=0: all four numbers at "
+    "Inner sum of eq. (6) begun at r=1, those of the privacy loss at r=0: all four numbers at "
     "eps >= 0.1 then agree, cut; begun at r=0 this one is {:.3E}."
 )
+_ENDED = "Inner sums ended at r=s-1, as in A's appendix; to r=s, as in Theorem IV.1: {:.3E}."
 _MISSED = (
-    "No n_x0 in 0..n-1 gives these digits by the printed formula; those of the reproduced cells of "
-    "the row follow from this one alone."
+    "No n_x0 in 0..n-1 gives these digits; those of the reproduced cells of the row follow from "
+    "this one alone."
 )
 
 
@@ -62,7 +63,7 @@ def proposed(eps: float, eps0: float, n: int, k: int, count: int) -> Answer:
     setting = Setting(n, k, eps0)
     upper = from_log(float(certified.upper_log_delta(eps, setting)))
     return Answer(
-        as_printed=from_log(float(single_bin.log_delta_as_printed(eps, setting, count))),
+        as_printed=from_log(log_delta_as_tabulated(eps, setting, count)),
         single_bin=from_log(float(single_bin.log_delta(eps, setting, count))),
         lower=from_log(float(certified.lower_log_delta(eps, setting))),
         upper=upper,
@@ -76,11 +77,19 @@ def table_iv(row: Published) -> Answer:
     count = round(OWN_SHARE * n)
     answer = proposed(float(row.eps), float(row.eps0), n, int(row.k), count)
     recovered = f"n_x0={count}" + ("" if n == 100 else " (recovered; 80 stated)")
-    return replace(answer, recovered=recovered, note="" if _agrees(answer, row) else _MISSED)
+    note = _ended(answer, row, count) if _agrees(answer, row) else _MISSED
+    return replace(answer, recovered=recovered, note=note)
 
 
 def _agrees(answer: Answer, row: Published) -> bool:
     return answer.as_printed is not None and row.agrees(answer.as_printed)
+
+
+def _ended(answer: Answer, row: Published, count: int) -> str:
+    """What the sums to r = s give, if the printed digits tell it from the sums to s - 1."""
+    setting = Setting(int(row.n), int(row.k or CELLS), float(row.eps0))
+    whole = from_log(float(single_bin.log_delta_as_printed(float(row.eps), setting, count)))
+    return "" if row.agrees(whole) else _ENDED.format(whole)
 
 
 def table_ii_eps0(row: Published) -> float:
@@ -104,13 +113,13 @@ def table_ii(row: Published) -> Answer:
     return replace(
         answer,
         recovered=f"k={CELLS}, n_x0={count} (recovered)",
-        note="" if _agrees(answer, row) else _ROUNDED,
+        note=_ended(answer, row, count),
     )
 
 
 def _large(eps: float, eps0: float, n: int) -> Answer:
     answer = proposed(eps, eps0, n, _LARGE_K, 1)
-    begun = from_log(log_delta_begun_at_one(eps, eps0, n, _LARGE_K))
+    begun = from_log(log_delta_as_tabulated(eps, Setting(n, _LARGE_K, eps0), 1, first=1))
     if eps < _DEEP_EPS:
         recovered, note = "k, n_x0 unknown; k=2, n_x0=1 (assumed)", _ALONE
     else:
@@ -118,32 +127,43 @@ def _large(eps: float, eps0: float, n: int) -> Answer:
     return replace(answer, as_printed=begun, recovered=recovered, note=note)
 
 
-def log_delta_begun_at_one(eps: float, eps0: float, n: int, k: int) -> float:
-    """Log of paper A's eq. (6) with n_x0 = 1 and its inner sum begun at r = 1 instead of 0.
+def log_delta_as_tabulated(eps: float, setting: Setting, count: int, first: int = 0) -> float:
+    """Log of paper A's eq. (6) with every inner sum over r ended at s - 1, not at s.
 
-    The only reading found that gives the digits of Table II for n = 1000. It supposes that the one
-    other user in the cell tells the truth; never a guarantee. The privacy loss is the printed one.
+    So A's appendix writes the sums that (11) and (15) begin with, and so a program ends them
+    that writes ``range(s)``; in Definition IV.2 and Theorem IV.1 they end at s. What is left out
+    is the case that every report of x0 is the truth of another user: it matters where eps is small
+    or n is. Never a guarantee, by the loss of the theorem, and as a probability is left out.
 
     Parameters
     ----------
-    eps, eps0
-        Central and local budget, ``0 <= eps < eps0``.
-    n, k
-        Users, at least 3, and cells.
+    eps
+        Privacy parameter, at least 0.
+    setting
+        One round of it; ``(n + 1) (count + 1)`` numbers are held.
+    count
+        Other users in the cell x0, at most ``n - 1``.
+    first
+        Where the inner sum of eq. (6) itself begins: 1 for the column of n = 1000 in Table II, 0
+        else.
     """
-    p, q = probabilities(eps0, k)
-    kappa2 = (k - 1.0) / (np.exp(eps0) + k - 2.0)
-    s = np.arange(n + 1.0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        others = np.array([log_pmf(s, n - 1.0, q), log_pmf(s - 1.0, n - 1.0, q)])
-        weights = others + np.log([[1.0 - p], [p]])
-        squares = 2.0 * np.log(np.array([s, np.maximum(s - 1.0, 0.0)]) / (n - 1.0))
-        mean = logsumexp(weights + squares, axis=0) - logsumexp(weights, axis=0)
-        loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * np.exp(mean))
-        target = np.array([log_pmf(s - 1.0, n - 2.0, q), log_pmf(s - 2.0, n - 2.0, q)])
-        law = np.log(p) + logsumexp(target + np.log([[1.0 - p], [p]]), axis=0)
-        counted = (loss > eps) & np.isfinite(law)
-    return float(logsumexp(law[counted] + np.log(-np.expm1(eps - loss[counted]))))
+    n, k, E = setting.n, setting.k, float(np.exp(setting.eps0))
+    p, q = probabilities(setting.eps0, k)
+    kappa2 = (k - 1.0) / (E + k - 2.0)
+    s, r = np.arange(1.0, n + 1.0)[:, np.newaxis], np.arange(count + 1.0)
+    # kappa3 mu(s, r): r of the holders of x0 and s - r of n - count others report x0.
+    law = log_pmf(r, float(count), p) + log_pmf(s - r, float(n - count), q)
+    law = np.where(r < s, law, -np.inf)
+    share = np.maximum(s - r, 0.0) / (n - count)
+    mean = logsumexp(law, axis=1, b=share**2) - logsumexp(law, axis=1)
+    with np.errstate(invalid="ignore"):  # nothing is left of the sum where count < first
+        loss = np.log(kappa2 + (E - kappa2) * np.exp(mean))
+    begun = np.where(r >= first, law, -np.inf)
+    mass = logsumexp(begun, axis=1, b=kappa2 + (E - kappa2) * share)
+    counted = np.isfinite(mass) & (loss > eps)
+    if eps >= setting.eps0 or not counted.any():
+        return -np.inf
+    return float(logsumexp(mass[counted] + np.log(-np.expm1(eps - loss[counted]))))
 
 
 # --- The columns of the bounds that Table II compares with --------------------------------------
