@@ -41,7 +41,8 @@ def test_delta_in_full_precision(capsys):
     (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.0186")
     upper = certified.upper_log_delta(0.0186, Setting(10_000, 16, 1.0))
     assert list(row) == ["n", "k", "eps0", "eps", "rounds", "bound", "delta_lower", "delta_upper",
-                         "log10_delta_lower", "log10_delta_upper"]  # fmt: skip
+                         "log10_delta_lower", "log10_delta_upper",
+                         "neighbours", "unit"]  # fmt: skip
     assert row["delta_upper"] == float(np.nextafter(np.exp(upper), np.inf))
     assert row["delta_lower"] < row["delta_upper"] < 1.0001 * row["delta_lower"] + 1e-9
 
@@ -502,7 +503,8 @@ def test_what_is_the_same_in_all_rows_is_said_once(capsys, monkeypatch):
     status, out, _ = run(capsys, "delta", *SETTING, "--eps", "0.01", "0.02")
     assert status == 0
     assert out.startswith("n       10000\nk       16\neps0    1\nrounds  1\nbound   certified\n\n")
-    assert [line.split()[0] for line in out.splitlines()[6:]] == ["eps", "0.01", "0.02"]
+    lines = [line.split()[0] for line in out.splitlines()[6:]]
+    assert lines == ["eps", "0.01", "0.02", "neighbours:"]
 
 
 def test_csv_and_table(capsys):
@@ -512,8 +514,34 @@ def test_csv_and_table(capsys):
     assert {"upper", "lower", "clones", "erlingsson"} <= {row["bound"] for row in listed}
     status, out, _ = run(capsys, "delta", *SETTING, "--eps", "0.01", "1", "2")
     assert status == 0
-    assert len(out.splitlines()) == 10
+    assert len(out.splitlines()) == 11
     assert "certified" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["epsilon", *SETTING, "--delta", "1e-6", "1e-8"],
+        ["delta", *SETTING, "--eps", "0.1"],
+        ["calibrate", *SETTING[:4], "--eps", "0.5", "--delta", "1e-6"],
+        ["plan", *SETTING[:4], "--eps", "0.5", "--delta", "1e-6"],
+        ["compare", *SETTING[:4], "--eps", "1", "--delta", "1e-6", "--mechanism", "gaussian"],
+        ["bounds", *SETTING, "--delta", "1e-6"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
+    said = {"neighbours": "replacement, the same n", "unit": "one record of one user"}
+    assert all(said.items() <= row.items() for row in rows(capsys, *arguments))
+    _, out, _ = run(capsys, *arguments)
+    assert out.endswith("\nneighbours: replacement, the same n; unit: one record of one user\n")
+    assert out.count("neighbours") == 1
+
+
+def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
+    (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6", "--rounds", "3")
+    assert row["unit"] == "all 3 records of one user"
+    assert "unit" not in rows(capsys, "list")[0]
 
 
 @pytest.mark.parametrize(
@@ -660,7 +688,7 @@ def test_calibrated_budgets_are_printed_rounded_down(capsys):
     status, out, _ = run(capsys, *arguments)
     assert status == 0
     (row,) = rows(capsys, *arguments)
-    header, shown = (line.split() for line in out.splitlines())
+    header, shown, _ = (line.split() for line in out.splitlines())
     assert float(shown[header.index("eps0")]) <= row["eps0"]
 
 

@@ -18,6 +18,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.output import Row, as_given, log10
 from shuffledp.cli.parser import PLANNED
+from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 
@@ -378,8 +379,14 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
 }
 
 
+# What they print is no privacy of their own: a certificate, and names.
+_NO_PROMISE: Final = frozenset({"verify", "list"})
+
+
 def answer(arguments: Namespace) -> list[Row]:
     """Rows that answer a parsed command, at least one.
+
+    Each that tells a privacy also says of which neighbours and of what unit.
 
     Raises
     ------
@@ -389,4 +396,7 @@ def answer(arguments: Namespace) -> list[Row]:
     rows = list(_ROWS[arguments.command](arguments))
     if not rows:
         raise InputError("no bound applies to these parameters")
-    return rows
+    if arguments.command in _NO_PROMISE:
+        return rows
+    of_what = {"neighbours": NEIGHBOURS, "unit": unit(getattr(arguments, "rounds", 1))}
+    return [row | of_what for row in rows]

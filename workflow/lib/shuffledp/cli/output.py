@@ -15,6 +15,8 @@ Row = dict[str, Any]
 # A last column of sentences is folded, to this many characters at least.
 _NARROWEST = 24
 
+# Of all rows alike: said below a table, in one line.
+_OF_ALL = ("neighbours", "unit")
 # What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
 _UP = {
     *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"),
@@ -78,10 +80,12 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         writer.writeheader()
         writer.writerows(rows)
     else:
+        width = shutil.get_terminal_size().columns
         _print_table(
-            [{name: _cell(name, row) for name in row} for row in rows],
-            shutil.get_terminal_size().columns,
+            [{name: _cell(name, row) for name in row if name not in _OF_ALL} for row in rows], width
         )
+        said = "; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL if name in rows[0])
+        print(*textwrap.wrap(said, max(width, _NARROWEST)), sep="\n", end="\n" if said else "")
 
 
 def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:

@@ -1,4 +1,4 @@
-"""Numbers as they may be written, and messages of one line."""
+"""Numbers as they may be written, messages of one line, and what an answer is about."""
 
 import re
 from decimal import Decimal
@@ -11,6 +11,8 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _LONGEST_NUMBER: Final = 5_000
+# Beside every number of privacy: of which data sets it compares, and what of them differs.
+NEIGHBOURS: Final = "replacement, the same n"
 # Of a message: its longest word, and its length. A list of all mechanisms or bounds fits in.
 _WORD, _LINE = 120, 1_000
 
@@ -44,3 +46,8 @@ def one_line(message: str) -> str:
     words = (shortened(word) for word in message.split())
     line = shortened(" ".join(words), _LINE)
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
+def unit(rounds: int = 1) -> str:
+    """What differs between neighbours: all that one user reports."""
+    return "one record of one user" if rounds == 1 else f"all {rounds} records of one user"
