@@ -64,7 +64,7 @@ SUMMARY = pd.DataFrame(
         "mechanism": ["gaussian", "krr", "user-dummies", "discrete-laplace"],
         "trust": ["curator, all", "shuffler, to mix", "shuffler, to mix", "curator, all"],
         "local_eps0": [np.inf, 5.0, np.inf, np.inf],
-        "cell_error": [4.0, 9.0, 6.0, np.nan],
+        "expected_cell_error": [4.0, 9.0, 6.0, np.nan],
         "reason": [None, None, None, "too few"],
     }
 )

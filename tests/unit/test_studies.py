@@ -421,8 +421,11 @@ def test_a_single_repetition_has_a_ratio_without_an_error():
 def _ratios(region, eps0, ratios):
     """Rows of a summary: a reference, and one series with these ratios, by n."""
     series = {"region": region, "eps0": eps0, "estimator": "raw", "reference": "gaussian"}
-    alone = pd.DataFrame({**series, "mechanism": "gaussian", "n": [9], "ratio": [1.0]})
-    own = {"n": list(ratios), "ratio": list(ratios.values())}
+    alone = {"mechanism": "gaussian", "n": [9], "ratio": [1.0], "tv_distance": [0.1]}
+    alone = pd.DataFrame({**series, **alone})
+    # The reference's distance is 10 / n.
+    distances = [10.0 / n * ratio for n, ratio in ratios.items()]
+    own = {"n": list(ratios), "ratio": list(ratios.values()), "tv_distance": distances}
     return pd.concat([alone, pd.DataFrame({**series, "mechanism": "krr", **own})])
 
 
@@ -437,6 +440,12 @@ def test_the_findings_are_of_the_largest_n_with_the_trend_and_no_mean_over_what_
         "eps0 = 4 eps0 = 6",
         "Ulm, shuffle+INV, raw 1.44 at n = 3,000 (0.99 at 100) 1.50 at n = 2,000",
         "Bonn, shuffle+INV, raw 1.00 at n = 100 (0.90 at 50)",
+        "",
+        "The same as a difference of the distances:",
+        "",
+        "eps0 = 4 eps0 = 6",
+        "Ulm, shuffle+INV, raw 0.0015 at n = 3,000 (-0.0006 at 100) 0.0025 at n = 2,000",
+        "Bonn, shuffle+INV, raw 0.0000 at n = 100 (-0.0200 at 50)",
     ]
     # Another size in between changes nothing.
     more = ("Ulm", 4.0, {3000: 1.44, 100: 0.994, 150: 1.0, 200: 1.0})

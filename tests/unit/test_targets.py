@@ -200,16 +200,17 @@ def test_the_summary_describes_every_series(tmp_path):
 def test_findings_put_the_most_accurate_first():
     summary = summed("krr", "gaussian", "unable")
     head, columns, *lines = target_findings(summary).splitlines()
-    assert head.startswith("Town, n = 400, delta = 0.0001: total variation distance")
+    assert head.startswith("Town, n = 400, delta = 0.0001: expected total variation distance")
     assert head.endswith("(error of a cell, check-ins)")
     assert columns.split() == [
         "eps", "=", "0.5", "eps", "=", "1", "messages", "local", "eps0", "trusted",
     ]  # fmt: skip
-    rows = summary.query("n == 400 and eps == 1 and estimator == 'raw'").sort_values("tv_distance")
+    rows = summary.query("n == 400 and eps == 1 and estimator == 'raw'")
+    rows = rows.sort_values("expected_tv_distance")
     assert len(lines) == 3
     for line, row in zip(lines, rows.itertuples(), strict=True):
         assert line.startswith(CATALOGUE[row.mechanism].label)
-        assert f" {row.tv_distance:.5f} ({row.cell_error:.2f}) " in line
+        assert f" {row.expected_tv_distance:.5f} ({row.expected_cell_error:.2f}) " in line
         assert line.endswith(row.trust)
         assert (f" {row.local_eps0:.2f} " if np.isfinite(row.local_eps0) else " none ") in line
     for line, whole in zip(

@@ -1,5 +1,7 @@
 """Unit check-in against unit user: the table is certified, and the figure shows it."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,7 +9,7 @@ from shuffledp import Setting, epsilon
 from shuffledp.figures.style import budget_looks
 from shuffledp.figures.units import units_privacy
 from shuffledp.pipeline.tables import UNITS, read_tables, write_table
-from shuffledp.studies.units import MOST_EPS, units_table, users_table
+from shuffledp.studies.units import MOST_EPS, units_findings, units_table, users_table
 
 N, K, DELTA = 400, 12, 1e-6
 PER_USER = np.array([1, 1, 3, 100, 5])
@@ -53,6 +55,20 @@ def test_where_nobody_is_named_users_all_have_as_many(unknown: pd.DataFrame) -> 
 def test_the_table_keeps_its_columns(known: pd.DataFrame, tmp_path) -> None:
     write_table(known, UNITS, tmp_path / "persons.parquet", {})
     pd.testing.assert_frame_equal(read_tables([tmp_path / "persons.parquet"]), known)
+
+
+def test_a_run_says_what_a_person_has(known: pd.DataFrame, unknown: pd.DataFrame) -> None:
+    said = units_findings(known, users_table(PER_USER), "City")
+    eps = known.set_index(["unit", "checkins"])["eps"]
+    numbers = [float(word) for word in said.replace(",", "").split() if re.match(r"\d+\.\d", word)]
+    shown = [eps["checkin", 1], eps["checkin", 5], eps["user", 1]]  # the median user has 3
+    assert all(
+        0 <= number - true < 0.01 * true for number, true in zip(numbers, shown, strict=True)
+    )
+    assert "City, eps0 = 2, delta = 1e-06: eps is" in said
+    assert "for all 5 of a person" in said and said.endswith("if each of 5 users gives one")
+    said = units_findings(unknown, users_table(NOBODY), "City")
+    assert "for all 10 of a person who has so many" in said and "users" not in said
 
 
 def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.DataFrame) -> None:

@@ -39,7 +39,10 @@ def test_a_run_says_what_came_out_and_where(clone):
     clone.config["targets"] = {"eps": [0.5], "delta": 1e-4}
     table, figures = "results/mine/utility/comparison.csv", "results/mine/figures/"
     targets = "results/mine/utility/town.shape.csv"
-    said = clone.run(table, targets, f"{figures}comparison.png").stdout
+    units = "results/mine/privacy/town.shape.units.parquet"
+    said = clone.run(table, targets, units, f"{figures}comparison.png").stdout
+    assert said.index("hide one check-in, not a person") < said.index(f"From {table}.\n\n")
+    assert "town, eps0 = 1, delta = 1e-06: eps is" in said
     assert f"From {table}.\n\n" in said
     assert findings(pd.read_csv(clone.path / table)) in said
     assert target_findings(at_targets(pd.read_csv(clone.path / targets)), brief=True) in said

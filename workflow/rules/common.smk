@@ -515,12 +515,26 @@ def say_what_came_out():
     import pandas as pd
     from shuffledp.studies.comparison import findings
     from shuffledp.pipeline.selection import at_targets
+    from shuffledp.studies.units import units_findings
     from shuffledp.studies.utility import target_findings
 
     def of_run(path):
         return str(MODIFIER.modify_path(result(path)))
 
     asked = {str(path) for job in workflow.dag.jobs for path in job.output}
+    units = [
+        (region, path, of_run(f"privacy/{region}.{first_grid(region)}.users.csv"))
+        for region in REGIONS
+        if (path := of_run(f"privacy/{region}.{first_grid(region)}.units.parquet"))
+        in asked
+    ]
+    if units:
+        print(
+            "\nThe numbers of a run hide one check-in, not a person, unless unit is user:\n"
+        )
+        for region, path, users in units:
+            table = pd.read_parquet(path)
+            print(units_findings(table, pd.read_csv(users), plain_title(region)))
     comparison, folder = of_run("utility/comparison.csv"), of_run("figures/")
     table = findings(pd.read_csv(comparison)) if comparison in asked else ""
     if table:

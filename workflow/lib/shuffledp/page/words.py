@@ -64,7 +64,7 @@ def strength(eps: float, delta: float) -> str:
 
 
 def choices(summary: pd.DataFrame) -> list[str]:
-    """Say which mechanism errs least at the largest n and eps, whoever may be trusted.
+    """Say which mechanism is expected to err least at the largest n and eps, for each trust.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def choices(summary: pd.DataFrame) -> list[str]:
         & (summary["eps"] == summary["eps"].max())
         & (summary["estimator"] == UNBIASED)
     ]
-    last = last[last["reason"].isna()].sort_values("cell_error")
+    last = last[last["reason"].isna()].sort_values("expected_cell_error")
     own = np.isfinite(last["local_eps0"])
     curator = last["trust"].str.startswith("curator")
     kinds = {
@@ -91,7 +91,7 @@ def choices(summary: pd.DataFrame) -> list[str]:
     }
     return [
         f"{opening}, take {CATALOGUE[rows['mechanism'].iloc[0]].label}: a cell's number is "
-        f"typically {rows['cell_error'].iloc[0]:.2g} {plural(rows['unit'].iloc[0])} off."
+        f"typically {rows['expected_cell_error'].iloc[0]:.2g} {plural(rows['unit'].iloc[0])} off."
         for opening, rows in kinds.items()
         if not rows.empty
     ]

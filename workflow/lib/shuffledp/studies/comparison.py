@@ -56,7 +56,7 @@ def comparison_summary(
 
 
 def findings(summary: pd.DataFrame) -> str:
-    """Write the ratios of `comparison_summary` as a table: at the largest n (at the smallest).
+    """Write the ratios of `comparison_summary` as a table, and the differences as another.
 
     Parameters
     ----------
@@ -65,27 +65,37 @@ def findings(summary: pd.DataFrame) -> str:
 
     Returns
     -------
-    A line for each region and series, a column for each eps0; empty if nothing was compared. A
-    mean over n would say which n are listed, for the ratios change with n.
+    A line for each region and series, a column for each eps0: at the largest n (at the smallest);
+    empty if nothing was compared. A mean over n would say which n are listed, for both change with
+    n. A difference may shrink where the ratio grows: all distances fall with n.
     """
     rows = summary[summary["mechanism"] != summary["reference"]].dropna(subset="ratio")
     if rows.empty:
         return ""
+    own = rows["tv_distance"]
+    rows = rows.assign(difference=own - own / rows["ratio"])
+    return (
+        f"{_ends(rows, 'ratio', '.2f')}\n\nThe same as a difference of the distances:\n\n"
+        f"{_ends(rows, 'difference', '.4f')}"
+    )
+
+
+def _ends(rows: pd.DataFrame, column: str, form: str) -> str:
+    """A column at the largest n and, if there is another, at the smallest, as a table."""
     keys = ["region", "mechanism", "estimator", "eps0"]
-    series = rows.sort_values("n").groupby(keys, sort=False)[["n", "ratio"]]
+    series = rows.sort_values("n").groupby(keys, sort=False)[["n", column]]
     ends = pd.concat([series.first(), series.last()], axis="columns")
     ends = ends.reindex(rows.groupby(keys, sort=False).size().index)
-    cells = pd.Series([_trend(*row) for row in ends.to_numpy()], ends.index)
+    cells = pd.Series([_trend(form, *row) for row in ends.to_numpy()], ends.index)
     table = cells.unstack("eps0", fill_value="").sort_index(axis="columns")
     lines = [f"{region}, {get_estimator(*series).label}" for region, *series in table.index]
     heads = [f"eps0 = {eps0:g}" for eps0 in table.columns]
     return pd.DataFrame(table.to_numpy(), lines, heads).to_string()
 
 
-def _trend(least: float, first: float, most: float, last: float) -> str:
-    """The ratio at the largest n and, if there is another, at the smallest."""
-    start = f" ({first:.2f} at {least:,.0f})" if least < most else ""
-    return f"{last:.2f} at n = {most:,.0f}{start}"
+def _trend(form: str, least: float, first: float, most: float, last: float) -> str:
+    start = f" ({first:{form}} at {least:,.0f})" if least < most else ""
+    return f"{last:{form}} at n = {most:,.0f}{start}"
 
 
 def _compared(rows: pd.DataFrame, reference: str) -> pd.DataFrame:

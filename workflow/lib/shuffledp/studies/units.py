@@ -1,6 +1,7 @@
 """What delta for one check-in is worth to a person who has several, and to one who gives one."""
 
 from collections.abc import Iterator, Sequence
+from decimal import ROUND_CEILING, Context
 from functools import cache
 from typing import Final
 
@@ -74,3 +75,42 @@ def users_table(per_user: Integers) -> pd.DataFrame:
     """How many users have how many check-ins: columns ``checkins`` and ``users``."""
     checkins, users = np.unique(per_user, return_counts=True)
     return pd.DataFrame({"checkins": checkins, "users": users})
+
+
+def units_findings(table: pd.DataFrame, users: pd.DataFrame, title: str) -> str:
+    """Say what the run's eps hides, and what a person has, a line for each eps0.
+
+    Parameters
+    ----------
+    table, users
+        As `units_table` and `users_table` give them.
+    title
+        Names the region.
+
+    Returns
+    -------
+    The eps of one check-in, of all those of a person who has a few (the median user's number or
+    the next in the table; 10 where it is not known), and, where users are known, of a person if
+    each user gives one. Rounded up.
+    """
+    known = not users.empty
+    every = np.repeat(users["checkins"], users["users"])
+    few = np.median(every) if known else 10
+    lines = []
+    for eps0, rows in table.groupby("eps0"):
+        own = rows[rows["unit"] == "checkin"].set_index("checkins")["eps"]
+        m = own.index[min(int(np.searchsorted(own.index, few)), own.size - 1)]
+        line = (
+            f"{title}, eps0 = {eps0:g}, delta = {table['delta'].iloc[0]:g}: eps is "
+            f"{_up(own.iloc[0])} for one check-in, {_up(own[m])} for all {m} of a person who has "
+            "so many"
+        )
+        if known:
+            one = rows[rows["unit"] == "user"].iloc[0]
+            line += f"; {_up(one['eps'])} for a person if each of {one['n']:,} users gives one"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _up(eps: float) -> str:
+    return f"{Context(prec=3, rounding=ROUND_CEILING).create_decimal(repr(float(eps))):f}"
