@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import binom, multinomial, multivariate_normal, norm
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.personalised import budgets, published
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta
@@ -209,3 +210,49 @@ def test_corollaries_beside_what_is_certified():
     for kind, expected in (("laplace", 0.061), ("binary", 0.033)):
         how = budgets.reports(kind)
         assert round(budgets.epsilon(log_delta, groups, 2, how), 3) == expected
+
+
+def _law(first, others, d):
+    """Law of how many reports show record 0 and record 1, shape ``(n + 1, n + 1)``."""
+    law = np.array([[1.0]])
+    for record in (first, *others):
+        wider = np.zeros(np.add(law.shape, 1))
+        wider[:-1, :-1] += (1.0 - d) * law
+        (wider[1:, :-1] if record == 0 else wider[:-1, 1:])[...] += d * law
+        law = wider
+    return law
+
+
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_a_record_that_is_shown_is_not_hidden_by_the_others(n):
+    """Lemma 2 of paper D: eps_i = 0, the record shown with probability delta_i."""
+    d = 0.1
+    others = [0] * (n - 1)
+    distance = np.abs(_law(0, others, d) - _law(1, others, d)).sum() / 2.0
+    assert distance == pytest.approx(d, rel=1e-12)
+    shown = MatrixRandomiser([[d, 0.0, 1.0 - d], [0.0, d, 1.0 - d]])
+    ends = shown.curve(Setting(n, 2)).log_delta(0.0)
+    assert np.log(d) - 1e-4 < ends.lower <= np.log(d) <= ends.upper < np.log(d) + 1e-4
+    # (10) and (11): the target's own part, exchanged; what is added to it is the same in both.
+    own = {(1, 0, 0): (1.0 - d) / 2.0, (0, 1, 0): (1.0 - d) / 2.0, (0, 0, 1): d}
+    assert {(b, a, c): mass for (a, b, c), mass in own.items()} == own
+
+
+def test_theorem_3_fails_for_every_constant():
+    """Its lower bound on the type II error passes the truth, 1 - alpha - delta_i."""
+    d, alpha = 0.1, 0.5
+    for constant in (0.0, 1.0, 100.0):
+        for n in 10.0 ** np.arange(2, 12):
+            lost, mu = constant / np.sqrt(n - 1), 2.0 / np.sqrt((n - 1) * (1.0 - d))
+            normal = norm.cdf(norm.ppf(1.0 - min(alpha + lost, 1.0)) - mu)
+            promised = d * (1.0 - alpha) + (1.0 - d) * (normal - lost)
+        assert promised > 1.0 - alpha - d + 0.09
+
+
+def test_a_mixture_has_a_smaller_tradeoff_than_the_average_at_one_alpha():
+    """(18) and (19) of paper D: half hidden, half open; the case is seen."""
+    alpha = np.linspace(0.0, 1.0, 101)
+    split = np.linspace(0.0, 1.0, 1001)  # type I error where nothing is told
+    best = [min(0.5 * (1.0 - split[split <= 2.0 * a])) for a in alpha]
+    np.testing.assert_allclose(best, np.maximum(0.0, 0.5 - alpha), atol=1e-12)
+    assert (0.5 * (1.0 - alpha[1:-1]) > np.array(best)[1:-1]).all()

@@ -121,12 +121,14 @@ def normal_law(row: Published) -> Answer:
 
 
 def accuracy(row: Published) -> Answer:
-    """Paper D's accuracy on MNIST: not tried on as many images."""
+    """Paper D's accuracy on MNIST: not tried on as many images; docs/papers.md has these words."""
     del row
     return Answer(
-        note="Not on MNIST's 60,000 training images, which do not come with the project; "
-        "docs/personalised.md has the algorithm on fewer. Not stated: the width of the hidden "
-        "layer, the law of the budgets, the seed."
+        note="Not tried on MNIST's 60,000 training images, which do not come with the project. On "
+        "8,000 counted as 60,000, with the budgets of Uniform 1, the test set ends at .72 with the "
+        "noise as printed, at .91 with a sixth of it (by a client's 600 records in place of "
+        "m = 100), at .95 with a hundredth. Not stated: the width of the hidden layer, the law of "
+        "the budgets, the seed."
     )
 
 
