@@ -379,10 +379,6 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
 }
 
 
-# What they print is no privacy of their own: a certificate, and names.
-_NO_PROMISE: Final = frozenset({"verify", "list"})
-
-
 def answer(arguments: Namespace) -> list[Row]:
     """Rows that answer a parsed command, at least one.
 
@@ -396,7 +392,7 @@ def answer(arguments: Namespace) -> list[Row]:
     rows = list(_ROWS[arguments.command](arguments))
     if not rows:
         raise InputError("no bound applies to these parameters")
-    if arguments.command in _NO_PROMISE:
+    if arguments.command in ("verify", "list"):  # of certificates, and names
         return rows
     of_what = {"neighbours": NEIGHBOURS, "unit": unit(getattr(arguments, "rounds", 1))}
     return [row | of_what for row in rows]
