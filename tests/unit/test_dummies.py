@@ -104,6 +104,13 @@ def test_rounds_of_dummies_by_users_are_those_of_every_outcome(n, k, parameters)
     assert once == UserDummies().curve(parameters, Setting(n, k)).log_delta(eps).upper
 
 
+def test_a_plan_over_rounds_has_the_dummies_that_keep_all_of_them():
+    target, setting = np.log(0.05), Setting(20, 2, 1.0, 2)
+    found = UserDummies().parameters(setting, Budget(1.0, target, ""))
+    assert UserDummies().curve(found, setting).log_delta(1.0).upper <= target
+    assert found.dummies > 1.2 * UserDummies().calibrate(1.0, target, setting.once).dummies
+
+
 @pytest.mark.slow
 def test_rounds_of_dummies_keep_the_budget():
     setting = Setting(1000, 5, 1.0, 6)

@@ -18,7 +18,7 @@ from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_up
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Budget, Mechanism
 from shuffledp.numerics.arrays import Floats
 
 
@@ -120,6 +120,10 @@ class UserDummies(Mechanism[UserDummiesParameters]):
             lambda dummies: log_delta_of(dummies, everything.chances), log_delta, float(chances)
         )
         return replace(everything, dummies=least)
+
+    def parameters(self, setting: Setting, budget: Budget) -> UserDummiesParameters:
+        """Those of `calibrate`, which keeps the budget of all rounds."""
+        return self.calibrate(budget.eps, budget.log_delta, setting)
 
     def observe(
         self,
