@@ -20,7 +20,7 @@ _VERDICTS: Final = (
     "printed formula only*: the digits follow from what the paper computes, which is not what is "
     "right. *Compatible*: inside the central 99 % of 1,000 repetitions, and the column as a whole "
     "not rejected (p >= 0.01); with seven numbers to a column that is weak evidence. *Not tried*: "
-    "out of scope."
+    "out of scope, or the data are not at hand."
 )
 _NOT_DRAWN: Final = "Not drawn: figure 1 of B and D, of which D's is a diagram."
 
@@ -105,11 +105,14 @@ def _with_verdict(rows: Iterable[Row], verdict: str) -> list[str]:
 def _unsafe(rows: Iterable[Row]) -> list[str]:
     worst = sorted(rows, key=orders_too_small, reverse=True)[:_WORST]
     return _table(
-        ["paper", "table", "setting", "printed delta", "right (certified)", "powers of ten"],
+        [
+            *("paper", "table", "setting", "printed delta", "of the same count, right"),
+            *("of the histogram (certified)", "powers of ten"),
+        ],
         [
             [
-                *(r["paper"], r["table"], _setting(r), r["published"], r["correct"]),
-                f"{orders_too_small(r):.0f}",
+                *(r["paper"], r["table"], _setting(r), r["published"], r["single_bin"]),
+                *(r["correct"], f"{orders_too_small(r):.0f}"),
             ]
             for r in worst
         ],
