@@ -54,6 +54,15 @@ def test_the_table_is_what_the_command_prints(capsys, row):
     assert eps0 == ("" if printed["local_eps0"] is None else f"{printed['local_eps0']:.2f}")
 
 
+@pytest.mark.parametrize("n", [1_000, 10_000])
+def test_dummies_by_users_have_less_error_where_cells_are_few(capsys, n):
+    """ "Equal near k = n/8" at eps = 1 and delta = 1e-6."""
+    for k, best in ((n // 10, "user-dummies"), (n // 7, "krr")):
+        words = ["--n", str(n), "--k", str(k), "--eps", "1", "--delta", "1e-6"]
+        main(["compare", *words, "--format", "json", "--mechanism", "krr", "user-dummies"])
+        assert json.loads(capsys.readouterr().out)[0]["mechanism"] == best
+
+
 def _embedded(city, shape):
     """Check-ins of the embedded counts on a grid of the city's box."""
     box = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["regions"][city]["box"]

@@ -62,6 +62,8 @@ def mu_gdp_epsilon(
 ) -> float:
     """Eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
 
+    With deltas it is not even that: they may all be added to the truth (docs/errata.md, D7).
+
     Parameters
     ----------
     log_delta, groups
