@@ -25,6 +25,8 @@ _OPEN: Final = (
     "it out, or give the file as parquet"
 )
 _SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
+_MOST_NAMES: Final = 20  # columns in a message
+_LONGEST_NAME: Final = 60  # characters
 _PARSERS: Final = 2  # threads; as many are busy while a third decompresses
 
 
@@ -81,7 +83,8 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
             continue
         if isinstance(column, str):
             if column not in names:
-                there = ", ".join(repr(found) for found in names)
+                there = ", ".join(repr(found[:_LONGEST_NAME]) for found in names[:_MOST_NAMES])
+                there += ", ..." * (len(names) > _MOST_NAMES)
                 raise CheckinError(
                     f"{source} has no column {column!r} ({key_of(name)}); its columns are {there}"
                 )
