@@ -218,6 +218,8 @@ CHECKINS = [
     ("a formula", b"lat,lon\n=cmd|'/C calc'!A0,2\n", "latitude is not a number"),
     ("100,000 columns", b",".join(b"c%d" % i for i in range(10**5)) + b"\n", "its columns are"),
     ("a footer that is too long", b"PAR1" + bytes(80) + b"\xff\xff\xff\x7fPAR1", "as parquet"),
+    ("a name that is no text", parquet({"lat": [1.0]}).replace(b"lat", b"l\xfft"), "as parquet"),
+    ("a footer of noise", b"PAR1" + b"\x07" * 80 + b"\x10\0\0\0PAR1", "as parquet"),
     ("lists for numbers", parquet({"lat": [[48.5]], "lon": [{"a": 1}]}), "where numbers were"),
 ]
 CERTIFICATES = [
@@ -311,7 +313,7 @@ def test_a_hostile_file_ends_in_one_clear_line(capsys, tmp_path, read, content, 
 
 
 def test_forty_hostile_files_are_tried():
-    assert [len(files) for files in HOSTILE.values()] == [8] * 5
+    assert min(map(len, HOSTILE.values())) >= 40 / len(HOSTILE)
 
 
 def test_a_name_on_a_map_that_is_no_text_does_not_stop_it(tmp_path):
