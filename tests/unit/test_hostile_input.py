@@ -151,6 +151,28 @@ def test_damaged_parquet_is_one_line(capsys, tmp_path):
     assert refused > 100
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (pa.ArrowInvalid("two\nlines"), "is damaged, or no parquet file"),
+        (pa.ArrowNotImplementedError("of later"), "is damaged, or no parquet file"),
+        (OSError("thrift"), "is damaged, or no parquet file"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text"), "is damaged, or no parquet file"),
+        (PermissionError(13, "Permission denied"), "cannot be read: Permission denied"),
+        (MemoryError(), "is damaged, or needs more memory than there is"),
+    ],
+)
+def test_whatever_a_reader_raises_is_one_line(capsys, tmp_path, monkeypatch, error, message):
+    def fails(*_, **__):
+        raise error
+
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pq, "ParquetFile", fails)
+    status, err = ended(capsys, *COMPARE, str(tmp_path / "t.parquet"))
+    assert status == 2
+    assert message in err
+
+
 def test_a_column_of_words_is_refused(capsys, tmp_path):
     path = tmp_path / "w.parquet"
     pq.write_table(pa.table({"count": ["1", "2"]}), path)
