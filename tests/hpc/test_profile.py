@@ -71,13 +71,16 @@ def test_the_recipe_of_a_thousand_cities_asks_for_no_more_than_an_hour(rules):
 
 def test_what_hosted_checks_run_cannot_be_exchanged():
     """Actions by commit; the token is not left in the clone; packages by hash."""
-    text = (ROOT / ".github/workflows/ci.yml").read_text()
-    actions = re.findall(r"uses: (\S+)", text)
-    assert actions
-    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in actions)
-    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
-    clones = [step for step in steps if "checkout" in step.get("uses", "")]
-    assert all(step["with"]["persist-credentials"] is False for step in clones)
+    files = sorted((ROOT / ".github/workflows").iterdir())
+    assert [path.name for path in files] == ["ci.yml", "nightly.yml", "weekly.yml"]
+    for text in map(Path.read_text, files):
+        actions = re.findall(r"uses: (\S+)", text)
+        assert actions
+        assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in actions)
+        steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
+        clones = [step for step in steps if "checkout" in step.get("uses", "")]
+        assert clones
+        assert all(step.get("with", {}).get("persist-credentials") is False for step in clones)
     installed = re.findall(r"pip install .*", (ROOT / ".ci/run").read_text())
     assert all("--require-hashes" in line for line in installed)
 
@@ -86,6 +89,11 @@ def test_the_picture_of_the_pipeline_has_rules_that_exist(rules):
     picture = (ROOT / "docs/figures/pipeline.svg").read_text()
     drawn = set(re.findall(r"<text .*>(\w+)</text>", picture))
     assert {"crop_checkins", "account_privacy", "draw_comparison"} <= drawn <= set(rules)
+
+
+def test_the_container_begins_with_an_image_that_cannot_be_exchanged():
+    (base,) = re.findall("^FROM (.+)$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
+    assert re.fullmatch(r"docker\.io/library/debian:[\w-]+@sha256:[0-9a-f]{64}", base)
 
 
 def test_what_the_container_copies_is_sent_to_its_builder():

@@ -865,6 +865,12 @@ BY_NAME = {"latitude": "lat", "longitude": "lon"}
             "latitude is not a number .*: write decimals with a point, not a comma",
         ),
         ("a,b,c\n1,2,3\n", {"columns": BY_NAME}, r"has no column 'lat' .* are 'a', 'b', 'c'$"),
+        (
+            "4711,2012-04-04T03:00:09Z,48.861234,2.337654\n",
+            {"columns": BY_NAME},
+            r"has no column 'lat' .*: its first line is a row, not names: set header: false",
+        ),
+        ("4711;48,861234;2,337654\n", {"columns": BY_NAME}, "its first line is a row"),
     ],
 )
 def test_foreign_text_is_refused_with_the_remedy(tmp_path, text, spec, message):
@@ -875,3 +881,4 @@ def test_foreign_text_is_refused_with_the_remedy(tmp_path, text, spec, message):
             max_malformed_share=0.1, metadata={},
         )  # fmt: skip
     assert "\n" not in str(refused.value)
+    assert "4711" not in str(refused.value) and "861234" not in str(refused.value)

@@ -2,7 +2,10 @@
 
 import copy
 import json
+import os
 import re
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from shuffledp.pipeline.configuration import (
 )
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 from snakemake.utils import update_config
+from waiting import run
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
@@ -510,7 +514,6 @@ def test_a_key_given_twice_is_refused(tmp_path, text, message):
     "text",
     [
         "",
-        "just text",
         "a: {n: 1}\nb: {n: 1}\n",
         "1: a\n'1': b\n",
         "a: &x {n: 1, m: 2}\nb: {<<: *x, n: 3}\nc: *x\n",
@@ -540,6 +543,7 @@ def test_the_shipped_files_give_every_key_once():
         (b"[" * 100_000, "is no YAML"),
         (b"\xff\xfea\x00", "line 1: the byte 0xff is no UTF-8"),
         (b"a: *b\n", "line 1 is no YAML"),
+        (b"just text", "must hold keys and their values"),
     ],
 )
 def test_a_broken_file_is_named_with_its_line(tmp_path, content, message):
@@ -550,6 +554,20 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, content, message):
     assert message in str(refused.value)
     assert str(refused.value).startswith(str(path))
     assert "\n" not in str(refused.value)
+
+
+def test_the_page_has_a_command_that_names_the_line(tmp_path):
+    page = (ROOT / "config" / "README.md").read_text()
+    (command,) = re.findall("^    (python -c .*) mine.yaml$", page, re.MULTILINE)
+    (tmp_path / "mine.yaml").write_text("seed: 1\nregions:\n\tparis: {}\n")
+    _, option, code = shlex.split(command)
+    told = run(
+        [sys.executable, option, code, "mine.yaml"],
+        seconds=100,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "lib")},
+    )
+    assert "mine.yaml, line 3 is no YAML" in told.stderr
 
 
 def test_a_configuration_of_regions_and_their_source_is_whole():

@@ -1,6 +1,6 @@
 """Curves by themselves, of known formulae; what a Setting refuses; who adds up to whom."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from math import exp, inf, log
 
 import numpy as np
@@ -106,6 +106,17 @@ def test_exponentials_are_rounded_outwards():
 
 def test_the_end_that_there_is():
     assert (Interval(1.0, 2.0).only, Interval(1.0, None).only) == (2.0, 1.0)
+
+
+def test_a_lower_end_is_never_promised():
+    assert Interval(1.0, 2.0).promised == 2.0
+    with pytest.raises(InputError, match="without an upper end nothing may be promised"):
+        _ = Interval(1.0, None).promised
+
+
+def test_the_type_of_an_end_is_checked():
+    """Anything would go as an end whose type is Any, None among it."""
+    assert {field.type for field in fields(Interval)} == {"End | None"}
 
 
 @pytest.mark.parametrize("led", [False, True])

@@ -1,15 +1,28 @@
-"""What may be typed or given as a file to mislead the command or keep it busy."""
+"""What may be typed or given as a file to mislead the command, a job, or keep them busy."""
 
+import gzip
+import io
+import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
+from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main, tables
 from shuffledp.cli.words import number, one_line
 from shuffledp.errors import InputError
+from shuffledp.figures.basemap import read_basemap
+from shuffledp.geography.checkins import crop_checkins
+from shuffledp.geography.layout import layout_from_config
+from shuffledp.geography.regions import region_from_config
+from shuffledp.pipeline.schema import check_schema, check_unique_keys
+
+ROOT = Path(__file__).parents[2]
 
 SETTING = ["--n", "100", "--k", "3", "--eps0", "1"]
 COMPARE = ["compare", "--eps", "1", "--delta", "1e-6", "--mechanism", "gaussian", "--histogram"]
@@ -138,7 +151,196 @@ def test_damaged_parquet_is_one_line(capsys, tmp_path):
     assert refused > 100
 
 
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (pa.ArrowInvalid("two\nlines"), "is damaged, or no parquet file"),
+        (pa.ArrowNotImplementedError("of later"), "is damaged, or no parquet file"),
+        (OSError("thrift"), "is damaged, or no parquet file"),
+        (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "no text"), "is damaged, or no parquet file"),
+        (PermissionError(13, "Permission denied"), "cannot be read: Permission denied"),
+        (MemoryError(), "is damaged, or needs more memory than there is"),
+    ],
+)
+def test_whatever_a_reader_raises_is_one_line(capsys, tmp_path, monkeypatch, error, message):
+    def fails(*_, **__):
+        raise error
+
+    (tmp_path / "t.parquet").write_bytes(b"PAR1")
+    monkeypatch.setattr(pq, "ParquetFile", fails)
+    status, err = ended(capsys, *COMPARE, str(tmp_path / "t.parquet"))
+    assert status == 2
+    assert message in err
+
+
 def test_a_column_of_words_is_refused(capsys, tmp_path):
     path = tmp_path / "w.parquet"
     pq.write_table(pa.table({"count": ["1", "2"]}), path)
     assert "must hold numbers (got string)" in ended(capsys, *COMPARE, str(path))[1]
+
+
+# --- Forty files ------------------------------------------------------------------------
+
+
+def square(east="3", more=""):
+    ring = f"[[2,48],[{east},48],[{east},49],[2,49],[2,48]]"
+    return f'{{"type": "Polygon", "coordinates": [{ring}]{more}}}'
+
+
+def virtual(address):
+    """What another reader of maps takes for a map that stands somewhere else."""
+    layer = f"<OGRVRTLayer name='a'><SrcDataSource>{address}</SrcDataSource></OGRVRTLayer>"
+    return f"<OGRVRTDataSource>{layer}</OGRVRTDataSource>"
+
+
+def parquet(columns):
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    return file.getvalue()
+
+
+def laughs(key):
+    """Nine times nine times nine ..., as aliases: a kilobyte that stands for 400 million values."""
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
+    return "\n".join([*lines, f"{key}: *a8"])
+
+
+def changed(**keys):
+    return json.dumps(certificate(0.3, Setting(20, 3, 1.0)) | keys)
+
+
+LINK = '"crs": {"type": "link", "properties": {"href": "http://127.0.0.1:1/wkt"}}'
+DEEP = '{"type": "GeometryCollection", "geometries": ['
+MAPS = [
+    ("a virtual map of an address", virtual("/vsicurl/http://127.0.0.1:1/a"), "is not GeoJSON"),
+    ("a packed map", gzip.compress(square().encode(), mtime=0), "is not GeoJSON"),
+    ("a linked system", f'{{"type": "FeatureCollection", "features": [], {LINK}}}', "convert it"),
+    ("brackets without end", DEEP * 3000 + "]}" * 3000, "is not GeoJSON"),
+    ("a number of 5,000 digits", square("9" * 5000), "is not GeoJSON"),
+    ("a coordinate that is infinite", square("1e999"), "holds an invalid shape"),
+    ("a kind that moves the cursor", '{"type": "\\u001b[2J\\n"}', "it is malformed"),
+    ("a system of a million letters", square(more=', "crs": {"a": "%s"}' % ("x" * 10**6)), "is in"),
+]
+OUTLINES = [
+    ("a virtual map of a file", virtual("/etc/passwd"), "is not GeoJSON"),
+    ("UTF-16", square().encode("utf-16"), "is not GeoJSON"),
+    ("an infinite coordinate", square("1e999"), "holds an invalid polygon"),
+    ("a coordinate that is no degree", square("1e308"), "degrees from -180 to 180"),
+    ("a list as a kind", '{"type": ["Polygon"], "coordinates": []}', "it is malformed"),
+    ("a number as a system", square(more=', "crs": 7'), "it is malformed"),
+    ("a kind of a million letters", '{"type": "%s"}' % ("x" * 10**6), "it is malformed"),
+    ("nothing", "null", "it has no type"),
+]
+CHECKINS = [
+    ("a program", b"\x7fELF" + bytes(range(256)) * 20, "has no column 'lat'"),
+    ("NULs", b"lat,lon\n" + bytes(5000) + b"\n", "a NUL byte or an endless line"),
+    ("a packed file that unpacks to much", gzip.compress(bytes(10**7)), "has no column 'lat'"),
+    ("a packed file cut short", gzip.compress(b"lat,lon\n48,2\n" * 999)[:-9], "is truncated"),
+    ("a formula", b"lat,lon\n=cmd|'/C calc'!A0,2\n", "latitude is not a number"),
+    ("100,000 columns", b",".join(b"c%d" % i for i in range(10**5)) + b"\n", "its columns are"),
+    ("a footer that is too long", b"PAR1" + bytes(80) + b"\xff\xff\xff\x7fPAR1", "as parquet"),
+    ("a name that is no text", parquet({"lat": [1.0]}).replace(b"lat", b"l\xfft"), "as parquet"),
+    ("a footer of noise", b"PAR1" + b"\x07" * 80 + b"\x10\0\0\0PAR1", "as parquet"),
+    ("lists for numbers", parquet({"lat": [[48.5]], "lon": [{"a": 1}]}), "where numbers were"),
+]
+CERTIFICATES = [
+    ("brackets without end", "[" * 200_000, "too many brackets"),
+    ("a key twice", '{"n": 1, ' + changed()[1:], "'n' is there twice"),
+    ("not a number", changed(eps=float("nan")), "malformed certificate"),
+    ("a number of 400 digits", changed(n=10**400), "is more than 10^15"),
+    ("an unknown key", changed(users=7), "unknown key 'users'"),
+    ("a list", "[1, 2]", "malformed certificate"),
+    ("no text", b"\xff\xfe{", "it is not JSON"),
+    ("more than may be read", " " * (2**20 + 1), "more than 1,048,576 bytes"),
+]
+CONFIGURATIONS = [
+    ("a call", 'seed: !!python/object/apply:os.system ["true"]', "line 1 has no value of YAML"),
+    ("aliases of aliases", laughs("seed"), "write out what is meant"),
+    ("a tab", "seed: 1\nregions:\n\tparis: {}\n", "indent with spaces"),
+    ("Latin-1", "run: caf\u00e9\n".encode("latin-1"), "is no UTF-8"),
+    ("a key twice", "seed: 1\nseed: 2\n", "given twice, in lines 1 and 2"),
+    ("a number of 5,000 digits", "eps: [1]\nseed: " + "9" * 5000, "line 2 has no value of YAML"),
+    ("a list", "- seed: 1\n", "must hold keys and their values"),
+    ("a key that moves the cursor", '"a\\e[2J\\n": 1\n', r"a\x1b[2J\n: there is no such key"),
+]  # fmt: skip
+
+
+def map_is_read(path, _):
+    read_basemap(path)
+
+
+def outline_is_read(path, _):
+    region_from_config("town", {"outline": str(path)})
+
+
+def checkins_are_read(path, content):
+    layout = {
+        "format": "parquet" if content[:4] == b"PAR1" else "csv",
+        "columns": {"latitude": "lat", "longitude": "lon"},
+    }
+    region = region_from_config("r", {"box": {"south": 48, "north": 49, "west": 2, "east": 3}})
+    target = path.with_name("out.parquet")
+    crop_checkins(
+        path, layout_from_config(layout), region, target, max_malformed_share=0.1, metadata={}
+    )
+
+
+def certificate_is_checked(path, _):
+    main(["verify", str(path), "--format", "json"])
+
+
+def configuration_is_read(path, content):
+    check_unique_keys(path)
+    schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
+    given = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    check_schema(given | yaml.safe_load(content), schema)
+
+
+HOSTILE = {
+    map_is_read: MAPS,
+    outline_is_read: OUTLINES,
+    checkins_are_read: CHECKINS,
+    certificate_is_checked: CERTIFICATES,
+    configuration_is_read: CONFIGURATIONS,
+}
+
+
+@pytest.mark.parametrize(
+    ("read", "content", "message"),
+    [
+        pytest.param(read, content, message, id=f"{read.__name__.split('_')[0]}: {name}")
+        for read, files in HOSTILE.items()
+        for name, content, message in files
+    ],
+)
+def test_a_hostile_file_ends_in_one_clear_line(capsys, tmp_path, read, content, message):
+    path = tmp_path / "given"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    if read is certificate_is_checked:
+        read(path, path.read_bytes())
+        (row,) = json.loads(capsys.readouterr().out)
+        assert row["verdict"] in ("refused", "not checked")
+        line = f"{row['file']}: {row['reason']}"
+    else:
+        with pytest.raises(InputError) as refused:
+            read(path, path.read_bytes())
+        line = str(refused.value)
+        of_a_key = message.endswith(("no such key", "from -180 to 180"))
+        assert of_a_key or str(path) in line
+    assert message in line
+    assert line.isprintable()
+    assert len(line) < 700 + len(str(path))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_forty_hostile_files_are_tried():
+    assert min(map(len, HOSTILE.values())) >= 40 / len(HOSTILE)
+
+
+def test_a_name_on_a_map_that_is_no_text_does_not_stop_it(tmp_path):
+    path = tmp_path / "map.geojson"
+    path.write_text(
+        f'{{"type": "Feature", "properties": {{"name": "\\ud800"}}, "geometry": {square()}}}'
+    )
+    assert read_basemap(path)["name"].tolist() == ["?"]

@@ -280,6 +280,16 @@ def test_hosted_jobs_call_make_alone():
         assert f"\n{command.split()[1]}: " in makefile
 
 
+def test_weekly_jobs_run_what_the_pages_say():
+    """The environment of conda, the image, the download; a command changes on both or on none."""
+    runs = [step["run"] for job in _hosted("weekly").values() for step in job["steps"]
+            if "run" in step]  # fmt: skip
+    said = "".join((ROOT / "docs" / page).read_text() for page in ("hpc.md", "data.md"))
+    told = [run.removeprefix(".venv/bin/").partition(" -- ")[0] for run in runs]
+    assert len(told) == 6
+    assert [run for run in told if run != "make .venv/.ready" and run not in said] == []
+
+
 def test_hosted_tests_begin_with_the_oldest_python():
     pythons = _hosted("ci")["test"]["strategy"]["matrix"]["python"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -8,7 +8,7 @@ from __future__ import annotations  # so that help() shows ArrayLike, not what i
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -78,7 +78,15 @@ def log_of(delta: ArrayLike | Decimal) -> Any:
     return plain(np.vectorize(one, otypes=[np.float64])(delta))
 
 
-def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interval:
+@overload
+def log_delta(eps: float, setting: Setting, *, bound: str = ...) -> Interval[float]: ...
+
+
+@overload
+def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = ...) -> Interval[Any]: ...
+
+
+def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interval[Any]:
     """Enclose the natural log of the delta that a collection has at eps.
 
     Unlike `delta` it never underflows: deltas of 1e-10000 are told apart.
@@ -111,7 +119,15 @@ def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> In
     return curve(setting, bound).log_delta(eps)
 
 
-def delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interval:
+@overload
+def delta(eps: float, setting: Setting, *, bound: str = ...) -> Interval[float]: ...
+
+
+@overload
+def delta(eps: ArrayLike, setting: Setting, *, bound: str = ...) -> Interval[Any]: ...
+
+
+def delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interval[Any]:
     """Enclose the delta that a collection has at eps.
 
     Parameters
@@ -137,7 +153,17 @@ def delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interv
     return log_delta(eps, setting, bound=bound).exp()
 
 
-def epsilon(delta: ArrayLike | Decimal, setting: Setting, *, bound: str = CERTIFIED) -> Interval:
+@overload
+def epsilon(delta: float | Decimal, setting: Setting, *, bound: str = ...) -> Interval[float]: ...
+
+
+@overload
+def epsilon(delta: ArrayLike, setting: Setting, *, bound: str = ...) -> Interval[Any]: ...
+
+
+def epsilon(
+    delta: ArrayLike | Decimal, setting: Setting, *, bound: str = CERTIFIED
+) -> Interval[Any]:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 
     Parameters
@@ -230,9 +256,9 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
     if upper.upper is None:
         raise InputError(f"{bound} is no guarantee: it bounds no test's error")
     # Where delta is below this no test of interest gains.
-    top = upper.epsilon(log_of(_SMALLEST_GAIN)).upper
+    top = upper.epsilon(log_of(_SMALLEST_GAIN)).promised
     eps = np.append(np.linspace(0.0, top, _CURVE_POINTS), setting.budget)
-    return plain(rounds.tradeoff(alpha, eps, upper.log_delta(eps).upper))
+    return plain(rounds.tradeoff(alpha, eps, upper.log_delta(eps).promised))
 
 
 def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, plain
 
 LogDelta = Callable[[float], float]
+End = TypeVar("End", bound=float | Floats)
 # Where a search for eps ends: beyond, it counts as infinite.
 _FARTHEST = 1e6
 # Seconds of a search before it shows that it goes on.
@@ -29,25 +30,33 @@ class NotApplicableError(InputError):
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Generic[End]):
     """What encloses a true delta or eps.
 
     Attributes
     ----------
     lower, upper
-        Floats, or arrays of the shape that was asked for; None for an end that is not given. Of
-        these, only ``upper`` may be promised.
+        Floats, or arrays of the shape that was asked for; None for an end that is not given.
     """
 
-    lower: Any
-    upper: Any
+    lower: End | None
+    upper: End | None
 
     @property
-    def only(self) -> Any:
+    def only(self) -> End:
         """The end of a bound that gives one; of two the upper."""
-        return self.lower if self.upper is None else self.upper
+        found = self.lower if self.upper is None else self.upper
+        assert found is not None
+        return found
 
-    def exp(self) -> Interval:
+    @property
+    def promised(self) -> End:
+        """The upper end, which alone may be promised; an `InputError` if there is none."""
+        if self.upper is None:
+            raise InputError("without an upper end nothing may be promised")
+        return self.upper
+
+    def exp(self) -> Interval[End]:
         """Deltas of natural logs of delta, rounded outwards."""
         return Interval(
             None if self.lower is None else exp_down(self.lower),
@@ -97,7 +106,13 @@ class Curve:
     pair: Pair | None = None
     horizon: float = np.inf
 
-    def log_delta(self, eps: ArrayLike) -> Interval:
+    @overload
+    def log_delta(self, eps: float) -> Interval[float]: ...
+
+    @overload
+    def log_delta(self, eps: ArrayLike) -> Interval[Any]: ...
+
+    def log_delta(self, eps: ArrayLike) -> Interval[Any]:
         """Enclose the natural log of delta; it never underflows.
 
         Parameters
@@ -117,7 +132,13 @@ class Curve:
         ends = (self.lower, self.upper)
         return Interval(*(end if end is None else plain(over_eps(end)(eps)) for end in ends))
 
-    def epsilon(self, log_delta: ArrayLike) -> Interval:
+    @overload
+    def epsilon(self, log_delta: float) -> Interval[float]: ...
+
+    @overload
+    def epsilon(self, log_delta: ArrayLike) -> Interval[Any]: ...
+
+    def epsilon(self, log_delta: ArrayLike) -> Interval[Any]:
         """Enclose the smallest eps of a natural log of delta.
 
         Parameters

@@ -67,10 +67,10 @@ def complete(plan: Plan) -> Plan:
     some = {"n": fewest, "k": 2, "eps0": 1.0}
     setting = plan.setting(**({name: some[name]} if name in some else {}))
     if name == "eps":
-        return replace(plan, eps=upper.curve(setting).epsilon(plan.log_delta or 0.0).upper)
+        return replace(plan, eps=upper.curve(setting).epsilon(plan.log_delta or 0.0).promised)
     assert plan.eps is not None
     if name == "log_delta":
-        return replace(plan, log_delta=upper.curve(setting).log_delta(plan.eps).upper)
+        return replace(plan, log_delta=upper.curve(setting).log_delta(plan.eps).promised)
     assert plan.log_delta is not None
     eps, target = plan.eps, plan.log_delta
 
@@ -85,7 +85,7 @@ def complete(plan: Plan) -> Plan:
 
         def meets(value: int) -> bool:
             curve = of(value)
-            return curve.surely_below(eps, target) or curve.log_delta(eps).upper <= target
+            return curve.surely_below(eps, target) or curve.log_delta(eps).promised <= target
 
         found = smallest_whole(meets, low, high, smallest_whole(seems, low, high) or high)
         if found is None:

@@ -144,7 +144,7 @@ def _composed(name: str, composition: Callable[..., Floats], source: str, about:
     def epsilon(log_delta: float, s: Setting) -> float:
         # Half of delta is spent on the rounds, half is the theorem's slack.
         step = log_delta - float(np.log(2 * s.rounds))
-        step_eps = BOUNDS["upper"].curve(replace(s, rounds=1)).epsilon(step).upper
+        step_eps = BOUNDS["upper"].curve(replace(s, rounds=1)).epsilon(step).promised
         return min(float(composition(log_delta, step_eps, step, s.rounds)), s.budget)
 
     return Bound(

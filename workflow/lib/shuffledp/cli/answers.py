@@ -102,7 +102,7 @@ def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
     eps, setting = arguments.eps, _setting(arguments)
     for delta in arguments.delta:
         eps0 = accountant.calibrate(eps, delta, setting)
-        achieved = BOUNDS["upper"].curve(replace(setting, eps0=eps0)).log_delta(eps).upper
+        achieved = BOUNDS["upper"].curve(replace(setting, eps0=eps0)).log_delta(eps).promised
         yield {
             "n": setting.n,
             "k": setting.k,

@@ -8,7 +8,6 @@ import numpy as np
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.curve import exp_down, exp_up
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, as_given, log10
 from shuffledp.cli.tables import Budgets, read_budgets
@@ -43,11 +42,12 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     common: Row = {"n": n, "records": k, "reports": rows.shape[1], "local_eps0": randomiser.eps0}
     for eps in arguments.eps or ():
         logs = curve.log_delta(eps)
+        deltas = logs.exp()
         yield {
             **common,
             "eps": eps,
-            "delta_lower": exp_down(logs.lower),
-            "delta_upper": exp_up(logs.upper),
+            "delta_lower": deltas.lower,
+            "delta_upper": deltas.upper,
             "log10_delta_lower": log10(logs.lower),
             "log10_delta_upper": log10(logs.upper),
             **errors,

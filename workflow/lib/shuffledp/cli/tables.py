@@ -12,7 +12,7 @@ import numpy as np
 
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.cli import words
-from shuffledp.errors import InputError
+from shuffledp.errors import InputError, is_out_of_memory
 from shuffledp.numerics.arrays import Floats, Integers
 
 _COLUMN = "count"
@@ -212,7 +212,11 @@ def _parquet_reading(source: Path) -> Iterator[Any]:
     except InputError:
         raise
     # Whatever bytes do to pyarrow's reader: lengths that nobody has, names that are no text.
-    except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError):
+    except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError) as error:
+        if is_out_of_memory(error):
+            raise InputError(f"{source} is damaged, or needs more memory than there is") from None
+        if isinstance(error, OSError) and error.errno:
+            raise  # it may not or cannot be read; it is not damaged
         raise InputError(f"{source} is damaged, or no parquet file") from None
 
 

@@ -78,7 +78,8 @@ def _kind(found: Shape) -> str:
 
 
 def _text(value: object) -> str:
-    return "" if value is None else str(value)
+    # JSON can write halves of signs, which nothing can show.
+    return "" if value is None else str(value).encode(errors="replace").decode()
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:

@@ -119,7 +119,8 @@ def _columns(part: Path, layout: Layout) -> dict[str, str]:
 def _reading(source: Path) -> Iterator[None]:
     try:
         yield
-    except (pa.ArrowException, OSError, ColumnTypeError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError, ColumnTypeError) as error:
         if is_out_of_memory(error):
             raise
-        raise CheckinError(f"{source} cannot be read as parquet ({error})") from error
+        words = " ".join(str(error).split())  # Arrow breaks its lines
+        raise CheckinError(f"{source} cannot be read as parquet ({words})") from error

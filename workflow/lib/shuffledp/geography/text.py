@@ -1,8 +1,9 @@
 """Separated text as batches of typed rows."""
 
 import csv
+import re
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from itertools import chain
@@ -25,6 +26,10 @@ _OPEN: Final = (
     "it out, or give the file as parquet"
 )
 _SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
+# A coordinate, with a point or a comma, among what should be names of columns.
+_COORDINATE: Final = re.compile(r"\d\.\d{2}|(?<!\w)\d{1,3},\d{4}")
+_MOST_NAMES: Final = 20  # columns in a message
+_LONGEST_NAME: Final = 60  # characters
 _PARSERS: Final = 2  # threads; as many are busy while a third decompresses
 
 
@@ -81,9 +86,8 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
             continue
         if isinstance(column, str):
             if column not in names:
-                there = ", ".join(repr(found) for found in names)
                 raise CheckinError(
-                    f"{source} has no column {column!r} ({key_of(name)}); its columns are {there}"
+                    f"{source} has no column {column!r} ({key_of(name)}){_there(names)}"
                 )
             if names.count(column) > 1:
                 raise CheckinError(
@@ -97,6 +101,14 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
             )
         positions[name] = column
     return positions
+
+
+def _there(names: Sequence[str]) -> str:
+    """End of a message: which columns there are, unless they are somebody's values."""
+    if _COORDINATE.search(",".join(names)):
+        return ": its first line is a row, not names: set header: false, and columns by position"
+    shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
+    return f"; its columns are {shown}{', ...' * (len(names) > _MOST_NAMES)}"
 
 
 def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":

@@ -71,9 +71,9 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         parameters = mechanism.calibrate(eps, log_delta - lower, mean)
         of = partial(mechanism.curve, parameters)
         # What hides a user who is alone hides one of many.
-        if of(replace(mean, n=1)).log_delta(eps).upper <= log_delta:
+        if of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
             return parameters
-        excess = of_crowd(of, setting).log_delta(eps).upper - log_delta
+        excess = of_crowd(of, setting).log_delta(eps).promised - log_delta
         if excess <= 0.0:
             return parameters
         lower, step = lower + excess + step, 2.0 * step

@@ -105,7 +105,7 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
     how
         Kind of the reports.
     """
-    return float(how.curve(groups, group, log_delta).epsilon(log_delta).upper)
+    return float(how.curve(groups, group, log_delta).epsilon(log_delta).promised)
 
 
 @dataclass(frozen=True)
@@ -205,5 +205,5 @@ def own_epsilons(
         aim = log_delta - float(np.log(rounds))
         curve = how.curve(everybody, group, aim, first).compose(rounds)
         yield Own(
-            low, high, int(groups.counts[members].sum()), float(curve.epsilon(log_delta).upper)
+            low, high, int(groups.counts[members].sum()), float(curve.epsilon(log_delta).promised)
         )

@@ -15,6 +15,8 @@ from shuffledp.pipeline.address import masked
 
 _MOST: Final = 10  # faults in one message
 _LONGEST: Final = 300  # characters of a value
+_LARGEST: Final = 1_000_000  # values of a file, each alias as often as it is used
+_MERGE: Final = "tag:yaml.org,2002:merge"  # that of the key <<
 _COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 
 
@@ -37,7 +39,12 @@ def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     lines = [line for error in errors for line in _faults(error)]
     if lines:
         more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
-        raise InputError("\n".join([*lines[:_MOST], *more]))
+        raise InputError("\n".join([*map(_printable, lines[:_MOST]), *more]))
+
+
+def _printable(line: str) -> str:
+    """A line without what breaks it or moves a terminal's cursor: keys may hold anything."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def check_values(config: Mapping[str, Any]) -> None:
@@ -68,9 +75,62 @@ def check_unique_keys(path: Path) -> None:
     Raises
     ------
     InputError
-        Naming the file, the key and both lines; or the file and the line where it is no YAML.
+        Naming the file, the key and both lines; or the file and the line where it is no YAML, or
+        has what is no value; or the file whose aliases make more than a million values.
     """
-    _check_mapping(path, _composed(path), "", set())
+    root = _composed(path)
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise InputError(f"{path} must hold keys and their values, such as `seed: 1`")
+    if _values(root, {}) > _LARGEST:
+        raise InputError(
+            f"{path}: its aliases (*name) make more than {_LARGEST:,} values: write out what is "
+            "meant"
+        )
+    _check_mapping(path, root, "", set())
+    for line, problem in _no_values(root):
+        raise InputError(f"{path}, line {line} has no value of YAML ({problem:.200})")
+
+
+def _children(node: Any) -> list[Any]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _values(node: Any, known: dict[int, int]) -> int:
+    """How many values a node stands for; one that stands within itself counts there as none."""
+    if id(node) not in known:
+        known[id(node)] = 0
+        known[id(node)] = 1 + sum(_values(child, known) for child in _children(node))
+    return known[id(node)]
+
+
+def _no_values(root: Any) -> Iterator[tuple[int, str]]:
+    """Lines of what has the form of YAML but no value, such as a tag that names a function."""
+    loader = yaml.SafeLoader("")
+    try:
+        for scalar in _scalars(root, set()):
+            if scalar.tag != _MERGE:
+                loader.construct_object(scalar)
+        loader.construct_document(root)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        yield (mark.line if mark else 0) + 1, error.problem or "it is none"
+    # Numbers and dates are left to Python, which knows of no line.
+    except (ValueError, AttributeError, OverflowError):
+        kind = scalar.tag.rpartition(":")[2]
+        yield scalar.start_mark.line + 1, f"{scalar.value[:40]!r} is no {kind}"
+
+
+def _scalars(node: Any, seen: set[int]) -> Iterator[Any]:
+    if isinstance(node, yaml.ScalarNode):
+        yield node
+    elif id(node) not in seen:
+        seen.add(id(node))
+        for child in _children(node):
+            yield from _scalars(child, seen)
 
 
 def _composed(path: Path) -> Any:

@@ -186,10 +186,10 @@ def matched_budgets(
         Whose eps are sought, in (0, 1) each.
     """
     upper = BOUNDS["upper"].curve(setting)
-    budgets = [Budget(e, upper.log_delta(e).upper, f"eps={e:g}") for e in eps]
+    budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
     for delta in target_deltas:
         log_delta = float(np.log(delta))
-        eps_there = upper.epsilon(log_delta).upper
+        eps_there = upper.epsilon(log_delta).promised
         budgets.append(Budget(eps_there, log_delta, f"delta={delta:g}"))
     usable = [b for b in budgets if 0.0 < b.eps < setting.eps0 and -np.inf < b.log_delta < 0.0]
     if len(usable) < len(budgets):

@@ -120,7 +120,7 @@ def privacy_curves(
             for bound in {each.name: each for each in (upper, *applicable)}.values()
             if bound.guarantee and bound.why_not(setting, least) is None
         ]
-        target = upper.curve(setting).epsilon(float(np.log(target_delta))).upper
+        target = upper.curve(setting).epsilon(float(np.log(target_delta))).promised
         eps = np.union1d(np.linspace(0.0, max(ends), _POINTS), target)
         rows += [
             (setting, e, bound, value)

@@ -51,7 +51,7 @@ def units_table(
 
     @cache  # one check-in of one user, and users whose number is known: the same again
     def certified(setting: Setting) -> float:
-        return float(BOUNDS["upper"].curve(setting).epsilon(target).upper)
+        return float(BOUNDS["upper"].curve(setting).epsilon(target).promised)
 
     for eps0 in budgets:
         for m in _numbers(most):

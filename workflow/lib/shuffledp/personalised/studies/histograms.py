@@ -133,7 +133,7 @@ def certified_epsilon(groups: BudgetGroups, tagged: bool, k: int, log_delta: flo
     if not tagged and groups.values.size > 1:
         return epsilon(log_delta, groups, groups.values.size - 1, reports("krr", k))
     return max(
-        BOUNDS["upper"].curve(Setting(count, k, value)).epsilon(log_delta).upper
+        BOUNDS["upper"].curve(Setting(count, k, value)).epsilon(log_delta).promised
         if value > 0.0
         else 0.0
         for value, count in zip(groups.values.tolist(), groups.counts.tolist(), strict=True)

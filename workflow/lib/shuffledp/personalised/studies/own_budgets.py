@@ -45,7 +45,7 @@ def _epsilon(values: tuple[float, ...], counts: tuple[int, ...], kind: str) -> f
     largest = 0.0
     for group in range(groups.values.size - 1, -1, -1):
         curve = how.curve(groups, group, _LOG_DELTA)
-        if largest == 0.0 or curve.log_delta(largest).upper > _LOG_DELTA:
+        if largest == 0.0 or curve.log_delta(largest).promised > _LOG_DELTA:
             largest = budgets.epsilon(_LOG_DELTA, groups, group, how)
     return largest
 

@@ -44,7 +44,7 @@ Composition = Callable[[Floats, Floats, Floats, Floats], Floats]
 @lru_cache(maxsize=256)
 def numeric_clones_epsilon(log_delta: float, setting: Setting) -> float:
     """Eps of the numeric clones bound at a natural log of delta, rounded up."""
-    return float(BOUNDS["clones"].curve(setting).epsilon(log_delta).upper)
+    return float(BOUNDS["clones"].curve(setting).epsilon(log_delta).promised)
 
 
 def closed_clones_epsilon(log_delta: float, setting: Setting) -> float:

@@ -42,7 +42,7 @@ def seen_sampling_epsilon(setting: Setting, rate: float) -> float:
         Probability of each user to take part in a round, independently.
     """
     drawn = BOUNDS["any-randomiser"].curve(replace(setting, sampling_rate=rate))
-    return float(drawn.epsilon(np.log(COMPOSED_DELTA)).upper)
+    return float(drawn.epsilon(np.log(COMPOSED_DELTA)).promised)
 
 
 def mean_sample(setting: Setting, rate: float) -> Setting:

@@ -56,7 +56,7 @@ def weak(setting: Setting) -> LogDelta:
     """Log delta of the weak adversary: the certified upper bound, but for two and three cells."""
     if setting.rounds == 1:
         return lambda eps: float(certified.weak_adversary_log_delta(eps, setting))
-    return lambda eps: BOUNDS["upper"].curve(setting).log_delta(eps).upper
+    return lambda eps: BOUNDS["upper"].curve(setting).log_delta(eps).promised
 
 
 def histogram(setting: Setting) -> LogDelta:
