@@ -619,6 +619,9 @@ def test_what_a_mechanism_needs_is_said():
         budgets.reports("krr")
     with pytest.raises(InputError, match="belongs to krr"):
         budgets.reports("laplace", 4)
+    for k in (-1, 0, 1):
+        with pytest.raises(InputError, match=f"k must be .* at least 2 .*k={k}"):
+            budgets.reports("krr", k)
     with pytest.raises(InputError, match="one of krr, binary, laplace, gaussian"):
         budgets.reports("normal")
     with pytest.raises(InputError, match="rounds must be at least 1"):
