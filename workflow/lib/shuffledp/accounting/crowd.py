@@ -89,7 +89,7 @@ def of_crowd(of_everybody: Curves, setting: Setting) -> Curve:
         assert found is not None
         return found
 
-    def lead(eps: float) -> float:
+    def normal(eps: float) -> float:
         if setting.response_rate < 1.0:
             return central_limit(pair_of, eps, draws.of_mean)
         return central_limit(pair_of, eps, everybody, rate)
@@ -97,8 +97,9 @@ def of_crowd(of_everybody: Curves, setting: Setting) -> Curve:
     return Curve(
         budget=some.budget,
         upper=drawn if setting.response_rate == 1.0 else responding,
-        lead=None if pair is None else lead,
-        scout=None if pair is None else lead,
+        # One number of participants in place of some fifty.
+        lead=draws.log_delta_of_mean if pair is None else normal,
+        scout=None if pair is None else normal,
         horizon=some.horizon,
     )
 
@@ -165,6 +166,10 @@ class _Draws:
             return 0.0
         assert upper is not None
         return min(float(upper(eps)), 0.0)
+
+    def log_delta_of_mean(self, eps: float) -> float:
+        """About the log of delta of one round: that of the mean number of those who take part."""
+        return self._upper(eps, self.of_mean.n - 1)
 
     def log_delta(self, eps: float) -> float:
         """Natural log of delta of one round, rounded up."""
