@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main, tables
 from shuffledp.cli.words import number, one_line
@@ -142,3 +143,12 @@ def test_a_column_of_words_is_refused(capsys, tmp_path):
     path = tmp_path / "w.parquet"
     pq.write_table(pa.table({"count": ["1", "2"]}), path)
     assert "must hold numbers (got string)" in ended(capsys, *COMPARE, str(path))[1]
+
+
+def test_the_ends_of_the_range_of_budgets_are_answered(capsys):
+    """With the smallest a round's grid had steps of 0, with the largest a tail's scale was inf."""
+    assert main(["fdp", "--n", "1", "--k", "4", "--eps0", "1e-200", "--rounds", "2"]) == 0
+    assert capsys.readouterr().err == ""
+    curve = BOUNDS["single-bin"].curve(Setting(100, 4, 350.0))
+    assert 0.0 < curve.epsilon(np.log(1e-6)).lower <= 350.0
+    assert curve.log_delta(5.857933154483458).lower <= 0.0
