@@ -5,8 +5,10 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from shuffledp.cli import main
+from shuffledp.mechanisms.hadamard import HadamardResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 
 PAGE = Path(__file__).parents[2] / "docs" / "choosing.md"
@@ -39,3 +41,10 @@ def test_the_table_is_what_the_command_prints(capsys, row):
 def test_the_example_prints_what_the_page_says():
     failed, tried = doctest.testfile(str(PAGE), module_relative=False)
     assert (failed, tried) == (0, 6)
+
+
+def test_hadamard_with_one_block_errs_by_the_root_of_the_users():
+    """Half of the reports speak for a cell nobody holds, whatever the budget."""
+    for eps0 in (4.0, 8.0, 16.0):
+        variance = HadamardResponse(408, eps0).variance(np.full(408, 1.0 / 408), 100_000)
+        assert 100_000 * np.sqrt(variance.mean()) >= 0.999 * np.sqrt(100_000)
