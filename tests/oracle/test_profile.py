@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds.composition import deep_enough
 from shuffledp.accounting.rounds.outcomes import DEPTH
 from shuffledp.accounting.rounds.profile import composed, dominating
 from shuffledp.accounting.setting import Setting
@@ -192,6 +193,20 @@ def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
     assert exp(curve.upper(50.0)) == pytest.approx(endless, rel=1e-6)
     assert curve.epsilon(log(endless * 0.999)).upper == inf
     assert curve.epsilon(log(endless * 1.001)).upper < inf
+
+
+def test_where_delta_never_falls_to_0_no_deeper_law_is_asked_for():
+    curve = ShufflerDummies().curve(ShufflerDummiesParameters(1.0, 25), Setting(1000, 16))
+    law = dominating(curve, DEPTH)
+    depths = []
+
+    def one(depth):
+        depths.append(depth)
+        return law
+
+    upper = deep_enough(one, 3.0, 10)
+    assert upper >= log(1.0 - (1.0 - law.infinite) ** 10)
+    assert len(depths) == 2
 
 
 def test_records_and_neighbours_may_change_between_rounds():
