@@ -28,8 +28,9 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Numbers of participants are refined until this share of delta (a log) is lost, or so often.
-_LOST, _MOST = -4.6, 100
+# Numbers of participants are refined until this share of delta (a log) is lost, or so often. Of
+# the log of a smaller delta than this one's as small a share is lost, and at most half of delta.
+_LOST, _MOST, _LOG_SMALL = -4.6, 100, -100.0
 # Relative width of the ranges of participants that a sampled round of several distinguishes.
 _WIDTH = 0.02
 
@@ -197,6 +198,7 @@ class _Draws:
             masses = [_log_range(start, stop, others, rate) for start, stop in ranges]
             terms = [m + log_delta(start) for m, (start, _) in zip(masses, ranges, strict=True)]
             total = float(logsumexp(terms))
+            least = total + min(_LOST + np.log(max(total / _LOG_SMALL, 1.0)), 0.0)
             lost = [
                 term
                 if log_delta(stop) == -np.inf
@@ -206,10 +208,14 @@ class _Draws:
             coarse = [
                 (start + stop) // 2
                 for loss, (start, stop) in zip(lost, ranges, strict=True)
-                if stop - start > 1 and loss > total + _LOST - np.log(len(ranges))
+                if stop - start > 1 and loss > least - np.log(len(ranges))
             ]
             if not coarse or len(starts) >= _MOST:
-                return min(float(np.log(rate)) + total, 0.0)
+                if total == -np.inf:
+                    return total
+                # The sum's own rounding: a unit a term, and some of the logarithms' sizes.
+                slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
+                return min(float(np.log(rate)) + total + slack, 0.0)
             starts = sorted({*starts, *coarse})
 
     def _sampled_round(self, depth: float) -> LossDistribution:
