@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds.composition import deep_enough
 from shuffledp.accounting.rounds.outcomes import DEPTH
 from shuffledp.accounting.rounds.profile import composed, dominating
 from shuffledp.accounting.setting import Setting
@@ -194,6 +195,20 @@ def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
     assert curve.epsilon(log(endless * 1.001)).upper < inf
 
 
+def test_where_delta_never_falls_to_0_no_deeper_law_is_asked_for():
+    curve = ShufflerDummies().curve(ShufflerDummiesParameters(1.0, 25), Setting(1000, 16))
+    law = dominating(curve, DEPTH)
+    depths = []
+
+    def one(depth):
+        depths.append(depth)
+        return law
+
+    upper = deep_enough(one, 3.0, 10)
+    assert upper >= log(1.0 - (1.0 - law.infinite) ** 10)
+    assert len(depths) == 2
+
+
 def test_records_and_neighbours_may_change_between_rounds():
     """Of two cells the worst rounds differ: none of the same data set twice has this delta."""
     laws = of_rows(MADE_UP, 2)
@@ -204,11 +219,27 @@ def test_records_and_neighbours_may_change_between_rounds():
     assert is_at_least(curve.upper(float(np.nextafter(log(1.5), 0.0))), several)
 
 
+def _zeros():
+    randomiser = MatrixRandomiser(np.array(ZEROS, np.float64))
+    return randomiser.curve(Setting(4, 2)), of_rows(exact_rows(randomiser.rows), 4)
+
+
+def _two_cells(n, ratio):
+    """Budgets are rounded up, so that delta is at least that of the ratio."""
+    setting = Setting(n, 2, float(np.nextafter(log(ratio), inf)))
+    rows = [[ratio / (ratio + 1), 1 / (ratio + 1)], [1 / (ratio + 1), ratio / (ratio + 1)]]
+    return BOUNDS["upper"].curve(setting), of_rows(rows, n)
+
+
+# Curves and the laws of every data set.
 CURVES = {
-    "k-RR": BOUNDS["upper"].curve(Setting(20, 2, 1.0)),
-    "large budget": BOUNDS["upper"].curve(Setting(3, 2, 12.0)),
-    "a zero": MatrixRandomiser(np.array(ZEROS, np.float64)).curve(Setting(4, 2)),
-    "never falls": UserDummies().curve(UserDummiesParameters(0.75, 1), Setting(3, 2)),
+    "k-RR": lambda: _two_cells(6, E),
+    "large budget": lambda: _two_cells(3, Fraction(160_000)),
+    "a zero": _zeros,
+    "never falls": lambda: (
+        UserDummies().curve(UserDummiesParameters(0.75, 1), Setting(3, 2)),
+        of_user_dummies(3, 2, Fraction(3, 4)),
+    ),
 }
 
 
@@ -223,9 +254,9 @@ def profile_of(law, alpha):
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_the_pairs_profile_is_nowhere_below_the_curve(name):
+def test_the_pairs_profile_is_nowhere_below_the_truth(name):
     """Also of alpha < 1, which is the other direction; and its masses are all there is."""
-    curve = CURVES[name]
+    curve, laws = CURVES[name]()
     law = dominating(curve, DEPTH)
     slack = 1 + Fraction(law.mass_error)
     masses = sum((Fraction(float(mass)) for mass in law.mass), Fraction(law.infinite))
@@ -234,14 +265,8 @@ def test_the_pairs_profile_is_nowhere_below_the_curve(name):
     rng = np.random.default_rng(3)
     for eps in rng.uniform(-14.0, 14.0, 40):
         alpha = Fraction(exp(eps))
-        if alpha >= 1:
-            truth = curve.upper(float(np.nextafter(log(alpha), inf)))
-            h = Fraction(exp(truth)) * (1 - Fraction(1, 10**14)) if truth > -inf else Fraction(0)
-        else:
-            mirrored = curve.upper(float(np.nextafter(-log(alpha), inf)))
-            h = 1 - alpha + alpha * Fraction(exp(mirrored)) * (1 - Fraction(1, 10**14))
-        # Certified values are upper ends: where they are not convex the hull may be below them.
-        assert profile_of(law, alpha) * slack >= h * (1 - Fraction(1, 10**7)), eps
+        truth = max(delta_of(each, alpha) for each in laws)
+        assert profile_of(law, alpha) * slack >= truth, eps
     with pytest.raises(AssertionError):
         dominating(Curve(1.0, lower=curve.upper), DEPTH)
 

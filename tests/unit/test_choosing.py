@@ -13,6 +13,7 @@ from shuffledp.accounting.setting import probabilities
 from shuffledp.cli import main
 from shuffledp.geography.grid import make_lattice
 from shuffledp.geography.regions import region_from_config
+from shuffledp.mechanisms.hadamard import HadamardResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
@@ -113,3 +114,11 @@ def test_the_readme_has_the_expected_errors_at_both_deltas(capsys, tmp_path):
 def test_the_example_prints_what_the_page_says():
     failed, tried = doctest.testfile(str(PAGE), module_relative=False)
     assert (failed, tried) == (0, 6)
+
+
+def test_hadamard_with_one_block_errs_by_the_root_of_the_users():
+    """Half of the reports speak for a cell nobody holds, whatever the budget."""
+    for eps0 in (4.0, 8.0, 16.0):
+        variance = HadamardResponse(408, eps0).variance(np.full(408, 1.0 / 408), 100_000)
+        # Those who hold another cell, each with the variance of a fair coin, twice.
+        assert 100_000 * variance.mean() >= 1.0 - 1.0 / 408

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from shuffledp.accounting.certificate import certificate
+from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main, tables
 from shuffledp.cli.words import number, one_line
@@ -344,3 +345,12 @@ def test_a_name_on_a_map_that_is_no_text_does_not_stop_it(tmp_path):
         f'{{"type": "Feature", "properties": {{"name": "\\ud800"}}, "geometry": {square()}}}'
     )
     assert read_basemap(path)["name"].tolist() == ["?"]
+
+
+def test_the_ends_of_the_range_of_budgets_are_answered(capsys):
+    """With the smallest a round's grid had steps of 0, with the largest a tail's scale was inf."""
+    assert main(["fdp", "--n", "1", "--k", "4", "--eps0", "1e-200", "--rounds", "2"]) == 0
+    assert capsys.readouterr().err == ""
+    curve = BOUNDS["single-bin"].curve(Setting(100, 4, 350.0))
+    assert 0.0 < curve.epsilon(np.log(1e-6)).lower <= 350.0
+    assert curve.log_delta(5.857933154483458).lower <= 0.0

@@ -238,3 +238,40 @@ def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name
 def test_impossible_dummies_are_refused(dummies, chances):
     with pytest.raises(InputError, match=r"lambda dummies of a user must lie in \[0, r\]"):
         krr_among_dummies_log_delta(0.5, Setting(10, 3, 1.0), dummies, chances)
+
+
+def test_without_a_pair_a_search_begins_at_the_mean_number_of_participants():
+    """A delta takes some fifty numbers of participants; a search may take a few deltas."""
+    asked = defaultdict(int)
+
+    def of(setting):
+        def upper(eps):
+            asked[setting.n] += 1
+            return -0.1 * setting.n * eps**2
+
+        return Curve(setting.eps0, upper=upper)
+
+    curve = of_crowd(of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
+    eps = curve.epsilon(-4.0).upper
+    assert curve.upper(eps) <= -4.0 < curve.upper(eps * (1.0 - 1e-9))
+    # Fewer than nobody ever does: each delta asks for this number once.
+    assert asked[1] - 2 <= 8
+
+
+def test_far_out_the_log_of_delta_keeps_its_share_with_fewer_numbers_of_participants():
+    """Of delta half may be lost there, which its log hardly shows."""
+    asked = []
+
+    def of(setting):
+        def upper(eps):
+            asked.append(setting.n)
+            return -4e-3 * setting.n * eps
+
+        return Curve(setting.eps0, upper=upper)
+
+    n, rate = 2_700_000, 0.449
+    found = of_crowd(of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
+    # The mean of exp(-c (1 + Bin(n - 1, rate))), in closed form.
+    truth = log(rate) - 4e-3 + (n - 1) * np.log1p(rate * np.expm1(-4e-3))
+    assert truth <= found <= truth + log(2.0)
+    assert len(asked) < 100

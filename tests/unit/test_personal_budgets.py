@@ -14,7 +14,11 @@ from scipy.special import ndtr
 from scipy.stats import binom, norm
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.one_round.certified import upper_log_delta
-from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import (
+    gdp_epsilon,
+    gdp_to_log_delta,
+    gdp_upper_log_delta,
+)
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
@@ -333,8 +337,8 @@ def test_gaussian_reports_whose_decoys_are_none(aim):
 def test_gaussian_reports_at_the_ends_of_floats(mu):
     others = BudgetGroups(np.array([0.5 * mu, mu]), np.array([3, 3]))
     for eps, aim in ((0.0, 0.0), (0.01, -600.0), (300.0, -600.0)):
-        alone = float(gdp_to_log_delta(eps, mu))
-        assert gaussian_log_delta(eps, mu, others, aim) <= min(alone + 1e-10, 0.0)
+        alone = gdp_upper_log_delta(eps, mu)
+        assert gaussian_log_delta(eps, mu, others, aim) <= alone
 
 
 # --- everybody's eps -----------------------------------------------------------------------------
@@ -619,6 +623,9 @@ def test_what_a_mechanism_needs_is_said():
         budgets.reports("krr")
     with pytest.raises(InputError, match="belongs to krr"):
         budgets.reports("laplace", 4)
+    for k in (-1, 0, 1):
+        with pytest.raises(InputError, match=f"k must be .* at least 2 .*k={k}"):
+            budgets.reports("krr", k)
     with pytest.raises(InputError, match="one of krr, binary, laplace, gaussian"):
         budgets.reports("normal")
     with pytest.raises(InputError, match="rounds must be at least 1"):

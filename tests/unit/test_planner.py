@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from planned import planned
 from shuffledp.accounting.setting import Setting
+from shuffledp.cli.words import exact
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import GaussianParameters
@@ -186,6 +187,10 @@ def test_every_control_changes_the_table_and_the_command(form):
         ("k", "40.5", "Cells k must be a whole number from 4 to 100,000 (got 40.5)."),
         ("k", " ", "Cells k must be a whole number from 4 to 100,000 (got nothing)."),
         ("n", "many", "Users n must be a whole number from 100 to 1,000,000,000 (got many)."),
+        # What Number or Python's int would read, and the command refuses.
+        ("n", "0x64", "Users n must be a whole number from 100 to 1,000,000,000 (got 0x64)."),
+        ("n", "1_000", "Users n must be a whole number from 100 to 1,000,000,000 (got 1_000)."),
+        ("k", "٣٠٠", "Cells k must be a whole number from 4 to 100,000 (got ٣٠٠)."),
     ],
 )
 def test_bad_input_gets_a_line_and_no_numbers(form, field, text, line):
@@ -197,7 +202,9 @@ def test_bad_input_gets_a_line_and_no_numbers(form, field, text, line):
     assert box.get_attribute("aria-invalid") == "true"
     assert form.locator("table").count() == 0
     assert not form.locator("#planner-best").is_visible()
-    box.fill("1000")
-    assert error.inner_text() == ""
-    assert box.get_attribute("aria-invalid") == "false"
-    assert form.locator("table").count() == 1
+    for accepted in ("1000", "1e3", "+1E+3", "10000e-1", ".1e4"):
+        assert exact(accepted) == 1000
+        box.fill(accepted)
+        assert error.inner_text() == ""
+        assert box.get_attribute("aria-invalid") == "false"
+        assert form.locator("table").count() == 1

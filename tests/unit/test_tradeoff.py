@@ -7,13 +7,21 @@ import mpmath
 import numpy as np
 import pytest
 from effort import examples, long
+from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
 from scipy.special import ndtr, ndtri
 from shuffledp.accounting.one_round.certified import upper_log_delta
-from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta, tradeoff
+from shuffledp.accounting.rounds.tradeoff import (
+    _NODES,
+    _WEIGHTS,
+    gdp_to_log_delta,
+    gdp_upper_log_delta,
+    tradeoff,
+)
 from shuffledp.accounting.setting import Setting
+from shuffledp.numerics.arrays import UNIT
 
 
 def reference_log_delta(eps, mu):
@@ -121,3 +129,50 @@ def test_tradeoff_rejects_bad_points():
     ]:
         with pytest.raises(ValueError, match=message):
             tradeoff(*arguments)
+
+
+def exact_gaussian(eps, mu):
+    """Ball of the log of the same difference of two terms, of which many digits may cancel."""
+    for bits in (512, 2048, 8192, 32768):
+        with ctx.workprec(bits):
+            e, m, root = arb(eps), arb(mu), arb(2).sqrt()
+            first = ((e / m - m / 2) / root).erfc()
+            found = (first - e.exp() * ((e / m + m / 2) / root).erfc()) / 2
+            if found > 0 and found.rel_accuracy_bits() > 60:
+                return found.log()
+    raise AssertionError(f"not exact enough at eps={eps}, mu={mu}")
+
+
+def settings_of_normal_noise(number):
+    """Pairs of eps and mu: deltas next to 1 and of 1e-100000, mu down to 1e-300, eps up to 5e11."""
+    random = np.random.default_rng(5)
+    yield from ((5e-324, 1e-3), (0.0, 1.0), (0.0, 1e-200), (5e11, 1e6), (5e11 + 3e6, 1e6))
+    yield from ((1.0, 0.0269), (2.0, 2.7), (8.0, 40.0), (1e-3, 1e-3 / 37.0))
+    for _ in range(number):
+        mu = 10.0 ** random.choice([random.uniform(-300.0, 0.0), random.uniform(-2.0, 5.5)])
+        out = random.choice([random.uniform(-6.0, 6.0), 10.0 ** random.uniform(0.0, 2.6)])
+        yield max(mu * (out + 0.5 * mu), 0.0), mu
+
+
+@pytest.mark.parametrize("number", [60, long(3_000)])
+def test_the_upper_end_of_normal_noise_is_never_below_the_truth(number):
+    for eps, mu in settings_of_normal_noise(number):
+        truth, upper = exact_gaussian(eps, mu), gdp_upper_log_delta(eps, mu)
+        furthest = eps / mu + mu / 2.0 + 2.0
+        assert arb(upper) >= truth or upper == 0.0, (eps, mu)
+        loose = 1e-15 * (furthest**2 + float(abs(truth).upper()))
+        assert upper <= float(truth.upper()) + 2.5e-12 + 3.0 * loose, (eps, mu)
+    assert gdp_upper_log_delta(1.0, 0.0) == -np.inf
+    assert gdp_upper_log_delta(1e200, 1e-200) < -1e299  # its log is no float
+
+
+def test_the_quadrature_of_normal_noise_is_that_of_legendre():
+    """Nodes, and weights by the sum of their errors, as docs/accounting.md counts them."""
+    wrong = arb(0)
+    with ctx.workprec(200):
+        for i in range(100):
+            node, weight = arb.legendre_p_root(100, i, weight=True)
+            at = int(np.argmin(np.abs(_NODES - float(node.mid()))))
+            assert abs(arb(float(_NODES[at])) - node) < UNIT
+            wrong += abs(arb(float(_WEIGHTS[at])) - weight)
+    assert wrong < 2e-14

@@ -28,8 +28,9 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Numbers of participants are refined until this share of delta (a log) is lost, or so often.
-_LOST, _MOST = -4.6, 100
+# Numbers of participants are refined until this share of delta (a log) is lost, or so often. Of
+# the log of a smaller delta than this one's as small a share is lost, and at most half of delta.
+_LOST, _MOST, _LOG_SMALL = -4.6, 100, -100.0
 # Relative width of the ranges of participants that a sampled round of several distinguishes.
 _WIDTH = 0.02
 
@@ -89,7 +90,7 @@ def of_crowd(of_everybody: Curves, setting: Setting) -> Curve:
         assert found is not None
         return found
 
-    def lead(eps: float) -> float:
+    def normal(eps: float) -> float:
         if setting.response_rate < 1.0:
             return central_limit(pair_of, eps, draws.of_mean)
         return central_limit(pair_of, eps, everybody, rate)
@@ -97,8 +98,9 @@ def of_crowd(of_everybody: Curves, setting: Setting) -> Curve:
     return Curve(
         budget=some.budget,
         upper=drawn if setting.response_rate == 1.0 else responding,
-        lead=None if pair is None else lead,
-        scout=None if pair is None else lead,
+        # One number of participants in place of some fifty.
+        lead=draws.log_delta_of_mean if pair is None else normal,
+        scout=None if pair is None else normal,
         horizon=some.horizon,
     )
 
@@ -166,6 +168,10 @@ class _Draws:
         assert upper is not None
         return min(float(upper(eps)), 0.0)
 
+    def log_delta_of_mean(self, eps: float) -> float:
+        """About the log of delta of one round: that of the mean number of those who take part."""
+        return self._upper(eps, self.of_mean.n - 1)
+
     def log_delta(self, eps: float) -> float:
         """Natural log of delta of one round, rounded up."""
         from tqdm import tqdm
@@ -192,6 +198,7 @@ class _Draws:
             masses = [_log_range(start, stop, others, rate) for start, stop in ranges]
             terms = [m + log_delta(start) for m, (start, _) in zip(masses, ranges, strict=True)]
             total = float(logsumexp(terms))
+            least = total + min(_LOST + np.log(max(total / _LOG_SMALL, 1.0)), 0.0)
             lost = [
                 term
                 if log_delta(stop) == -np.inf
@@ -201,10 +208,14 @@ class _Draws:
             coarse = [
                 (start + stop) // 2
                 for loss, (start, stop) in zip(lost, ranges, strict=True)
-                if stop - start > 1 and loss > total + _LOST - np.log(len(ranges))
+                if stop - start > 1 and loss > least - np.log(len(ranges))
             ]
             if not coarse or len(starts) >= _MOST:
-                return min(float(np.log(rate)) + total, 0.0)
+                if total == -np.inf:
+                    return total
+                # The sum's own rounding: a unit a term, and some of the logarithms' sizes.
+                slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
+                return min(float(np.log(rate)) + total + slack, 0.0)
             starts = sorted({*starts, *coarse})
 
     def _sampled_round(self, depth: float) -> LossDistribution:

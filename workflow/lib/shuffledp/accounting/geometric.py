@@ -16,22 +16,23 @@ import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
+from shuffledp.accounting.setting import SMALLEST_EPS0
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
 
 def check_budget(budget: float) -> None:
-    """Refuse a budget of two-sided geometric noise that is not positive and finite.
+    """Refuse a budget of two-sided geometric noise that is below 1e-200, or infinite.
 
     Raises
     ------
     InputError
-        If so: theta = exp(-budget / 2) must lie strictly between 0 and 1.
+        If so: theta = exp(-budget / 2) must lie strictly between 0 and 1, and have its digits.
     """
-    if not 0.0 < budget < np.inf:
+    if not SMALLEST_EPS0 <= budget < np.inf:
         raise InputError(
-            f"eps of geometric noise must be positive and finite, so that theta = exp(-eps/2) lies "
-            f"strictly between 0 and 1 (got eps={budget})"
+            f"eps of geometric noise must be positive and finite, at least {SMALLEST_EPS0:g}, so "
+            f"that theta = exp(-eps/2) lies strictly between 0 and 1 (got eps={budget})"
         )
 
 

@@ -111,7 +111,7 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
     if eps >= pair.largest_loss:
         return ZERO
     if isinstance(pair.trials, RandomTrials):
-        return log_mixture_excess(pair._mixture(eps))
+        return log_mixture_excess(pair._mixture(eps), side)
     return log_mean_excess(pair.weighted_sum(eps), side)
 
 

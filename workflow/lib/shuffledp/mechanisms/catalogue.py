@@ -178,7 +178,7 @@ _ENTRIES: Final = (
     ),
     _shuffled(
         "hadamard",
-        "Hadamard response",
+        "Hadamard response, one block",
         "shuffledp.mechanisms.hadamard.ShuffledHadamard",
         "#000000",
         "h",

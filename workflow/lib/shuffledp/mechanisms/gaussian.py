@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
@@ -25,10 +25,8 @@ PUBLISHED_SENSITIVITY = 1.0
 # Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).
 DIFFPRIVLIB_DELTA = 1e-12
 _AGREEMENT = 1e-6
+_LARGEST_LOG = 600.0  # of noise, so that its square and what bounds it are floats
 _PUBLISHED = "as-published"  # in the catalogue, with what figures say of it
-
-# Of the log of a delta of normal noise, relative to 1 and to itself (`gdp_to_log_delta`).
-_GDP_ERROR = 2e-12
 
 
 def gaussian_sigma(
@@ -64,13 +62,20 @@ def gaussian_sigma(
             "pure DP needs another mechanism"
         )
     # The classical sigma is sufficient up to eps = 1 and the right order of magnitude beyond.
-    guess = sensitivity / eps * np.sqrt(2.0 * (1.0 - log_delta)) + sensitivity
+    log_classical = float(np.log(sensitivity) - np.log(eps) + 0.5 * np.log(2.0 * (1.0 - log_delta)))
+    # At eps = 0 delta is below mu / sqrt(2 pi), and no eps needs more.
+    log_most = float(np.log(sensitivity) - log_delta - 0.5 * np.log(2.0 * np.pi))
+    log_guess = min(float(np.logaddexp(log_classical, np.log(sensitivity))), log_most)
+    if log_guess > _LARGEST_LOG:
+        raise InputError(
+            f"no float is as large as the noise for eps={eps} and log delta={log_delta:g}"
+        )
 
     def gap(log_sigma: float) -> float:
-        value = float(gdp_to_log_delta(eps, sensitivity / np.exp(log_sigma)))
+        value = gdp_upper_log_delta(eps, float(sensitivity / np.exp(log_sigma)))
         return max(value, -1e300) - log_delta
 
-    low, high = np.log(guess) - 2.0, np.log(guess) + 2.0
+    low, high = log_guess - 2.0, log_guess + 2.0
     while gap(low) < 0.0:
         low -= 2.0
     while gap(high) > 0.0:
@@ -169,14 +174,13 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     def curve(self, parameters: GaussianParameters, setting: Setting) -> Curve:
         """Exact (paper D, Fact 2), over rounds too: their means' distances add up by squares.
 
-        Rounded up by what `gdp_to_log_delta` may be wrong.
+        Rounded up by what `gdp_upper_log_delta` derives.
         """
         mu = HISTOGRAM_SENSITIVITY / parameters.sigma
 
         def of(rounds: int) -> Curve:
             def upper(eps: float) -> float:
-                found = float(gdp_to_log_delta(eps, mu * np.sqrt(rounds)))
-                return min(found + _GDP_ERROR * (1.0 + abs(found)), 0.0)
+                return gdp_upper_log_delta(eps, float(mu * np.sqrt(rounds)))
 
             return Curve(np.inf, upper=upper, repeated=of)
 

@@ -1,7 +1,10 @@
 """Hadamard response: report a column of a Hadamard matrix, one with +1 in the own row more often.
 
-Acharya, Sun and Zhang, "Hadamard response" (2019). Of K columns, the smallest power of 2 above k;
-cell x has row x + 1 of Sylvester's matrix, since row 0 is all +1.
+Acharya, Sun and Zhang, "Hadamard response" (2019), with one block, their scheme for a small eps0:
+for a large one theirs has about e^eps0 blocks of cells, each with a matrix of its own. Of K
+columns, the smallest power of 2 above k; cell x has row x + 1 of Sylvester's matrix, since row 0 is
+all +1. A report speaks for half of the cells, whatever eps0 is: the error of a cell is at least
+sqrt(n), nearly.
 """
 
 from collections.abc import Mapping

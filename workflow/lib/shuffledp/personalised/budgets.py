@@ -7,6 +7,7 @@ from typing import Final, Protocol
 import numpy as np
 
 from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 from shuffledp.personalised import gaussian, krr, laplace
@@ -64,7 +65,7 @@ def reports(kind: str, k: int | None = None) -> Reports:
     Raises
     ------
     InputError
-        If there is no such kind, or k is missing, or given where it has no meaning.
+        If there is no such kind, or k is missing, out of range, or given where it has no meaning.
     """
     if kind not in KINDS:
         raise InputError(f"mechanism must be one of {', '.join(KINDS)} (got {kind!r})")
@@ -75,7 +76,8 @@ def reports(kind: str, k: int | None = None) -> Reports:
     if kind == "gaussian":
         return Reports(kind, "a number of a known range plus normal noise", gaussian.curve, False)
     about = "yes or no, by randomised response" if k is None else f"one of {k} cells, by k-RR"
-    return Reports(kind, about, _krr(2 if k is None else k), True)
+    cells = Setting(1, 2 if k is None else k).k  # which refuses what is no number of cells
+    return Reports(kind, about, _krr(cells), True)
 
 
 def _laplace(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> Curve:

@@ -57,7 +57,7 @@ from scipy.special import erfcx, log_ndtr, logsumexp, ndtri_exp
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.laws.mixture import RandomTrials
-from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_to_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_upper_log_delta
 from shuffledp.numerics.arrays import UNIT, Floats
 from shuffledp.personalised import among_decoys
 from shuffledp.personalised.among_decoys import Target
@@ -227,8 +227,7 @@ def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None
     log_lost = _log_lost(mu, float(nodes[-1]))
 
     def end(eps: float, found: float) -> float:
-        # More than its rounding.
-        alone = float(gdp_to_log_delta(eps, mu)) + 1e-11
+        alone = gdp_upper_log_delta(eps, mu)
         return min(float(np.logaddexp(found, log_lost)), alone, 0.0)
 
     def upper(eps: float) -> float:

@@ -113,8 +113,9 @@ def personalised_log_delta(
         If eps, a budget, a count, k or target is outside its range.
     """
     budget, _, others = among(budgets, target)
-    log_odds = np.log(k) - _log_expm1(others.values)
-    return _divergence(eps, budget, log_odds, others, k)
+    cells = Setting(1, k).k  # which refuses what is no number of cells
+    log_odds = np.log(cells) - _log_expm1(others.values)
+    return _divergence(eps, budget, log_odds, others, cells)
 
 
 def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> float:

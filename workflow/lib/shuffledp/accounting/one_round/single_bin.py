@@ -88,8 +88,11 @@ def falling_ends(
         nothing = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
         return nothing, nothing
     value, error = log_falling_tail(excess / gain, *parts)
+    known = error < np.inf
     value, error = value + np.log(gain), error + 8.0 * UNIT  # the gain has a few roundings
-    return value - error, np.where(error == np.inf, 0.0, value + error)
+    with np.errstate(invalid="ignore"):
+        low, high = value - error, value + error
+    return np.where(known, low, -np.inf), np.where(known, high, 0.0)
 
 
 def forward_ends(

@@ -200,24 +200,27 @@ def deep_enough(one: Callable[[float], LossDistribution], eps: float, rounds: in
     ----------
     one
         Dominating law of one round by the depth of its windows, which is doubled or so until what
-        they leave out is nothing beside the result.
+        they leave out is nothing beside the result, or is no less than before.
     eps, rounds
         As for `log_hockey_stick`.
     """
-    depth, guessed = DEPTH, False
+    depth, guessed, before = DEPTH, False, np.inf
     while True:
         loss = one(depth)
         with np.errstate(divide="ignore"):
             infinite = float(np.log(-np.expm1(rounds * np.log1p(-loss.infinite))))
         # Chernoff's bound tells the depth, some units off, without a transform.
         inside = log_chernoff(loss, eps, rounds) - _CHERNOFF
-        if guessed or infinite <= inside + _SHARE or depth >= DEEPEST:
+        # Delta may not fall to 0. But a probability of 1 only says that windows are too shallow.
+        deepest = depth >= DEEPEST or before <= loss.infinite < 1.0
+        if guessed or infinite <= inside + _SHARE or deepest:
             inside = log_hockey_stick(replace(loss, infinite=0.0), eps, rounds).high
         missing = infinite - inside - _SHARE
-        if infinite == -np.inf or missing <= 0.0 or depth >= DEEPEST:
+        if infinite == -np.inf or missing <= 0.0 or deepest:
             return float(np.logaddexp(inside, infinite))
         needed = 2.0 * depth if inside == -np.inf else depth + missing
         depth, guessed = min(_DEEPER * np.ceil(needed / _DEEPER), DEEPEST), True
+        before = loss.infinite
 
 
 def _coarse_enough(loss: LossDistribution, eps: float, rounds: int) -> LossDistribution:

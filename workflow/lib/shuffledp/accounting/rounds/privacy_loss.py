@@ -39,7 +39,9 @@ def default_step(pair: Pair) -> float:
         If the two laws of the pair do not mirror each other.
     """
     form = symmetric_form(pair)
-    largest = np.log((form.weight_s + form.gain) / max(form.weight_s - form.gain, 1e-3))
+    least = max(form.weight_less, 1e-3)
+    # The logarithm of (weight_s + gain) / least, which for a tiny budget is next to 1.
+    largest = np.log1p((form.weight_less - least + 2.0 * form.gain) / least)
     wanted = min(form.deviation, largest / 8.0) / _RESOLUTION
     spacing = form.gain / form.n
     return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)

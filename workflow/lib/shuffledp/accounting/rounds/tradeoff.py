@@ -12,11 +12,15 @@ from scipy.special import erfcx, log_ndtr
 
 from shuffledp.accounting.calibrate import epsilon
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import UNIT, Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
 # exp(-x) below this is nothing beside 1e-16.
 _NEGLIGIBLE = 40.0
+# Errors of the log of delta: of the functions and the quadrature, and in units of rounding of what
+# the arguments' rounding does, relative to the square of eps / mu + mu / 2 + sqrt(2).
+_FUNCTIONS, _GDP_UNITS, _ROOT_2 = 1e-12, 10.0, 1.4142135623730951
+_FURTHEST = 1e150
 
 
 def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
@@ -79,13 +83,33 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     return np.asarray(result)
 
 
+def gdp_upper_log_delta(eps: float, mu: float) -> float:
+    """Upper end of `gdp_to_log_delta`: what rounding can do is derived (docs/accounting.md).
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    mu
+        At least 0, right to four units in the last place.
+    """
+    if mu > 0.0 and eps / mu - 0.5 * mu > _FURTHEST:
+        return -0.4 * _FURTHEST**2  # delta is at most Phi there; its own log is no float
+    found = float(gdp_to_log_delta(eps, mu))
+    if found in (-np.inf, 0.0):
+        return found
+    furthest = eps / mu + 0.5 * mu + _ROOT_2
+    units = _GDP_UNITS * furthest * furthest + 4.0 * abs(found)
+    return min(found + _FUNCTIONS + UNIT * units, 0.0)
+
+
 def gdp_epsilon(mu: float, log_delta: float) -> float:
     """Smallest eps at which mu-GDP gives a natural log of delta; rounded up.
 
     Parameters
     ----------
     mu
-        At least 0.
+        At least 0, right to four units in the last place.
     log_delta
         At most 0.
     """
@@ -93,7 +117,7 @@ def gdp_epsilon(mu: float, log_delta: float) -> float:
         return 0.0
     # Where the first of the two terms of delta alone, by Chernoff's bound, is delta.
     largest = 0.5 * mu * mu + mu * float(np.sqrt(-2.0 * log_delta))
-    return epsilon(lambda eps: float(gdp_to_log_delta(eps, mu)), log_delta, largest, "upper")
+    return epsilon(lambda eps: gdp_upper_log_delta(eps, mu), log_delta, largest, "upper")
 
 
 def _levels(alpha: ArrayLike) -> Floats:

@@ -280,8 +280,8 @@ const { planFor, mountPlanner } = (() => {
   /** The line that says what is wrong with a field's text; empty if it is a whole number in range. */
   function complaint(name, text, { least, most }) {
     const value = Number(text);
-    // Decimal digits alone: Number would also read 0x64 and 0b1.
-    if (/^\s*[0-9]+(\.[0-9]*)?(e\+?[0-9]+)?\s*$/i.test(text) && Number.isInteger(value) && value >= least && value <= most) return "";
+    // What the command reads (`shuffledp.cli.words`): Number would also take 0x64 and 0b1.
+    if (/^[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,5})?[ \t]*$/i.test(text) && Number.isInteger(value) && value >= least && value <= most) return "";
     const given = text.trim() === "" ? "nothing" : text.trim();
     return `${name} must be a whole number from ${number.format(least)} to ${number.format(most)} (got ${given}).`;
   }
