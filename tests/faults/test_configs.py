@@ -163,6 +163,7 @@ def test_the_unmutated_one_is_valid(outline):
     assert_usable(BASE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_mutated_configurations(outline, fault, kind):
     accepted = 0

@@ -1,8 +1,11 @@
 """`make fuzz` in little: a fixed seed."""
 
+import pytest
+
 from faults.fuzz import fuzz
 
 
+@pytest.mark.slow
 def test_odd_calls_end_in_order():
     begun, wrong = fuzz(60, 1, 600.0)
     assert begun.total() == 60

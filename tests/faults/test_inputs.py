@@ -104,6 +104,7 @@ def check_users(found, wanted):
         assert user == who if not isinstance(who, bytes) else user is not None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 200, 50))
 def test_damaged_text(tmp_path, fault, first):
     outcomes = []

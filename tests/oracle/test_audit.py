@@ -15,6 +15,7 @@ def _excess(histograms, others_law, target_law, other_law, eps):
     return histograms @ ((target_law - np.exp(eps) * other_law) / others_law) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "k", "eps0", "eps", "crowd"),
     [

@@ -98,6 +98,7 @@ def curve(groups: BudgetGroups, group: int) -> Curve:
     return budgets.reports("binary").curve(groups, group, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(10))
 def test_no_data_set_of_binary_reports_leaks_more_and_one_leaks_as_much(part):
     for groups, group, eps in settings()[part::10]:

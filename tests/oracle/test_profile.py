@@ -121,11 +121,17 @@ def log_budget(laws):
 
 def check(curve, laws, rounds, most):
     """Never below delta of any rounds, each with records of its own, nor far above the worst."""
-    found = set(laws)
+    listed = list(laws)
+    # The order of the rounds does not matter.
+    found = set(enumerate(listed))
     for _ in range(rounds - 1):
-        found = {of_both(one, other) for one in found for other in laws}
+        found = {
+            (place, of_both(one, listed[place]))
+            for last, one in found
+            for place in range(last, len(listed))
+        }
     for e in SHARES:
-        worst = max(delta_of(law, e) for law in found)
+        worst = max(delta_of(law, e) for _, law in found)
         # At no more than log(e), so that delta is at least that at e.
         upper = curve.upper(max(float(np.nextafter(log(e), 0.0)), 0.0))
         assert is_at_least(upper, worst), (e, upper, float(worst))
@@ -137,17 +143,19 @@ ROWS = {
     "k-RR, 2 cells": krr_rows(2),
     "k-RR, 3 cells": krr_rows(3),
     "made up": MADE_UP,
+    "made up, two records": MADE_UP[:2],
     "a zero": ZEROS,
 }
+# Three records of unlike rows have too many laws for three users, or three rounds.
 SIZES = [
-    (2, 2),
-    pytest.param(2, 3, marks=pytest.mark.slow),
-    pytest.param(3, 2, marks=pytest.mark.slow),
+    pytest.param(name, n, rounds, marks=[pytest.mark.slow] if n + rounds > 4 else [])
+    for name in ROWS
+    for n, rounds in [(2, 2), (2, 3), (3, 2)]
+    if n + rounds == 4 or name != "made up"
 ]
 
 
-@pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize(("n", "rounds"), SIZES)
+@pytest.mark.parametrize(("name", "n", "rounds"), SIZES)
 def test_of_the_exact_curve_the_profile_dominates_all_rounds(name, n, rounds):
     laws = of_rows(ROWS[name], n)
     curve = composed(Curve(log_budget(laws), upper=supremum(laws)), rounds)
@@ -155,8 +163,7 @@ def test_of_the_exact_curve_the_profile_dominates_all_rounds(name, n, rounds):
     check(curve, laws, rounds, 1.3 if name.startswith("k-RR") else 2.0)
 
 
-@pytest.mark.parametrize("name", ["made up", "a zero", "k-RR, 3 cells"])
-@pytest.mark.parametrize(("n", "rounds"), SIZES)
+@pytest.mark.parametrize(("name", "n", "rounds"), SIZES)
 def test_rounds_of_a_matrix_are_dominated(name, n, rounds):
     rows = ROWS[name]
     randomiser = MatrixRandomiser(np.array(rows, np.float64))
@@ -170,6 +177,7 @@ def test_rounds_of_two_cells_are_dominated(n, rounds):
     check(curve, of_rows(krr_rows(2), n), rounds, 1.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "k", "rounds"), [(2, 2, 2), (3, 3, 2), (3, 2, 3)])
 def test_rounds_of_dummies_are_dominated(n, k, rounds):
     rate = Fraction(3, 4)
@@ -180,6 +188,7 @@ def test_rounds_of_dummies_are_dominated(n, k, rounds):
     check(composed(users, rounds), laws, rounds, 1.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [2, 3])
 def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
     """Without a dummy in a cell the loss is infinite: delta falls no further than to that."""
@@ -271,6 +280,7 @@ def test_the_pairs_profile_is_nowhere_below_the_truth(name):
         dominating(Curve(1.0, lower=curve.upper), DEPTH)
 
 
+@pytest.mark.slow
 def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
     curve = BOUNDS["upper"].curve(Setting(1000, 2, 4.0, 10))
     assert 4.10 <= curve.epsilon(log(1e-6)).upper <= 4.10 + 1e-3
@@ -308,6 +318,7 @@ def test_rounds_of_unary_encoding_are_dominated():
     check(encoding.curve(Setting(2, 2, rounds=2)), laws, 2, 3.0)
 
 
+@pytest.mark.slow
 def test_a_grid_fits_however_rarely_there_is_a_loss():
     """Once in 1e7 rounds: its deviation is that far below its largest value."""
     rate = Fraction(1, 10**7)

@@ -136,6 +136,7 @@ CASES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("randomiser", "rows", "n"), CASES.values(), ids=CASES)
 @pytest.mark.parametrize(
     "e",

@@ -206,6 +206,7 @@ def float_sum(n: int, values: list[float], weights: list[float], cell: str = "")
     return math.log(float((mass * np.maximum(value, 0)).sum()) / n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.0, long(0.2)])
 def test_windows(eps: float) -> None:
     n, k, big, e = 180, 3, math.exp(EPS0), math.exp(eps)

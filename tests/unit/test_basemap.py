@@ -243,6 +243,7 @@ def boxes(figure):
     return [each.get_tightbbox() for each in (*figure.axes, *figure.legends, title)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "around"), [(1, 1), (2, 0), (3, 1), (4, 1), (5, 0)])
 def test_maps_stay_where_they_are_and_nothing_overlaps(tmp_path, cells, number, around):
     """PNG, PDF and SVG are drawn one after another: each has to find the same places."""

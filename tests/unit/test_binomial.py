@@ -80,6 +80,7 @@ def test_tails_agree_with_ball_arithmetic(n, p, t):
     assert abs(reference - float(log_pmf(x, n, p))) < float(log_pmf_error(x, n, p, 1.0 - p))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "p", "t"), [case for case in CASES if case[2] > 0.0])
 def test_bounds_by_a_geometric_series_are_little_above(n, p, t):
     x = int(np.clip(round(n * p + t * np.sqrt(n * p * (1 - p))), np.ceil(n * p), n - 1))

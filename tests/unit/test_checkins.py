@@ -498,6 +498,7 @@ def test_line_numbers_reach_across_blocks(tmp_path):
     assert f"line {count + 3}: latitude is not" in message
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_packing(tmp_path):
     random = np.random.default_rng(3)
     points = random.uniform([48.82, 2.28], [48.89, 2.40], (200_000, 2)).tolist()
@@ -781,6 +782,7 @@ LINE = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(
     deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

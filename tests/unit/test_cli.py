@@ -189,6 +189,7 @@ def test_a_parquet_histogram_that_cannot_be_used_is_refused(capsys, tmp_path):
     assert "columns: users" in err
 
 
+@pytest.mark.slow
 def test_rounds_and_sampling(capsys):
     few = ["--n", "300", "--k", "4", "--eps0", "1"]
     once, thrice = (

@@ -185,6 +185,7 @@ def test_delta_falls_with_eps_and_grows_with_rounds(
 SLOW_ROUNDS = [pytest.param(rounds, marks=pytest.mark.slow) for rounds in (2, 100)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounds", [10, *SLOW_ROUNDS])
 def test_better_than_basic_composition(rounds: int) -> None:
     """Basic composition: rounds times the eps that one round has at delta / rounds."""

@@ -422,6 +422,7 @@ def test_eps_of_mu_gdp_is_infinite_without_others():
     assert published.mu_gdp_epsilon(LOG_DELTA, alone) == np.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "k"), [("krr", 8), ("laplace", None)])
 def test_rounds_cost_more_than_one_and_less_than_the_sum(kind, k):
     groups = BudgetGroups(np.array([0.5, 1.0]), np.array([300, 100]))

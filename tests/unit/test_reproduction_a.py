@@ -193,6 +193,7 @@ def test_a_verdict_follows_from_the_values(published):
 # --- all numbers --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_number_is_missing_and_every_verdict_is_held(values):
     assert len(values) == 173
     counts = verdict_counts(values)

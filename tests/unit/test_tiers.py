@@ -77,6 +77,7 @@ def test_a_run_ends_with_what_it_left_out(tmp_path):
     assert "FAILED" not in done.stdout
 
 
+@pytest.mark.slow
 def test_a_run_in_workers_fails_if_it_left_out_what_is_required(tmp_path):
     done = run(tmp_path, EXAMPLES + WITHOUT_BROWSER, "-n", "2", required="site browser")
     assert done.returncode == 1, done.stdout

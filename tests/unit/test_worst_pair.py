@@ -42,6 +42,7 @@ def test_no_pair_is_worse_than_the_one_that_is_found(n, eps, zeros):
     assert found == pytest.approx(max(each), abs=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "eps"), [(40, 0.3), (3000, 0.05)])
 def test_the_bounds_of_all_pairs_are_bounds_and_near(n, eps):
     rows = random_rows(n + 1, zeros=False)[:4]

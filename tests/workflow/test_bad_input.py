@@ -40,6 +40,7 @@ def _edited(column, value, rows):
     return lines
 
 
+@pytest.mark.slow
 def test_a_job_refuses_its_input_in_words_and_the_next_run_is_sound(clone):
     """What else it refuses: tests/unit/test_checkins.py. The share is that of the configuration."""
     _write(clone, _edited(2, "abc", rows=range(100)))

@@ -93,6 +93,7 @@ def test_there_is_a_box_an_outline_and_a_metre_grid():
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "example",
     [
