@@ -14,7 +14,7 @@ from oracle import exact
 from scipy import stats
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
-from shuffledp.accounting.geometric import geometric_noise
+from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
@@ -25,6 +25,7 @@ from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummies,
     ShufflerDummiesParameters,
 )
+from shuffledp.mechanisms.two_servers import TwoServers
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 TARGET = log(1e-6)
@@ -311,6 +312,59 @@ def test_noise_has_its_law_and_its_moments(budget, nu):
     assert nu == np.inf or drawn.min() >= 0
 
 
+# --- by mixer and analyst ------------------------------------------------------------------------
+
+
+def both_noises(theta, nu, reach):
+    """The law of a cell's noise, by summing over the dummies; exact but for what is beyond."""
+    first = [theta ** abs(j - nu) for j in range(reach)]
+    total = (1 + theta - theta ** (nu + 1)) / (1 - theta) * (1 + theta) / (1 - theta)
+    return {
+        z: sum(x * theta ** abs(z - j) for j, x in enumerate(first)) / total
+        for z in range(-reach, reach + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("theta", "nu", "eps"),
+    [("1/2", 3, 0.3), ("1/2", 0, 0.3), ("3/10", 2, 0.0), ("1/2", 12, 1.0), ("3/10", 1, 2.0)],
+)
+def test_the_public_sees_both_noises(theta, nu, eps):
+    theta, e = Fraction(theta), Fraction(np.exp(eps))
+    h = both_noises(theta, nu, reach := 45)
+    cells = range(1 - reach, reach + 1)
+    exact_delta = float(
+        sum(max(h[a - 1] * h[b] - e * h[a] * h[b - 1], 0) for a in cells for b in cells)
+    )
+    both = BothNoises(-2.0 * log(theta), nu)
+    np.testing.assert_allclose(
+        np.exp(both.log_law(-3)[:20]), [float(h[z]) for z in range(-3, 17)], rtol=1e-12
+    )
+    beyond = 1.0 - float(sum(h.values()))  # of either cell
+    found = exp(both.log_delta(eps))
+    assert exact_delta * (1 - 1e-12) <= found <= exact_delta * (1 + 1e-9) + 2 * beyond
+
+
+@pytest.mark.parametrize(("eps", "nu"), [(1.0, 25), (0.5, 50), (2.0, 0), (1e-4, 3)])
+def test_who_sees_what_when_both_servers_add_noise(eps, nu):
+    mechanism, parameters = TwoServers(), ShufflerDummiesParameters(eps, nu)
+    setting = Setting(1000, 5)
+    views = mechanism.views(parameters, setting)
+    analyst = mechanism.curve(parameters, setting)
+    assert views["both"].epsilon(TARGET).upper == np.inf
+    for at in (0.0, 0.5 * eps, 0.9 * eps):
+        public = views["public"].log_delta(at).upper
+        assert public <= views["mixer"].log_delta(at).upper <= analyst.log_delta(at).upper
+    assert views["mixer"].log_delta(eps).upper == -np.inf
+
+
+def test_over_rounds_each_view_composes():
+    mechanism, parameters = TwoServers(), ShufflerDummiesParameters(0.5, 60)
+    views = mechanism.views(parameters, Setting(1000, 5, rounds=4))
+    found = {view: curve.epsilon(TARGET).upper for view, curve in views.items()}
+    assert found["public"] < found["mixer"] <= 2.0 < found["both"]
+
+
 # --- what they cost ------------------------------------------------------------------------------
 
 # Variance in counts, and messages beside the report, at delta = 1e-6: independent computations
@@ -319,11 +373,13 @@ CITIES = {"San Francisco": (100_000, 408), "Paris": (10_000, 192)}
 COSTS = [
     ("San Francisco", 0.5, DiscreteLaplace(), 31.834, 0.0, 0.00918),
     ("San Francisco", 0.5, ShufflerDummies(), 31.831, 0.192, 0.00918),
+    ("San Francisco", 0.5, TwoServers(), 63.665, 0.192, 0.012987),
     ("San Francisco", 0.5, UserDummies(), 135.904, 0.5552, 0.01898),
     ("Paris", 0.5, ShufflerDummies(), 31.831, 0.902, 0.04322),
     ("Paris", 0.5, UserDummies(), 135.5, 2.6118, 0.08873),
     ("San Francisco", 1.0, DiscreteLaplace(), 7.835, 0.0, 0.00456),
     ("San Francisco", 1.0, ShufflerDummies(), 7.836, 0.102, 0.00456),
+    ("San Francisco", 1.0, TwoServers(), 15.671, 0.102, 0.006443),
     ("San Francisco", 1.0, UserDummies(), 42.634, 0.1740, 0.01063),
     ("Paris", 1.0, ShufflerDummies(), 7.836, 0.480, 0.02144),
     ("Paris", 1.0, UserDummies(), 42.450, 0.8185, 0.04991),

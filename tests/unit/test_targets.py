@@ -216,7 +216,7 @@ def test_findings_put_the_most_accurate_first():
     for line, whole in zip(
         target_findings(summary, brief=True).splitlines()[2:], lines, strict=True
     ):
-        assert line.split()[-1] == ("curator" if "curator" in whole else "shuffler")
+        assert line.endswith("curator" if "curator" in whole else "mixer and analyst")
     few = target_findings(summary[summary["n"] == 200]).splitlines()
     assert few[-1].split()[:5] == ["unable", "-", "-", "-", "-"]
 

@@ -16,10 +16,11 @@ from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
-from shuffledp.cli.output import Row, as_given, log10
+from shuffledp.cli.output import Row, as_given, finite, log10
 from shuffledp.cli.parser import PLANNED
 from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.numerics.arrays import Floats
 
 if TYPE_CHECKING:
@@ -191,6 +192,10 @@ def _histogram(arguments: Namespace) -> tuple[int, Floats]:
     return n, np.pad(counts, (0, k - counts.size)) / counts.sum()
 
 
+# Columns of the eps of each view; none: it sees every record.
+_VIEWED: Final = {f"eps_{view}": view for view in VIEWS}
+
+
 def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     from tqdm import tqdm
 
@@ -215,7 +220,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         asked["hidden_slot"] = True
         chosen = [mechanism.sharper() for mechanism in chosen]
     unknown: Row = dict.fromkeys(
-        ["parameters", "local_eps0", "messages", "cell_sd_users", "largest_cell_sd_users",
+        ["parameters", "local_eps0", *_VIEWED, "messages", "cell_sd_users", "largest_cell_sd_users",
          "tv_distance"]
     )  # fmt: skip
     rows = []
@@ -231,7 +236,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
             named
             | {
                 "parameters": parameter_words(found.parameters),
-                "local_eps0": found.local_eps0 if np.isfinite(found.local_eps0) else None,
+                "local_eps0": finite(found.local_eps0),
+                **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
                 "messages": found.messages,
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,

@@ -169,7 +169,10 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "compare": (
         "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), and "
         "the most accurate comes first; its parameters with all digits, what a user's messages "
-        "reveal before they are mixed (local_eps0; none: all), messages per user, the predicted "
+        "reveal before they are mixed (local_eps0; none: all), the eps at delta of who opens the "
+        "sealed reports (eps_analyst), of who mixes them and reads the map (eps_mixer), of who "
+        "reads the map (eps_public) and of the first two together (none: every record), messages "
+        "per user, the predicted "
         "error of its unbiased estimate (standard deviation of a cell's number of users, root "
         "mean square over the cells and largest; total variation distance of the shares), and who "
         "must be trusted",
