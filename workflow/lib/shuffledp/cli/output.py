@@ -73,8 +73,8 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         digits).
     """
     if style == "json":
-        finite = [{name: finite(value) for name, value in row.items()} for row in rows]
-        print(json.dumps(finite, indent=2, allow_nan=False))
+        shown = [{name: finite(value) for name, value in row.items()} for row in rows]
+        print(json.dumps(shown, indent=2, allow_nan=False))
     elif style == "csv":
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
         writer.writeheader()
