@@ -219,6 +219,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     if arguments.hidden_slot:
         asked["hidden_slot"] = True
         chosen = [mechanism.sharper() for mechanism in chosen]
+    chosen = [mechanism.sized(arguments.slots, arguments.share) for mechanism in chosen]
     unknown: Row = dict.fromkeys(
         ["parameters", "local_eps0", *_VIEWED, "messages", "cell_sd_users", "largest_cell_sd_users",
          "tv_distance"]

@@ -190,6 +190,17 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: as many users in each cell)",
             },
+            "--slots": {
+                "type": _number,
+                "metavar": "S",
+                "help": "messages of an envelope, for signed dummies (default: 80)",
+            },
+            "--share": {
+                "type": _float,
+                "metavar": "PART",
+                "help": "smallest part of the users that takes part, in (0, 1], for signed "
+                "dummies: the promise holds from there on (default: 0.9)",
+            },
             "--hidden-slot": {
                 "action": "store_true",
                 "help": "calibrate local randomisers by the hidden-slot bound too, which allows "

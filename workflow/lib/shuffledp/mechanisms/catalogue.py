@@ -184,6 +184,14 @@ _ENTRIES: Final = (
         duty="mixer and analyst, to add noise each",
         estimators=_estimators("noise by both servers", "#117733", "H"),
     ),
+    Entry(
+        name="signed-dummies",
+        label="signed dummies by users",
+        home="shuffledp.mechanisms.signed_dummies.SignedDummies",
+        seen=_CLEAR,
+        duty="all users, to add dummies",
+        estimators=_estimators("signed dummies by users", "#AA4499", "8"),
+    ),
     _shuffled(
         "subset-selection",
         "subset selection, best m",

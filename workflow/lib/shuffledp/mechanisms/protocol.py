@@ -133,6 +133,11 @@ class Mechanism(ABC, Generic[P]):
         """The same with a tighter guarantee that is asked for (docs/hidden-slot.md); or itself."""
         return self
 
+    def sized(self, slots: int | None, share: float | None) -> "Mechanism[P]":
+        """The same with envelopes of so many messages, for a part of the users; or itself."""
+        del slots, share
+        return self
+
     @abstractmethod
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
