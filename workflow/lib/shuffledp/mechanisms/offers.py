@@ -145,7 +145,8 @@ def offer(
         parameters=parameters,
         local_eps0=mechanism.local_eps0(parameters),
         views={
-            view: known[view].epsilon(log_delta).upper if view in known else eps for view in VIEWS
+            view: known[view].epsilon(log_delta).promised if view in known else eps
+            for view in VIEWS
         },
         messages=mechanism.messages(round(part * n), shares.size, parameters),
         cell_sd=n * float(np.sqrt(variance.mean())),
