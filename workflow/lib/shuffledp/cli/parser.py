@@ -188,7 +188,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: as many users in each cell)",
             },
-            "--slots": {"type": _number, "help": "an envelope's messages, of signed dummies (80)"},
+            "--slots": {"type": _number, "help": "an envelope's messages, of signed dummies"},
             "--share": {"type": _float, "help": "part of users signed dummies need at least (0.9)"},
             "--hidden-slot": {
                 "action": "store_true",

@@ -8,7 +8,7 @@ from it. `shuffledp.accounting.signed` has the law and the exact delta.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +34,9 @@ _SHAPES: Final = (np.inf, 20.0)
 # those that fill the envelopes.
 _FEWEST, _STEP = 4.0, 1.5
 _XTOL: Final = 1e-3
+# Lengths of envelopes that are tried, and how far above the least the error may be.
+_LENGTHS: Final = (64, 80, 100, 128, 160, 200, 256, 320, 400, 512, 640, 800, 1024)
+_NEAR: Final = 1.1
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,11 @@ class SignedDummiesParameters:
         """Of a cell, by the smallest number of users."""
         return SignedNoise(self.ratio, self.pairs, self.shape)
 
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of a cell's number with the smallest number of users."""
+        return _deviation(self.ratio)
+
     def overflow(self, k: int) -> float:
         """Chance that a user's messages over k cells do not fit into the envelope."""
         single, room = stats.nbinom(2.0 * k / self.smallest, 1.0 - self.ratio), self.slots - 1
@@ -90,6 +98,11 @@ class SignedDummiesParameters:
             share = self.shape / (self.shape + self.pairs)
             law = stats.nbinom(k * self.shape / self.smallest, share)
         return float(law.pmf(twins) @ single.sf(room - 2 * twins) + law.sf(twins[-1]))
+
+
+def _deviation(ratio: float) -> float:
+    """Of the difference of two geometric numbers."""
+    return float(np.sqrt(2.0 * ratio) / (1.0 - ratio))
 
 
 def _check_sizes(slots: int, share: float) -> None:
@@ -106,22 +119,25 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     Attributes
     ----------
     slots
-        Messages of an envelope.
+        Messages of an envelope; by default the first of some lengths with which the error is at
+        most a tenth above the least of all.
     share
         Smallest part of the users that takes part: the promise holds from there on.
     """
 
-    slots: int = 80
+    slots: int | None = None
     share: float = 0.9
     name = "signed-dummies"
     estimators = raw_and_projected(noisy_shares)
 
     def __post_init__(self) -> None:
-        _check_sizes(self.slots, self.share)
+        _check_sizes(2 if self.slots is None else self.slots, self.share)
 
     def sized(self, slots: int | None, share: float | None) -> "SignedDummies":
         """With envelopes of other length, for another part of the users."""
-        return SignedDummies(slots or self.slots, self.share if share is None else share)
+        return SignedDummies(
+            self.slots if slots is None else slots, self.share if share is None else share
+        )
 
     def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> Curve:
         """Exact for the smallest number of users, rounded up; with more it holds as well.
@@ -152,27 +168,37 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         aim = log_delta + float(np.log1p(-_OVERFLOW))
         room = _OVERFLOW * float(np.exp(log_delta - np.logaddexp(0.0, eps)))
 
-        def found(pairs: float, shape: float) -> SignedDummiesParameters | None:
-            """With the least noise for so many pairs; None if that does not fit."""
+        @cache
+        def least(pairs: float, shape: float) -> float | None:
+            """The least ratio for so many pairs; None if none will do."""
             high = 64.0 / eps
 
             def of(odds: float) -> float:
                 return SignedNoise(odds / (1.0 + odds), pairs, shape).log_delta(eps)
 
-            if of(high) > aim:
-                return None
-            odds = least_noise(of, aim, high)
-            made = SignedDummiesParameters(odds / (1.0 + odds), pairs, shape, self.slots, smallest)
-            fits = 2.0 * smallest * made.overflow(setting.k) <= room
-            return made if fits else None
+            return None if of(high) > aim else 1.0 / (1.0 + 1.0 / least_noise(of, aim, high))
 
-        most = 0.5 * self.slots * smallest / setting.k
-        best = [made for shape in _SHAPES if (made := _most_pairs(found, shape, most)) is not None]
+        def found(pairs: float, shape: float, slots: int) -> SignedDummiesParameters | None:
+            """With the least noise for so many pairs; None if that does not fit."""
+            if (ratio := least(pairs, shape)) is None:
+                return None
+            made = SignedDummiesParameters(ratio, pairs, shape, slots, smallest)
+            return made if 2.0 * smallest * made.overflow(setting.k) <= room else None
+
+        most, best = 0.5 * smallest / setting.k, list[SignedDummiesParameters]()
+        for slots in (self.slots,) if self.slots else _LENGTHS:
+            tried = [
+                _most_pairs(partial(found, shape=shape, slots=slots), most * slots)
+                for shape in _SHAPES
+            ]
+            best = [made for made in tried if made is not None] or best
+            # Whatever the pairs, a ratio of exp(-eps / 2) is needed, but for delta.
+            if any(made.deviation <= _NEAR * _deviation(np.exp(-0.5 * eps)) for made in best):
+                break
         if not best:
             raise InputError(
                 f"signed dummies need more slots, or more users, for this promise (got "
-                f"slots={self.slots}, n={setting.n}, k={setting.k}, eps={eps}, "
-                f"log delta={log_delta})"
+                f"slots={slots}, n={setting.n}, k={setting.k}, eps={eps}, log delta={log_delta})"
             )
         return min(best, key=lambda made: made.ratio)
 
@@ -195,8 +221,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
 
     def variance(self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters) -> Floats:
         """Variance of each share, the same for all: that of two negative binomial numbers."""
-        q = parameters.ratio
-        variance = 2.0 * n / parameters.smallest * q / (1.0 - q) ** 2
+        variance = n / parameters.smallest * parameters.deviation**2
         return np.full(np.shape(shares), variance / n**2)
 
     def expected_distance(
@@ -217,12 +242,12 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
 
 
 def _most_pairs(
-    found: Callable[[float, float], SignedDummiesParameters | None], shape: float, most: float
+    found: Callable[[float], SignedDummiesParameters | None], most: float
 ) -> SignedDummiesParameters | None:
     """Parameters with the largest number of pairs that fit: the more there are, the less noise."""
     best, pairs = None, _FEWEST
     while pairs < most:
-        made = found(pairs, shape)
+        made = found(pairs)
         if made is None and best is not None:
             break
         best, pairs = made or best, pairs * _STEP
@@ -231,7 +256,7 @@ def _most_pairs(
     low, high = best.pairs, best.pairs * _STEP
     while high > low * (1.0 + _XTOL):
         middle = float(np.sqrt(low * high))
-        if (made := found(middle, shape)) is None:
+        if (made := found(middle)) is None:
             high = middle
         else:
             best, low = made, middle
