@@ -1,5 +1,6 @@
 """Dummies and geometric noise: exact rationals, sums as they stand, draws."""
 
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import exp, log
@@ -11,11 +12,13 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from scipy import stats
+from scipy import signal, stats
+from scipy.optimize import brentq
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
-from shuffledp.accounting.geometric import geometric_noise
+from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
@@ -25,6 +28,8 @@ from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummies,
     ShufflerDummiesParameters,
 )
+from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
+from shuffledp.mechanisms.two_servers import TwoServers
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 TARGET = log(1e-6)
@@ -311,6 +316,148 @@ def test_noise_has_its_law_and_its_moments(budget, nu):
     assert nu == np.inf or drawn.min() >= 0
 
 
+# --- by mixer and analyst ------------------------------------------------------------------------
+
+
+def both_noises(theta, nu, reach):
+    """The law of a cell's noise, by summing over the dummies; exact but for what is beyond."""
+    first = [theta ** abs(j - nu) for j in range(reach)]
+    total = (1 + theta - theta ** (nu + 1)) / (1 - theta) * (1 + theta) / (1 - theta)
+    return {
+        z: sum(x * theta ** abs(z - j) for j, x in enumerate(first)) / total
+        for z in range(-reach, reach + 1)
+    }
+
+
+@pytest.mark.parametrize(
+    ("theta", "nu", "eps"),
+    [("1/2", 3, 0.3), ("1/2", 0, 0.3), ("3/10", 2, 0.0), ("1/2", 12, 1.0), ("3/10", 1, 2.0)],
+)
+def test_the_public_sees_both_noises(theta, nu, eps):
+    theta, e = Fraction(theta), Fraction(np.exp(eps))
+    h = both_noises(theta, nu, reach := 45)
+    cells = range(1 - reach, reach + 1)
+    exact_delta = float(
+        sum(max(h[a - 1] * h[b] - e * h[a] * h[b - 1], 0) for a in cells for b in cells)
+    )
+    both = BothNoises(-2.0 * log(theta), nu)
+    np.testing.assert_allclose(
+        np.exp(both.log_law(-3)[:20]), [float(h[z]) for z in range(-3, 17)], rtol=1e-12
+    )
+    beyond = 1.0 - float(sum(h.values()))  # of either cell
+    found = exp(both.log_delta(eps))
+    assert exact_delta * (1 - 1e-12) <= found <= exact_delta * (1 + 1e-9) + 2 * beyond
+
+
+@pytest.mark.parametrize(("eps", "nu"), [(1.0, 25), (0.5, 50), (2.0, 0), (1e-4, 3)])
+def test_who_sees_what_when_both_servers_add_noise(eps, nu):
+    mechanism, parameters = TwoServers(), ShufflerDummiesParameters(eps, nu)
+    setting = Setting(1000, 5)
+    views = mechanism.views(parameters, setting)
+    analyst = mechanism.curve(parameters, setting)
+    assert views["both"].epsilon(TARGET).upper == np.inf
+    for at in (0.0, 0.5 * eps, 0.9 * eps):
+        public = views["public"].log_delta(at).upper
+        assert public <= views["mixer"].log_delta(at).upper <= analyst.log_delta(at).upper
+    assert views["mixer"].log_delta(eps).upper == -np.inf
+
+
+def test_over_rounds_each_view_composes():
+    mechanism, parameters = TwoServers(), ShufflerDummiesParameters(0.5, 60)
+    views = mechanism.views(parameters, Setting(1000, 5, rounds=4))
+    found = {view: curve.epsilon(TARGET).upper for view, curve in views.items()}
+    assert found["public"] < found["mixer"] <= 2.0 < found["both"]
+
+
+# --- signed, by users ----------------------------------------------------------------------------
+
+
+def cell_of_users(users, ratio, pairs, shape, size):
+    """Law of a cell's plus and minus messages, added up user by user: shape (size, size)."""
+    counts = np.arange(size)
+    single = stats.nbinom.pmf(counts, 1.0 / users, 1.0 - ratio)
+    if shape == np.inf:
+        twins = stats.poisson.pmf(counts, pairs / users)
+    else:
+        twins = stats.nbinom.pmf(counts, shape / users, shape / (shape + pairs))
+    one = np.zeros((size, size))
+    for a, b, z in product(range(size), repeat=3):
+        if a + z < size and b + z < size:
+            one[a + z, b + z] += single[a] * single[b] * twins[z]
+    law = one
+    for _ in range(users - 1):
+        law = signal.convolve2d(law, one)[:size, :size]
+    return law
+
+
+@pytest.mark.parametrize(
+    ("users", "ratio", "pairs", "shape", "eps"),
+    [(1, 0.2, 1.0, np.inf, 0.7), (2, 0.3, 2.0, np.inf, 0.0), (3, 0.15, 1.5, 4.0, 1.3)],
+)
+def test_signed_dummies_of_users_leave_what_the_law_says(users, ratio, pairs, shape, eps):
+    law = cell_of_users(users, ratio, pairs, shape, size := 26)
+    more = np.vstack([np.zeros((1, size)), law[:-1]])  # with the target's record
+    p, q = np.outer(more, law), np.exp(eps) * np.outer(law, more)
+    direct = np.maximum(p - q, 0.0).sum()
+    beyond = 1.0 - law.sum()
+    found = exp(SignedNoise(ratio, pairs, shape).log_delta(eps))
+    assert direct * (1 - 1e-12) <= found <= direct * (1 + 1e-9) + 2.0 * beyond
+
+
+# Standard deviation of a cell at eps = 1, delta = 1e-6, n = M, with negative binomial pairs, by
+# messages a cell; independent computations.
+@pytest.mark.parametrize(
+    ("messages", "shape", "error"),
+    [(109, 30.0, 6.79), (205, 20.0, 4.02), (404, 20.0, 3.28), (803, 20.0, 3.00)],
+)
+def test_what_signed_dummies_cost(messages, shape, error):
+    def missed(ratio):
+        pairs = 0.5 * messages - ratio / (1.0 - ratio)
+        return SignedNoise(ratio, pairs, shape).log_delta(1.0) - TARGET
+
+    ratio = brentq(missed, 0.3, 0.95, xtol=1e-9)
+    assert np.sqrt(2.0 * ratio) / (1.0 - ratio) == pytest.approx(error, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "slots", "error"),
+    [(123_094, 408, 65, 3.64), (123_094, 408, 71, 3.27), (10_528, 192, 78, 3.90)],
+)
+def test_signed_dummies_of_two_cities(n, k, slots, error):
+    mechanism, setting = SignedDummies(slots, 0.9), Setting(n, k)
+    found = mechanism.calibrate(1.0, TARGET, setting)
+    cell = n * np.sqrt(mechanism.variance(np.full(k, 1 / k), n, found)[0])
+    assert cell <= 1.01 * error
+    assert mechanism.curve(found, setting).log_delta(1.0).upper <= TARGET
+    less = replace(found, ratio=found.ratio * 0.9999)
+    assert mechanism.curve(less, setting).log_delta(1.0).upper > TARGET + np.log(0.99)
+    # With fewer users than the promise asks for there is none.
+    few = Setting(found.smallest - 1, k)
+    assert mechanism.curve(found, few).log_delta(1.0).upper == 0.0
+
+
+def test_what_does_not_fit_into_an_envelope():
+    """By drawing users: more messages than slots, the true one included."""
+    found = SignedDummiesParameters(0.8, 30.0, np.inf, 12, 50)
+    rng, users, k = np.random.default_rng(5), 20_000, 10
+    single = rng.negative_binomial(1 / 50, 0.2, (users, 2, k)).sum(axis=(1, 2))
+    many = 1 + single + 2 * rng.poisson(30.0 / 50, (users, k)).sum(axis=1) > 12
+    expected = found.overflow(k)
+    assert abs(many.mean() - expected) < 5.0 * np.sqrt(expected / users)
+    assert found.overflow(k) > replace(found, slots=14).overflow(k) > 0.0
+
+
+@pytest.mark.parametrize(("slots", "share"), [(1, 0.9), (2.5, 0.9), (80, 0.0), (80, 1.1)])
+def test_envelopes_that_cannot_be(slots, share):
+    with pytest.raises(InputError, match=r"slots|share"):
+        SignedDummies(slots, share)
+
+
+def test_envelopes_that_are_too_short_are_refused():
+    with pytest.raises(InputError, match="more slots"):
+        SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408))
+
+
 # --- what they cost ------------------------------------------------------------------------------
 
 # Variance in counts, and messages beside the report, at delta = 1e-6: independent computations
@@ -319,11 +466,13 @@ CITIES = {"San Francisco": (100_000, 408), "Paris": (10_000, 192)}
 COSTS = [
     ("San Francisco", 0.5, DiscreteLaplace(), 31.834, 0.0, 0.00918),
     ("San Francisco", 0.5, ShufflerDummies(), 31.831, 0.192, 0.00918),
+    ("San Francisco", 0.5, TwoServers(), 63.665, 0.192, 0.012987),
     ("San Francisco", 0.5, UserDummies(), 135.904, 0.5552, 0.01898),
     ("Paris", 0.5, ShufflerDummies(), 31.831, 0.902, 0.04322),
     ("Paris", 0.5, UserDummies(), 135.5, 2.6118, 0.08873),
     ("San Francisco", 1.0, DiscreteLaplace(), 7.835, 0.0, 0.00456),
     ("San Francisco", 1.0, ShufflerDummies(), 7.836, 0.102, 0.00456),
+    ("San Francisco", 1.0, TwoServers(), 15.671, 0.102, 0.006443),
     ("San Francisco", 1.0, UserDummies(), 42.634, 0.1740, 0.01063),
     ("Paris", 1.0, ShufflerDummies(), 7.836, 0.480, 0.02144),
     ("Paris", 1.0, UserDummies(), 42.450, 0.8185, 0.04991),

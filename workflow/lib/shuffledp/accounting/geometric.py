@@ -12,13 +12,15 @@ most 0 elsewhere. Hence the divergence is a sum of two terms. Exchanging a and b
 direction, and what all others hold plays no part.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
 from shuffledp.accounting.setting import SMALLEST_EPS0
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT
+from shuffledp.numerics.arrays import UNIT, Floats
 
 
 def check_budget(budget: float) -> None:
@@ -91,3 +93,80 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     sizes = sum(abs(term) * np.exp(term - value) for term in terms if term > -np.inf)
     slack = float(UNIT * (64.0 + 8.0 * (sizes + abs(value))))
     return LogInterval(value - slack, min(value + slack, 0.0))
+
+
+# The least log of what is left out of the law of both noises.
+_DEEPEST = -700.0
+# Values of the law of both that are taken: beyond, what either alone gives must do.
+_LARGEST_LAW = 2**23
+
+
+@dataclass(frozen=True)
+class BothNoises:
+    """Law of a cell's noise, truncated about nu and whole, both of ``theta = exp(-budget / 2)``.
+
+    ``h(z) = c theta^|z - nu| w(z)``, from summing two geometric laws: with ``r = 1 / (1/theta^2 -
+    1)`` is ``w(z)`` equal to ``nu + 1 + r`` for ``z <= 0``, to ``nu - z + 1 + 2r - r theta^(2z)``
+    up to nu, and to ``z - nu + 1 + 2r - r theta^(2 nu)`` above. Below 0 it is geometric, above nu
+    its ratios fall to theta: it is log-concave.
+
+    Attributes
+    ----------
+    budget, nu
+        As of `geometric_noise`, nu finite.
+    """
+
+    budget: float
+    nu: float
+
+    @property
+    def known(self) -> bool:
+        """Whether the law is short enough to be summed."""
+        return bool(self.last < _LARGEST_LAW)
+
+    @property
+    def last(self) -> float:
+        """What the noise exceeds with a chance of about exp(-700)."""
+        return float(self.nu + np.ceil(-_DEEPEST * 2.0 / self.budget))
+
+    def log_law(self, first: int) -> Floats:
+        """Natural logs of h from a value of at most 0 on, to `last`."""
+        half, nu = self.budget / 2.0, self.nu
+        z = np.arange(first, int(self.last) + 1, dtype=np.float64)
+        r = 1.0 / np.expm1(self.budget)
+        inside = np.clip(z, 0.0, nu)
+        weights = (
+            1.0 + 2.0 * r + np.abs(inside - np.maximum(z, nu)) - r * np.exp(-self.budget * inside)
+        )
+        weights[z <= 0.0] = nu + 1.0 + r
+        theta, rest = np.exp(-half), -np.expm1(-half)
+        # The two sums of theta^|j|, from -nu on and of all j.
+        total = (1.0 - theta * np.expm1(-half * nu)) / rest * (1.0 + theta) / rest
+        return np.asarray(np.log(weights) - half * np.abs(z - nu) - np.log(total))
+
+    def log_delta(self, eps: float) -> float:
+        """Natural log of delta of a histogram with both noises on every cell, rounded up.
+
+        The loss of the two cells is the difference of ``log h(a - 1) / h(a)``, which grows with a.
+        Where the noise of x1's cell is at most 0 it is the same for all its values.
+
+        Parameters
+        ----------
+        eps
+            At least 0.
+        """
+        logs = self.log_law(-1)
+        losses = -np.diff(logs)  # of a = 0, 1, ..., last
+        law = np.exp(logs)
+        # Exponents of the law, and sums over it.
+        slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max() + 2.0 * logs.size + 8.0 * eps))
+        first = np.cumsum(law[:-1][::-1])[::-1]  # P of a or more
+        second = np.cumsum(law[1:][::-1])[::-1]
+        start = np.searchsorted(losses, losses + (eps - slack))
+        some = start < losses.size
+        below = np.where(np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.budget / 2.0), 1.0)
+        p = (law[1:] * below)[some] * first[start[some]]
+        q = np.exp(eps) * (law[:-1] * below)[some] * second[start[some]]
+        beyond = law[-1] / -np.expm1(logs[-1] - logs[-2])
+        value = float((p - q).sum() + 4.0 * slack * (p + q).sum() + beyond)
+        return min(float(np.log(value)), 0.0)

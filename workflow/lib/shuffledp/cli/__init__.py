@@ -48,7 +48,8 @@ def _said(error: Exception) -> int:
 
 def _answered(parsed: Namespace) -> int:
     # NumPy and SciPy, which --help does not need.
-    from shuffledp.cli.answers import PROVEN, answer, certify
+    from shuffledp.cli.answers import answer
+    from shuffledp.cli.certificates import PROVEN, certify
 
     if parsed.command == "certify":
         certify(parsed)

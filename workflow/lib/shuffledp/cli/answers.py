@@ -1,6 +1,5 @@
 """The answer of each command, as rows of a table."""
 
-import json
 from argparse import Namespace
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -11,21 +10,21 @@ import numpy as np
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.curve import exp_down, exp_up
+from shuffledp.accounting.curve import exp_up
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
+from shuffledp.cli.certificates import verify_rows
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
-from shuffledp.cli.output import Row, as_given, log10
+from shuffledp.cli.output import Row, as_given, finite, log10
 from shuffledp.cli.parser import PLANNED
 from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.numerics.arrays import Floats
 
 if TYPE_CHECKING:
-    from shuffledp.verification.certificate import Claim
-
-PROVEN: Final = "proven"
+    pass
 
 
 # What a `Setting` says beside n, k and eps0, as the options are called.
@@ -191,6 +190,10 @@ def _histogram(arguments: Namespace) -> tuple[int, Floats]:
     return n, np.pad(counts, (0, k - counts.size)) / counts.sum()
 
 
+# Columns of the eps of each view; none: it sees every record.
+_VIEWED: Final = {f"eps_{view}": view for view in VIEWS}
+
+
 def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     from tqdm import tqdm
 
@@ -214,8 +217,9 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     if arguments.hidden_slot:
         asked["hidden_slot"] = True
         chosen = [mechanism.sharper() for mechanism in chosen]
+    chosen = [mechanism.sized(arguments.slots, arguments.share) for mechanism in chosen]
     unknown: Row = dict.fromkeys(
-        ["parameters", "local_eps0", "messages", "cell_sd_users", "largest_cell_sd_users",
+        ["parameters", "local_eps0", *_VIEWED, "messages", "cell_sd_users", "largest_cell_sd_users",
          "tv_distance"]
     )  # fmt: skip
     rows = []
@@ -231,7 +235,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
             named
             | {
                 "parameters": parameter_words(found.parameters),
-                "local_eps0": found.local_eps0 if np.isfinite(found.local_eps0) else None,
+                "local_eps0": finite(found.local_eps0),
+                **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
                 "messages": found.messages,
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
@@ -273,84 +278,6 @@ def _fdp_rows(arguments: Namespace) -> Iterable[Row]:
             }
 
 
-def certify(arguments: Namespace) -> None:
-    """Write a certificate to a file, or print it."""
-    from shuffledp.pipeline.files import replacing
-
-    made = _certificate(arguments)
-    upper = made["upper"]
-    text = json.dumps(made, indent=None if {"blocks", "masses"} & set(upper) else 2) + "\n"
-    if arguments.output is None:
-        print(text, end="")
-        return
-    with replacing(Path(arguments.output)) as path:
-        path.write_text(text, encoding="utf-8")
-
-
-def _certificate(arguments: Namespace) -> dict[str, Any]:
-    from shuffledp.accounting.certificate import certificate, dummies_certificate
-
-    eps, n, k, dummies = arguments.eps, arguments.n, arguments.k, arguments.dummies
-    if (arguments.eps0 is None) == (dummies is None):
-        raise InputError("give one of --eps0 and --dummies")
-    if dummies is None:
-        if arguments.chances is not None:
-            raise InputError("--chances are those of --dummies")
-        return certificate(eps, Setting(n, k, arguments.eps0, arguments.rounds))
-    if arguments.rounds > 1:
-        raise InputError(f"dummies are certified for one round (got rounds={arguments.rounds})")
-    if not 0.0 < dummies < np.inf:
-        raise InputError(f"dummies must be positive and finite (got {dummies})")
-    chances = int(np.ceil(dummies)) if arguments.chances is None else arguments.chances
-    return dummies_certificate(eps, n, k, dummies, chances)
-
-
-# What is proven, as `Claim` has it, and its ends.
-_CLAIMED: Final = ("n", "k", "eps0", "rounds", "dummies", "chances", "eps")
-
-
-def _verify_rows(arguments: Namespace) -> Iterable[Row]:
-    try:
-        from shuffledp.verification.certificate import verify
-        from shuffledp.verification.deltas import RefusedError, TooLongError
-        from shuffledp.verification.reading import read
-    except ModuleNotFoundError as missing:
-        raise InputError(
-            "certificates are checked with python-flint: pip install 'shuffledp[verify]'"
-        ) from missing
-    sources = [Path(name) for name in arguments.files]
-    for source in sources:  # a typo is told before anything is proven
-        try:
-            source.stat()
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", error)
-            raise InputError(f"{source} cannot be read: {reason}") from None
-    for source in sources:
-        row: Row = dict.fromkeys((*_CLAIMED, "delta_lower", "delta_upper", "log10_delta_upper"))
-        try:
-            row |= _claim_row(verify(read(source)))
-            verdict, reason = PROVEN, None
-        except OSError as error:
-            verdict, reason = "not checked", f"it cannot be read: {error.strerror}"
-        except RefusedError as refused:
-            verdict, reason = "refused", str(refused)
-        except TooLongError as too_long:
-            verdict, reason = "not checked", str(too_long)
-        yield {"file": str(source), "verdict": verdict, **row, "reason": reason}
-
-
-def _claim_row(claim: "Claim") -> Row:
-    """What was proven: who relies on a certificate must see of what it is one."""
-    low = -np.inf if claim.low is None else claim.low
-    high = -np.inf if claim.high is None else claim.high
-    return {
-        **{name: getattr(claim, name) for name in _CLAIMED},
-        "delta_lower": exp_down(low),
-        "delta_upper": exp_up(high),
-        "log10_delta_upper": log10(high),
-    }
-
-
 def _list_rows(arguments: Namespace) -> Iterable[Row]:
     del arguments
     for bound in BOUNDS.values():
@@ -374,7 +301,7 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "personalised": personalised_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
-    "verify": _verify_rows,
+    "verify": verify_rows,
     "list": _list_rows,
 }
 

@@ -20,7 +20,7 @@ _OF_ALL = ("neighbours", "unit")
 # What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
 _UP = {
     *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"),
-    *("local_eps0", "sigma"),
+    *("local_eps0", "sigma", "eps_analyst", "eps_mixer", "eps_public", "eps_both"),
 }
 _DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 
@@ -56,7 +56,7 @@ def _cell(name: str, row: Row) -> str:
     return f"{float(rounded):.7g}" if rounded else "0"
 
 
-def _finite(value: object) -> object:
+def finite(value: object) -> object:
     """Infinity is no JSON: it becomes null, like a side that a bound does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -73,8 +73,8 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         digits).
     """
     if style == "json":
-        finite = [{name: _finite(value) for name, value in row.items()} for row in rows]
-        print(json.dumps(finite, indent=2, allow_nan=False))
+        shown = [{name: finite(value) for name, value in row.items()} for row in rows]
+        print(json.dumps(shown, indent=2, allow_nan=False))
     elif style == "csv":
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -169,10 +169,11 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "compare": (
         "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), and "
         "the most accurate comes first; its parameters with all digits, what a user's messages "
-        "reveal before they are mixed (local_eps0; none: all), messages per user, the predicted "
-        "error of its unbiased estimate (standard deviation of a cell's number of users, root "
-        "mean square over the cells and largest; total variation distance of the shares), and who "
-        "must be trusted",
+        "reveal before they are mixed (local_eps0; none: all), the eps of who opens the reports, "
+        "mixes them and reads the map, reads the map, and both servers' (eps_...; none: all), "
+        "messages per user, the predicted error of its unbiased estimate (standard deviation of a "
+        "cell's number of users, root mean square over the cells and largest; total variation "
+        "distance of the shares), and who must be trusted",
         {
             "--n": {"type": _number, "help": "number of users (default: those of the histogram)"},
             "--k": {
@@ -187,6 +188,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: as many users in each cell)",
             },
+            "--slots": {"type": _number, "help": "an envelope's messages, of signed dummies"},
+            "--share": {"type": _float, "help": "part of users signed dummies need at least (0.9)"},
             "--hidden-slot": {
                 "action": "store_true",
                 "help": "calibrate local randomisers by the hidden-slot bound too, which allows "

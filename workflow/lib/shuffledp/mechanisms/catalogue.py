@@ -13,6 +13,10 @@ from shuffledp.errors import InputError
 # Names that every mechanism has: the unbiased estimate, and that on the simplex.
 UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
+# Who looks, reports being sealed for the analyst: who opens them, without their senders; who mixes
+# them, knows the senders and reads the published map; who reads the map; the first two together.
+VIEWS: Final = ("analyst", "mixer", "public", "both")
+RECORDS: Final = "every record"
 
 
 @dataclass(frozen=True)
@@ -58,10 +62,12 @@ class Entry:
         In tables and configuration, and in figures.
     home
         Its class: dotted names of module and class.
-    trust
-        Who must be trusted with what, in a few words.
+    seen
+        What those of `VIEWS` see who see more than what is promised, in a few words.
     estimators
         `UNBIASED` first, then `DISTRIBUTION`, then its own.
+    duty
+        Who must add what, beside mixing.
     matched
         Whether its parameters are calibrated to the budgets of a comparison; else they follow from
         the setting's eps0.
@@ -72,8 +78,9 @@ class Entry:
     name: str
     label: str
     home: str
-    trust: str
+    seen: Mapping[str, str]
     estimators: tuple[Estimator, ...]
+    duty: str = ""
     matched: bool = True
     own_calibrations: Mapping[str, str] = field(default_factory=dict)
 
@@ -81,6 +88,21 @@ class Entry:
     def module(self) -> str:
         """Dotted name of the module that has its class."""
         return self.home.rpartition(".")[0]
+
+    @property
+    def central(self) -> bool:
+        """Whether a curator counts the records: nobody mixes."""
+        return "analyst" in self.seen
+
+    @property
+    def trust(self) -> str:
+        """Who must be trusted with what."""
+        if self.central:
+            return f"curator, with {self.seen['analyst']}"
+        words = [f"mixer and analyst, not to join hands: both together see {self.seen['both']}"]
+        if "mixer" in self.seen:
+            words.append(f"mixer, with {self.seen['mixer']}")
+        return "; ".join([*words, self.duty] if self.duty else words)
 
 
 def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[Estimator, ...]:
@@ -94,13 +116,14 @@ def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[
     )
 
 
-_CURATOR: Final = "curator, with every record"
-_MIXING: Final = "shuffler, to mix the reports; a report alone reveals at most eps0"
+_CENTRAL: Final = dict.fromkeys(("analyst", "mixer", "both"), RECORDS)
+_LOCAL: Final = {"both": "reports that reveal at most eps0"}
+_CLEAR: Final = {"both": RECORDS}
 
 
 def _shuffled(name: str, label: str, home: str, colour: str, marker: str) -> Entry:
     """A local randomiser whose reports are mixed."""
-    return Entry(name, label, home, _MIXING, _estimators(label, colour, marker))
+    return Entry(name, label, home, _LOCAL, _estimators(label, colour, marker))
 
 
 _ENTRIES: Final = (
@@ -108,7 +131,7 @@ _ENTRIES: Final = (
         name="gaussian",
         label="Gaussian",
         home="shuffledp.mechanisms.gaussian.CentralGaussian",
-        trust=_CURATOR,
+        seen=_CENTRAL,
         estimators=_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
@@ -120,7 +143,7 @@ _ENTRIES: Final = (
         name="krr",
         label="shuffle+INV",
         home="shuffledp.mechanisms.krr.KRandomisedResponse",
-        trust=_MIXING,
+        seen=_LOCAL,
         estimators=_estimators(
             "shuffle+INV",
             "#D55E00",
@@ -134,22 +157,40 @@ _ENTRIES: Final = (
         name="discrete-laplace",
         label="discrete Laplace",
         home="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
-        trust=_CURATOR,
+        seen=_CENTRAL,
         estimators=_estimators("discrete Laplace", "#56B4E9", "P"),
     ),
     Entry(
         name="user-dummies",
         label="dummies by users",
         home="shuffledp.mechanisms.user_dummies.UserDummies",
-        trust="shuffler, to mix the reports, which alone reveal all; all users, to add dummies",
+        seen=_CLEAR,
+        duty="all users, to add dummies",
         estimators=_estimators("dummies by users", "#E69F00", "X"),
     ),
     Entry(
         name="shuffler-dummies",
         label="dummies by the shuffler",
         home="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
-        trust="shuffler, to add dummies and to mix the reports, which alone reveal all",
+        seen=_CLEAR | {"mixer": "the exact histogram, once the map is out"},
+        duty="mixer, to add dummies",
         estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
+    ),
+    Entry(
+        name="two-servers",
+        label="noise by both servers",
+        home="shuffledp.mechanisms.two_servers.TwoServers",
+        seen=_CLEAR,
+        duty="mixer and analyst, to add noise each",
+        estimators=_estimators("noise by both servers", "#117733", "H"),
+    ),
+    Entry(
+        name="signed-dummies",
+        label="signed dummies by users",
+        home="shuffledp.mechanisms.signed_dummies.SignedDummies",
+        seen=_CLEAR,
+        duty="all users, to add dummies",
+        estimators=_estimators("signed dummies by users", "#AA4499", "8"),
     ),
     _shuffled(
         "subset-selection",

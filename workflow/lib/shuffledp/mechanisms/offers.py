@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
 from shuffledp.numerics.arrays import Floats
 
@@ -26,6 +27,8 @@ class Offer(Generic[P]):
         Of the mechanism.
     local_eps0
         What a user's own messages reveal before they are mixed; inf: all.
+    views
+        Eps that each of `catalogue.VIEWS` has at the target's delta, rounded up; inf: it sees all.
     messages
         Mean number of messages per user who responds.
     cell_sd, largest_cell_sd
@@ -37,6 +40,7 @@ class Offer(Generic[P]):
 
     parameters: P
     local_eps0: float
+    views: dict[str, float]
     messages: float
     cell_sd: float
     largest_cell_sd: float
@@ -136,9 +140,14 @@ def offer(
     n, part = setting.n, setting.response_rate
     parameters = calibrated(mechanism, eps, log_delta, setting)
     variance, distance = predicted(mechanism, shares, n, parameters, part)
+    known = mechanism.views(parameters, setting.honest)
     return Offer(
         parameters=parameters,
         local_eps0=mechanism.local_eps0(parameters),
+        views={
+            view: known[view].epsilon(log_delta).promised if view in known else eps
+            for view in VIEWS
+        },
         messages=mechanism.messages(round(part * n), shares.size, parameters),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),

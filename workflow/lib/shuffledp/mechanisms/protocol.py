@@ -93,6 +93,24 @@ class Mechanism(ABC, Generic[P]):
         parameters in each.
         """
 
+    def views(self, parameters: P, setting: Setting) -> dict[str, Curve]:
+        """Delta over eps of those of `catalogue.VIEWS` who do not have the one of `curve`.
+
+        Parameters
+        ----------
+        parameters
+            Of the mechanism, in each round.
+        setting
+            As for `curve`.
+
+        Returns
+        -------
+        By default that of analyst and mixer together, who see each user's own messages.
+        """
+        budget = setting.rounds * self.local_eps0(parameters)
+        seen = {view: lost() for view in self.entry.seen}
+        return seen if budget == np.inf else {"both": lost(budget)}
+
     @abstractmethod
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
         """Parameters with the least error that keep (eps, delta).
@@ -113,6 +131,11 @@ class Mechanism(ABC, Generic[P]):
 
     def sharper(self) -> "Mechanism[P]":
         """The same with a tighter guarantee that is asked for (docs/hidden-slot.md); or itself."""
+        return self
+
+    def sized(self, slots: int | None, share: float | None) -> "Mechanism[P]":
+        """The same with envelopes of so many messages, for a part of the users; or itself."""
+        del slots, share
         return self
 
     @abstractmethod
@@ -223,6 +246,11 @@ class Mechanism(ABC, Generic[P]):
             )
             for budget in budgets
         ]
+
+
+def lost(budget: float = np.inf) -> Curve:
+    """Of who sees what has that budget: below it nothing is promised."""
+    return Curve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
 def expected_distance(variances: ArrayLike) -> Floats:

@@ -1,0 +1,81 @@
+"""True reports, sealed for the analyst; the mixer adds dummies, and the analyst adds noise.
+
+The mixer, who cannot read, hides a record from the analyst as in `shuffler_dummies`. It knows its
+own dummies: against it, once the map is out, the analyst's two-sided geometric noise stands. The
+public sees both (docs/choosing.md).
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.geometric import BothNoises, geometric_noise
+from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.protocol import expected_distance
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.numerics.arrays import Floats
+
+
+class TwoServers(ShufflerDummies):
+    """Mixer and analyst add noise of one eps each; see `Mechanism`.
+
+    The curve is the analyst's: of all who see less than everything nobody learns more.
+    """
+
+    name = "two-servers"
+
+    def views(self, parameters: ShufflerDummiesParameters, setting: Setting) -> dict[str, Curve]:
+        """The mixer learns what discrete Laplace noise shows, the public what both leave."""
+
+        def mixer(eps: float) -> float:
+            return geometric_noise(eps, parameters.eps).high
+
+        both = BothNoises(parameters.eps, parameters.nu)
+
+        def public(eps: float) -> float:
+            if eps >= parameters.eps or not both.known:
+                return mixer(eps)
+            return min(both.log_delta(eps), mixer(eps))
+
+        ends = {"mixer": mixer, "public": public}
+        return super().views(parameters, setting) | {
+            view: Curve(parameters.eps, upper=upper).compose(setting.rounds)
+            for view, upper in ends.items()
+        }
+
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: ShufflerDummiesParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Histograms of reports and dummies, with the analyst's noise."""
+        counts = np.asarray(counts, dtype=np.int64)
+        noise = [
+            two_sided.draw(counts.size, parameters.eps, rng, parameters.nu)
+            + two_sided.draw(counts.size, parameters.eps, rng)
+            for _ in range(repetitions)
+        ]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+
+    def variance(
+        self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
+    ) -> Floats:
+        """Variance of each share, the same for all: that of both noises."""
+        analyst = two_sided.moments(parameters.eps).variance
+        return np.full(np.shape(shares), (parameters.moments.variance + analyst) / n**2)
+
+    def expected_distance(
+        self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
+    ) -> Floats:
+        """From the exact mean absolute error, where the law of both is short enough to sum."""
+        both, moments = BothNoises(parameters.eps, parameters.nu), parameters.moments
+        if not both.known:
+            return expected_distance(self.variance(shares, n, parameters))
+        first = int(parameters.nu - both.last)
+        law = np.exp(both.log_law(first))
+        error = float(law @ np.abs(first + np.arange(law.size) - moments.mean))
+        shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
+        return np.full(shape, 0.5 * k * error / n)
