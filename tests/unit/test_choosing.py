@@ -21,6 +21,8 @@ PAGE = ROOT / "docs" / "choosing.md"
 MECHANISMS_OF_README = {
     "dummies by the shuffler": "shuffler-dummies",
     "discrete Laplace": "discrete-laplace",
+    "signed dummies by users": "signed-dummies",
+    "noise by both servers": "two-servers",
     "Gaussian": "gaussian",
     "dummies by users": "user-dummies",
     "shuffle+INV (k-RR)": "krr",

@@ -182,7 +182,7 @@ _ENTRIES: Final = (
         home="shuffledp.mechanisms.two_servers.TwoServers",
         seen=_CLEAR,
         duty="mixer and analyst, to add noise each",
-        estimators=_estimators("noise by both servers", "#117733", "H"),
+        estimators=_estimators("noise by both servers", "#117733", ">"),
     ),
     Entry(
         name="signed-dummies",
@@ -190,7 +190,7 @@ _ENTRIES: Final = (
         home="shuffledp.mechanisms.signed_dummies.SignedDummies",
         seen=_CLEAR,
         duty="all users, to add dummies",
-        estimators=_estimators("signed dummies by users", "#AA4499", "8"),
+        estimators=_estimators("signed dummies by users", "#AA4499", "<"),
     ),
     _shuffled(
         "subset-selection",
@@ -208,14 +208,14 @@ _ENTRIES: Final = (
     ),
     _shuffled("oue", "OUE", "shuffledp.mechanisms.unary_encoding.ShuffledOUE", "#44AA99", "d"),
     _shuffled(
-        "rappor", "RAPPOR", "shuffledp.mechanisms.unary_encoding.ShuffledRappor", "#8C510A", "<"
+        "rappor", "RAPPOR", "shuffledp.mechanisms.unary_encoding.ShuffledRappor", "#8C510A", "8"
     ),
     _shuffled(
         "local-hashing",
         "local hashing, best g",
         "shuffledp.mechanisms.local_hashing.ShuffledHashing",
         "#999933",
-        ">",
+        "H",
     ),
     _shuffled(
         "hadamard",
