@@ -268,7 +268,7 @@ def test_default_configuration_plans_everything(clone):
     clone.config.update(default)
     planned = _planned(clone.run("--dry-run"))
     assert planned["account_privacy"] == planned["judge_cells"] == 4
-    assert planned["release_histograms"] == 4 + 10
+    assert planned["release_histograms"] == 4 + 2 * len(default["targets"]["mechanisms"]) == 4 + 14
     # At equal privacy and as published; errors, what is known, ranks; distances at three
     # calibrations and over eps: figures of the same tables by one job.
     assert planned["draw_estimates"] == planned["draw_errors"] == 4
