@@ -153,6 +153,33 @@ def test_the_first_estimator_is_unbiased_and_has_the_variance_it_says(mechanism)
     assert np.abs(z).max() > 4.0
 
 
+def _what_one_may_add(mechanism, parameters):
+    """Rows that one user may add to what the analyst sees, honest or not."""
+    most = {"user-dummies": "chances", "signed-dummies": "slots"}.get(mechanism.name)
+    if most == "slots":
+        return np.arange(-parameters.slots, parameters.slots + 1)[:, None] * np.eye(K)[0]
+    rng, alone = np.random.default_rng(5), np.eye(K, dtype=int)
+    if most == "chances":
+        everything = replace(parameters, dummies=parameters.chances)
+        (number,) = {int(row.sum()) for row in mechanism.observe(alone[0], everything, rng, 9)}
+        return np.arange(number + 1)[:, None] * np.eye(K)[0]
+    if mechanism.local_eps0(parameters) == np.inf:
+        return np.eye(K)
+    return np.concatenate([mechanism.observe(alone[x], parameters, rng, 60) for x in (0, 1)])
+
+
+@every_mechanism
+def test_one_user_moves_a_cell_as_far_as_it_says(mechanism):
+    parameters, others = calibrated(mechanism), COUNTS - np.eye(K, dtype=int)[1]
+    seen = mechanism.observe(others, parameters, np.random.default_rng(6))
+    added = _what_one_may_add(mechanism, parameters)
+    found = N * mechanism.estimators[UNBIASED](seen + added, N, parameters)[:, 0]
+    silent = found[added[:, 0] == 0.0]
+    np.testing.assert_allclose(silent, silent[0], rtol=1e-9)
+    moved = np.abs(found - silent[0]).max()
+    assert moved == pytest.approx(mechanism.moved_by_one(K, parameters), rel=1e-9)
+
+
 @every_mechanism
 def test_variance_takes_many_histograms_at_once(mechanism):
     parameters = calibrated(mechanism)

@@ -219,8 +219,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         chosen = [mechanism.sharper() for mechanism in chosen]
     chosen = [mechanism.sized(arguments.slots, arguments.share) for mechanism in chosen]
     unknown: Row = dict.fromkeys(
-        ["parameters", "local_eps0", *_VIEWED, "messages", "cell_sd_users", "largest_cell_sd_users",
-         "tv_distance"]
+        ["parameters", "local_eps0", *_VIEWED, "messages", "moved_by_one", "cell_sd_users",
+         "largest_cell_sd_users", "tv_distance"]
     )  # fmt: skip
     rows = []
     # A minute or so with dropouts.
@@ -238,6 +238,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
                 "local_eps0": finite(found.local_eps0),
                 **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
                 "messages": found.messages,
+                "moved_by_one": found.moved_by_one,
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,

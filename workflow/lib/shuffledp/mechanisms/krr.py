@@ -133,6 +133,11 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(variance / n / (p - q) ** 2)
 
+    def moved_by_one(self, k: int, parameters: KRRParameters) -> float:
+        """A report of the cell, or of another."""
+        p, q = probabilities(parameters.eps0, k)
+        return 1.0 / (p - q)
+
     def local_eps0(self, parameters: KRRParameters) -> float:
         """The budget of each report."""
         return parameters.eps0

@@ -112,6 +112,11 @@ class ShuffledRandomiser(Mechanism[Q]):
         randomiser = self.randomiser(np.shape(shares)[-1], parameters)
         return randomiser.variance(shares, n)
 
+    def moved_by_one(self, k: int, parameters: Q) -> float:
+        """A report speaks for the cell, or does not."""
+        p, q = self.randomiser(k, parameters).chances
+        return 1.0 / (p - q)
+
     def local_eps0(self, parameters: Q) -> float:
         """The budget of each report."""
         return parameters.eps0

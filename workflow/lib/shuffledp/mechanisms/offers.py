@@ -31,6 +31,8 @@ class Offer(Generic[P]):
         Eps that each of `catalogue.VIEWS` has at the target's delta, rounded up; inf: it sees all.
     messages
         Mean number of messages per user who responds.
+    moved_by_one
+        Users of a cell by which one dishonest user moves its estimate, at most.
     cell_sd, largest_cell_sd
         Standard deviation of a cell's number of users: root mean square over the cells, and
         largest. With dropouts it is that about all users.
@@ -42,6 +44,7 @@ class Offer(Generic[P]):
     local_eps0: float
     views: dict[str, float]
     messages: float
+    moved_by_one: float
     cell_sd: float
     largest_cell_sd: float
     tv_distance: float
@@ -149,6 +152,8 @@ def offer(
             for view in VIEWS
         },
         messages=mechanism.messages(round(part * n), shares.size, parameters),
+        # With dropouts a respondent counts for more than one of all users.
+        moved_by_one=mechanism.moved_by_one(shares.size, parameters) / part,
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
         tv_distance=distance,

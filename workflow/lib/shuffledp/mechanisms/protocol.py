@@ -208,6 +208,23 @@ class Mechanism(ABC, Generic[P]):
         del n, k, parameters
         return 1.0
 
+    def moved_by_one(self, k: int, parameters: P) -> float:
+        """Users of a cell by which one user's messages may move its estimate in a round, at most.
+
+        Against messages that say nothing of the cell: by default one record, which nobody can
+        send twice. The estimate is a sum over users: so many dishonest ones move it so many times
+        as far.
+
+        Parameters
+        ----------
+        k
+            Number of cells.
+        parameters
+            Of the mechanism.
+        """
+        del k, parameters
+        return 1.0
+
     def local_eps0(self, parameters: P) -> float:
         """What a user's own messages reveal to who sees them before they are mixed; inf: all."""
         del parameters

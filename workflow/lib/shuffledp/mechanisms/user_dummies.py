@@ -149,6 +149,11 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         q = parameters.share(np.shape(shares)[-1])
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 
+    def moved_by_one(self, k: int, parameters: UserDummiesParameters) -> float:
+        """A report and a dummy of each chance, all of the cell: the mixer takes no more."""
+        del k
+        return 1.0 + parameters.chances
+
     def messages(self, n: int, k: int, parameters: UserDummiesParameters) -> float:
         """A report, and the user's dummies."""
         del n, k
