@@ -20,7 +20,7 @@ from shuffledp.cli.output import Row, as_given, finite, log10
 from shuffledp.cli.parser import PLANNED
 from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.catalogue import VIEWS
+from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.numerics.arrays import Floats
 
 if TYPE_CHECKING:
@@ -226,10 +226,13 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     # A minute or so with dropouts.
     for mechanism in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
         named = asked | {"mechanism": mechanism.name}
+        entry = mechanism.entry
+        # A table has no room for it.
+        source = {} if arguments.format == "table" else {"source": entry.source}
         try:
             found = offer(mechanism, eps, log_delta, setting, shares)
         except InputError as error:
-            rows.append(named | unknown | {"trust": mechanism.entry.trust, "reason": str(error)})
+            rows.append(named | unknown | {"trust": entry.trust, "reason": str(error)} | source)
             continue
         rows.append(
             named
@@ -242,9 +245,10 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,
-                "trust": mechanism.entry.trust,
+                "trust": entry.trust,
                 "reason": None,
             }
+            | source
         )
     return sorted(rows, key=lambda row: np.inf if row["reason"] else row["tv_distance"])
 
@@ -283,11 +287,19 @@ def _list_rows(arguments: Namespace) -> Iterable[Row]:
     del arguments
     for bound in BOUNDS.values():
         yield {
-            "bound": bound.name,
+            "name": bound.name,
             "kind": bound.kind,
             "guarantee": bound.guarantee,
             "source": bound.source,
             "about": bound.about,
+        }
+    for entry in CATALOGUE.values():
+        yield {
+            "name": entry.name,
+            "kind": "mechanism",
+            "guarantee": None,
+            "source": entry.source,
+            "about": entry.trust,
         }
 
 

@@ -281,7 +281,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "check certificates by ball arithmetic, with code that shares nothing with the accountant",
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
-    "list": ("every bound with its kind, worth and source", {}),
+    "list": ("every bound and mechanism: its kind, worth and source", {}),
     "completion": (
         "print what a shell needs to complete commands and options: a line for its start-up file "
         'is eval "$(shuffledp completion bash)"',
