@@ -97,7 +97,21 @@ _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
 _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
 
 # Of `delta` and `epsilon`.
-_COLLECTION: Final = _SETTING | _ROUNDS | _SAMPLING | _CROWD | _DUMMIES | _COUNT | _BOUND
+_RELEASED: Final[dict[str, dict[str, Any]]] = {
+    "--eps0": {**_SETTING["--eps0"], "required": False},
+    "--mechanism": {
+        "metavar": "NAME",
+        "help": "of 'shuffledp list', in place of --eps0 and k-RR; with the (eps, delta) of each "
+        "view, as 'compare' has them",
+    },
+    "--parameters": {
+        "metavar": "NAME=VALUE,...",
+        "help": "of the mechanism, in each round, as 'compare' prints them",
+    },
+}
+_COLLECTION: Final = (
+    _SETTING | _RELEASED | _ROUNDS | _SAMPLING | _CROWD | _DUMMIES | _COUNT | _BOUND
+)
 
 # Of each command: what it does, and its options.
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {

@@ -46,6 +46,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     """A curator adds two-sided geometric noise to the true counts; see `Mechanism`."""
 
     name = "discrete-laplace"
+    form = DiscreteLaplaceParameters
     estimators = raw_and_projected(noisy_shares)
 
     def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> Curve:

@@ -159,16 +159,26 @@ class GaussianParameters:
     """Standard deviation of the noise in counts, and what to ask diffprivlib for, if anything.
 
     diffprivlib draws the noise where its own standard deviation agrees to 1e-6, NumPy elsewhere.
+
+    Raises
+    ------
+    InputError
+        If sigma is not positive and finite.
     """
 
     sigma: float
     request: DiffprivlibRequest | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.sigma < np.inf:
+            raise InputError(f"sigma must be positive and finite (got sigma={self.sigma})")
 
 
 class CentralGaussian(Mechanism[GaussianParameters]):
     """A curator adds normal noise to the true counts; see `Mechanism`."""
 
     name = "gaussian"
+    form = GaussianParameters
     estimators = raw_and_projected(noisy_shares)
 
     def curve(self, parameters: GaussianParameters, setting: Setting) -> Curve:

@@ -93,6 +93,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     """Each user reports through k-RR, the shuffler mixes the reports; see `Mechanism`."""
 
     name = "krr"
+    form = KRRParameters
     estimators = MappingProxyType(
         raw_and_projected(_inverted) | {"ibu": _updated, "uncorrected": _uncorrected}
     )

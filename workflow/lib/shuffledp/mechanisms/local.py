@@ -125,6 +125,8 @@ class ShuffledRandomiser(Mechanism[Q]):
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):
     """One randomiser for each local budget, no family of them."""
 
+    form = LocalParameters
+
     def member(self, eps0: float, place: float) -> LocalParameters:
         """The budget alone."""
         del place

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
@@ -15,6 +16,26 @@ from shuffledp.numerics.arrays import Floats
 
 # How far below the target of the log of delta dropouts may leave it, nearly.
 _WASTED: Final = 0.002
+
+
+@dataclass(frozen=True)
+class Released(Generic[P]):
+    """A mechanism at some parameters, as a `Setting` takes it."""
+
+    mechanism: Mechanism[P]
+    parameters: P
+
+    def curve(self, setting: Setting) -> Curve:
+        """Delta over eps of a setting whose users are honest and all take part."""
+        return self.mechanism.curve(self.parameters, replace(setting, mechanism=None))
+
+    def views(self, setting: Setting, curve: Curve) -> dict[str, Curve]:
+        """Delta over eps of each of `catalogue.VIEWS`; the given curve is of who has no other.
+
+        That of servers counts on nobody's being drawn, or dropping out: they may know.
+        """
+        everybody = replace(setting.honest, mechanism=None, sampling_rate=1.0, response_rate=1.0)
+        return dict.fromkeys(VIEWS, curve) | self.mechanism.views(self.parameters, everybody)
 
 
 @dataclass(frozen=True)

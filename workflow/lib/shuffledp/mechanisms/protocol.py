@@ -75,9 +75,12 @@ class Mechanism(ABC, Generic[P]):
         In the catalogue.
     estimators
         By their names in the catalogue, in its order: the first is unbiased.
+    form
+        Class of its parameters, whose numbers are fields of type int or float.
     """
 
     name: str
+    form: type[P]
     estimators: Mapping[str, Estimate[P]]
 
     @property

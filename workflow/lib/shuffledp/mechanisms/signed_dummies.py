@@ -128,6 +128,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     slots: int | None = None
     share: float = 0.9
     name = "signed-dummies"
+    form = SignedDummiesParameters
     estimators = raw_and_projected(noisy_shares)
 
     def __post_init__(self) -> None:

@@ -64,6 +64,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     """Users report the truth and dummies, the shuffler mixes the reports; see `Mechanism`."""
 
     name = "user-dummies"
+    form = UserDummiesParameters
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> Curve:
