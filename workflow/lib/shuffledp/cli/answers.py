@@ -117,7 +117,9 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
                 "log10_delta_lower": log10(logs.lower),
                 "log10_delta_upper": log10(logs.upper),
                 **{
-                    f"delta_{view}": exp_up(each.log_delta(eps).promised)
+                    f"delta_{view}": deltas.upper
+                    if each is curve
+                    else exp_up(each.log_delta(eps).promised)
                     for view, each in _views(setting, curve).items()
                 },
             }
@@ -138,7 +140,9 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
                 "eps_lower": found.lower,
                 "eps_upper": found.upper,
                 **{
-                    f"eps_{view}": finite(each.epsilon(log_of(delta)).promised)
+                    f"eps_{view}": found.upper
+                    if each is curve
+                    else each.epsilon(log_of(delta)).promised
                     for view, each in _views(setting, curve).items()
                 },
             }
