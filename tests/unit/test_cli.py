@@ -173,6 +173,35 @@ def test_a_mechanism_over_rounds_is_the_collection_it_stands_for(capsys):
     assert (found["eps_both"], found["rounds"], found["colluding"]) == (4.5, 3, 7)
 
 
+@pytest.mark.parametrize("name", [*FAST[:3], pytest.param("oue", marks=pytest.mark.slow)])
+def test_compare_calibrates_for_all_rounds_together(capsys, name):
+    sizes, rounds = ["--n", "300", "--k", "4"], ["--rounds", "3"]
+    (row,) = rows(capsys, *COMPARE, *sizes, *rounds, "--mechanism", name)
+    assert (row["rounds"], row["unit"]) == (3, "all 3 records of one user")
+    assert all(row[f"eps_{view}"] is None or row[f"eps_{view}"] <= 1.0 for view in VIEWS[:3])
+    chosen = ["--mechanism", name, "--parameters", row["parameters"]]
+    (at,) = rows(capsys, "delta", *sizes, *rounds, *chosen, "--eps", "1")
+    # Half of it is for what no eps of a round covers.
+    assert 0.4e-6 < at["delta_upper"] <= 1e-6 or name == "discrete-laplace"
+    (once,) = rows(capsys, *COMPARE, *sizes, "--mechanism", name)
+    assert once["cell_sd_users"] < row["cell_sd_users"] < 3.1 * once["cell_sd_users"]
+
+
+@pytest.mark.slow
+def test_a_matrix_over_rounds_composes(capsys, tmp_path):
+    path = tmp_path / "channel.csv"
+    path.write_text("0.7,0.2,0.1\n0.1,0.7,0.2\n0.2,0.1,0.7\n")
+    asked = ["matrix", str(path), "--n", "100", "--delta", "1e-4"]
+    (once,) = rows(capsys, *asked)
+    (often,) = rows(capsys, *asked, "--rounds", "4")
+    assert "rounds" not in once
+    assert (often["rounds"], often["unit"]) == (4, "all 4 records of one user")
+    assert 1.5 * once["eps_upper"] < often["eps_upper"] < 4.0 * once["eps_upper"]
+    (back,) = rows(capsys, "matrix", str(path), "--n", "100", "--rounds", "4", "--eps",
+                   str(often["eps_upper"]))  # fmt: skip
+    assert back["delta_upper"] == pytest.approx(1e-4, rel=1e-3)
+
+
 def test_every_mechanism_names_who_published_it(capsys):
     listed = {row["name"]: row for row in rows(capsys, "list") if row["kind"] == "mechanism"}
     assert set(listed) == set(MECHANISMS)

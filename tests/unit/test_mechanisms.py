@@ -180,6 +180,36 @@ def test_one_user_moves_a_cell_as_far_as_it_says(mechanism):
     assert moved == pytest.approx(mechanism.moved_by_one(K, parameters), rel=1e-9)
 
 
+def test_who_cannot_meet_a_target_in_rounds_says_why():
+    class Nothing(CentralGaussian):
+        calibrate_rounds = Mechanism.calibrate_rounds
+
+        def calibrate(self, eps, log_delta, setting):
+            raise InputError("nothing will do")
+
+    for eps, words in ((0.5, "nothing will do"), (np.inf, "eps must be"), (0.0, "eps must be")):
+        with pytest.raises(InputError, match=words):
+            Nothing().calibrate_rounds(eps, -9.0, Setting(N, K, rounds=2))
+
+
+@pytest.mark.parametrize("guess", [0.1, 0.3, 0.5, 4.0])
+@pytest.mark.parametrize("steps", [np.inf, 7.0])
+def test_the_eps_of_a_round_is_found_in_few_steps_and_never_beyond(guess, steps):
+    """Of a law of delta that is 0 up to a point, and may grow in steps."""
+    asked = {}
+
+    def log_delta(one):
+        exact = one if steps == np.inf else np.ceil(one * steps) / steps
+        asked[one] = -np.inf if one < 0.15 else -14.0 * (0.4 / exact) ** 2
+        return asked[one]
+
+    found = calibrate.of_one_round(log_delta, -14.0, 0.1, guess)
+    best = 0.4 if steps == np.inf else 2.0 / 7.0
+    assert asked[found] <= -14.0
+    assert found == pytest.approx(best, rel=1.1e-3)
+    assert len(asked) < 20
+
+
 @every_mechanism
 def test_variance_takes_many_histograms_at_once(mechanism):
     parameters = calibrated(mechanism)

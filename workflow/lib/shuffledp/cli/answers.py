@@ -242,6 +242,7 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         "k": shares.size,
         "eps": eps,
         "delta": as_given(arguments.delta),
+        **_given_of(arguments, rounds=1),
         **_crowd_row(arguments),
         "histogram": arguments.histogram or "uniform",
     }

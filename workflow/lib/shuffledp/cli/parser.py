@@ -187,6 +187,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "(docs/hidden-slot.md)",
             },
         }
+        | _ROUNDS
         | _CROWD,
     ),
     "matrix": (
@@ -204,6 +205,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--n": _SETTING["--n"],
             "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
             "--delta": {**_SEVERAL_DELTAS, "required": False},
+            **_ROUNDS,
         },
     ),
     "personalised": (

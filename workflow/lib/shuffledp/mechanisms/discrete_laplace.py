@@ -74,6 +74,12 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         del log_delta, setting
         return DiscreteLaplaceParameters(eps)
 
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> DiscreteLaplaceParameters:
+        """Those of `parameters`: exact."""
+        return self.parameters(setting, Budget(eps, log_delta, ""))
+
     def parameters(self, setting: Setting, budget: Budget) -> DiscreteLaplaceParameters:
         """Least noise of one round, the same in all, whose rounds together keep the budget.
 

@@ -228,6 +228,12 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         """Variance of each share, the same for all."""
         return np.full(np.shape(shares), (parameters.sigma / n) ** 2)
 
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> GaussianParameters:
+        """Those of `parameters`: exact."""
+        return self.parameters(setting, Budget(eps, log_delta, ""))
+
     def parameters(self, setting: Setting, budget: Budget) -> GaussianParameters:
         """Noise of one round, the same in all: the root of their number times that of a single one.
 

@@ -110,6 +110,10 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
 
         return KRRParameters(largest_eps0(eps, log_delta, of, setting.rounds))
 
+    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
+        """Largest local budget of a round whose rounds together keep the target."""
+        return self.calibrate(eps, log_delta, setting)
+
     def observe(
         self,
         counts: ArrayLike,

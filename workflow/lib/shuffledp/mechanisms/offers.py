@@ -79,9 +79,9 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
     mechanism
         Any of the registry.
     eps, log_delta
-        The target: central budget, and natural log of delta.
+        The target: central budget, and natural log of delta, of all rounds.
     setting
-        Users, of whom some may collude or drop out, and cells.
+        Users, of whom some may collude or drop out, cells and rounds.
 
     Raises
     ------
@@ -89,6 +89,8 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         If the mechanism cannot meet the target.
     """
     honest = setting.honest
+    if honest.rounds > 1:
+        return mechanism.calibrate_rounds(eps, log_delta, honest)
     if honest.response_rate == 1.0:
         return mechanism.calibrate(eps, log_delta, honest)
     # The mean of delta over those who respond is a little above that of their mean number: the
@@ -148,10 +150,10 @@ def offer(
     mechanism
         Any of the registry.
     eps, log_delta
-        The target: central budget, and natural log of delta.
+        The target: central budget, and natural log of delta, of all rounds.
     setting
-        Users, of whom some may collude or drop out, and cells. Errors are those of colluders who
-        report as they should.
+        Users, of whom some may collude or drop out, cells and rounds. Errors are those of one round
+        and of colluders who report as they should.
     shares
         Of the users in each cell, shape ``(k,)``.
 

@@ -122,6 +122,12 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         )
         return replace(everything, dummies=least)
 
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> UserDummiesParameters:
+        """Those of `calibrate`, which keeps the target of all rounds."""
+        return self.calibrate(eps, log_delta, setting)
+
     def parameters(self, setting: Setting, budget: Budget) -> UserDummiesParameters:
         """Those of `calibrate`, which keeps the budget of all rounds."""
         return self.calibrate(budget.eps, budget.log_delta, setting)
