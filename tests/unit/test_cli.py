@@ -19,6 +19,7 @@ from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main
 from shuffledp.mechanisms import gaussian
+from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 
@@ -101,6 +102,7 @@ def test_plan_predicts_for_the_mechanisms_it_is_told(capsys):
     assert both == row
 
 
+RELEASED = ["delta", "--n", "9", "--k", "3", "--eps", "1", "--mechanism"]
 COMPARE = ["compare", "--eps", "1", "--delta", "1e-6"]
 TWO = [*COMPARE, "--mechanism", "gaussian", "krr"]
 
@@ -140,6 +142,74 @@ def test_compare_reads_a_histogram(capsys, tmp_path):
     assert [row | {"histogram": ""} for row in again] == [row | {"histogram": ""} for row in found]
     wider = rows(capsys, *TWO, "--histogram", str(text), "--n", "1e4", "--k", "9")
     assert {(row["n"], row["k"]) for row in wider} == {(10_000, 9)}
+
+
+FAST = ["discrete-laplace", "two-servers", "krr", "hadamard"]
+
+
+def test_delta_and_epsilon_take_what_compare_prints(capsys):
+    sizes = ["--n", "1e4", "--k", "16"]
+    for row in rows(capsys, *COMPARE, *sizes, "--mechanism", *FAST):
+        chosen = [*sizes, "--mechanism", row["mechanism"], "--parameters", row["parameters"]]
+        (at,) = rows(capsys, "delta", *chosen, "--eps", "1")
+        assert at["parameters"] == row["parameters"]
+        assert at["delta_upper"] <= 1e-6
+        assert at["delta_both"] == (1.0 if row["local_eps0"] is None else pytest.approx(1.0))
+        (found,) = rows(capsys, "epsilon", *chosen, "--delta", "1e-6")
+        assert found["eps_upper"] == pytest.approx(1.0, rel=1e-5)
+        for view in VIEWS:
+            if row[f"eps_{view}"] is None:
+                assert found[f"eps_{view}"] is None
+            else:
+                assert found[f"eps_{view}"] == pytest.approx(row[f"eps_{view}"], rel=1e-5)
+
+
+def test_a_mechanism_over_rounds_is_the_collection_it_stands_for(capsys):
+    setting = ["--n", "60", "--k", "4", "--rounds", "3", "--colluding", "7"]
+    (known,) = rows(capsys, "epsilon", *setting, "--eps0", "1.5", "--delta", "1e-6")
+    by_name = ["--mechanism", "krr", "--parameters", "eps0=1.5"]
+    (found,) = rows(capsys, "epsilon", *setting, *by_name, "--delta", "1e-6")
+    assert found["eps_upper"] == found["eps_public"] == known["eps_upper"]
+    assert (found["eps_both"], found["rounds"], found["colluding"]) == (4.5, 3, 7)
+
+
+@pytest.mark.parametrize("name", [*FAST[:3], pytest.param("oue", marks=pytest.mark.slow)])
+def test_compare_calibrates_for_all_rounds_together(capsys, name):
+    sizes, rounds = ["--n", "300", "--k", "4"], ["--rounds", "3"]
+    (row,) = rows(capsys, *COMPARE, *sizes, *rounds, "--mechanism", name)
+    assert (row["rounds"], row["unit"]) == (3, "all 3 records of one user")
+    assert all(row[f"eps_{view}"] is None or row[f"eps_{view}"] <= 1.0 for view in VIEWS[:3])
+    chosen = ["--mechanism", name, "--parameters", row["parameters"]]
+    (at,) = rows(capsys, "delta", *sizes, *rounds, *chosen, "--eps", "1")
+    # Half of it is for what no eps of a round covers.
+    assert 0.4e-6 < at["delta_upper"] <= 1e-6 or name == "discrete-laplace"
+    (once,) = rows(capsys, *COMPARE, *sizes, "--mechanism", name)
+    assert once["cell_sd_users"] < row["cell_sd_users"] < 3.1 * once["cell_sd_users"]
+
+
+@pytest.mark.slow
+def test_a_matrix_over_rounds_composes(capsys, tmp_path):
+    path = tmp_path / "channel.csv"
+    path.write_text("0.7,0.2,0.1\n0.1,0.7,0.2\n0.2,0.1,0.7\n")
+    asked = ["matrix", str(path), "--n", "100", "--delta", "1e-4"]
+    (once,) = rows(capsys, *asked)
+    (often,) = rows(capsys, *asked, "--rounds", "4")
+    assert "rounds" not in once
+    assert (often["rounds"], often["unit"]) == (4, "all 4 records of one user")
+    assert 1.5 * once["eps_upper"] < often["eps_upper"] < 4.0 * once["eps_upper"]
+    (back,) = rows(capsys, "matrix", str(path), "--n", "100", "--rounds", "4", "--eps",
+                   str(often["eps_upper"]))  # fmt: skip
+    assert back["delta_upper"] == pytest.approx(1e-4, rel=1e-3)
+
+
+def test_every_mechanism_names_who_published_it(capsys):
+    listed = {row["name"]: row for row in rows(capsys, "list") if row["kind"] == "mechanism"}
+    assert set(listed) == set(MECHANISMS)
+    assert all(row["source"] and row["about"] for row in listed.values())
+    for row in rows(capsys, *TWO, "--n", "1e4", "--k", "16"):
+        assert row["source"] == listed[row["mechanism"]]["source"]
+    _, table, _ = run(capsys, *TWO, "--n", "1e4", "--k", "16")
+    assert "source" not in table
 
 
 def test_a_mechanism_that_cannot_meet_the_target_says_why(capsys):
@@ -495,6 +565,8 @@ def test_tables_fit_the_terminal(capsys, monkeypatch, arguments, columns):
     # Nothing is left out: each value of every row is there.
     words = " ".join(out.split())
     for row in rows(capsys, *arguments):
+        if arguments[0] == "compare":
+            del row["source"]  # but for that, which `list` shows
         assert all(f"{name}" in words for name in row)
         assert all(value in words for value in row.values() if isinstance(value, str))
 
@@ -512,7 +584,7 @@ def test_csv_and_table(capsys):
     status, out, _ = run(capsys, "list", "--format", "csv")
     assert status == 0
     listed = list(csv.DictReader(io.StringIO(out)))
-    assert {"upper", "lower", "clones", "erlingsson"} <= {row["bound"] for row in listed}
+    assert {"upper", "lower", "clones", "erlingsson"} <= {row["name"] for row in listed}
     status, out, _ = run(capsys, "delta", *SETTING, "--eps", "0.01", "1", "2")
     assert status == 0
     assert len(out.splitlines()) == 11
@@ -593,6 +665,16 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
         ([*COMPARE, "--n", "0", "--k", "3"], "n must be a whole"),
         ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "there is no mechanism"),
         (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
+        ([*RELEASED, "krr"], "give --eps0, for k-RR, or --mechanism and its --parameters"),
+        ([*RELEASED[:-1]], "give --eps0, for k-RR, or --mechanism and its --parameters"),
+        ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give --eps0, for k-RR, or"),
+        ([*RELEASED, "none", "--parameters", "eps0=1"], "there is no mechanism 'none'"),
+        ([*RELEASED, "krr", "--parameters", "eps=1"], "of krr are eps0, each once, as in eps0=1"),
+        ([*RELEASED, "krr", "--parameters", "eps0=1,eps0=2"], "of krr are eps0, each once"),
+        ([*RELEASED, "two-servers", "--parameters", "eps=1"], "of two-servers lack nu"),
+        ([*RELEASED, "two-servers", "--parameters", "eps=1,nu=2.5"], "nu of two-servers is no"),
+        ([*RELEASED, "gaussian", "--parameters", "sigma=nan"], "sigma must be positive"),
+        ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound is for k-RR"),
         (["compare", "--n", "9", "--k", "3", "--eps", "1", "--delta", "0"], "delta must lie in"),
         (["plan", "--n", "1000", "--k", "1e9", "--eps0", "2", "--eps", "0.1"], "k must be a whole"),
     ],

@@ -153,6 +153,63 @@ def test_the_first_estimator_is_unbiased_and_has_the_variance_it_says(mechanism)
     assert np.abs(z).max() > 4.0
 
 
+def _what_one_may_add(mechanism, parameters):
+    """Rows that one user may add to what the analyst sees, honest or not."""
+    most = {"user-dummies": "chances", "signed-dummies": "slots"}.get(mechanism.name)
+    if most == "slots":
+        return np.arange(-parameters.slots, parameters.slots + 1)[:, None] * np.eye(K)[0]
+    rng, alone = np.random.default_rng(5), np.eye(K, dtype=int)
+    if most == "chances":
+        everything = replace(parameters, dummies=parameters.chances)
+        (number,) = {int(row.sum()) for row in mechanism.observe(alone[0], everything, rng, 9)}
+        return np.arange(number + 1)[:, None] * np.eye(K)[0]
+    if mechanism.local_eps0(parameters) == np.inf:
+        return np.eye(K)
+    return np.concatenate([mechanism.observe(alone[x], parameters, rng, 60) for x in (0, 1)])
+
+
+@every_mechanism
+def test_one_user_moves_a_cell_as_far_as_it_says(mechanism):
+    parameters, others = calibrated(mechanism), COUNTS - np.eye(K, dtype=int)[1]
+    seen = mechanism.observe(others, parameters, np.random.default_rng(6))
+    added = _what_one_may_add(mechanism, parameters)
+    found = N * mechanism.estimators[UNBIASED](seen + added, N, parameters)[:, 0]
+    silent = found[added[:, 0] == 0.0]
+    np.testing.assert_allclose(silent, silent[0], rtol=1e-9)
+    moved = np.abs(found - silent[0]).max()
+    assert moved == pytest.approx(mechanism.moved_by_one(K, parameters), rel=1e-9)
+
+
+def test_who_cannot_meet_a_target_in_rounds_says_why():
+    class Nothing(CentralGaussian):
+        calibrate_rounds = Mechanism.calibrate_rounds
+
+        def calibrate(self, eps, log_delta, setting):
+            raise InputError("nothing will do")
+
+    for eps, words in ((0.5, "nothing will do"), (np.inf, "eps must be"), (0.0, "eps must be")):
+        with pytest.raises(InputError, match=words):
+            Nothing().calibrate_rounds(eps, -9.0, Setting(N, K, rounds=2))
+
+
+@pytest.mark.parametrize("guess", [0.1, 0.3, 0.5, 4.0])
+@pytest.mark.parametrize("steps", [np.inf, 7.0])
+def test_the_eps_of_a_round_is_found_in_few_steps_and_never_beyond(guess, steps):
+    """Of a law of delta that is 0 up to a point, and may grow in steps."""
+    asked = {}
+
+    def log_delta(one):
+        exact = one if steps == np.inf else np.ceil(one * steps) / steps
+        asked[one] = -np.inf if one < 0.15 else -14.0 * (0.4 / exact) ** 2
+        return asked[one]
+
+    found = calibrate.of_one_round(log_delta, -14.0, 0.1, guess)
+    best = 0.4 if steps == np.inf else 2.0 / 7.0
+    assert asked[found] <= -14.0
+    assert found == pytest.approx(best, rel=1.1e-3)
+    assert len(asked) < 20
+
+
 @every_mechanism
 def test_variance_takes_many_histograms_at_once(mechanism):
     parameters = calibrated(mechanism)

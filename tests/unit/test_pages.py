@@ -15,7 +15,9 @@ from shuffledp import cli
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "config" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Commands that take more than a second or so.
-SLOW = re.compile(r"--rounds 52|--k 2 .*--rounds|descend\(|compare --n 123094 .*user-dummies")
+SLOW = re.compile(
+    r"--rounds 52|--k 2 .*--rounds|descend\(|compare --n 123094 .*user-dummies|moved_by_one"
+)
 # Commands, some of several lines; what is between them and the next command, the end of the fence
 # or a line that is not indented as they are.
 _COMMAND = r'\$ (?:python -c "\n(?:.*\n)*?.*"|.*)\n'

@@ -34,7 +34,8 @@ ENTRY = """
         name="twin",
         label="twin",
         home="shuffledp.mechanisms.twin.Twin",
-        trust=_MIXING,
+        source="nobody: a test",
+        seen=_LOCAL,
         estimators=_estimators("twin of shuffle+INV", "#CC79A7", "v"),
         matched=False,
     ),"""

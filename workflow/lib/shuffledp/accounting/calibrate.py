@@ -20,6 +20,8 @@ XTOL = 1e-12
 COARSE_XTOL = 1e-6
 # Of the least noise, whose variance is as close to the optimum.
 _NOISE_XTOL = 1e-9
+# Of the eps of one round of several: its relative width, and the log of delta that may be wasted.
+_ROUND_XTOL, _ROUND_WASTED = 1e-3, 1e-2
 # First step away from where a lead points, relative.
 _LED_STEP = 1e-3
 # The log of a delta of 0, for differences.
@@ -319,3 +321,46 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
         upper, lower = lower, lower - 1.0
     brentq(excess, lower, upper, xtol=_NOISE_XTOL)
     return best
+
+
+def of_one_round(log_delta: Curve, target: float, eps: float, guess: float) -> float:
+    """Largest eps of a round, nearly, with which all rounds keep a target.
+
+    Few evaluations, since each may take seconds: secants of log delta over log eps.
+
+    Parameters
+    ----------
+    log_delta
+        Log of the delta of all rounds, each calibrated to an eps; it grows, maybe in steps.
+    target
+        At most 0.
+    eps
+        Of a round with which the target is surely kept.
+    guess
+        Where the search begins, at least ``eps``.
+
+    Returns
+    -------
+    A number of at least ``eps`` at which delta was evaluated, unless it is ``eps``.
+    """
+    low, high, point = eps, np.inf, max(guess, eps)
+    # Delta is about that of a Gaussian, whose log goes with the square of its noise.
+    before, slope = None, max(-2.0 * target, 1.0)
+    while high > low * (1.0 + _ROUND_XTOL):
+        excess = log_delta(point) - target
+        if excess <= 0.0:
+            low = point
+            if excess >= -_ROUND_WASTED:
+                break
+        else:
+            high = point
+        here = (float(np.log(point)), excess)
+        if before is not None and here[0] != before[0] and excess > -np.inf:
+            found = (here[1] - before[1]) / (here[0] - before[0])
+            slope = found if 0.0 < found < np.inf else slope
+        before = here if excess > -np.inf else None
+        following = point * float(np.exp(-(excess + 0.5 * _ROUND_WASTED) / slope))
+        if not low < following < high:
+            following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point
+        point = following
+    return low

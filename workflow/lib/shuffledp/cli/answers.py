@@ -1,16 +1,15 @@
 """The answer of each command, as rows of a table."""
 
-from argparse import Namespace
+from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import fields, replace
+from typing import Any, Final
 
 import numpy as np
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.curve import exp_up
+from shuffledp.accounting.curve import Curve, exp_up
 from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.accounting.setting import Setting
@@ -18,14 +17,9 @@ from shuffledp.cli.certificates import verify_rows
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.output import Row, as_given, finite, log10
 from shuffledp.cli.parser import PLANNED
-from shuffledp.cli.words import NEIGHBOURS, unit
+from shuffledp.cli.words import NEIGHBOURS, number, unit, whole
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.numerics.arrays import Floats
-
-if TYPE_CHECKING:
-    pass
-
+from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 # What a `Setting` says beside n, k and eps0, as the options are called.
 _OTHERS: Final = (*("rounds", "count", "sampling_rate", "colluding", "response_rate", "dummies"),)
@@ -42,7 +36,52 @@ def _setting(arguments: Namespace, **known: float) -> Setting:
 
 
 def _settings_row(arguments: Namespace) -> Row:
-    return {name: getattr(arguments, name) for name in ("n", "k", "eps0")}
+    how = ("eps0",) if arguments.eps0 is not None else ("mechanism", "parameters")
+    return {name: getattr(arguments, name) for name in ("n", "k", *how)}
+
+
+def _collection(arguments: Namespace) -> Setting:
+    """What is collected, by k-RR or by a mechanism at its parameters."""
+    name, words = arguments.mechanism, arguments.parameters
+    if (name is None) != (words is None) or (name is None) == (arguments.eps0 is None):
+        raise InputError("give --eps0, for k-RR, or --mechanism and its --parameters")
+    if name is None:
+        return _setting(arguments)
+    for option, none in (("bound", [accountant.CERTIFIED]), ("dummies", 0.0), ("count", None)):
+        if getattr(arguments, option) != none:
+            raise InputError(f"--{option} is for k-RR by --eps0, not for --mechanism")
+    from shuffledp.mechanisms.offers import Released
+    from shuffledp.mechanisms.registry import get_mechanisms
+
+    (mechanism,) = get_mechanisms([name])
+    released = Released(mechanism, _parameters(mechanism.name, mechanism.form, words))
+    return Setting(arguments.n, arguments.k, mechanism=released, **_others(arguments))
+
+
+def _parameters(mechanism: str, form: type[Any], words: str) -> Any:
+    """Those that `compare` prints: ``eps=1.0, nu=25``."""
+    known = {each.name: each.type for each in fields(form) if each.type in (int, float)}
+    given = dict[str, float]()
+    for part in words.split(","):
+        name, _, text = (piece.strip() for piece in part.partition("="))
+        if name not in known or name in given:
+            raise InputError(
+                f"--parameters of {mechanism} are {', '.join(known)}, each once, as in "
+                f"{next(iter(known))}=1 (got {part.strip()})"
+            )
+        try:
+            given[name] = number(text) if known[name] is float else whole(text)
+        except (ValueError, ArgumentTypeError):
+            raise InputError(f"{name} of {mechanism} is no such number (got {text})") from None
+    if missing := [name for name in known if name not in given]:
+        raise InputError(f"--parameters of {mechanism} lack {', '.join(missing)}")
+    return form(**given)
+
+
+def _views(setting: Setting, curve: Curve) -> dict[str, Curve]:
+    """Of each view, where a mechanism tells them apart."""
+    of = getattr(setting.mechanism, "views", None)
+    return of(setting, curve) if of else {}
 
 
 def _given_of(arguments: Namespace, **neutral: float) -> Row:
@@ -61,7 +100,7 @@ def _rounds_row(arguments: Namespace) -> Row:
 
 
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _setting(arguments)
+    setting = _collection(arguments)
     for name in arguments.bound:
         curve = accountant.curve(setting, name)
         for eps in arguments.eps:
@@ -77,11 +116,17 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
                 "delta_upper": deltas.upper,
                 "log10_delta_lower": log10(logs.lower),
                 "log10_delta_upper": log10(logs.upper),
+                **{
+                    f"delta_{view}": deltas.upper
+                    if each is curve
+                    else exp_up(each.log_delta(eps).promised)
+                    for view, each in _views(setting, curve).items()
+                },
             }
 
 
 def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = _setting(arguments)
+    setting = _collection(arguments)
     for name in arguments.bound:
         curve = accountant.curve(setting, name)
         for delta in arguments.delta:
@@ -94,6 +139,12 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
                 "bound": name,
                 "eps_lower": found.lower,
                 "eps_upper": found.upper,
+                **{
+                    f"eps_{view}": found.upper
+                    if each is curve
+                    else each.epsilon(log_of(delta)).promised
+                    for view, each in _views(setting, curve).items()
+                },
             }
 
 
@@ -169,27 +220,6 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     yield row
 
 
-def _histogram(arguments: Namespace) -> tuple[int, Floats]:
-    """Number of users, and shares of the cells: of a file, or uniform."""
-    n, k = arguments.n, arguments.k
-    if arguments.histogram is None:
-        if n is None or k is None:
-            raise InputError("--n and --k are needed, or a --histogram that has them")
-        Setting(n, k, 1.0)  # checks them, before an array of k cells is made
-        return n, np.full(k, 1.0 / k)
-    from shuffledp.cli.tables import read_histogram
-
-    counts = read_histogram(Path(arguments.histogram))
-    n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
-    if k < counts.size:
-        raise InputError(
-            f"k must be at least the number of cells of {arguments.histogram}, {counts.size} "
-            f"(got k={k})"
-        )
-    Setting(n, k, 1.0)
-    return n, np.pad(counts, (0, k - counts.size)) / counts.sum()
-
-
 # Columns of the eps of each view; none: it sees every record.
 _VIEWED: Final = {f"eps_{view}": view for view in VIEWS}
 
@@ -197,6 +227,7 @@ _VIEWED: Final = {f"eps_{view}": view for view in VIEWS}
 def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     from tqdm import tqdm
 
+    from shuffledp.cli.tables import histogram
     from shuffledp.mechanisms.offers import offer, parameter_words
     from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
@@ -204,13 +235,14 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     eps, log_delta = arguments.eps, log_of(arguments.delta)
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite (got eps={eps})")
-    n, shares = _histogram(arguments)
+    n, shares = histogram(arguments.histogram, arguments.n, arguments.k)
     setting = _setting(arguments, n=n, k=shares.size)
     asked: Row = {
         "n": n,
         "k": shares.size,
         "eps": eps,
         "delta": as_given(arguments.delta),
+        **_given_of(arguments, rounds=1),
         **_crowd_row(arguments),
         "histogram": arguments.histogram or "uniform",
     }
@@ -219,17 +251,20 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         chosen = [mechanism.sharper() for mechanism in chosen]
     chosen = [mechanism.sized(arguments.slots, arguments.share) for mechanism in chosen]
     unknown: Row = dict.fromkeys(
-        ["parameters", "local_eps0", *_VIEWED, "messages", "cell_sd_users", "largest_cell_sd_users",
-         "tv_distance"]
+        ["parameters", "local_eps0", *_VIEWED, "messages", "moved_by_one", "cell_sd_users",
+         "largest_cell_sd_users", "tv_distance"]
     )  # fmt: skip
     rows = []
     # A minute or so with dropouts.
     for mechanism in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
         named = asked | {"mechanism": mechanism.name}
+        entry = mechanism.entry
+        # A table has no room for it.
+        source = {} if arguments.format == "table" else {"source": entry.source}
         try:
             found = offer(mechanism, eps, log_delta, setting, shares)
         except InputError as error:
-            rows.append(named | unknown | {"trust": mechanism.entry.trust, "reason": str(error)})
+            rows.append(named | unknown | {"trust": entry.trust, "reason": str(error)} | source)
             continue
         rows.append(
             named
@@ -238,12 +273,14 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
                 "local_eps0": finite(found.local_eps0),
                 **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
                 "messages": found.messages,
+                "moved_by_one": found.moved_by_one,
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,
-                "trust": mechanism.entry.trust,
+                "trust": entry.trust,
                 "reason": None,
             }
+            | source
         )
     return sorted(rows, key=lambda row: np.inf if row["reason"] else row["tv_distance"])
 
@@ -282,11 +319,19 @@ def _list_rows(arguments: Namespace) -> Iterable[Row]:
     del arguments
     for bound in BOUNDS.values():
         yield {
-            "bound": bound.name,
+            "name": bound.name,
             "kind": bound.kind,
             "guarantee": bound.guarantee,
             "source": bound.source,
             "about": bound.about,
+        }
+    for entry in CATALOGUE.values():
+        yield {
+            "name": entry.name,
+            "kind": "mechanism",
+            "guarantee": None,
+            "source": entry.source,
+            "about": entry.trust,
         }
 
 

@@ -30,7 +30,7 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     n, k = arguments.n, randomiser.k
-    curve = accountant.curve(Setting(n, k, mechanism=randomiser))
+    curve = accountant.curve(Setting(n, k, rounds=arguments.rounds, mechanism=randomiser))
     try:
         variance = randomiser.variance(np.full(k, 1.0 / k), n)
         errors: Row = {
@@ -40,6 +40,8 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     except InputError:  # no estimate tells the records apart
         errors = {"cell_sd_users": None, "tv_distance": None}
     common: Row = {"n": n, "records": k, "reports": rows.shape[1], "local_eps0": randomiser.eps0}
+    if arguments.rounds > 1:
+        common["rounds"] = arguments.rounds
     for eps in arguments.eps or ():
         logs = curve.log_delta(eps)
         deltas = logs.exp()

@@ -21,6 +21,7 @@ _OF_ALL = ("neighbours", "unit")
 _UP = {
     *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"),
     *("local_eps0", "sigma", "eps_analyst", "eps_mixer", "eps_public", "eps_both"),
+    *("delta_analyst", "delta_mixer", "delta_public", "delta_both"),
 }
 _DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 

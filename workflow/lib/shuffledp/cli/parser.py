@@ -8,34 +8,9 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import Any, Final, NoReturn
 
-from shuffledp.cli.words import exact, number, one_line, shortened
+from shuffledp.cli.words import decimal, one_line, real, whole
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.version import find_version
-
-
-def _number(text: str) -> int:
-    """Integer that may be written 1e6."""
-    try:
-        value = exact(text)
-    except ValueError:
-        value = Decimal("nan")
-    if value.is_finite() and abs(value) < 10**18 and value == value.to_integral_value():
-        return int(value)
-    raise argparse.ArgumentTypeError(f"{shortened(text)} is not a whole number")
-
-
-def _float(text: str) -> float:
-    try:
-        return number(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
-
-
-def _delta(text: str) -> Decimal:
-    try:
-        return exact(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -58,20 +33,20 @@ class _Version(argparse.Action):
 
 
 _SETTING: Final[dict[str, dict[str, Any]]] = {
-    "--n": {"type": _number, "required": True, "help": "number of users"},
-    "--k": {"type": _number, "required": True, "help": "number of cells"},
-    "--eps0": {"type": _float, "required": True, "help": "local budget of one report"},
+    "--n": {"type": whole, "required": True, "help": "number of users"},
+    "--k": {"type": whole, "required": True, "help": "number of cells"},
+    "--eps0": {"type": real, "required": True, "help": "local budget of one report"},
 }
 _ROUNDS: Final[dict[str, dict[str, Any]]] = {
     "--rounds": {
-        "type": _number,
+        "type": whole,
         "default": 1,
         "help": "times the same users report; eps and delta are of all rounds together (default 1)",
     },
 }
 _SAMPLING: Final[dict[str, dict[str, Any]]] = {
     "--sampling-rate": {
-        "type": _float,
+        "type": real,
         "default": 1.0,
         "help": "probability with which each user takes part in a round, drawn anew for each "
         "(default 1); what counts as drawn: docs/rounds.md",
@@ -79,13 +54,13 @@ _SAMPLING: Final[dict[str, dict[str, Any]]] = {
 }
 _CROWD: Final[dict[str, dict[str, Any]]] = {
     "--colluding": {
-        "type": _number,
+        "type": whole,
         "default": 0,
         "help": "how many of the n users tell the analyst all they sent, or send what they like: "
         "the n - c others hide a user (default 0)",
     },
     "--response-rate": {
-        "type": _float,
+        "type": real,
         "default": 1.0,
         "help": "probability with which each user responds, independently of the others and of "
         "the data; delta is that of a user who does (default 1). If it depends on the data, give "
@@ -94,14 +69,14 @@ _CROWD: Final[dict[str, dict[str, Any]]] = {
 }
 _DUMMIES: Final[dict[str, dict[str, Any]]] = {
     "--dummies": {
-        "type": _float,
+        "type": real,
         "default": 0.0,
         "help": "uniform reports that each user sends beside the own one, on average (default 0)",
     },
 }
 _COUNT: Final[dict[str, dict[str, Any]]] = {
     "--count": {
-        "type": _number,
+        "type": whole,
         "help": "how many other users hold the target's cell (single-bin bounds)",
     },
 }
@@ -116,13 +91,27 @@ _BOUND: Final[dict[str, dict[str, Any]]] = {
 # Whose errors `plan` predicts unless it is told.
 PLANNED: Final = ("gaussian", "krr")
 _MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
-_EPS: Final[dict[str, Any]] = {"type": _float, "required": True, "help": "central budget"}
-_DELTA: Final[dict[str, Any]] = {"type": _delta, "required": True, "help": "target delta"}
+_EPS: Final[dict[str, Any]] = {"type": real, "required": True, "help": "central budget"}
+_DELTA: Final[dict[str, Any]] = {"type": decimal, "required": True, "help": "target delta"}
 _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
 _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
 
 # Of `delta` and `epsilon`.
-_COLLECTION: Final = _SETTING | _ROUNDS | _SAMPLING | _CROWD | _DUMMIES | _COUNT | _BOUND
+_RELEASED: Final[dict[str, dict[str, Any]]] = {
+    "--eps0": {**_SETTING["--eps0"], "required": False},
+    "--mechanism": {
+        "metavar": "NAME",
+        "help": "of 'shuffledp list', in place of --eps0 and k-RR; with the (eps, delta) of each "
+        "view, as 'compare' has them",
+    },
+    "--parameters": {
+        "metavar": "NAME=VALUE,...",
+        "help": "of the mechanism, in each round, as 'compare' prints them",
+    },
+}
+_COLLECTION: Final = (
+    _SETTING | _RELEASED | _ROUNDS | _SAMPLING | _CROWD | _DUMMIES | _COUNT | _BOUND
+)
 
 # Of each command: what it does, and its options.
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
@@ -171,13 +160,14 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "the most accurate comes first; its parameters with all digits, what a user's messages "
         "reveal before they are mixed (local_eps0; none: all), the eps of who opens the reports, "
         "mixes them and reads the map, reads the map, and both servers' (eps_...; none: all), "
-        "messages per user, the predicted error of its unbiased estimate (standard deviation of a "
+        "messages per user, by how many users one dishonest one moves a cell's estimate at most "
+        "(moved_by_one), the predicted error of its unbiased estimate (standard deviation of a "
         "cell's number of users, root mean square over the cells and largest; total variation "
         "distance of the shares), and who must be trusted",
         {
-            "--n": {"type": _number, "help": "number of users (default: those of the histogram)"},
+            "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
             "--k": {
-                "type": _number,
+                "type": whole,
                 "help": "number of cells (default: those of the histogram; more are empty)",
             },
             "--eps": _EPS,
@@ -188,8 +178,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
                 "as a grid file of the pipeline (default: as many users in each cell)",
             },
-            "--slots": {"type": _number, "help": "an envelope's messages, of signed dummies"},
-            "--share": {"type": _float, "help": "part of users signed dummies need at least (0.9)"},
+            "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
+            "--share": {"type": real, "help": "part of users signed dummies need at least (0.9)"},
             "--hidden-slot": {
                 "action": "store_true",
                 "help": "calibrate local randomisers by the hidden-slot bound too, which allows "
@@ -197,6 +187,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "(docs/hidden-slot.md)",
             },
         }
+        | _ROUNDS
         | _CROWD,
     ),
     "matrix": (
@@ -214,6 +205,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--n": _SETTING["--n"],
             "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
             "--delta": {**_SEVERAL_DELTAS, "required": False},
+            **_ROUNDS,
         },
     ),
     "personalised": (
@@ -228,7 +220,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "'count', how many users have it; 'delta', if reports are (eps, delta)-LDP only "
                 "(Gaussian ones are)",
             },
-            "--delta": {"type": _delta, "default": Decimal("1e-6"), "help": "default 1e-6"},
+            "--delta": {"type": decimal, "default": Decimal("1e-6"), "help": "default 1e-6"},
             "--mechanism": {
                 "choices": ["krr", "binary", "laplace", "gaussian"],
                 "default": "krr",
@@ -236,7 +228,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "number of a known range with Laplace or Gaussian noise (sigma: its standard "
                 "deviation, the length of the range being 1)",
             },
-            "--k": {"type": _number, "help": "number of cells (k-RR)"},
+            "--k": {"type": whole, "help": "number of cells (k-RR)"},
             **_ROUNDS,
         },
     ),
@@ -251,7 +243,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | _ROUNDS
         | {
             "--order": {
-                "type": _float,
+                "type": real,
                 "nargs": "+",
                 "default": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
                 "help": "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes whole "
@@ -273,7 +265,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | _BOUND
         | {
             "--alpha": {
-                "type": _float,
+                "type": real,
                 "nargs": "+",
                 "default": [0.001, 0.01, 0.05, 0.1, 0.2, 0.5],
                 "help": "type I errors (default 0.001 0.01 0.05 0.1 0.2 0.5)",
@@ -291,11 +283,11 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | _ROUNDS
         | {
             "--dummies": {
-                "type": _float,
+                "type": real,
                 "help": "uniform reports that each user sends beside the true one, on average",
             },
             "--chances": {
-                "type": _number,
+                "type": whole,
                 "help": "chances of one dummy each (default: as few as those dummies need)",
             },
             "--output": {"metavar": "FILE", "help": "where to write it (default: print it)"},
@@ -305,7 +297,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "check certificates by ball arithmetic, with code that shares nothing with the accountant",
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
-    "list": ("every bound with its kind, worth and source", {}),
+    "list": ("every bound and mechanism: its kind, worth and source", {}),
     "completion": (
         "print what a shell needs to complete commands and options: a line for its start-up file "
         'is eval "$(shuffledp completion bash)"',

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.accounting.setting import LARGEST_EPS0
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.cli import words
 from shuffledp.errors import InputError, is_out_of_memory
 from shuffledp.numerics.arrays import Floats, Integers
@@ -37,6 +37,36 @@ def read_histogram(source: Path) -> Integers:
     if not counts.any():
         raise InputError(f"{source}: the column {_COLUMN} counts nobody")
     return counts
+
+
+def histogram(source: str | None, n: int | None, k: int | None) -> tuple[int, Floats]:
+    """Number of users, and shares of the cells: of a file, or uniform over k cells.
+
+    Parameters
+    ----------
+    source
+        As `read_histogram`; None for a uniform one.
+    n, k
+        Users and cells, where they are given; cells that the file does not have are empty.
+
+    Raises
+    ------
+    InputError
+        As `read_histogram`; if n or k is out of range, or there are fewer cells than in the file.
+    """
+    if source is None:
+        if n is None or k is None:
+            raise InputError("--n and --k are needed, or a --histogram that has them")
+        Setting(n, k, 1.0)  # checks them, before an array of k cells is made
+        return n, np.full(k, 1.0 / k)
+    counts = read_histogram(Path(source))
+    n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
+    if k < counts.size:
+        raise InputError(
+            f"k must be at least the number of cells of {source}, {counts.size} (got k={k})"
+        )
+    Setting(n, k, 1.0)
+    return n, np.pad(counts, (0, k - counts.size)) / counts.sum()
 
 
 def _numbers(values: Sequence[Any]) -> Floats:

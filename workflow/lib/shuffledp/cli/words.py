@@ -1,5 +1,6 @@
 """Numbers as they may be written, messages of one line, and what an answer is about."""
 
+import argparse
 import re
 from decimal import Decimal
 from typing import Final
@@ -51,3 +52,30 @@ def one_line(message: str) -> str:
 def unit(rounds: int = 1) -> str:
     """What differs between neighbours: all that one user reports."""
     return "one record of one user" if rounds == 1 else f"all {rounds} records of one user"
+
+
+def whole(text: str) -> int:
+    """Of an option: an integer that may be written 1e6."""
+    try:
+        value = exact(text)
+    except ValueError:
+        value = Decimal("nan")
+    if value.is_finite() and abs(value) < 10**18 and value == value.to_integral_value():
+        return int(value)
+    raise argparse.ArgumentTypeError(f"{shortened(text)} is not a whole number")
+
+
+def real(text: str) -> float:
+    """Of an option: the nearest float."""
+    try:
+        return number(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
+
+
+def decimal(text: str) -> Decimal:
+    """Of an option: the number with all its digits."""
+    try:
+        return exact(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None

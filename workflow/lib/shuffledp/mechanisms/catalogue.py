@@ -62,6 +62,8 @@ class Entry:
         In tables and configuration, and in figures.
     home
         Its class: dotted names of module and class.
+    source
+        Who published it, and what of it is of this project.
     seen
         What those of `VIEWS` see who see more than what is promised, in a few words.
     estimators
@@ -78,6 +80,7 @@ class Entry:
     name: str
     label: str
     home: str
+    source: str
     seen: Mapping[str, str]
     estimators: tuple[Estimator, ...]
     duty: str = ""
@@ -121,9 +124,9 @@ _LOCAL: Final = {"both": "reports that reveal at most eps0"}
 _CLEAR: Final = {"both": RECORDS}
 
 
-def _shuffled(name: str, label: str, home: str, colour: str, marker: str) -> Entry:
+def _shuffled(name: str, label: str, home: str, source: str, colour: str, marker: str) -> Entry:
     """A local randomiser whose reports are mixed."""
-    return Entry(name, label, home, _LOCAL, _estimators(label, colour, marker))
+    return Entry(name, label, home, source, _LOCAL, _estimators(label, colour, marker))
 
 
 _ENTRIES: Final = (
@@ -131,6 +134,7 @@ _ENTRIES: Final = (
         name="gaussian",
         label="Gaussian",
         home="shuffledp.mechanisms.gaussian.CentralGaussian",
+        source="Dwork et al. 2006; calibrated exactly: Balle and Wang 2018",
         seen=_CENTRAL,
         estimators=_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
@@ -143,6 +147,7 @@ _ENTRIES: Final = (
         name="krr",
         label="shuffle+INV",
         home="shuffledp.mechanisms.krr.KRandomisedResponse",
+        source="Warner 1965 for k = 2; Kairouz, Bonawitz and Ramage 2016",
         seen=_LOCAL,
         estimators=_estimators(
             "shuffle+INV",
@@ -157,6 +162,7 @@ _ENTRIES: Final = (
         name="discrete-laplace",
         label="discrete Laplace",
         home="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
+        source="Ghosh, Roughgarden and Sundararajan 2009",
         seen=_CENTRAL,
         estimators=_estimators("discrete Laplace", "#56B4E9", "P"),
     ),
@@ -164,6 +170,7 @@ _ENTRIES: Final = (
         name="user-dummies",
         label="dummies by users",
         home="shuffledp.mechanisms.user_dummies.UserDummies",
+        source="close to FE1: Luo, Wang and Yi 2022, and pureDUMP: Li et al.; exact delta: here",
         seen=_CLEAR,
         duty="all users, to add dummies",
         estimators=_estimators("dummies by users", "#E69F00", "X"),
@@ -172,6 +179,7 @@ _ENTRIES: Final = (
         name="shuffler-dummies",
         label="dummies by the shuffler",
         home="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
+        source="close to: Murakami, Sei and Eriguchi 2025; exact delta: here",
         seen=_CLEAR | {"mixer": "the exact histogram, once the map is out"},
         duty="mixer, to add dummies",
         estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
@@ -180,6 +188,7 @@ _ENTRIES: Final = (
         name="two-servers",
         label="noise by both servers",
         home="shuffledp.mechanisms.two_servers.TwoServers",
+        source="here; nobody else was found",
         seen=_CLEAR,
         duty="mixer and analyst, to add noise each",
         estimators=_estimators("noise by both servers", "#117733", ">"),
@@ -188,6 +197,7 @@ _ENTRIES: Final = (
         name="signed-dummies",
         label="signed dummies by users",
         home="shuffledp.mechanisms.signed_dummies.SignedDummies",
+        source="for sums: Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021; law of histograms: here",
         seen=_CLEAR,
         duty="all users, to add dummies",
         estimators=_estimators("signed dummies by users", "#AA4499", "<"),
@@ -196,6 +206,7 @@ _ENTRIES: Final = (
         "subset-selection",
         "subset selection, best m",
         "shuffledp.mechanisms.subset_selection.ShuffledSubsets",
+        "Wang et al. 2016; Ye and Barg 2018",
         "#882255",
         "v",
     ),
@@ -203,17 +214,31 @@ _ENTRIES: Final = (
         "unary-encoding",
         "unary encoding, best p",
         "shuffledp.mechanisms.unary_encoding.ShuffledUnaryEncoding",
+        "Wang, Blocki, Li and Jha 2017",
         "#332288",
         "p",
     ),
-    _shuffled("oue", "OUE", "shuffledp.mechanisms.unary_encoding.ShuffledOUE", "#44AA99", "d"),
     _shuffled(
-        "rappor", "RAPPOR", "shuffledp.mechanisms.unary_encoding.ShuffledRappor", "#8C510A", "8"
+        "oue",
+        "OUE",
+        "shuffledp.mechanisms.unary_encoding.ShuffledOUE",
+        "Wang, Blocki, Li and Jha 2017",
+        "#44AA99",
+        "d",
+    ),
+    _shuffled(
+        "rappor",
+        "RAPPOR",
+        "shuffledp.mechanisms.unary_encoding.ShuffledRappor",
+        "Erlingsson, Pihur and Korolova 2014, the basic one",
+        "#8C510A",
+        "8",
     ),
     _shuffled(
         "local-hashing",
         "local hashing, best g",
         "shuffledp.mechanisms.local_hashing.ShuffledHashing",
+        "Wang, Blocki, Li and Jha 2017",
         "#999933",
         "H",
     ),
@@ -221,6 +246,7 @@ _ENTRIES: Final = (
         "hadamard",
         "Hadamard response, one block",
         "shuffledp.mechanisms.hadamard.ShuffledHadamard",
+        "Acharya, Sun and Zhang 2019",
         "#000000",
         "h",
     ),

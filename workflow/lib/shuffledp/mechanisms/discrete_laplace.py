@@ -46,6 +46,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     """A curator adds two-sided geometric noise to the true counts; see `Mechanism`."""
 
     name = "discrete-laplace"
+    form = DiscreteLaplaceParameters
     estimators = raw_and_projected(noisy_shares)
 
     def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> Curve:
@@ -72,6 +73,12 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         """Noise of budget eps: delta is 0, whatever the target."""
         del log_delta, setting
         return DiscreteLaplaceParameters(eps)
+
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> DiscreteLaplaceParameters:
+        """Those of `parameters`: exact."""
+        return self.parameters(setting, Budget(eps, log_delta, ""))
 
     def parameters(self, setting: Setting, budget: Budget) -> DiscreteLaplaceParameters:
         """Least noise of one round, the same in all, whose rounds together keep the budget.

@@ -159,16 +159,26 @@ class GaussianParameters:
     """Standard deviation of the noise in counts, and what to ask diffprivlib for, if anything.
 
     diffprivlib draws the noise where its own standard deviation agrees to 1e-6, NumPy elsewhere.
+
+    Raises
+    ------
+    InputError
+        If sigma is not positive and finite.
     """
 
     sigma: float
     request: DiffprivlibRequest | None = None
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.sigma < np.inf:
+            raise InputError(f"sigma must be positive and finite (got sigma={self.sigma})")
 
 
 class CentralGaussian(Mechanism[GaussianParameters]):
     """A curator adds normal noise to the true counts; see `Mechanism`."""
 
     name = "gaussian"
+    form = GaussianParameters
     estimators = raw_and_projected(noisy_shares)
 
     def curve(self, parameters: GaussianParameters, setting: Setting) -> Curve:
@@ -217,6 +227,12 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     def variance(self, shares: ArrayLike, n: float, parameters: GaussianParameters) -> Floats:
         """Variance of each share, the same for all."""
         return np.full(np.shape(shares), (parameters.sigma / n) ** 2)
+
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> GaussianParameters:
+        """Those of `parameters`: exact."""
+        return self.parameters(setting, Budget(eps, log_delta, ""))
 
     def parameters(self, setting: Setting, budget: Budget) -> GaussianParameters:
         """Noise of one round, the same in all: the root of their number times that of a single one.

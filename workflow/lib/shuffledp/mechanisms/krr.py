@@ -93,6 +93,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     """Each user reports through k-RR, the shuffler mixes the reports; see `Mechanism`."""
 
     name = "krr"
+    form = KRRParameters
     estimators = MappingProxyType(
         raw_and_projected(_inverted) | {"ibu": _updated, "uncorrected": _uncorrected}
     )
@@ -108,6 +109,10 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
             return self.curve(KRRParameters(eps0), setting)
 
         return KRRParameters(largest_eps0(eps, log_delta, of, setting.rounds))
+
+    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
+        """Largest local budget of a round whose rounds together keep the target."""
+        return self.calibrate(eps, log_delta, setting)
 
     def observe(
         self,
@@ -132,6 +137,11 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         p, q = probabilities(parameters.eps0, shares.shape[-1])
         variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(variance / n / (p - q) ** 2)
+
+    def moved_by_one(self, k: int, parameters: KRRParameters) -> float:
+        """A report of the cell, or of another."""
+        p, q = probabilities(parameters.eps0, k)
+        return 1.0 / (p - q)
 
     def local_eps0(self, parameters: KRRParameters) -> float:
         """The budget of each report."""

@@ -112,6 +112,11 @@ class ShuffledRandomiser(Mechanism[Q]):
         randomiser = self.randomiser(np.shape(shares)[-1], parameters)
         return randomiser.variance(shares, n)
 
+    def moved_by_one(self, k: int, parameters: Q) -> float:
+        """A report speaks for the cell, or does not."""
+        p, q = self.randomiser(k, parameters).chances
+        return 1.0 / (p - q)
+
     def local_eps0(self, parameters: Q) -> float:
         """The budget of each report."""
         return parameters.eps0
@@ -119,6 +124,8 @@ class ShuffledRandomiser(Mechanism[Q]):
 
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):
     """One randomiser for each local budget, no family of them."""
+
+    form = LocalParameters
 
     def member(self, eps0: float, place: float) -> LocalParameters:
         """The budget alone."""

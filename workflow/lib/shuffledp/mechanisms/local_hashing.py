@@ -58,6 +58,7 @@ class ShuffledHashing(ShuffledRandomiser[HashingParameters]):
     """Functions into the best number g of values. See `Mechanism`."""
 
     name = "local-hashing"
+    form = HashingParameters
 
     def places(self, k: int) -> tuple[float, float]:
         """Logarithm of g."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
@@ -15,6 +16,26 @@ from shuffledp.numerics.arrays import Floats
 
 # How far below the target of the log of delta dropouts may leave it, nearly.
 _WASTED: Final = 0.002
+
+
+@dataclass(frozen=True)
+class Released(Generic[P]):
+    """A mechanism at some parameters, as a `Setting` takes it."""
+
+    mechanism: Mechanism[P]
+    parameters: P
+
+    def curve(self, setting: Setting) -> Curve:
+        """Delta over eps of a setting whose users are honest and all take part."""
+        return self.mechanism.curve(self.parameters, replace(setting, mechanism=None))
+
+    def views(self, setting: Setting, curve: Curve) -> dict[str, Curve]:
+        """Delta over eps of each of `catalogue.VIEWS`; the given curve is of who has no other.
+
+        That of servers counts on nobody's being drawn, or dropping out: they may know.
+        """
+        everybody = replace(setting.honest, mechanism=None, sampling_rate=1.0, response_rate=1.0)
+        return dict.fromkeys(VIEWS, curve) | self.mechanism.views(self.parameters, everybody)
 
 
 @dataclass(frozen=True)
@@ -31,6 +52,8 @@ class Offer(Generic[P]):
         Eps that each of `catalogue.VIEWS` has at the target's delta, rounded up; inf: it sees all.
     messages
         Mean number of messages per user who responds.
+    moved_by_one
+        Users of a cell by which one dishonest user moves its estimate, at most.
     cell_sd, largest_cell_sd
         Standard deviation of a cell's number of users: root mean square over the cells, and
         largest. With dropouts it is that about all users.
@@ -42,6 +65,7 @@ class Offer(Generic[P]):
     local_eps0: float
     views: dict[str, float]
     messages: float
+    moved_by_one: float
     cell_sd: float
     largest_cell_sd: float
     tv_distance: float
@@ -55,9 +79,9 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
     mechanism
         Any of the registry.
     eps, log_delta
-        The target: central budget, and natural log of delta.
+        The target: central budget, and natural log of delta, of all rounds.
     setting
-        Users, of whom some may collude or drop out, and cells.
+        Users, of whom some may collude or drop out, cells and rounds.
 
     Raises
     ------
@@ -65,6 +89,8 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         If the mechanism cannot meet the target.
     """
     honest = setting.honest
+    if honest.rounds > 1:
+        return mechanism.calibrate_rounds(eps, log_delta, honest)
     if honest.response_rate == 1.0:
         return mechanism.calibrate(eps, log_delta, honest)
     # The mean of delta over those who respond is a little above that of their mean number: the
@@ -124,10 +150,10 @@ def offer(
     mechanism
         Any of the registry.
     eps, log_delta
-        The target: central budget, and natural log of delta.
+        The target: central budget, and natural log of delta, of all rounds.
     setting
-        Users, of whom some may collude or drop out, and cells. Errors are those of colluders who
-        report as they should.
+        Users, of whom some may collude or drop out, cells and rounds. Errors are those of one round
+        and of colluders who report as they should.
     shares
         Of the users in each cell, shape ``(k,)``.
 
@@ -149,6 +175,8 @@ def offer(
             for view in VIEWS
         },
         messages=mechanism.messages(round(part * n), shares.size, parameters),
+        # With dropouts a respondent counts for more than one of all users.
+        moved_by_one=mechanism.moved_by_one(shares.size, parameters) / part,
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
         tv_distance=distance,

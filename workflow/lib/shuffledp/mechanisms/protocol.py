@@ -5,14 +5,16 @@ What there is to say of one (label, looks, trust) stands in `shuffledp.mechanism
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
 from shuffledp.numerics.arrays import Floats
 
@@ -75,9 +77,12 @@ class Mechanism(ABC, Generic[P]):
         In the catalogue.
     estimators
         By their names in the catalogue, in its order: the first is unbiased.
+    form
+        Class of its parameters, whose numbers are fields of type int or float.
     """
 
     name: str
+    form: type[P]
     estimators: Mapping[str, Estimate[P]]
 
     @property
@@ -128,6 +133,51 @@ class Mechanism(ABC, Generic[P]):
         InputError
             If there are none.
         """
+
+    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> P:
+        """Parameters of every round of a setting, the same in all, that keep (eps, delta) of all.
+
+        By default those of `calibrate` for one round, to a share of delta and the largest eps with
+        which the rounds, composed, keep the target; nearly.
+
+        Parameters
+        ----------
+        eps, log_delta
+            Budget of all rounds together, and natural log of their delta.
+        setting
+            All users are honest and take part in every round.
+
+        Raises
+        ------
+        InputError
+            As `calibrate`.
+        """
+        from tqdm import tqdm
+
+        if not 0.0 < eps < np.inf:
+            raise InputError(f"eps must be positive and finite (got eps={eps})")
+        rounds, once = setting.rounds, replace(setting, rounds=1)
+        # Half of delta is for what no eps of the rounds covers.
+        share = log_delta - float(np.log(2.0 * rounds))
+        found: dict[float, P] = {}
+        bar = tqdm(desc=f"{self.name}, budgets of a round", delay=2.0, leave=False, disable=None)
+
+        def of_all(one: float) -> float:
+            bar.update()
+            try:
+                found[one] = self.calibrate(one, share, once)
+            except InputError:
+                if one > 2.0 * eps:
+                    raise
+                return -np.inf  # a larger one may do
+            return self.curve(found[one], setting).log_delta(eps).promised
+
+        # With that they do, one by one: so many of it are at most eps.
+        least = eps / rounds * (1.0 - 1e-12)
+        guess = least * float(np.sqrt(rounds * share / log_delta)) if log_delta < 0.0 else least
+        with bar:
+            best = calibrate.of_one_round(of_all, log_delta, least, guess)
+        return found[best] if best in found else self.calibrate(best, share, once)
 
     def sharper(self) -> "Mechanism[P]":
         """The same with a tighter guarantee that is asked for (docs/hidden-slot.md); or itself."""
@@ -206,6 +256,23 @@ class Mechanism(ABC, Generic[P]):
             Of the mechanism.
         """
         del n, k, parameters
+        return 1.0
+
+    def moved_by_one(self, k: int, parameters: P) -> float:
+        """Users of a cell by which one user's messages may move its estimate in a round, at most.
+
+        Against messages that say nothing of the cell: by default one record, which nobody can
+        send twice. The estimate is a sum over users: so many dishonest ones move it so many times
+        as far.
+
+        Parameters
+        ----------
+        k
+            Number of cells.
+        parameters
+            Of the mechanism.
+        """
+        del k, parameters
         return 1.0
 
     def local_eps0(self, parameters: P) -> float:

@@ -55,6 +55,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     """Users report the truth, the shuffler adds dummies to every cell; see `Mechanism`."""
 
     name = "shuffler-dummies"
+    form = ShufflerDummiesParameters
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> Curve:

@@ -128,6 +128,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     slots: int | None = None
     share: float = 0.9
     name = "signed-dummies"
+    form = SignedDummiesParameters
     estimators = raw_and_projected(noisy_shares)
 
     def __post_init__(self) -> None:
@@ -232,6 +233,11 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         below = law.cdf(np.arange(np.ceil(law.isf(1e-17)) + 1.0))
         error = 2.0 * float(below @ (1.0 - below))
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)
+
+    def moved_by_one(self, k: int, parameters: SignedDummiesParameters) -> float:
+        """A full envelope of messages of the cell with one sign, plus or minus."""
+        del k
+        return float(parameters.slots)
 
     def messages(self, n: int, k: int, parameters: SignedDummiesParameters) -> float:
         """The true one and the dummies; blanks fill the envelope up to its slots."""

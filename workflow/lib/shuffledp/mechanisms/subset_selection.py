@@ -97,6 +97,7 @@ class ShuffledSubsets(ShuffledRandomiser[SubsetParameters]):
     """Sets of the best number m of cells, at least 2: of one, it is k-RR. See `Mechanism`."""
 
     name = "subset-selection"
+    form = SubsetParameters
 
     def places(self, k: int) -> tuple[float, float]:
         """Logarithm of m."""

@@ -72,6 +72,7 @@ class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
     """Unary encoding with the best p. See `Mechanism`."""
 
     name = "unary-encoding"
+    form = UnaryParameters
 
     def places(self, k: int) -> tuple[float, float]:
         """Log odds of p."""

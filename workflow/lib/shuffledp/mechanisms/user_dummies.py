@@ -64,6 +64,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     """Users report the truth and dummies, the shuffler mixes the reports; see `Mechanism`."""
 
     name = "user-dummies"
+    form = UserDummiesParameters
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> Curve:
@@ -121,6 +122,12 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         )
         return replace(everything, dummies=least)
 
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> UserDummiesParameters:
+        """Those of `calibrate`, which keeps the target of all rounds."""
+        return self.calibrate(eps, log_delta, setting)
+
     def parameters(self, setting: Setting, budget: Budget) -> UserDummiesParameters:
         """Those of `calibrate`, which keeps the budget of all rounds."""
         return self.calibrate(budget.eps, budget.log_delta, setting)
@@ -148,6 +155,11 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         """Variance of each share, the same for all: that of a binomial number of dummies."""
         q = parameters.share(np.shape(shares)[-1])
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
+
+    def moved_by_one(self, k: int, parameters: UserDummiesParameters) -> float:
+        """A report and a dummy of each chance, all of the cell: the mixer takes no more."""
+        del k
+        return 1.0 + parameters.chances
 
     def messages(self, n: int, k: int, parameters: UserDummiesParameters) -> float:
         """A report, and the user's dummies."""
