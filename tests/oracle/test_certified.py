@@ -205,6 +205,29 @@ def test_two_cells_of_a_billion_users_are_enclosed_closely():
     assert 0.0 < ends.high - ends.low < 5e-5
 
 
+@pytest.mark.parametrize(("n", "eps0"), [(1, 1.0), (2, 3.0), (60, 0.5), (60, 8.0), (700, 2.0)])
+@pytest.mark.parametrize("spare", [0.0, 1e-3, 1.0])
+def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
+    setting = Setting(n, 2, eps0)
+    for eps in (0.0, 0.05, 0.3 * eps0, 0.99 * eps0):
+        low, high = single_bin.forward_ends(eps, setting, n, np.arange(n))
+        found = two_cells.worst(eps, setting, spare)
+        assert high.max() - 1e-11 <= found.ends.high
+        assert found.ends.low <= low.max() + 1e-11
+        assert found.ends.low == pytest.approx(low[found.count], abs=1e-11)
+        assert found.ends.high - found.ends.low <= spare * max(1.0, -found.ends.low) + 1e-10
+        # The blocks are all counts, each once.
+        assert found.low[0] == 0
+        assert found.high[-1] == n - 1
+        assert (found.low[1:] == found.high[:-1] + 1).all()
+
+
+def test_a_search_that_may_end_sooner_looks_at_few_blocks():
+    """What composes is a curve of some 150 points: of a billion users 150 ms each."""
+    found = two_cells.worst(1e-4, Setting(10**9, 2, 4.0), 2e-4)
+    assert found.low.size < 4_000
+
+
 @pytest.mark.parametrize("eps", [0.0, 1e-4, 0.003])
 def test_two_cells_with_impossible_counts_in_a_bucket(eps):
     """All others in the target's cell: both reports are of the two cells, n1 + n2 = n for sure."""

@@ -287,7 +287,9 @@ def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n", "eps0", "rounds"), [(1000, 4.0, 2), (1000, 1.0, 30)])
+@pytest.mark.parametrize(
+    ("n", "eps0", "rounds"), [(1000, 4.0, 2), (1000, 1.0, 30), (20_000, 4.0, 10)]
+)
 def test_of_two_cells_the_ends_are_near(n, eps0, rounds):
     setting = Setting(n, 2, eps0, rounds)
     low, high = (BOUNDS[side].curve(setting).epsilon(log(1e-6)).only for side in ("lower", "upper"))

@@ -22,6 +22,7 @@ from shuffledp.accounting.laws.binomial import (
     log_sf_bound,
     log_sf_ends,
 )
+from shuffledp.accounting.laws.binomial_sum import log_pmf_ratio
 from shuffledp.accounting.laws.excess import log_excess
 
 
@@ -112,6 +113,33 @@ def test_a_probability_with_its_error_is_both(n, p):
     value, error = log_pmf_with_error(x, n, p, 1 - p)
     assert value.tolist() == log_pmf(x, n, p, 1 - p).tolist()
     assert error == pytest.approx(log_pmf_error(x, n, p, 1 - p), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "a"),
+    [
+        (1, 0.3, 0.5),
+        (12, 0.3, 0.99),
+        (20, 1e-290, 0.5),
+        (300, 0.01, 0.011),
+        (10**5, 1e-9, 0.4),
+        (10**9, 0.2, 0.2 + 1e-8),
+    ],
+)
+def test_the_ratio_of_two_laws_is_enclosed(n, p, a):
+    center = np.floor(n * np.array([[0.0, p, a, 1.0]]).T) + np.arange(-20.0, 21.0)
+    x = np.unique(np.clip(center, 0.0, n))
+    ratio, error = log_pmf_ratio(x, np.full_like(x, n), (p, 1 - p), (a, 1 - a))
+    for each, value, slack in zip(x, ratio, error, strict=True):
+        p_, a_ = flint.arb(p), flint.arb(a)
+        truth = int(each) * (p_ / a_).log() + (n - int(each)) * ((1 - p_) / (1 - a_)).log()
+        assert abs(flint.arb(value) - truth) < slack
+    assert error.min() < 1e-9
+
+
+def test_next_to_the_end_of_floats_a_ratio_is_that_of_two_probabilities():
+    ratio, error = log_pmf_ratio(np.zeros(1), np.full(1, 20.0), (1e-310, 1.0), (0.5, 0.5))
+    assert abs(ratio[0] - 20 * log(2)) < error[0] < 1e-12
 
 
 @pytest.mark.parametrize("p", [5e-324, 1e-310, 1e-305, 1e-301, 1e-299])

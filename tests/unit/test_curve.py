@@ -232,3 +232,10 @@ def test_of_a_crowd_delta_ends_where_that_of_everybody_does(rate):
     assert of_crowd(lambda s: stays, setting).epsilon(-6.0).upper == inf
     with pytest.raises(InputError, match="an upper end is needed"):
         of_crowd(lambda s: replace(ONE, upper=None), setting)
+
+
+def test_a_search_for_eps0_shows_on_a_terminal_that_it_goes_on(monkeypatch, capsys):
+    monkeypatch.setattr("shuffledp.accounting.curve._PATIENCE", -1.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    largest_eps0(0.5, -5.0, lambda eps0: Curve(eps0, upper=lambda eps: two_rr(eps, eps0)))
+    assert "deltas" in capsys.readouterr().err

@@ -352,3 +352,9 @@ def test_the_planner_needs_exactly_one_gap():
         complete(Plan(10, 3, 1.0, 0.5, -3.0))
     with pytest.raises(InputError, match="no n"):
         complete(Plan(None, 3, 20.0, 1e-9, -300.0))
+
+
+def test_the_formula_as_printed_has_an_answer_at_the_least_budget():
+    """There 1 - kappa2 is no difference of floats: 0 / 0 before."""
+    found = BOUNDS["single-bin-as-printed"].curve(Setting(100, 4, 1e-200, count=0))
+    assert found.log_delta(0.0).only < -400.0

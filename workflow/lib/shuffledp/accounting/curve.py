@@ -266,10 +266,11 @@ def largest_eps0(
 
     least = eps / rounds
     some = of(least if least > 0.0 else 1.0)
-    if not (some.ceiling or some.scout or some.lead):
-        return calibrate.eps0(at, log_delta, least)
-    xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
-    return calibrate.led_eps0(at, log_delta, least, scouted, xtol)
+    with _counted(at) as counted:
+        if not (some.ceiling or some.scout or some.lead):
+            return calibrate.eps0(counted, log_delta, least)
+        xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
+        return calibrate.led_eps0(counted, log_delta, least, scouted, xtol)
 
 
 def exp_up(log_delta: ArrayLike) -> Any:

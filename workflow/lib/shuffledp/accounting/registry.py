@@ -25,6 +25,9 @@ from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats
 
 _FOURIER_GRID = 2_000_000
+# Of points of a curve of two cells that composes: eps grows by some 3e-4 of itself, which is less
+# than what the points' distance costs.
+_SPARE = 2e-4
 
 
 def _number(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
@@ -47,7 +50,11 @@ def _upper(eps: float, s: Setting) -> float:
 @lru_cache(maxsize=4)
 def _by_profile(setting: Setting) -> Callable[[float], float]:
     """`upper` over rounds by its curve of one round."""
-    curve = profile.composed(BOUNDS["upper"].curve(setting.once), setting.rounds)
+    once = setting.once
+    curve = BOUNDS["upper"].curve(once)
+    if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N and not once.dummies:
+        curve = replace(curve, upper=lambda eps: two_cells.worst(eps, once, _SPARE).ends.high)
+    curve = profile.composed(curve, setting.rounds)
     assert curve.upper is not None
     return curve.upper
 

@@ -68,10 +68,10 @@ def _stirling_error(n: Floats) -> Floats:
 # Where the series is used, and how exact it is: log10 of the error that it may leave.
 _NEAR, _DIGITS = 0.1, -17.0
 # Probabilities from here on keep their digits.
-_LEAST = 1e-300
+LEAST = 1e-300
 
 
-def _deviance(x: Floats, mean: Floats) -> Floats:
+def deviance(x: Floats, mean: Floats) -> Floats:
     """``x log(x / mean) + mean - x`` without the cancellation near ``x = mean``."""
     difference = x - mean
     v = difference / (x + mean)
@@ -101,7 +101,7 @@ def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
 
 def _saddle_point(x: Floats, y: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
     """Loader's form for ``x, y = n - x, p, q > 0``, and the deviances in it."""
-    deviances = _deviance(x, n * p) + _deviance(y, n * q)
+    deviances = deviance(x, n * p) + deviance(y, n * q)
     shape = _stirling_error(n) - _stirling_error(x) - _stirling_error(y)
     return np.asarray(shape - deviances - 0.5 * np.log(2.0 * np.pi * x * (y / n))), deviances
 
@@ -161,7 +161,7 @@ def log_pmf_error(
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
-    deviances = _deviance(x, np.maximum(n * p, _LEAST)) + _deviance(y, np.maximum(n * q, _LEAST))
+    deviances = deviance(x, np.maximum(n * p, LEAST)) + deviance(y, np.maximum(n * q, LEAST))
     return _saddle_point_error(x, y, n, p, q, deviances, inputs)
 
 
@@ -184,7 +184,7 @@ def log_pmf_with_error(
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
-    if ((x > 0.0) & (y > 0.0) & (p >= _LEAST) & (q >= _LEAST)).all():
+    if ((x > 0.0) & (y > 0.0) & (p >= LEAST) & (q >= LEAST)).all():
         value, deviances = _saddle_point(x, y, n, p, q)
         return value, _saddle_point_error(x, y, n, p, q, deviances, inputs)
     return log_pmf(x, n, p, q), log_pmf_error(x, n, p, q, inputs)
@@ -233,11 +233,11 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -
     value = log_mass + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
     # At the end of what floats hold a probability has lost digits, and a ratio to it overflows.
-    lost = p < _LEAST
+    lost = p < LEAST
     error = np.where(lost, 0.0, error)
     low = np.where(lost, -np.inf, value - error)
     # Chernoff's (e mean / x)^x.
-    high = np.where(lost, x * (1.0 + np.log(n * _LEAST)), value + error)
+    high = np.where(lost, x * (1.0 + np.log(n * LEAST)), value + error)
     return LogIntervals(low, high)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.laws.binomial import log_pmf_with_error
+from shuffledp.accounting.laws.binomial import INPUTS, LEAST, deviance, log_pmf_with_error
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 # The integrand is followed for this many widths of its peak, where it is below exp(-52); with
@@ -92,6 +92,37 @@ def _alike(deviation: Floats, theta: float) -> Iterator[Integers]:
         start = stop
 
 
+def log_pmf_ratio(
+    x: Floats, n: Floats, first: tuple[float, float], second: tuple[float, float]
+) -> tuple[Floats, Floats]:
+    """Log of ``Pr[x]`` of one binomial law over that of another, and a bound on its error.
+
+    Parameters
+    ----------
+    x, n
+        Whole numbers, ``0 <= x <= n`` and ``n >= 1``, of one shape.
+    first, second
+        Probability of success and its complement, of each law, right as for `log_pmf_error`.
+
+    Returns
+    -------
+    Natural logarithms and their errors. In Loader's form all but the deviances are the same for
+    both laws, at any x: so they alone are formed, and the errors are those of two `log_pmf`.
+    """
+    if min(*first, *second) < LEAST:
+        before, error = log_pmf_with_error(x, n, *first)
+        after, more = log_pmf_with_error(x, n, *second)
+        return before - after, error + more
+    y = n - x
+    counts = np.stack([x, y, x, y])
+    means = np.array([*first, *second])[:, None] * n
+    deviances = deviance(counts, means)
+    moved = np.abs(counts - means).sum(axis=0)
+    units = 64.0 + 2.0 * np.log1p(n) + 45.0 * deviances.sum(axis=0) + (2.0 + INPUTS) * moved
+    value = (deviances[2] + deviances[3]) - (deviances[0] + deviances[1])
+    return value, UNIT * units
+
+
 @dataclass(frozen=True)
 class _Binomial:
     """One of the binomials of each sum, tilted: trials, shape (sums,), chance, complement."""
@@ -126,9 +157,8 @@ class _Binomial:
         """``log Pr[x] / Pr_tilted[x]`` and its error: 0 without trials."""
         some = self.n > 0.0
         x, n = np.where(some, x, 0.0), np.where(some, self.n, 1.0)
-        before, error = log_pmf_with_error(x, n, self.chance.p, self.chance.q)
-        after, more = log_pmf_with_error(x, n, self.a, self.b)
-        return np.where(some, before - after, 0.0), np.where(some, error + more, 0.0)
+        value, error = log_pmf_ratio(x, n, (self.chance.p, self.chance.q), (self.a, self.b))
+        return np.where(some, value, 0.0), np.where(some, error, 0.0)
 
 
 def _tilted(n: Floats, chance: Chance, log_odds: float) -> _Binomial:

@@ -204,7 +204,8 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     high, low = _channel(setting)
     kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
     # The loss passes eps about where the mean square of (s - r) / (n - m) reaches this.
-    share = np.sqrt((np.exp(eps) - kappa2) / (np.exp(eps0) - kappa2))
+    gap = np.expm1(eps0) / (np.expm1(eps0) + k - 1.0)  # 1 - kappa2, also of the least eps0
+    share = np.sqrt((np.expm1(eps) + gap) / (np.expm1(eps0) + gap))
     kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)
     total = high.q + kappa * high.p

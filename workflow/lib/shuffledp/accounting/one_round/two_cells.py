@@ -2,7 +2,7 @@
 
 Of the n - 1 other users m hold the target's cell x0. Tell the adversary about ``hi - lo`` of them:
 what is left is lo of ``n - 1 - (hi - lo)`` others in x0, for every m in ``lo..hi`` alike. So its
-divergence bounds a whole block of counts, and halving the blocks whose bound is above the best
+divergence bounds a whole block of counts, and cutting up the blocks whose bound is above the best
 count closes the interval (branch and bound). The reversed pair at m is the forward one at
 ``n - 1 - m``: one direction is enough.
 """
@@ -20,12 +20,14 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 
 EXHAUSTIVE_N = 10_000
-_FIRST_BLOCKS = 64
+# How many blocks there are first; into how many a block is cut, at least, or so that there are
+# enough: it takes about as long to find the bounds of 64 as of one.
+_FIRST_BLOCKS, _FEW, _AT_ONCE = 16, 4, 64
 # Enough to come down to single counts; for more users blocks of n / 16,000 or so, which cost eps
 # half as much.
-_MOST_BLOCKS, _MOST_OF_MANY = 2 * EXHAUSTIVE_N, 32_000
+_MOST_BLOCKS, _MOST_OF_MANY = 2 * EXHAUSTIVE_N, 20_000
 # Of how many blocks, those with the largest bounds, the counts are looked at each time.
-_LOOKED_AT = 100
+_LOOKED_AT = 10
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class Worst:
 
 
 @lru_cache(maxsize=64)
-def worst(eps: float, setting: Setting) -> Worst:
+def worst(eps: float, setting: Setting, spare: float = 0.0) -> Worst:
     """Enclose the log of the largest delta over all data sets, for k = 2.
 
     Parameters
@@ -59,35 +61,49 @@ def worst(eps: float, setting: Setting) -> Worst:
         At least 0.
     setting
         One round of two cells.
+    spare
+        How far the upper end may be above the lower one, as a share of the log's size or of 1,
+        whichever is more: then the search ends sooner.
 
     Returns
     -------
-    Rounding (some 1e-13) is all that lies between the ends for n up to 10,000, and up to some 1e-4
-    of eps above.
+    Without a spare rounding (some 1e-13) is all that lies between the ends for n up to 10,000, and
+    up to some 1e-4 of eps above.
     """
-    edges = np.unique(np.linspace(0, setting.n, _FIRST_BLOCKS + 1).astype(np.int64))
-    low, high = edges[:-1], edges[1:] - 1
+    low, high = _parts(np.array([0]), np.array([setting.n - 1]), _FIRST_BLOCKS)
+    likely = np.array([0, setting.n - 1])
     best, count, visited = -np.inf, 0, 0
     most = _MOST_BLOCKS if setting.n <= EXHAUSTIVE_N else _MOST_OF_MANY
     done: list[tuple[Integers, Integers, float]] = []
-    while low.size and visited <= most:
+    while low.size:
         visited += low.size
-        bound = forward_ends(eps, setting, setting.n - (high - low), low)[1]
-        likely = np.argsort(-bound, kind="stable")[:_LOOKED_AT]
-        counts = np.unique(np.append(low[likely], high[likely]))
-        values = forward_ends(eps, setting, setting.n, counts)[0]
+        # Of blocks the bounds, of the likeliest counts so far, and of blocks of one, the values.
+        counts = np.append(low, likely)
+        users = setting.n - np.append(high - low, np.zeros_like(likely))
+        ends = forward_ends(eps, setting, users, counts)
+        bound, values = ends[1][: low.size], np.where(users == setting.n, ends[0], -np.inf)
         if values.max() > best:
             best, count = float(values.max()), int(counts[np.argmax(values)])
-        split = (bound > best) & (high > low) & (visited <= most)
+        enough = best + spare * max(1.0, -best) if best > -np.inf else best
+        split = (bound > enough) & (high > low) & (visited <= most)
         done.append((low[~split], high[~split], float(bound[~split].max(initial=-np.inf))))
-        low, high = low[split], high[split]
-        middle = (low + high) // 2
-        low, high = np.append(low, middle + 1), np.append(middle, high)
+        low, high, bound = low[split], high[split], bound[split]
+        first = np.argsort(-bound, kind="stable")[:_LOOKED_AT]
+        likely = np.unique(np.append(low[first], high[first]))
+        low, high = _parts(low, high, min(max(_AT_ONCE // max(low.size, 1), _FEW), _FIRST_BLOCKS))
     lows, highs, bounds = zip(*done, strict=True)
     low, high = np.concatenate(lows), np.concatenate(highs)
     order = np.argsort(low)
-    ends = LogInterval(best, min(max(*bounds, best), 0.0))
-    return Worst(ends, count, low[order], high[order])
+    enclosed = LogInterval(best, min(max(*bounds, best), 0.0))
+    return Worst(enclosed, count, low[order], high[order])
+
+
+def _parts(low: Integers, high: Integers, parts: int) -> tuple[Integers, Integers]:
+    """Blocks cut into so many of about the same length, or into single counts."""
+    size = high + 1 - low
+    edges = low[:, None] + size[:, None] * np.arange(parts + 1) // parts
+    some = edges[:, 1:] > edges[:, :-1]
+    return edges[:, :-1][some], edges[:, 1:][some] - 1
 
 
 def two_rr_domain(setting: Setting) -> str | None:

@@ -193,7 +193,9 @@ def single_round(
     return (rounded_down(pairs.third_cell(setting), step),)
 
 
-def deep_enough(one: Callable[[float], LossDistribution], eps: float, rounds: int) -> float:
+def deep_enough(
+    one: Callable[[float], LossDistribution], eps: float, rounds: int, share: float = _SHARE
+) -> float:
     """Upper end of the log of the hockey-stick divergence of ``rounds`` rounds.
 
     Parameters
@@ -203,6 +205,8 @@ def deep_enough(one: Callable[[float], LossDistribution], eps: float, rounds: in
         they leave out is nothing beside the result, or is no less than before.
     eps, rounds
         As for `log_hockey_stick`.
+    share
+        What they leave out may be this share of the result (a log).
     """
     depth, guessed, before = DEPTH, False, np.inf
     while True:
@@ -213,9 +217,9 @@ def deep_enough(one: Callable[[float], LossDistribution], eps: float, rounds: in
         inside = log_chernoff(loss, eps, rounds) - _CHERNOFF
         # Delta may not fall to 0. But a probability of 1 only says that windows are too shallow.
         deepest = depth >= DEEPEST or before <= loss.infinite < 1.0
-        if guessed or infinite <= inside + _SHARE or deepest:
+        if guessed or infinite <= inside + share or deepest:
             inside = log_hockey_stick(replace(loss, infinite=0.0), eps, rounds).high
-        missing = infinite - inside - _SHARE
+        missing = infinite - inside - share
         if infinite == -np.inf or missing <= 0.0 or deepest:
             return float(np.logaddexp(inside, infinite))
         needed = 2.0 * depth if inside == -np.inf else depth + missing

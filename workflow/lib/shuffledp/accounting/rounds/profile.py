@@ -27,6 +27,9 @@ from shuffledp.numerics.arrays import UNIT, Floats
 _RESOLUTION, _DENSE = 8.0, 64
 # Steps to the furthest point; and how near, in logs, delta counts as what is left far out.
 _LARGEST_GRID, _FLAT = 2**21, 1e-9
+# What lies beyond the last point may be this share of delta (a log), of which eps grows by some
+# 1e-6: as many points again would be needed for nothing beside it.
+_SHARE = -11.0
 # Digits beyond those of the smallest delta.
 _DIGITS = 40
 Point = tuple[int, Decimal, Decimal]  # eps in steps, exp(eps), h
@@ -52,7 +55,7 @@ def composed(curve: Curve, rounds: int) -> Curve:
     def upper(eps: float) -> float:
         if eps >= budget:
             return -np.inf
-        high = deep_enough(one, eps, rounds)
+        high = deep_enough(one, eps, rounds, _SHARE)
         # Each round (eps / rounds, delta)-DP: less far out only.
         return min(high, float(np.log(rounds)) + once(eps / rounds), 0.0)
 
