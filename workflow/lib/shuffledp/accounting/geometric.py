@@ -156,7 +156,8 @@ class BothNoises:
             At least 0.
         """
         logs = self.log_law(-1)
-        losses = -np.diff(logs)  # of a = 0, 1, ..., last
+        # Of a = 0, 1, ..., last; rounding may upset their order by less than the slack.
+        losses = np.maximum.accumulate(-np.diff(logs))
         law = np.exp(logs)
         # Exponents of the law, and sums over it.
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max() + 2.0 * logs.size + 8.0 * eps))
