@@ -263,6 +263,7 @@ CONFIGURATIONS = [
     ("a key twice", "seed: 1\nseed: 2\n", "given twice, in lines 1 and 2"),
     ("a number of 5,000 digits", "eps: [1]\nseed: " + "9" * 5000, "line 2 has no value of YAML"),
     ("a list", "- seed: 1\n", "must hold keys and their values"),
+    ("a template", '__use_yte__: true\n?open("x", "w"):\n  seed: 1\n', "lets a file run code"),
     ("a key that moves the cursor", '"a\\e[2J\\n": 1\n', r"a\x1b[2J\n: there is no such key"),
 ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from shuffledp.pipeline.address import masked
 
 _MOST: Final = 10  # faults in one message
 _LONGEST: Final = 300  # characters of a value
+_TEMPLATE: Final = "__use_yte__"  # Snakemake's key for a file that computes
 _LARGEST: Final = 1_000_000  # values of a file, each alias as often as it is used
 _MERGE: Final = "tag:yaml.org,2002:merge"  # that of the key <<
 _COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
@@ -76,7 +77,8 @@ def check_unique_keys(path: Path) -> None:
     ------
     InputError
         Naming the file, the key and both lines; or the file and the line where it is no YAML, or
-        has what is no value; or the file whose aliases make more than a million values.
+        has what is no value; or the file whose aliases make more than a million values, or that
+        asks Snakemake to take it for a template.
     """
     root = _composed(path)
     if root is None:
@@ -88,6 +90,8 @@ def check_unique_keys(path: Path) -> None:
             f"{path}: its aliases (*name) make more than {_LARGEST:,} values: write out what is "
             "meant"
         )
+    if any(key.value == _TEMPLATE for key, _ in root.value):
+        raise InputError(f"{path}: {_TEMPLATE} lets a file run code: write out what it would make")
     _check_mapping(path, root, "", set())
     for line, problem in _no_values(root):
         raise InputError(f"{path}, line {line} has no value of YAML ({problem:.200})")
