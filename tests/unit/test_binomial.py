@@ -201,3 +201,8 @@ def test_edges():
     assert float(log_excess(2.5, 5, 0.0).high) == -np.inf
     # A chance of success that is 1 but for 1e-150.
     _inside(log_excess(0.5, 20, 1.0, 1e-150, start=1.0), flint.arb(19.5).log(), 1e-14)
+
+
+@pytest.mark.filterwarnings("error")
+def test_probabilities_that_grow_beyond_a_float_have_no_geometric_bound():
+    assert log_sf_bound(3.0, 1e9, 1.0, 1e-310) == 0.0

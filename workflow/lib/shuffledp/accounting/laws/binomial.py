@@ -351,7 +351,7 @@ def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 
     Beyond x they fall faster than a geometric series with that ratio.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(x >= n, 0.0, (n - x) * p / ((x + 1.0) * q))
         return np.where(ratio < 1.0, np.log1p(-ratio), -np.inf)
 
