@@ -172,7 +172,7 @@ def personalised_clones_log_delta(
 def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int) -> Floats:
     """Natural log of delta as if all users had the largest budget: a guarantee, but a loose one.
 
-    Never below `personalised_log_delta`. Parameters and errors as there.
+    Never below `personalised_log_delta` from exp(-700) on. Parameters and errors as there.
 
     Parameters
     ----------
