@@ -36,7 +36,7 @@ reproduce: $(READY) ## Recompute the four papers' numbers and figures
 # One worker per core that this process may use.
 PYTEST := $(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
 
-test: $(READY) ## Run the quick tests (some 9 minutes on 2 cores)
+test: $(READY) ## Run the quick tests (some 3 minutes on 2 cores)
 	$(PYTEST)
 
 test-slow: $(READY) ## Run those and the long ones, with more examples: every browser, Slurm and oracle test
