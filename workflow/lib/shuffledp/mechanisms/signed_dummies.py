@@ -27,8 +27,8 @@ from shuffledp.numerics.arrays import Floats
 
 # Of delta, what messages may cost that do not fit into their envelope.
 _OVERFLOW: Final = 1e-2
-# Law of the pairs: Poisson's needs the smallest envelopes. A negative binomial one has as much noise
-# of half the messages, but of all settings tried it was best in none.
+# Law of the pairs: Poisson's needs the smallest envelopes. A negative binomial one has as much
+# noise of half the messages, but was best in none of the settings tried.
 _SHAPES: Final = (np.inf,)
 # Mean numbers of a cell's pairs among which one is sought, each so many times the one before, up to
 # those that fill the envelopes.
