@@ -26,6 +26,7 @@ BELOW = {
     "verification": set(),  # it shares nothing with what it checks
     "pipeline": {"numerics"},
     "geography": {"pipeline", "numerics"},
+    "collection": {"mechanisms", "accounting", "geography", "pipeline", "numerics"},
     "studies": {"mechanisms", "accounting", "geography", "pipeline", "numerics"},
     "reproduction": {
         "personalised",
@@ -66,7 +67,7 @@ CONFINED = {
     "matplotlib": {"figures"},
     "geopandas": {"geography", "figures", "page"},
     "shapely": {"geography", "figures", "page"},
-    "flint": {"verification"},
+    "flint": {"verification", "collection"},
     "diffprivlib": {"mechanisms"},
 }
 

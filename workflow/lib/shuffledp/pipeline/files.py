@@ -5,6 +5,7 @@ import hashlib
 import os
 import platform
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,8 +30,9 @@ def replacing(destination: Path) -> Iterator[Path]:
     Yields
     ------
     Path
-        Where to write. It keeps the suffixes of `destination`, and no process of any node has the
-        same; after an exception it is removed and whatever stood under the final name is untouched.
+        Where to write a file, or make a folder. It keeps the suffixes of `destination`, and no
+        process of any node has the same; after an exception it is removed and whatever stood under
+        the final name is untouched.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     # Nodes that share a file system number their processes alike.
@@ -40,6 +42,8 @@ def replacing(destination: Path) -> Iterator[Path]:
         yield temporary
         settle(temporary, destination)
     finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
         temporary.unlink(missing_ok=True)
 
 

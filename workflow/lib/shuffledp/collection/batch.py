@@ -1,0 +1,183 @@
+"""A batch: the permuted messages of a round in parquet parts, with a manifest."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from shuffledp.collection.campaign import Campaign, canonical
+from shuffledp.collection.messages import SEALED
+from shuffledp.collection.mixer import Store
+from shuffledp.errors import InputError
+from shuffledp.pipeline.files import file_sha256, replacing
+
+PART: Final = 1_000_000  # messages
+_MANIFEST: Final = "manifest.json"
+_LARGEST_MANIFEST: Final = 2**24
+_COLUMN: Final = "message"
+_SCHEMA: Final = pa.schema([pa.field(_COLUMN, pa.binary(SEALED), nullable=False)])
+_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a mixer hands to the analyst.
+
+    Attributes
+    ----------
+    folder
+        Where it lies.
+    campaign
+        Name of it.
+    number
+        Of the round.
+    respondents
+        How many envelopes were counted.
+    messages
+        How many there are, the mixer's dummies included.
+    parts
+        SHA-256 of each file, by its name.
+    """
+
+    folder: Path
+    campaign: str
+    number: int
+    respondents: int
+    messages: int
+    parts: Mapping[str, str]
+
+    def part(self, name: str) -> NDArray[np.void]:
+        """Sealed messages of a part, shape ``(messages,)``, of 52 bytes each.
+
+        Raises
+        ------
+        InputError
+            If it is not the file of the manifest.
+        """
+        path = self.folder / name
+        try:
+            if file_sha256(path) != self.parts[name]:
+                raise InputError(f"{path} is damaged, or of another batch: ask the mixer for it")
+            column = pq.read_table(path, schema=_SCHEMA).column(_COLUMN).combine_chunks()
+        except (OSError, pa.ArrowException) as error:
+            raise InputError(f"{path} cannot be read ({error})") from error
+        buffer = column.buffers()[1]
+        found = np.frombuffer(buffer, dtype=np.dtype((np.void, SEALED)), count=len(column))
+        return found
+
+
+def read_batch(folder: Path, campaign: Campaign) -> Batch:
+    """Read the manifest of a batch.
+
+    Raises
+    ------
+    InputError
+        If it is none, is of another campaign or has fewer respondents than the promise needs.
+    """
+    path = folder / _MANIFEST
+    try:
+        with path.open("rb") as stream:
+            text = stream.read(_LARGEST_MANIFEST)
+        found = json.loads(text)
+        made = Batch(
+            folder,
+            found["campaign"],
+            found["round"],
+            found["respondents"],
+            found["messages"],
+            dict(found["parts"]),
+        )
+        whole = _written(made) == text
+    except OSError as error:
+        raise InputError(f"batch {folder} has no manifest ({error.strerror})") from error
+    except (ValueError, KeyError, TypeError, RecursionError):
+        whole = False
+    if not whole:
+        raise InputError(f"{path} is no manifest of this version, or altered")
+    if made.campaign != campaign.name:
+        raise InputError(f"batch {folder} is of another campaign")
+    campaign.key(made.number)
+    if made.respondents < campaign.at_least:
+        raise InputError(
+            f"batch {folder} has {made.respondents} respondents, and the promise needs "
+            f"{campaign.at_least}"
+        )
+    for name in made.parts:
+        if Path(name).name != name:
+            raise InputError(f"{path} names a file elsewhere")
+    return made
+
+
+def close_round(store: Store, folder: Path) -> Batch:
+    """Close a round: draw the mixer's dummies, write the batch, then delete what was taken.
+
+    Begun anew after any interruption it writes the same batch: dummies drawn twice for the same
+    reports would average out.
+
+    Parameters
+    ----------
+    store
+        Of the round.
+    folder
+        Where the batch shall lie; must not exist.
+
+    Raises
+    ------
+    InputError
+        If too few responded, the round was closed before, or there is such a folder.
+    OSError
+        If the disk does not take it.
+    """
+    if folder.exists():
+        raise InputError(f"{folder} is there already")
+    if store.written:
+        raise InputError(f"the batch of {store.path} was written, and its messages are deleted")
+    store.draw()
+    with replacing(folder) as made:
+        parts = dict(_write_parts(made, store.messages(), store.size))
+        batch = Batch(
+            folder,
+            store.campaign.name,
+            store.number,
+            store.respondents,
+            store.size,
+            parts,
+        )
+        with replacing(made / _MANIFEST) as path:
+            path.write_bytes(_written(batch))
+    store.empty()
+    return batch
+
+
+def _write_parts(folder: Path, messages: Iterable[bytes], size: int) -> Iterator[tuple[str, str]]:
+    taken = iter(messages)
+    with tqdm(total=size, desc="messages", unit="", delay=2.0, disable=None) as bar:
+        for number in range(-(-size // PART)):
+            some = list(islice(taken, PART))
+            name = f"part-{number:05d}.parquet"
+            table = pa.table([pa.array(some, pa.binary(SEALED))], schema=_SCHEMA)
+            with replacing(folder / name) as path:
+                # Random bytes: no dictionary, no compression.
+                pq.write_table(table, path, compression="none", use_dictionary=False)
+            bar.update(len(some))
+            yield name, file_sha256(folder / name)
+
+
+def _written(batch: Batch) -> bytes:
+    document: dict[str, Any] = {
+        "version": _VERSION,
+        "campaign": batch.campaign,
+        "round": batch.number,
+        "respondents": batch.respondents,
+        "messages": batch.messages,
+        "parts": dict(batch.parts),
+    }
+    return canonical(document)

@@ -1,0 +1,196 @@
+"""The mixer's server: ``POST /v1/CAMPAIGN/ROUND``, answered when the envelope is on disk.
+
+It keeps no address and no time, and writes no log of requests. A proxy in front of it does the TLS.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from shuffledp.collection.messages import SEALED, TOKEN
+from shuffledp.collection.mixer import WORDS, Answer, Store, StoreError
+from shuffledp.errors import InputError
+
+# Envelopes of one transaction, and those that may wait for one.
+_MOST_TOGETHER: Final = 256
+_MOST_WAITING: Final = 4096
+_SECONDS_TO_SEND: Final = 20.0
+_BUSY: Final = "the mixer cannot take it now; send the same again later"
+_SAME_ORIGIN: Final = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-store"}
+
+
+class _Round:
+    """Envelopes of a round wait here for the one thread that writes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        store = Store(path)
+        self.key = (store.campaign.name, store.number)
+        self.length = TOKEN + SEALED * store.campaign.laws.slots
+        store.close()
+        self._store: Store | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: asyncio.Queue[tuple[bytes, asyncio.Future[Answer]]] = asyncio.Queue(
+            _MOST_WAITING
+        )
+
+    async def answer(self, envelope: bytes) -> Answer:
+        """What the store says; raises `StoreError`."""
+        found: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        try:
+            self._waiting.put_nowait((envelope, found))
+        except asyncio.QueueFull:
+            raise StoreError("too many envelopes wait") from None
+        return await found
+
+    async def write(self) -> None:
+        """Write what waits, together, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            some = [await self._waiting.get()]
+            while len(some) < _MOST_TOGETHER and not self._waiting.empty():
+                some.append(self._waiting.get_nowait())
+            try:
+                answers = await loop.run_in_executor(
+                    self._thread, self._take, [envelope for envelope, _ in some]
+                )
+            except Exception as error:
+                for _, found in some:
+                    if not found.done():
+                        found.set_exception(StoreError(str(error)))
+                continue
+            for (_, found), each in zip(some, answers, strict=True):
+                if not found.done():  # who hung up is counted all the same
+                    found.set_result(each)
+
+    def _take(self, envelopes: list[bytes]) -> list[Answer]:
+        """In the thread: after an error the store is opened anew, as it may be back."""
+        try:
+            if self._store is None:
+                store = Store(self._path)
+                if (store.campaign.name, store.number) != self.key:
+                    store.close()
+                    raise StoreError("the store is of another round")
+                self._store = store
+            return self._store.take(envelopes)
+        except Exception:
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            raise
+
+
+def make_server(stores: Sequence[Path]) -> Starlette:
+    """The application that serves some stores.
+
+    Raises
+    ------
+    InputError
+        If one is no store, or two are of one round.
+    """
+    rounds = [_Round(path) for path in stores]
+    by_key = {each.key: each for each in rounds}
+    if len(by_key) < len(rounds):
+        raise InputError("two of the stores are of one round")
+
+    @asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        writers = [asyncio.create_task(each.write()) for each in rounds]
+        yield
+        for writer in writers:
+            writer.cancel()
+
+    async def envelope(request: Request) -> Response:
+        found = by_key.get(_key(request.path_params))
+        if found is None:
+            return _said(404, "there is no such campaign or round here")
+        try:
+            async with asyncio.timeout(_SECONDS_TO_SEND):
+                body = await _body(request, found.length)
+        except (TimeoutError, ClientDisconnect):
+            return _said(408, "the envelope did not come in time")
+        if body is None:
+            return _said(413, "an envelope of this campaign is smaller")
+        try:
+            answer = await found.answer(body)
+        except StoreError:
+            return _said(503, _BUSY)
+        return _said(answer.value, WORDS.get(answer, ""))
+
+    return Starlette(
+        routes=[Route("/v1/{campaign}/{round}", envelope, methods=["POST"])], lifespan=life
+    )
+
+
+def _key(path: Mapping[str, Any]) -> tuple[str, int]:
+    number = path["round"]
+    plain = number.isascii() and number.isdecimal() and len(number) < 9
+    return path["campaign"], int(number) if plain else -1
+
+
+async def _body(request: Request, most: int) -> bytes | None:
+    """The body, or None as soon as it is longer."""
+    taken = bytearray()
+    async for chunk in request.stream():
+        taken += chunk
+        if len(taken) > most:
+            return None
+    return bytes(taken)
+
+
+def _said(status: int, words: str) -> Response:
+    if status == 204:
+        return Response(status_code=204, headers=_SAME_ORIGIN)
+    headers = {**_SAME_ORIGIN, "Connection": "close"} if status in (408, 413) else _SAME_ORIGIN
+    return PlainTextResponse(f"{words}\n", status, headers)
+
+
+def serve(
+    stores: Sequence[Path], host: str, port: int, ready: Callable[[str], None] | None = None
+) -> None:
+    """Serve until the process is told to stop.
+
+    Parameters
+    ----------
+    stores
+        Of rounds.
+    host, port
+        Where to listen; port 0 for a free one.
+    ready
+        Is told the address once it answers.
+
+    Raises
+    ------
+    InputError
+        As `make_server`.
+    OSError
+        If the address is taken.
+    """
+    import socket
+
+    app = make_server(stores)
+    listening = socket.create_server((host, port), backlog=1024)
+    where = f"http://{host}:{listening.getsockname()[1]}"
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            access_log=False,
+            log_level="error",
+            server_header=False,
+            date_header=False,
+            limit_concurrency=_MOST_WAITING,
+            timeout_keep_alive=5,
+        )
+    )
+    if ready is not None:
+        ready(where)
+    server.run(sockets=[listening])
