@@ -37,7 +37,15 @@ BELOW = {
         "pipeline",
         "numerics",
     },
-    "figures": {"reproduction", "mechanisms", "accounting", "geography", "pipeline", "numerics"},
+    "figures": {
+        "collection",
+        "reproduction",
+        "mechanisms",
+        "accounting",
+        "geography",
+        "pipeline",
+        "numerics",
+    },
     "page": {
         "reproduction",
         "studies",
@@ -49,6 +57,8 @@ BELOW = {
         "numerics",
     },
     "cli": {
+        "collection",
+        "figures",
         "verification",
         "personalised",
         "mechanisms",

@@ -1,0 +1,310 @@
+"""Commands of a collection from people: campaign, device, mixer, analyst."""
+
+import csv
+import secrets
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from shuffledp.cli.output import Row
+from shuffledp.cli.words import unit
+from shuffledp.errors import InputError
+from shuffledp.pipeline.files import file_sha256, replacing
+
+if TYPE_CHECKING:
+    from shuffledp.collection.campaign import Campaign
+
+# Names in the folder of a campaign.
+CAMPAIGN: Final = "campaign.json"
+CELLS: Final = "cells.geojson"
+TICKETS: Final = "issuer/tickets.txt"
+TOKENS: Final = "mixer/tokens-{}.txt"
+KEY: Final = "analyst/round-{}.key"
+_LARGEST_LIST: Final = 2**32
+
+
+def _new(arguments: Namespace) -> Iterator[Row]:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+    from tqdm import tqdm
+
+    from shuffledp.collection.campaign import make_campaign
+    from shuffledp.collection.messages import token, token_hash
+
+    folder, cells = Path(arguments.output), Path(arguments.cells)
+    if folder.exists():
+        raise InputError(f"{folder} is there already")
+    keys = [X25519PrivateKey.generate() for _ in range(arguments.rounds)]
+    people = arguments.people or 2 * arguments.at_least
+    campaign = make_campaign(
+        arguments.title,
+        arguments.question,
+        len(_polygons(cells)),
+        file_sha256(cells),
+        [key.public_key().public_bytes_raw() for key in keys],
+        arguments.address,
+        eps=arguments.eps,
+        delta=float(arguments.delta),
+        at_least=arguments.at_least,
+        people=people,
+        mechanism=arguments.mechanism,
+        colluding=arguments.colluding,
+        slots=arguments.slots,
+    )
+    tickets = [secrets.token_bytes(16) for _ in range(people)]
+    with replacing(folder) as made:
+        made.mkdir()
+        (made / CAMPAIGN).write_bytes(campaign.text)
+        (made / CELLS).write_bytes(cells.read_bytes())
+        _write_secret(made / TICKETS, (f"{campaign.name}.{each.hex()}" for each in tickets))
+        bar = tqdm(keys, "tokens of rounds", delay=2.0, leave=False, disable=None)
+        for number, key in enumerate(bar, start=1):
+            # In the order of the hashes: it says nothing of the tickets.
+            hashes = sorted(token_hash(token(campaign, number, each)).hex() for each in tickets)
+            _write_secret(made / TOKENS.format(number), hashes)
+            _write_secret(made / KEY.format(number), [key.private_bytes_raw().hex()])
+    yield from _promise_rows(campaign, campaign.at_least, len(keys))
+
+
+def _write_secret(path: Path, lines: Any) -> None:
+    path.parent.mkdir(exist_ok=True, mode=0o700)
+    path.touch(0o600)
+    with path.open("w", encoding="ascii") as stream:
+        stream.writelines(f"{line}\n" for line in lines)
+
+
+def _polygons(path: Path) -> list[Any]:
+    from shuffledp.geography.geojson import read_shapes
+
+    shapes = [shape.geometry for shape in read_shapes(path, "cells")]
+    for number, each in enumerate(shapes):
+        if each.geom_type not in ("Polygon", "MultiPolygon") or not each.is_valid:
+            raise InputError(f"cells: {path}: shape {number} is no valid polygon")
+    return shapes
+
+
+def _promise_rows(campaign: "Campaign", respondents: int, rounds: int) -> Iterator[Row]:
+    """What each view has; the eps that is promised where it is what the campaign says."""
+    import numpy as np
+
+    from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
+
+    views = campaign.views(respondents, rounds)
+    seen = CATALOGUE[campaign.mechanism].seen
+    for view in VIEWS:
+        eps = views[view].epsilon(float(np.log(campaign.delta))).promised
+        yield {
+            "view": view,
+            "eps": None if eps == np.inf else eps,
+            "delta": campaign.delta,
+            "sees": seen.get(view, "what eps and delta allow"),
+            "respondents": respondents,
+            "rounds": rounds,
+            "mechanism": campaign.mechanism,
+            "campaign": campaign.name,
+            "neighbours": "replacement",
+            "unit": unit(rounds),
+        }
+
+
+def _check(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.analyst import read_opened
+    from shuffledp.collection.campaign import read_campaign
+
+    campaign = read_campaign(Path(arguments.campaign))
+    campaign.check()
+    opened = [read_opened(Path(path), campaign) for path in arguments.counts or ()]
+    if len({each.number for each in opened}) < len(opened):
+        raise InputError("two of the counts are of one round")
+    # What holds with the fewest holds in a round with more.
+    fewest = min((each.respondents for each in opened), default=campaign.at_least)
+    yield from _promise_rows(campaign, fewest, len(opened) or len(campaign.rounds))
+
+
+def _report(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.campaign import read_campaign
+    from shuffledp.collection.device import Device, read_ticket
+
+    path = Path(arguments.campaign)
+    campaign, device = read_campaign(path), Device(Path(arguments.folder))
+    ticket = read_ticket(_text(Path(arguments.ticket)), campaign)
+    cell = arguments.cell
+    if arguments.point is not None:
+        if cell is not None:
+            raise InputError("give one of --cell and --point")
+        cell = _cell_of(path.with_name(CELLS), campaign, arguments.point)
+    if cell is not None:
+        device.report(campaign, arguments.round, ticket, cell)
+    device.send(campaign, arguments.round)
+    yield {
+        "round": arguments.round,
+        "rounds_of_campaign": device.took_part(campaign),
+        "of": len(campaign.rounds),
+        "rounds_of_all_campaigns": device.took_part(),
+        "answer": "counted",
+    }
+
+
+def _cell_of(cells: Path, campaign: "Campaign", point: tuple[float, float]) -> int:
+    from shapely.geometry import Point
+
+    if file_sha256(cells) != campaign.cells_sha256:
+        raise InputError(f"{cells} has not the cells of the campaign")
+    place = Point(*point)
+    found = [number for number, each in enumerate(_polygons(cells)) if each.covers(place)]
+    if not found:
+        raise InputError(f"no cell holds the point {point[0]:g}, {point[1]:g}")
+    return found[0]
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="ascii") as stream:
+            return stream.read(1000)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as a line of text") from error
+
+
+def _new_store(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.campaign import read_campaign
+    from shuffledp.collection.mixer import make_store
+
+    campaign, tokens = read_campaign(Path(arguments.campaign)), Path(arguments.tokens)
+    try:
+        with tokens.open(encoding="ascii") as stream:
+            hashes = [bytes.fromhex(line) for line in stream]
+    except (OSError, ValueError) as error:
+        raise InputError(f"{tokens} cannot be read: a hash of a token in each line") from error
+    if any(len(each) != 32 for each in hashes) or len(set(hashes)) < len(hashes):
+        raise InputError(f"{tokens} must have different hashes of 64 hexadecimal digits")
+    make_store(Path(arguments.store), campaign, arguments.round, hashes)
+    yield {
+        "store": arguments.store,
+        "campaign": campaign.name,
+        "round": arguments.round,
+        "tokens": len(hashes),
+    }
+
+
+def serve(arguments: Namespace) -> None:
+    """Serve stores until the process is told to stop; prints the address."""
+    from shuffledp.collection.server import serve as serve_stores
+
+    def say(address: str) -> None:
+        print(f"{address} takes envelopes; stop with Ctrl-C", flush=True)
+
+    serve_stores([Path(store) for store in arguments.store], arguments.host, arguments.port, say)
+
+
+def _close(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.batch import close_round
+    from shuffledp.collection.mixer import Store
+
+    with closing(Store(Path(arguments.store))) as store:
+        batch = close_round(store, Path(arguments.output))
+    yield {
+        "batch": arguments.output,
+        "round": batch.number,
+        "respondents": batch.respondents,
+        "messages": batch.messages,
+        "parts": len(batch.parts),
+    }
+
+
+def _open(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.analyst import open_batch
+    from shuffledp.collection.campaign import read_campaign
+
+    opened = open_batch(
+        read_campaign(Path(arguments.campaign)),
+        Path(arguments.batch),
+        Path(arguments.key),
+        Path(arguments.output),
+        arguments.workers,
+    )
+    yield {
+        "counts": arguments.output,
+        "round": opened.number,
+        "respondents": opened.respondents,
+        "foreign": opened.foreign,
+        "repeated": opened.repeated,
+        "out_of_range": opened.out_of_range,
+    }
+
+
+def _estimate(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.analyst import read_opened
+    from shuffledp.collection.campaign import read_campaign
+    from shuffledp.collection.estimate import estimate_cells, estimate_regions, projected
+
+    path = Path(arguments.campaign)
+    campaign = read_campaign(path)
+    opened = read_opened(Path(arguments.counts), campaign)
+    cells = estimate_cells(campaign, opened)
+    nearest = projected(cells, opened.respondents)
+    if arguments.map is not None:
+        _draw(Path(arguments.map), path, Path(arguments.counts))
+    if arguments.regions is None:
+        names, found, more = list(range(campaign.cells)), cells, {"projected": nearest}
+    else:
+        regions = _read_regions(Path(arguments.regions))
+        found, more = estimate_regions(campaign, opened, regions), {}
+        names = list(regions)
+    for i, name in enumerate(names):
+        row = {"cell" if arguments.regions is None else "region": name}
+        columns = {**vars(found), **more}
+        yield row | {column: float(values[i]) for column, values in columns.items()}
+
+
+def _read_regions(path: Path) -> Mapping[str, list[int]]:
+    regions = dict[str, list[int]]()
+    try:
+        with path.open(newline="", encoding="utf-8") as stream:
+            for row in csv.DictReader(stream):
+                regions.setdefault(str(row["region"]), []).append(int(row["cell"]))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: csv with columns region and cell") from error
+    if not regions:
+        raise InputError(f"{path} names no region")
+    return regions
+
+
+def _draw(output: Path, campaign: Path, counts: Path) -> None:
+    from shuffledp.figures.collected import draw_collected
+
+    if output.suffix not in (".png", ".svg", ".pdf"):
+        raise InputError(f"a map is a png, svg or pdf file (got {output})")
+    figure = draw_collected(campaign, [counts], campaign.with_name(CELLS))
+    with replacing(output) as path:
+        figure.savefig(path)
+
+
+ROLES: Final[dict[str, Callable[[Namespace], Iterator[Row]]]] = {
+    "campaign new": _new,
+    "campaign check": _check,
+    "report": _report,
+    "mixer new": _new_store,
+    "mixer close": _close,
+    "open": _open,
+    "estimate": _estimate,
+}
+
+
+def role_rows(arguments: Namespace) -> list[Row]:
+    """Rows that answer a command of a role.
+
+    Raises
+    ------
+    InputError
+        If an argument or a file cannot be used, or a disk or another role does not answer.
+    """
+    try:
+        return list(ROLES[arguments.command](arguments))
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"a collection needs {error.name}, which is in an extra: pip install "
+            "'shuffledp[collect]' (and 'shuffledp[pipeline]' for maps)"
+        ) from error
+    except OSError as error:
+        raise InputError(str(error)) from error
