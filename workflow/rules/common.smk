@@ -64,6 +64,13 @@ def result(path):
     return os.path.join("results", config["run"], path)
 
 
+FORMATS = ["png", "pdf", "svg"]
+
+
+def figure_files(stem):
+    return [result(f"figures/{stem}.{kind}") for kind in FORMATS]
+
+
 def log_of(job):
     return result(f"logs/{job}.log")
 

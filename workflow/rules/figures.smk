@@ -1,10 +1,3 @@
-FORMATS = ["png", "pdf", "svg"]
-
-
-def figure_files(stem):
-    return [result(f"figures/{stem}.{kind}") for kind in FORMATS]
-
-
 def figure(by, inputs, arguments, stem="", caption="words", category="", words=""):
     """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION.
 

@@ -141,3 +141,111 @@ rule compare_mechanisms:
         target_delta=config["target_delta"],
     script:
         "../scripts/compare_mechanisms.py"
+
+
+# --- Collections from people ---------------------------------------------------------------
+
+COLLECTIONS = config.get("collections", {})
+
+
+def of_collection(key):
+    """Input or params function: a file of a collection, as the configuration names it."""
+    return lambda wildcards: COLLECTIONS[wildcards.collection].get(key, [])
+
+
+def opened_parts(wildcards):
+    """Input function: what is found in each part of a batch, by its manifest."""
+    # Not at the top: a run without collections shall not load what they need.
+    from shuffledp.collection.batch import read_batch
+    from shuffledp.collection.campaign import read_campaign
+
+    spec = COLLECTIONS[wildcards.collection]
+    try:
+        campaign = read_campaign(Path(spec["campaign"]))
+        names = read_batch(Path(spec["batch"]), campaign).parts
+    except InputError as error:
+        key = f"collections.{wildcards.collection}"
+        raise WorkflowError(f"config: {key}: {error}") from None
+    place = f"collections/{wildcards.collection}"
+    return [result(f"{place}/{Path(name).stem}.sealed") for name in names]
+
+
+rule open_part:
+    input:
+        campaign=of_collection("campaign"),
+        part=lambda wildcards: os.path.join(
+            COLLECTIONS[wildcards.collection]["batch"], f"{wildcards.piece}.parquet"
+        ),
+    output:
+        temp(result("collections/{collection}/{piece}.sealed")),
+    log:
+        log_of("open_part.{collection}.{piece}"),
+    benchmark:
+        benchmark_of("open_part.{collection}.{piece}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 10),
+    params:
+        # No input: it is destroyed once the counts are written.
+        key=of_collection("key"),
+        counts=of_collection("counts"),
+    script:
+        "../scripts/open_part.py"
+
+
+rule count_parts:
+    input:
+        campaign=of_collection("campaign"),
+        parts=opened_parts,
+    output:
+        result("collections/{collection}/counts.json"),
+    log:
+        log_of("count_parts.{collection}"),
+    benchmark:
+        benchmark_of("count_parts.{collection}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(4000, 10),
+    params:
+        batch=of_collection("batch"),
+        key=of_collection("key"),
+        # A round is opened once. Snakemake deletes a result before it makes it anew.
+        counts=of_collection("counts"),
+    script:
+        "../scripts/count_parts.py"
+
+
+rule draw_collection:
+    input:
+        campaign=of_collection("campaign"),
+        counts=result("collections/{collection}/counts.json"),
+        cells=lambda wildcards: str(
+            Path(COLLECTIONS[wildcards.collection]["campaign"]).with_name(
+                "cells.geojson"
+            )
+        ),
+        truth=of_collection("truth"),
+        basemap=of_collection("basemap"),
+    output:
+        result("collections/{collection}/estimates.csv"),
+        figure_files("collected.{collection}"),
+    log:
+        log_of("draw_collection.{collection}"),
+    benchmark:
+        benchmark_of("draw_collection.{collection}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(2000, 10),
+    params:
+        library=library("draw_collection"),
+    script:
+        "../scripts/draw_collection.py"
+
+
+rule collections:
+    input:
+        [result(f"collections/{name}/estimates.csv") for name in COLLECTIONS],
+    localrule: True

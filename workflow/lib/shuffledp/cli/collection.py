@@ -3,7 +3,7 @@
 import csv
 import secrets
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -246,18 +246,19 @@ def _estimate(arguments: Namespace) -> Iterator[Row]:
     if arguments.map is not None:
         _draw(Path(arguments.map), path, Path(arguments.counts))
     if arguments.regions is None:
-        names, found, more = list(range(campaign.cells)), cells, {"projected": nearest}
+        names: list[Any] = list(range(campaign.cells))
+        found, more = cells, {"projected": nearest}
     else:
         regions = _read_regions(Path(arguments.regions))
         found, more = estimate_regions(campaign, opened, regions), {}
-        names = list(regions)
+        names = [*regions]
     for i, name in enumerate(names):
         row = {"cell" if arguments.regions is None else "region": name}
         columns = {**vars(found), **more}
         yield row | {column: float(values[i]) for column, values in columns.items()}
 
 
-def _read_regions(path: Path) -> Mapping[str, list[int]]:
+def _read_regions(path: Path) -> dict[str, list[int]]:
     regions = dict[str, list[int]]()
     try:
         with path.open(newline="", encoding="utf-8") as stream:
@@ -275,7 +276,7 @@ def _draw(output: Path, campaign: Path, counts: Path) -> None:
 
     if output.suffix not in (".png", ".svg", ".pdf"):
         raise InputError(f"a map is a png, svg or pdf file (got {output})")
-    figure = draw_collected(campaign, [counts], campaign.with_name(CELLS))
+    figure = draw_collected(campaign, counts, campaign.with_name(CELLS))
     with replacing(output) as path:
         figure.savefig(path)
 

@@ -127,8 +127,8 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "estimate": (
-        "experimental - number of respondents in each cell: unbiased estimate, standard error, 95 % "
-        "interval of each alone (low, high) and of all together (low_all, high_all), and the "
+        "experimental - number of respondents in each cell: unbiased estimate, standard error, 95 "
+        "% intervals of each alone (low, high) and of all together (low_all, high_all), and the "
         "nearest numbers that are possible (projected); or in each of some regions",
         {
             "counts": {"metavar": "COUNTS", "help": "what 'open' wrote"},

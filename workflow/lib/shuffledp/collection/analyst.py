@@ -8,7 +8,7 @@ second opening would draw other noise.
 import io
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -129,22 +129,39 @@ def open_batch(
         raise InputError(f"{output} is there already: a round is opened once")
     batch, private = read_batch(folder, campaign), read_key(key)
     check_key(campaign, batch, private)
-    workers = workers or len(os.sched_getaffinity(0))
+    opening = partial(open_part, campaign, batch, private)
     names = sorted(batch.parts)
-    opening = partial(_open_named, campaign, batch, private)
-    with ProcessPoolExecutor(min(workers, max(len(names), 1))) as pool:
-        bar = tqdm(
-            pool.map(opening, names), "parts", len(names), delay=2.0, leave=False, disable=None
-        )
-        found = [_unpacked(campaign, batch, private, each) for each in bar]
-    return finish(campaign, batch, found, key, output)
+    with ProcessPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+        found = pool.map(opening, names)
+        bar = tqdm(found, "parts", len(names), delay=2.0, leave=False, disable=None)
+        return count_parts(campaign, batch, dict(zip(names, bar, strict=True)), key, output)
 
 
-def finish(
-    campaign: Campaign, batch: Batch, parts: Sequence[_Part], key: Path, output: Path
+def count_parts(
+    campaign: Campaign, batch: Batch, parts: Mapping[str, bytes], key: Path, output: Path
 ) -> Opened:
-    """Count the messages of all parts, add the analyst's noise, write this and destroy the key."""
-    opened = _counted(campaign, batch, parts)
+    """Count what was found in all parts, add the analyst's noise, write this and destroy the key.
+
+    Parameters
+    ----------
+    campaign, batch
+        As of `open_part`.
+    parts
+        What `open_part` returned, by the names of all parts.
+    key, output
+        Files, as of `open_batch`.
+
+    Raises
+    ------
+    InputError
+        If one is not what was found in that part.
+    """
+    if set(parts) != set(batch.parts):
+        raise InputError(f"the batch has {len(batch.parts)} parts (got {len(parts)})")
+    private = read_key(key)
+    check_key(campaign, batch, private)
+    unpacked = [_unpacked(campaign, batch, private, *each) for each in parts.items()]
+    opened = _counted(campaign, batch, unpacked)
     with replacing(output) as path:
         path.touch(0o600)
         path.write_bytes(opened.text)
@@ -213,18 +230,18 @@ def open_part(campaign: Campaign, batch: Batch, private: bytes, name: str) -> by
     return bytes(suite().encrypt(packed.getvalue(), key.public_key(), info=_opened(bound, name)))
 
 
-def _open_named(campaign: Campaign, batch: Batch, private: bytes, name: str) -> tuple[str, bytes]:
-    return name, open_part(campaign, batch, private, name)
-
-
 def _opened(bound: bytes, name: str) -> bytes:
     return bound + b" opened " + name.encode()
 
 
-def _unpacked(campaign: Campaign, batch: Batch, private: bytes, part: tuple[str, bytes]) -> _Part:
-    name, sealed = part
+def _unpacked(campaign: Campaign, batch: Batch, private: bytes, name: str, sealed: bytes) -> _Part:
+    from cryptography.exceptions import InvalidTag
+
     bound = _opened(info(campaign, batch.number), name)
-    found = np.load(io.BytesIO(suite().decrypt(sealed, _private(private), info=bound)))
+    try:
+        found = np.load(io.BytesIO(suite().decrypt(sealed, _private(private), info=bound)))
+    except InvalidTag:
+        raise InputError(f"what was opened of {name} is damaged: open it again") from None
     marks = np.ascontiguousarray(found["marks"]).view(np.dtype((np.void, _MARK))).ravel()
     return _Part(marks, found["words"])
 

@@ -1,20 +1,22 @@
 """Map of what was collected from people, beside the truth where somebody knows it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import shapely
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
 from shuffledp.collection.analyst import read_opened
 from shuffledp.collection.campaign import read_campaign
 from shuffledp.collection.estimate import estimate_cells, projected
+from shuffledp.errors import InputError
 from shuffledp.figures.basemap import attribute, backdrop
 from shuffledp.figures.cells import PLAIN, height_of, surround
 from shuffledp.figures.frame import frame, scale_bar
@@ -22,6 +24,7 @@ from shuffledp.figures.style import FULL_WIDTH, eps_words, local_style, new_figu
 from shuffledp.geography.geojson import read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
+from shuffledp.pipeline.files import file_sha256
 
 _COLOURS: Final = "cividis"
 _EMPTY: Final = {"facecolor": "none", "edgecolor": "0.6", "hatch": "////", "linewidth": 0.0}
@@ -29,21 +32,21 @@ _EMPTY: Final = {"facecolor": "none", "edgecolor": "0.6", "hatch": "////", "line
 
 def draw_collected(
     campaign: Path,
-    counts: Sequence[Path],
+    counts: Path,
     cells: Path,
-    truth: Sequence[ArrayLike] = (),
+    truth: Path | None = None,
     basemap: Path | None = None,
 ) -> Figure:
-    """Draw the projected estimate of each round, and the true numbers above it if they are known.
+    """Draw the projected estimate of a round, and the true numbers beside it if they are known.
 
     Parameters
     ----------
     campaign, counts
-        Files of the campaign and of the opened rounds.
+        Files of the campaign and of the opened round.
     cells
         GeoJSON of the campaign's cells, in their order.
     truth
-        Respondents in each cell, shape ``(k,)``, of each of these rounds; or none.
+        CSV with columns ``cell`` and ``count``: the respondents of each; or None.
     basemap
         What lies round the cells, if there is anything.
 
@@ -53,53 +56,50 @@ def draw_collected(
         If a file cannot be read, or is not of the campaign.
     """
     known = read_campaign(campaign)
-    geometry = [shape.geometry for shape in read_shapes(cells, "cells")]
-    columns, error = list[list[tuple[str, Floats]]](), 0.0
-    for i, path in enumerate(counts):
-        opened = read_opened(path, known)
-        estimates = estimate_cells(known, opened)
-        error = float(estimates.standard_error[0])
-        values = projected(estimates, opened.respondents)
-        words = f"round {opened.number}: {opened.respondents:,} people"
-        panels = [(f"Estimated, {words}", values)]
-        if truth:
-            panels.insert(0, (f"True, {words}", np.asarray(truth[i], np.float64)))
-        columns.append(panels)
+    if file_sha256(cells) != known.cells_sha256:
+        raise InputError(f"{cells} has not the cells of the campaign")
+    opened = read_opened(counts, known)
+    estimates = estimate_cells(known, opened)
+    panels = {"Estimated": projected(estimates, opened.respondents)}
+    if truth is not None:
+        panels = {"True": _read_truth(truth, known.cells), **panels}
+    label = CATALOGUE[known.mechanism].label
     title = (
-        f"{known.title}\n{CATALOGUE[known.mechanism].label}: $\\epsilon$ = "
-        f"{eps_words(known.eps['analyst'] or np.inf)}, $\\delta$ = {known.delta:g} for one person's "
-        f"records of all rounds,\nunless mixer and analyst join hands; "
-        f"standard error of a cell: {error:.3g} people"
+        f"{known.title}: round {opened.number}, {opened.respondents:,} people\n{label}: "
+        rf"$\epsilon$ = {eps_words(known.eps['analyst'] or np.inf)}, $\delta$ = {known.delta:g} "
+        f"for one person's records of all rounds,\nunless mixer and analyst join hands; standard "
+        f"error of a cell: {estimates.standard_error[0]:.3g} people"
     )
-    return _maps(title, gpd.GeoSeries(geometry, crs=4326), columns, backdrop(basemap, None))
+    geometry = [shape.geometry for shape in read_shapes(cells, "cells")]
+    return _maps(title, gpd.GeoSeries(geometry, crs=4326), panels, backdrop(basemap, None))
+
+
+def _read_truth(path: Path, cells: int) -> Floats:
+    table = pd.read_csv(path)
+    if list(table.columns) != ["cell", "count"] or list(table["cell"]) != list(range(cells)):
+        raise InputError(f"{path} must have columns cell and count, for cells 0 to {cells - 1}")
+    return table["count"].to_numpy(np.float64)
 
 
 @local_style()
 def _maps(
-    title: str,
-    cells: gpd.GeoSeries,
-    columns: Sequence[Sequence[tuple[str, Floats]]],
-    layers: gpd.GeoDataFrame,
+    title: str, cells: gpd.GeoSeries, panels: Mapping[str, Floats], layers: gpd.GeoDataFrame
 ) -> Figure:
     box = shapely.bounds(cells.to_numpy())
     corners = np.stack([box[:, [0, 1]], box[:, [2, 1]], box[:, [2, 3]], box[:, [0, 3]]], axis=1)
-    rows, across = len(columns[0]), min(len(columns), 3)
-    columns = columns[:across]
-    width = FULL_WIDTH if across > 1 else 0.7 * FULL_WIDTH
-    height = height_of(corners, (width - 0.7) / across)
-    figure = new_figure(rows * (height + 0.75) + 1.2, width)
-    grid = figure.subplots(rows, across, squeeze=False)
-    largest = max(float(values.max()) for panels in columns for _, values in panels)
-    norm = LogNorm(1.0, max(largest, 10.0))
-    for j, panels in enumerate(columns):
-        for i, (words, values) in enumerate(panels):
-            _panel(grid[i, j], cells, corners, values, norm, layers, ordinate=j == 0)
-            grid[i, j].set_title(words, loc="left")
-    scale_bar(grid[-1, 0])
-    attribute(grid[-1, -1], layers, scaled=across == 1)
+    width = FULL_WIDTH if len(panels) > 1 else 0.75 * FULL_WIDTH
+    height = height_of(corners, (width - 0.7) / len(panels))
+    figure = new_figure(height + 2.1, width)
+    (row,) = figure.subplots(1, len(panels), squeeze=False)
+    norm = LogNorm(1.0, max(10.0, *(float(values.max()) for values in panels.values())))
+    for axes, (words, values) in zip(row, panels.items(), strict=True):
+        _panel(axes, cells, corners, values, norm, layers, ordinate=axes is row[0])
+        axes.set_title(words, loc="left")
+    scale_bar(row[0])
+    attribute(row[-1], layers, scaled=len(panels) == 1)
     figure.colorbar(
-        grid[0, 0].collections[-1],
-        ax=list(grid.flat),
+        ScalarMappable(norm, _COLOURS),
+        ax=list(row),
         location="bottom",
         shrink=0.6,
         aspect=40,
