@@ -71,7 +71,7 @@ def draw_collected(
         f"error of a cell: {estimates.standard_error[0]:.3g} people"
     )
     geometry = [shape.geometry for shape in read_shapes(cells, "cells")]
-    return _maps(title, gpd.GeoSeries(geometry, crs=4326), panels, backdrop(basemap, None))
+    return _maps(title, gpd.GeoSeries(geometry), panels, backdrop(basemap, None))
 
 
 def _read_truth(path: Path, cells: int) -> Floats:
@@ -124,6 +124,6 @@ def _panel(
     some = values >= 1.0
     if not some.all():
         cells[~some].plot(ax=axes, aspect=None, **_EMPTY)
-    coloured = gpd.GeoDataFrame({"people": values[some]}, geometry=cells[some].to_numpy(), crs=4326)
+    coloured = gpd.GeoDataFrame({"people": values[some]}, geometry=cells[some].to_numpy())
     coloured.plot("people", ax=axes, cmap=_COLOURS, norm=norm, aspect=None, linewidth=0.2)
     frame(axes, corners, margin=not layers.empty, ordinate=ordinate)
