@@ -22,7 +22,8 @@ CELLS: Final = "cells.geojson"
 TICKETS: Final = "issuer/tickets.txt"
 TOKENS: Final = "mixer/tokens-{}.txt"
 KEY: Final = "analyst/round-{}.key"
-_LARGEST_LIST: Final = 2**32
+# Tickets and tokens are made in memory.
+_MOST_PEOPLE, _MOST_ROUNDS = 10_000_000, 1_000
 
 
 def _new(arguments: Namespace) -> Iterator[Row]:
@@ -35,8 +36,13 @@ def _new(arguments: Namespace) -> Iterator[Row]:
     folder, cells = Path(arguments.output), Path(arguments.cells)
     if folder.exists():
         raise InputError(f"{folder} is there already")
-    keys = [X25519PrivateKey.generate() for _ in range(arguments.rounds)]
     people = arguments.people or 2 * arguments.at_least
+    if not 1 <= people <= _MOST_PEOPLE or not 1 <= arguments.rounds <= _MOST_ROUNDS:
+        raise InputError(
+            f"a campaign has up to {_MOST_PEOPLE:,} people and {_MOST_ROUNDS:,} rounds (got "
+            f"{people:,} and {arguments.rounds:,})"
+        )
+    keys = [X25519PrivateKey.generate() for _ in range(arguments.rounds)]
     campaign = make_campaign(
         arguments.title,
         arguments.question,
@@ -147,15 +153,14 @@ def _report(arguments: Namespace) -> Iterator[Row]:
 
 
 def _cell_of(cells: Path, campaign: "Campaign", point: tuple[float, float]) -> int:
-    from shapely.geometry import Point
+    from shuffledp.geography.geojson import find_shape
 
     if file_sha256(cells) != campaign.cells_sha256:
         raise InputError(f"{cells} has not the cells of the campaign")
-    place = Point(*point)
-    found = [number for number, each in enumerate(_polygons(cells)) if each.covers(place)]
-    if not found:
+    found = find_shape(_polygons(cells), *point)
+    if found is None:
         raise InputError(f"no cell holds the point {point[0]:g}, {point[1]:g}")
-    return found[0]
+    return found
 
 
 def _text(path: Path) -> str:

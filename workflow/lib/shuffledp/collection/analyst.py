@@ -120,6 +120,10 @@ def open_batch(
     workers
         Processes that open parts; by default one a core.
 
+    Returns
+    -------
+    What was written.
+
     Raises
     ------
     InputError
@@ -131,7 +135,8 @@ def open_batch(
     check_key(campaign, batch, private)
     opening = partial(open_part, campaign, batch, private)
     names = sorted(batch.parts)
-    with ProcessPoolExecutor(workers or len(os.sched_getaffinity(0))) as pool:
+    most = workers or len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(max(1, min(most, len(names)))) as pool:
         found = pool.map(opening, names)
         bar = tqdm(found, "parts", len(names), delay=2.0, leave=False, disable=None)
         return count_parts(campaign, batch, dict(zip(names, bar, strict=True)), key, output)
@@ -180,6 +185,13 @@ def destroy(key: Path) -> None:
 
 def check_key(campaign: Campaign, batch: Batch, private: bytes) -> None:
     """Refuse a private key that is not of the batch's round.
+
+    Parameters
+    ----------
+    campaign, batch
+        As of `open_part`.
+    private
+        32 bytes.
 
     Raises
     ------

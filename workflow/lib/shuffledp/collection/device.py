@@ -101,6 +101,13 @@ class Device:
     def report(self, campaign: Campaign, number: int, ticket: bytes, cell: int) -> None:
         """Write an envelope down, to be sent by `send`.
 
+        Parameters
+        ----------
+        campaign, number
+            Campaign and round.
+        ticket, cell
+            As of `make_envelope`.
+
         Raises
         ------
         InputError

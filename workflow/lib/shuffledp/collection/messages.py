@@ -42,7 +42,15 @@ def suite() -> Any:
 
 
 def seal(campaign: Campaign, number: int, messages: list[bytes]) -> list[bytes]:
-    """Seal messages for the analyst of a round, in 52 bytes each."""
+    """Seal messages for the analyst of a round, in 52 bytes each.
+
+    Parameters
+    ----------
+    campaign, number
+        Campaign and round, which the messages are bound to.
+    messages
+        Of 4 bytes.
+    """
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
 
     key, bound = X25519PublicKey.from_public_bytes(campaign.key(number)), info(campaign, number)
@@ -53,6 +61,13 @@ def token(campaign: Campaign, number: int, ticket: bytes) -> bytes:
     """What lets the holder of a ticket take part in a round, once.
 
     Tokens of different rounds cannot be told to be of one ticket.
+
+    Parameters
+    ----------
+    campaign, number
+        Campaign and round.
+    ticket
+        16 bytes.
     """
     return _hash(b"shuffledp token 1", bytes.fromhex(campaign.name), number, ticket)[:TOKEN]
 

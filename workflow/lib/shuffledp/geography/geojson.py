@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
 import shapely
 from shapely.errors import ShapelyError
 from shapely.geometry import shape
@@ -70,6 +71,20 @@ def read_shapes(path: Path, key: str) -> list[Shape]:
         *(OverflowError, RecursionError),
     ) as error:
         raise InputError(f"{where} is not GeoJSON: it is malformed ({error!r:.200})") from error
+
+
+def find_shape(shapes: Sequence[Any], longitude: float, latitude: float) -> int | None:
+    """Index of the first geometry that holds a point, its edge included; None if none does.
+
+    Parameters
+    ----------
+    shapes
+        Geometries in degrees.
+    longitude, latitude
+        Of the point, in degrees.
+    """
+    held = np.flatnonzero(shapely.intersects_xy(np.asarray(shapes), longitude, latitude))
+    return int(held[0]) if held.size else None
 
 
 def _refuse(constant: str) -> None:
