@@ -65,8 +65,10 @@ OF = {
     "--workers": ("1", "1e6", "0"),
     "--mechanism": ("gaussian", "krr", "binary", "laplace", "user-dummies", "hadamard", "oue"),
 }  # fmt: skip
-FILES = ("file", "files", "--budgets", "--histogram", "--campaign", "--cells", "--ticket", "--tokens",
-         "--key", "--counts", "--regions", "campaign", "counts", "batch", "store")  # fmt: skip
+FILES = (
+    *("file", "files", "--budgets", "--histogram", "--campaign", "--cells", "--ticket"),
+    *("--tokens", "--key", "--counts", "--regions", "campaign", "counts", "batch", "store"),
+)
 Call = list[str]
 
 
