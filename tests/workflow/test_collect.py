@@ -2,20 +2,14 @@
 
 import json
 import os
-import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from collect_page import follow, free_port
 
 ROOT = Path(__file__).parents[2]
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return str(server.getsockname()[1])
 
 
 def environment():
@@ -26,28 +20,12 @@ def environment():
 
 @pytest.mark.slow
 def test_the_page_from_nothing_to_a_map(tmp_path):
-    page = (ROOT / "docs" / "collect.md").read_text()
-    port = free_port()
-    script = "\n".join(re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
-    script = script.replace("--port 8000", f"--port {port}").replace(
-        "--rounds 2 ", f"--rounds 2 --address http://127.0.0.1:{port} "
-    )
-    # `wait` for the server that was told to stop: nothing is left behind.
-    done = subprocess.run(
-        ["bash", "-c", f"set -eum\n{script}\nwait || true"],
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    printed = follow(tmp_path, environment())
     assert (tmp_path / "map.png").stat().st_size > 10_000
     opened = json.loads((tmp_path / "counts-1.json").read_text())
     assert opened["respondents"] == 600
     assert not (tmp_path / "campaign/analyst/round-1.key").exists()
-    assert "south" in done.stdout
+    assert "south" in printed
 
 
 @pytest.mark.slow

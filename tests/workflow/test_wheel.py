@@ -1,5 +1,6 @@
 """The built wheel in a clean environment: core packages alone, the README's example, help."""
 
+import os
 import re
 import shlex
 import shutil
@@ -9,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from collect_page import follow
 from needs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -101,3 +103,14 @@ def test_what_an_extra_is_needed_for_is_said(environment):
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "pip install 'shuffledp[verify]'" in done.stderr
+
+
+def test_a_collection_needs_the_wheel_and_its_extra(environment, tmp_path):
+    (wheel,) = environment.parents[1].glob("*.whl")
+    pins = environment.parents[1] / "pins.txt"
+    install = ["-m", "pip", "install", "-q", "-c", str(pins), f"{wheel}[collect]"]
+    installed = run(str(environment / "python"), *install)
+    assert installed.returncode == 0, installed.stderr
+    where = {"PATH": f"{environment}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    follow(tmp_path, where, maps=False)
+    assert (tmp_path / "counts-1.json").is_file()
