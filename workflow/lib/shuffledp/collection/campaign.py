@@ -257,6 +257,8 @@ def make_campaign(
         address=address,
     )
     made = replace(made, eps=_promised(made.views(at_least), delta))
+    if not (made.eps["analyst"] or np.inf) <= eps:
+        raise InputError(f"delta is too small for tables of 128 bits (got delta={delta})")
     return parse_campaign(made.text)  # what others read is what was meant
 
 
