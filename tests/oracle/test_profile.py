@@ -5,6 +5,7 @@ change, the target's and the one it is compared with too: every choice of record
 """
 
 from collections import defaultdict
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations_with_replacement, permutations, product
@@ -14,9 +15,10 @@ import numpy as np
 import pytest
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds.composition import deep_enough
+from shuffledp.accounting.rounds.history import composed
 from shuffledp.accounting.rounds.outcomes import DEPTH
-from shuffledp.accounting.rounds.profile import composed, dominating
+from shuffledp.accounting.rounds.profile import dominating
+from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
@@ -158,7 +160,7 @@ SIZES = [
 @pytest.mark.parametrize(("name", "n", "rounds"), SIZES)
 def test_of_the_exact_curve_the_profile_dominates_all_rounds(name, n, rounds):
     laws = of_rows(ROWS[name], n)
-    curve = composed(Curve(log_budget(laws), upper=supremum(laws)), rounds)
+    curve = composed([(Curve(log_budget(laws), upper=supremum(laws)), rounds)])
     # No one pair of laws may have the curve: then what dominates all of them leaks more.
     check(curve, laws, rounds, 1.3 if name.startswith("k-RR") else 2.0)
 
@@ -185,7 +187,7 @@ def test_rounds_of_dummies_are_dominated(n, k, rounds):
     laws = of_user_dummies(n, k, rate)
     # By its own pair, and by the curve of a round alone.
     check(users.compose(rounds), laws, rounds, 1.01)
-    check(composed(users, rounds), laws, rounds, 1.1)
+    check(replace(users, loss=None).compose(rounds), laws, rounds, 1.1)
 
 
 @pytest.mark.slow
@@ -211,9 +213,9 @@ def test_where_delta_never_falls_to_0_no_deeper_law_is_asked_for():
 
     def one(depth):
         depths.append(depth)
-        return law
+        return [(law, 10)]
 
-    upper = deep_enough(one, 3.0, 10)
+    upper = deep_enough(one, 3.0)
     assert upper >= log(1.0 - (1.0 - law.infinite) ** 10)
     assert len(depths) == 2
 
@@ -223,7 +225,7 @@ def test_records_and_neighbours_may_change_between_rounds():
     laws = of_rows(MADE_UP, 2)
     several = max(delta_of(of_both(*pair), Fraction(3, 2)) for pair in product(laws, repeat=2))
     alike = max(delta_of(of_both(law, law), Fraction(3, 2)) for law in laws)
-    curve = composed(Curve(log_budget(laws), upper=supremum(laws)), 2)
+    curve = composed([(Curve(log_budget(laws), upper=supremum(laws)), 2)])
     assert alike <= several
     assert is_at_least(curve.upper(float(np.nextafter(log(1.5), 0.0))), several)
 
@@ -327,7 +329,7 @@ def test_a_grid_fits_however_rarely_there_is_a_loss():
     pair = ((1 - rate, 1 - rate), (rate * 3 / 4, rate / 4), (rate / 4, rate * 3 / 4))
     once = Curve(log_budget({pair}), upper=supremum({pair}))
     assert dominating(once, DEPTH).mass.size < 5e6
-    curve = composed(once, 2)
+    curve = composed([(once, 2)])
     check(curve, {pair}, 2, 1.01)
     truth = delta_of(of_both(pair, pair), Fraction(3, 2))
     assert exp(curve.upper(log(1.5))) == pytest.approx(float(truth), rel=0.01)

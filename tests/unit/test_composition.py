@@ -19,6 +19,7 @@ from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import composition, outcomes, privacy_loss
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 
@@ -128,10 +129,10 @@ def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: f
 
     eps = calibrate.epsilon(weak, log_delta, eps0, "upper")
     (loss,) = composition.single_round(Setting(n, k, eps0), "upper", None)
-    found = composition.log_hockey_stick(loss, eps, 1).high
+    found = log_hockey_stick([(loss, 1)], eps).high
     assert weak(eps) - 1e-8 <= found <= weak(eps * (1 - 1e-4))
     (loss,) = composition.single_round(Setting(n, k, eps0), "lower", None)
-    found = composition.log_hockey_stick(loss, eps, 1).low
+    found = log_hockey_stick([(loss, 1)], eps).low
     assert found <= hockey_stick(pairs.third_cell(setting), eps).high
     # With 30 users an outcome or two decide; the gaps between them cost more.
     wider = eps * (1 + (2e-4 if n > 100 else 3e-2))
@@ -226,7 +227,7 @@ def test_tilting_agrees_with_dp_accounting() -> None:
         composed = library.self_compose(rounds, tail_mass_truncation=1e-15)
         for eps in (0.01, 0.05, 0.2, 0.3):
             theirs = composed.get_delta_for_epsilon(eps)
-            ours = composition.log_hockey_stick(loss, eps, rounds)
+            ours = log_hockey_stick([(loss, rounds)], eps)
             assert ours.low <= ours.high <= ours.low + 1e-6
             assert exp(ours.high) == pytest.approx(theirs, rel=1e-7, abs=1e-12)
 
@@ -235,11 +236,11 @@ def test_interval_of_the_transform_holds_far_below_its_noise() -> None:
     """Two atoms: a binomial sum, known to all digits; 1e-60 with p = 1e-3 and 20 rounds."""
     p, rounds, eps = 1e-3, 20, 19.5
     loss = LossDistribution(0.25, -4, np.array([1 - p, 0, 0, 0, 0, 0, 0, 0, p]), 0.0)
-    found = composition.log_hockey_stick(loss, eps, rounds)
+    found = log_hockey_stick([(loss, rounds)], eps)
     truth = rounds * log(p) + log(-np.expm1(eps - rounds))
     assert found.low <= truth <= found.high
     assert found.high - found.low < 1e-8
-    several = composition.log_hockey_stick(loss, 9.9, rounds)
+    several = log_hockey_stick([(loss, rounds)], 9.9)
     total = sum(
         comb(rounds, j) * p**j * (1 - p) ** (rounds - j) * -np.expm1(9.9 - (2 * j - rounds))
         for j in range(15, rounds + 1)
@@ -249,10 +250,10 @@ def test_interval_of_the_transform_holds_far_below_its_noise() -> None:
 
 def test_infinite_losses_compose_by_survival() -> None:
     loss = LossDistribution(1.0, 0, np.array([0.75]), 0.25)
-    found = composition.log_hockey_stick(loss, 5.0, 3)
+    found = log_hockey_stick([(loss, 3)], 5.0)
     assert found.low == found.high == pytest.approx(log(1 - 0.75**3), rel=1e-14)
-    assert composition.log_hockey_stick(
-        LossDistribution(1.0, 0, np.array([1.0]), 1e-20), 5.0, 4
+    assert log_hockey_stick(
+        [(LossDistribution(1.0, 0, np.array([1.0]), 1e-20), 4)], 5.0
     ).high == pytest.approx(log(4e-20), rel=1e-14)
 
 
@@ -365,7 +366,7 @@ def test_two_cells_direct_sum() -> None:
         P, Q = p * before + (1 - p) * there, (1 - p) * before + p * there
         deltas.append(np.maximum(P - exp(eps) * Q, 0.0).sum())
     losses = composition.single_round(Setting(n, 2, eps0), "lower", 1e-5)
-    found = max(composition.log_hockey_stick(loss, eps, 1).low for loss in losses)
+    found = max(log_hockey_stick([(loss, 1)], eps).low for loss in losses)
     assert log(max(deltas)) + log1p(-1e-3) <= found <= log(max(deltas)) + 1e-12
 
 

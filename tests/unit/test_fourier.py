@@ -14,6 +14,7 @@ from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import composition
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down, rounded_up
+from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.reproduction.paper_c.printed import printed_pair_loss
@@ -106,7 +107,7 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     found = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
     high = float(composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
     loss = rounded_down(pair, default_step(pair) / 16)
-    low = composition.log_hockey_stick(loss, eps, rounds).low
+    low = log_hockey_stick([(loss, rounds)], eps).low
     assert low <= high < low + 2e-3
     assert found.low <= high
     assert low <= found.high
@@ -163,8 +164,8 @@ def test_clones_pair_exactly(e: Fraction) -> None:
     found = fourier_bounds(pair, 1, **GRID).log_delta(log(e))
     assert found.low <= truth <= found.high <= found.low + 5e-3
     up, down = rounded_up(pair, default_step(pair)), rounded_down(pair, default_step(pair) / 16)
-    assert composition.log_hockey_stick(up, log(e), 1).high >= truth - 1e-10
-    assert composition.log_hockey_stick(down, log(e), 1).low <= truth + 1e-10
+    assert log_hockey_stick([(up, 1)], log(e)).high >= truth - 1e-10
+    assert log_hockey_stick([(down, 1)], log(e)).low <= truth + 1e-10
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])

@@ -76,7 +76,7 @@ def test_a_window_is_as_wide_as_chernoff_says(chance):
     n = 1000
     values = np.array([-chance, 1.0 - chance])
     logs = np.log([1.0 - chance, chance])
-    found = deviation(values, logs, n)
+    found = deviation([(values, logs, n)])
     share = found / n + chance
     # The relative entropy of the share that the window allows is 40 / n.
     entropy = share * np.log(share / chance) + (1.0 - share) * np.log((1 - share) / (1 - chance))

@@ -1,8 +1,9 @@
 """Certified privacy of shuffled k-randomised response.
 
 The accountant: `Setting` describes a collection; `delta`, `log_delta` and `epsilon` enclose what it
-promises; `calibrate` finds its local budget; `bounds` compares the literature. `krr` is the
-mechanism: its channel, a simulation, and the unbiased estimate.
+promises; `calibrate` finds its local budget; `bounds` compares the literature; `read_rounds` reads
+the settings of rounds that differ. `krr` is the mechanism: its channel, a simulation, and the
+unbiased estimate.
 
 >>> from shuffledp import Setting, epsilon
 >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0)).upper
@@ -22,6 +23,7 @@ __all__ = [
     "epsilon",
     "krr",
     "log_delta",
+    "read_rounds",
 ]
 
 
@@ -33,6 +35,8 @@ def __getattr__(name: str) -> Any:
         value: Any = import_module("shuffledp.version").find_version()
     elif name == "krr":
         value = import_module("shuffledp.mechanisms.krr")
+    elif name == "read_rounds":
+        value = import_module("shuffledp.cli.ledger").read_rounds
     else:
         value = getattr(import_module("shuffledp.accounting.accountant"), name)
     globals()[name] = value

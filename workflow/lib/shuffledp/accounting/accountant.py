@@ -6,6 +6,7 @@ Everything is for the replacement of one report, against whoever sees the histog
 
 from __future__ import annotations  # so that help() shows ArrayLike, not what it stands for
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, overload
@@ -15,25 +16,30 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve, Interval, NotApplicableError, largest_eps0
-from shuffledp.accounting.registry import BOUNDS, get_bound
+from shuffledp.accounting.registry import BOUNDS, get_bound, krr_loss
 from shuffledp.accounting.rounds import tradeoff as rounds
-from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.rounds.history import composed
+from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import plain
 
 CERTIFIED = "certified"
+# Rounds of a ledger that differ: each eps that is tried takes a transform of each.
+MOST_DISTINCT = 1_000
+# One setting, over all its rounds alike; or a ledger: those of rounds that differ.
+Collected = Setting | Sequence[Setting]
 # A trade-off function is made of this many points of the curve of delta, down to this delta. Of
 # what a test gains over guessing, thirty times as many points would take another 0.1 %.
 _CURVE_POINTS, _SMALLEST_GAIN = 65, 1e-12
 
 
-def curve(setting: Setting, bound: str = CERTIFIED) -> Curve:
-    """Delta over eps of a collection.
+def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
+    """Delta over eps of a collection, or of several that the same users take part in.
 
     Parameters
     ----------
     setting
-        The collection.
+        The collection; or a ledger: the settings of rounds that differ.
     bound
         ``"certified"``, or the name of a bound of the literature (``shuffledp list``), which gives
         one end only and is about k-RR.
@@ -43,16 +49,68 @@ def curve(setting: Setting, bound: str = CERTIFIED) -> Curve:
     InputError
         If the bound says nothing there, or is none.
     """
+    if not isinstance(setting, Setting):
+        return _of_ledger(setting, bound)
     if bound != CERTIFIED:
         return _published(setting, bound)
     if setting.count is not None:
         raise InputError(f"count has no meaning for {bound}: it belongs to the single-bin bounds")
     if setting.mechanism is not None:
         return of_crowd(setting.mechanism.curve, replace(setting, rounds=1)).compose(setting.rounds)
+    return krr_curve(setting)
+
+
+def krr_curve(setting: Setting) -> Curve:
+    """Both certified ends of k-RR; where users are drawn, drop out or send dummies the upper one.
+
+    Raises `InputError` if the setting has no eps0.
+    """
     upper = BOUNDS["upper"].curve(setting)
-    if setting.part < 1.0 or setting.dummies:
+    if setting.part < 1.0:
         return upper
-    return replace(upper, lower=BOUNDS["lower"].curve(setting).lower)
+    found = replace(
+        upper,
+        repeated=lambda rounds: krr_curve(replace(setting, rounds=rounds)),
+        loss=lambda: krr_loss(setting),
+    )
+    return found if setting.dummies else replace(found, lower=BOUNDS["lower"].curve(setting).lower)
+
+
+def distinct(rounds: Sequence[Setting]) -> dict[Setting, int]:
+    """Settings of one round that occur in a ledger, and how often.
+
+    Raises
+    ------
+    InputError
+        If there is no round, or there are too many, or too many that differ.
+    """
+    counts = dict[Setting, int]()
+    for each in rounds:
+        once = replace(each, rounds=1)
+        counts[once] = counts.get(once, 0) + each.rounds
+    total = sum(counts.values())
+    if not 1 <= total <= LARGEST_ROUNDS:
+        raise InputError(
+            f"a ledger has at least one round and at most {LARGEST_ROUNDS:,} (got {total:,})"
+        )
+    if len(counts) > MOST_DISTINCT:
+        raise InputError(
+            f"at most {MOST_DISTINCT:,} of a ledger's rounds may differ (got {len(counts):,}): "
+            "give some of them a smaller n, which fewer users hide behind"
+        )
+    return counts
+
+
+def _of_ledger(rounds: Sequence[Setting], bound: str) -> Curve:
+    if bound != CERTIFIED:
+        raise InputError(f"{bound} is of one setting: rounds that differ have certified ends only")
+    counts = distinct(rounds)
+    if len(counts) == 1:
+        ((once, count),) = counts.items()
+        return curve(replace(once, rounds=count))
+    for once in counts:
+        replace(once, rounds=2)  # what cannot be repeated cannot be one of several rounds
+    return composed([(curve(once), count) for once, count in counts.items()])
 
 
 def _published(setting: Setting, name: str) -> Curve:
@@ -79,14 +137,14 @@ def log_of(delta: ArrayLike | Decimal) -> Any:
 
 
 @overload
-def log_delta(eps: float, setting: Setting, *, bound: str = ...) -> Interval[float]: ...
+def log_delta(eps: float, setting: Collected, *, bound: str = ...) -> Interval[float]: ...
 
 
 @overload
-def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = ...) -> Interval[Any]: ...
+def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[Any]: ...
 
 
-def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interval[Any]:
+def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Interval[Any]:
     """Enclose the natural log of the delta that a collection has at eps.
 
     Unlike `delta` it never underflows: deltas of 1e-10000 are told apart.
@@ -96,7 +154,8 @@ def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> In
     eps
         Central budgets of at least 0, any shape.
     setting
-        The collection: `Setting` (n, k, eps0, ...).
+        The collection: `Setting` (n, k, eps0, ...); or those of several rounds that differ, in
+        which the same users take part.
     bound
         ``"certified"``, or the name of a bound of the literature (``shuffledp list``), which gives
         one end only. Where users are drawn or drop out, or send dummies, only the upper end is
@@ -120,14 +179,14 @@ def log_delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> In
 
 
 @overload
-def delta(eps: float, setting: Setting, *, bound: str = ...) -> Interval[float]: ...
+def delta(eps: float, setting: Collected, *, bound: str = ...) -> Interval[float]: ...
 
 
 @overload
-def delta(eps: ArrayLike, setting: Setting, *, bound: str = ...) -> Interval[Any]: ...
+def delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[Any]: ...
 
 
-def delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interval[Any]:
+def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Interval[Any]:
     """Enclose the delta that a collection has at eps.
 
     Parameters
@@ -154,15 +213,15 @@ def delta(eps: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Interv
 
 
 @overload
-def epsilon(delta: float | Decimal, setting: Setting, *, bound: str = ...) -> Interval[float]: ...
+def epsilon(delta: float | Decimal, setting: Collected, *, bound: str = ...) -> Interval[float]: ...
 
 
 @overload
-def epsilon(delta: ArrayLike, setting: Setting, *, bound: str = ...) -> Interval[Any]: ...
+def epsilon(delta: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[Any]: ...
 
 
 def epsilon(
-    delta: ArrayLike | Decimal, setting: Setting, *, bound: str = CERTIFIED
+    delta: ArrayLike | Decimal, setting: Collected, *, bound: str = CERTIFIED
 ) -> Interval[Any]:
     """Enclose the smallest eps for which a collection is (eps, delta)-DP.
 

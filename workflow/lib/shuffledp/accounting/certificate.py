@@ -21,10 +21,10 @@ from shuffledp.accounting.one_round.certified import (
     weak_adversary_log_delta,
 )
 from shuffledp.accounting.one_round.dummies import chance_of_dummy
-from shuffledp.accounting.rounds.composition import log_hockey_stick
 from shuffledp.accounting.rounds.outcomes import DEEPEST
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.rounds.profile import dominating
+from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
@@ -151,8 +151,8 @@ def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
     curve, depth = Curve(setting.eps0, upper=upper), _SHALLOWEST
     while True:
         law = _reserved(dominating(curve, depth, _RESOLUTION))
-        high = log_hockey_stick(law, eps, rounds).high
-        inside = log_hockey_stick(replace(law, infinite=0.0), eps, rounds).high
+        high = log_hockey_stick([(law, rounds)], eps).high
+        inside = log_hockey_stick([(replace(law, infinite=0.0), rounds)], eps).high
         if depth >= DEEPEST or not high > inside + np.exp(_SHARE):
             break
         depth = min(1.5 * depth, DEEPEST)

@@ -17,13 +17,13 @@ from shuffledp.accounting.central_limit import central_limit
 from shuffledp.accounting.curve import Curve, NotApplicableError
 from shuffledp.accounting.laws.binomial import log_cdf_ends, log_sf_ends
 from shuffledp.accounting.pairs import Pair
-from shuffledp.accounting.rounds import composition
 from shuffledp.accounting.rounds.privacy_loss import (
     UNDERFLOW,
     LossDistribution,
     default_step,
     rounded_up,
 )
+from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
@@ -253,7 +253,7 @@ class _Draws:
         if eps >= self._setting.budget:
             return -np.inf
         rounds = self._setting.rounds
-        high = min(composition.deep_enough(self._round, eps, rounds), 0.0)
+        high = min(deep_enough(lambda depth: [(self._round(depth), rounds)], eps), 0.0)
         # About what the rounds by themselves would give tells whether to look closely.
         others = self.of_mean.n - 1
         about = np.log(rounds) + np.log(self._rate) + self._upper(eps / rounds, others)

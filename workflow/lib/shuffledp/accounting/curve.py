@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
 from shuffledp.accounting.pairs import Pair
+from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, plain
 
@@ -92,6 +93,10 @@ class Curve:
         The same collection over so many rounds, where more is known than delta over eps.
     pair
         Dominating pair of a round, which composes, also with rounds of drawn users.
+    loss
+        What of a round adds up with other rounds; by default it is made of the curve.
+    mu
+        Of a curve that is that of mu-GDP; squares add up.
     """
 
     budget: float
@@ -105,6 +110,8 @@ class Curve:
     repeated: Callable[[int], Curve] | None = None
     pair: Pair | None = None
     horizon: float = np.inf
+    loss: Callable[[], Loss] | None = None
+    mu: float | None = None
 
     @overload
     def log_delta(self, eps: float) -> Interval[float]: ...
@@ -195,19 +202,17 @@ class Curve:
     def compose(self, rounds: int) -> Curve:
         """Delta over eps after so many such rounds with fresh randomness, also chosen adaptively.
 
-        By what is known of the rounds (`repeated`), or by the curve itself: of points of it a
-        dominating pair is made, which composes (docs/rounds.md). Raises `InputError` if there is no
-        upper end.
+        By what is known of the rounds (`repeated`, `loss`), or by the curve itself: of points of
+        it a dominating pair is made, which composes (docs/rounds.md). Raises `InputError` if there
+        is no upper end.
         """
         if rounds == 1:
             return self
         if self.repeated is not None:
             return self.repeated(rounds)
-        from shuffledp.accounting.rounds.profile import composed
+        from shuffledp.accounting.rounds.history import composed
 
-        if self.upper is None:
-            raise InputError(f"without an upper end nothing composes (got rounds={rounds})")
-        return composed(self, rounds)
+        return composed([(self, rounds)])
 
 
 @contextmanager

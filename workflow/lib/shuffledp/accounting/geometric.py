@@ -13,11 +13,13 @@ direction, and what all others hold plays no part.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
+from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, loss_of_cells
 from shuffledp.accounting.setting import SMALLEST_EPS0
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -95,6 +97,37 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     return LogInterval(value - slack, min(value + slack, 0.0))
 
 
+def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
+    """Privacy loss of a histogram with two-sided geometric noise: that of its two cells.
+
+    Of each the loss is half the budget, up or down, or, where the one without the record shows
+    nobody, infinite.
+
+    Parameters
+    ----------
+    budget, nu
+        As of `geometric_noise`.
+    """
+    half = budget / 2.0
+    theta, rest, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
+    total = 1.0 + theta * below  # of the law, times 1 - theta
+    bare = float(rest * np.exp(-half * nu) / total)
+    error = UNIT * (16.0 + 8.0 * half)
+    never = UNIT * (16.0 + 8.0 * half * (nu + 1.0)) if nu < np.inf else 0.0
+    # A mass may be no float.
+    tiny = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > _FLOATS else 0.0
+    none = bare * (1.0 + never) + tiny, max(bare * (1.0 - never), 0.0)
+
+    def cell(down: float, up: float, infinite: float, endless: float) -> Outcomes:
+        losses, mass = np.array([-half, half]), np.array([down, up]) / total
+        return Outcomes(losses[mass > 0.0], mass[mass > 0.0], infinite, endless, error, UNIT * half)
+
+    # What the record adds to, and where it does not.
+    return loss_of_cells([cell(theta * below, 1.0, tiny, 0.0), cell(theta, below, *none)], half)
+
+
+# Half a budget up to which exp is surely a float.
+_FLOATS = 300.0
 # The least log of what is left out of the law of both noises.
 _DEEPEST = -700.0
 # Values of the law of both that are taken: beyond, what either alone gives must do.
@@ -143,6 +176,24 @@ class BothNoises:
         # The two sums of theta^|j|, from -nu on and of all j.
         total = (1.0 - theta * np.expm1(-half * nu)) / rest * (1.0 + theta) / rest
         return np.asarray(np.log(weights) - half * np.abs(z - nu) - np.log(total))
+
+    @cached_property
+    def loss(self) -> Loss:
+        """Privacy loss: that of the two cells."""
+        logs = self.log_law(-1)
+        # Exponents of the law.
+        slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max()))
+        losses, law = -np.diff(logs), np.exp(logs)
+        # At most 0 it is the same for all values.
+        often = np.ones(losses.size)
+        often[0] /= -np.expm1(-self.budget / 2.0)
+        beyond = float(law[-1] / -np.expm1(logs[-1] - logs[-2]) * (1.0 + slack)) + UNDERFLOW
+        return loss_of_cells(
+            [
+                Outcomes(losses, law[:-1] * often, beyond, 0.0, slack, slack),
+                Outcomes(-losses, law[1:] * often, beyond, 0.0, slack, slack),
+            ]
+        )
 
     def log_delta(self, eps: float) -> float:
         """Natural log of delta of a histogram with both noises on every cell, rounded up.

@@ -14,12 +14,15 @@ from scipy.special import expit
 from shuffledp.accounting import pairs
 from shuffledp.accounting.bound import Bound, Kind
 from shuffledp.accounting.central_limit import central_limit
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.literature import clones, closed_forms, fourier, renyi, theorems
 from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified, single_bin, two_cells, worst_count
 from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
-from shuffledp.accounting.rounds import composition, profile, tradeoff
+from shuffledp.accounting.rounds import composition, history, tradeoff
+from shuffledp.accounting.rounds.privacy_loss import Loss
+from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats
@@ -47,16 +50,33 @@ def _upper(eps: float, s: Setting) -> float:
     return min(high, _by_profile(s)(eps)) if s.k == 2 else high
 
 
+def _composing(once: Setting) -> Curve:
+    """`upper` of one round as composes by itself."""
+    curve = BOUNDS["upper"].curve(once)
+    if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N and not once.dummies:
+        return replace(curve, upper=lambda eps: two_cells.worst(eps, once, _SPARE).ends.high)
+    return curve
+
+
+def krr_loss(setting: Setting) -> Loss:
+    """Loss of a round of k-RR among rounds that differ: with two cells, or dummies, by its curve.
+
+    Users all honest, who report.
+    """
+    once = setting.once
+    if once.dummies:
+        return loss_of_curve(_composing(once))
+    found = composition.loss_of(once)
+    return replace(loss_of_curve(_composing(once)), down=found.down) if once.k == 2 else found
+
+
 @lru_cache(maxsize=4)
 def _by_profile(setting: Setting) -> Callable[[float], float]:
     """`upper` over rounds by its curve of one round."""
-    once = setting.once
-    curve = BOUNDS["upper"].curve(once)
-    if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N and not once.dummies:
-        curve = replace(curve, upper=lambda eps: two_cells.worst(eps, once, _SPARE).ends.high)
-    curve = profile.composed(curve, setting.rounds)
-    assert curve.upper is not None
-    return curve.upper
+    curve = _composing(setting.once)
+    composed = history.composed([(curve, setting.rounds)])
+    assert composed.upper is not None
+    return composed.upper
 
 
 def _lower(eps: float, s: Setting) -> float:

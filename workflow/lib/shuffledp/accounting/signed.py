@@ -20,6 +20,7 @@ from scipy import stats
 from scipy.signal import lfilter
 from scipy.special import gammaln, xlogy
 
+from shuffledp.accounting.rounds.privacy_loss import Loss, Outcomes, loss_of_cells
 from shuffledp.numerics.arrays import UNIT, Floats
 
 # What is left out of the law of the pairs.
@@ -93,6 +94,24 @@ class SignedNoise:
         masses, ratios = np.append(masses, q / (1.0 + q)), np.append(ratios, 1.0 / q)
         order = np.argsort(ratios)
         return masses[order], ratios[order], beyond, units
+
+    @cached_property
+    def loss(self) -> Loss:
+        """Privacy loss: that of the two cells."""
+        masses, ratios, beyond, units = self._law
+        slack = UNIT * units
+        some = ratios > 0.0
+        losses, none = np.log(ratios[some]), float(masses[~some].sum())
+        # Beyond, r is at most 1 / q, and r' may be 0.
+        far = beyond / self.ratio * (1.0 + slack)
+        own, other = masses[some] * ratios[some], masses[some]
+        endless = none * (1.0 + slack) + beyond, none * (1.0 - slack)
+        return loss_of_cells(
+            [
+                Outcomes(losses, own, far, 0.0, 2.0 * slack, 2.0 * slack),
+                Outcomes(-losses, other, *endless, slack, 2.0 * slack),
+            ]
+        )
 
     def log_delta(self, eps: float) -> float:
         """Natural log of delta, rounded up; for replacement of one record, on every data set.

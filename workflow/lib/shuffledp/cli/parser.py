@@ -209,6 +209,19 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             **_ROUNDS,
         },
     ),
+    "rounds": (
+        "delta of given eps, or eps of given delta, of all rounds of a ledger together, which may "
+        "differ (docs/rounds.md)",
+        {
+            "file": {
+                "metavar": "FILE",
+                "help": "csv file, a row a round: columns n and k; eps0, of k-RR, or mechanism and "
+                "parameters as 'delta' has them; rounds, how often (default 1); note: not read",
+            },
+            "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
+            "--delta": {**_SEVERAL_DELTAS, "required": False},
+        },
+    ),
     "personalised": (
         "users with budgets of their own, shuffled together: the eps that each of them has, and "
         "all of them; beside it what the literature says, and what one budget for all would give "

@@ -206,16 +206,17 @@ def _chosen(
 
 
 @contextmanager
-def _csv_reading(source: Path) -> Iterator[Any]:
+def csv_reading(source: Path) -> Iterator[Any]:
+    """An open text file; an `InputError` if it is none that has an end, or holds no text."""
     try:
-        with source.open(encoding="utf-8-sig", newline="") as file:
+        with _regular(source).open(encoding="utf-8-sig", newline="") as file:
             yield file
     except (UnicodeDecodeError, csv.Error):
         raise InputError(f"{source} is no csv file; parquet files end in .parquet") from None
 
 
 def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> dict[str, list[Any]]:
-    with _csv_reading(source) as file:
+    with csv_reading(source) as file:
         reader = csv.DictReader(file)
         chosen = _chosen(source, list(reader.fieldnames or []), needed, optional)
         columns: dict[str, list[Any]] = {name: [] for name in chosen}
@@ -318,7 +319,7 @@ def _is_number(text: str) -> bool:
 
 
 def _csv_lines(source: Path) -> list[Any]:
-    with _csv_reading(source) as file:
+    with csv_reading(source) as file:
         lines = []
         for line in csv.reader(file):
             if line:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.geometric import check_budget, geometric_noise
+from shuffledp.accounting.geometric import check_budget, geometric_loss, geometric_noise
 from shuffledp.accounting.literature.theorems import kov_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import two_sided
@@ -63,7 +63,12 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
                 half = 0.5 * parameters.eps * (1.0 + _MARGIN)
                 return float(kov_log_delta(eps, half, -np.inf, 2 * rounds))
 
-            return Curve(rounds * parameters.eps, upper=upper, repeated=of)
+            return Curve(
+                rounds * parameters.eps,
+                upper=upper,
+                repeated=lambda more: of(rounds * more),
+                loss=(lambda: geometric_loss(parameters.eps)) if rounds == 1 else None,
+            )
 
         return of(setting.rounds)
 

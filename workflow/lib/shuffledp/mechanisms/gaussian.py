@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.rounds.tradeoff import gdp_upper_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
@@ -186,15 +186,7 @@ class CentralGaussian(Mechanism[GaussianParameters]):
 
         Rounded up by what `gdp_upper_log_delta` derives.
         """
-        mu = HISTOGRAM_SENSITIVITY / parameters.sigma
-
-        def of(rounds: int) -> Curve:
-            def upper(eps: float) -> float:
-                return gdp_upper_log_delta(eps, float(mu * np.sqrt(rounds)))
-
-            return Curve(np.inf, upper=upper, repeated=of)
-
-        return of(setting.rounds)
+        return gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma).compose(setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
         """Smallest sufficient noise."""

@@ -7,8 +7,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting.accountant import krr_curve
 from shuffledp.accounting.curve import Curve, largest_eps0
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.estimation import iterative_bayesian_update
 from shuffledp.mechanisms.estimators import raw_and_projected
@@ -100,7 +100,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
 
     def curve(self, parameters: KRRParameters, setting: Setting) -> Curve:
         """Certified, of the histogram of reports."""
-        return BOUNDS["upper"].curve(replace(setting, eps0=parameters.eps0))
+        return krr_curve(replace(setting, eps0=parameters.eps0))
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
         """Largest local budget whose certified delta at ``eps`` meets the target."""

@@ -11,7 +11,12 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting.calibrate import smallest_whole
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.geometric import check_budget, check_centre, geometric_noise
+from shuffledp.accounting.geometric import (
+    check_budget,
+    check_centre,
+    geometric_loss,
+    geometric_noise,
+)
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
@@ -59,13 +64,15 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> Curve:
-        """Exact, rounded up."""
-
-        def upper(eps: float) -> float:
-            return geometric_noise(eps, parameters.eps, parameters.nu).high
-
-        # Every finite loss is at most eps.
-        return Curve(np.inf, upper=upper, horizon=parameters.eps).compose(setting.rounds)
+        """Exact, rounded outwards; over rounds too."""
+        once = Curve(
+            np.inf,
+            upper=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).high,
+            lower=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).low,
+            horizon=parameters.eps,  # every finite loss is at most that
+            loss=lambda: geometric_loss(parameters.eps, parameters.nu),
+        )
+        return once.compose(setting.rounds)
 
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting

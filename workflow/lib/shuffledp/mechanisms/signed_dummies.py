@@ -7,7 +7,7 @@ from it. `shuffledp.accounting.signed` has the law and the exact delta.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
 from typing import Any, Final
 
@@ -155,7 +155,13 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             missed = np.log(over) + np.logaddexp(0.0, eps) if over else -np.inf
             return min(float(np.logaddexp(parameters.noise.log_delta(eps), missed)), 0.0)
 
-        return Curve(np.inf, upper=upper).compose(setting.rounds)
+        # Of data sets that attain it only what all messages show is known.
+        once = Curve(
+            np.inf,
+            upper=upper,
+            loss=lambda: replace(parameters.noise.loss, down=(), apart=over),
+        )
+        return once.compose(setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> SignedDummiesParameters:
         """Least noise for these envelopes: as many pairs as fit, then the smallest ratio."""

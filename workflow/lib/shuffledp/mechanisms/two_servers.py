@@ -5,13 +5,16 @@ own dummies: against it, once the map is out, the analyst's two-sided geometric 
 public sees both (docs/choosing.md).
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.geometric import BothNoises, geometric_noise
+from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
 from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.numerics.arrays import Floats
@@ -27,21 +30,18 @@ class TwoServers(ShufflerDummies):
 
     def views(self, parameters: ShufflerDummiesParameters, setting: Setting) -> dict[str, Curve]:
         """The mixer learns what discrete Laplace noise shows, the public what both leave."""
+        once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
+        mixer = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
+        assert mixer.upper is not None
+        alone = mixer.upper
 
-        def mixer(eps: float) -> float:
-            return geometric_noise(eps, parameters.eps).high
+        def upper(eps: float) -> float:
+            return alone(eps) if eps >= parameters.eps else min(both.log_delta(eps), alone(eps))
 
-        both = BothNoises(parameters.eps, parameters.nu)
-
-        def public(eps: float) -> float:
-            if eps >= parameters.eps or not both.known:
-                return mixer(eps)
-            return min(both.log_delta(eps), mixer(eps))
-
-        ends = {"mixer": mixer, "public": public}
+        public = Curve(parameters.eps, upper=upper, loss=lambda: both.loss)
         return super().views(parameters, setting) | {
-            view: Curve(parameters.eps, upper=upper).compose(setting.rounds)
-            for view, upper in ends.items()
+            "mixer": mixer.compose(setting.rounds),
+            "public": (public if both.known else mixer).compose(setting.rounds),
         }
 
     def observe(

@@ -5,7 +5,6 @@ lambda dummies on average. `shuffledp.accounting.pairs.dummies` is the exact pai
 """
 
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,8 +12,11 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.rounds.composition import deep_enough
-from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_up
+from shuffledp.accounting.rounds.privacy_loss import (
+    LossDistribution,
+    loss_of_pair,
+    rounded_down,
+)
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
@@ -68,7 +70,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> Curve:
-        """Exact, rounded up; over rounds with dummies of their own some 1e-5 too large.
+        """Exact, rounded outwards; over rounds with dummies of their own some 1e-5 too large.
 
         The pair of a round is the same for all data sets: it composes, also if records change.
         """
@@ -81,19 +83,24 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         less = (parameters.chances - parameters.dummies) / parameters.chances
         pair = pairs.dummies(number, setting.k, parameters.rate, less)
 
-        def of(rounds: int) -> Curve:
-            one = cache(lambda depth: rounded_up(pair, default_step(pair), depth))
+        def upper(eps: float) -> float:
+            # Beyond, exp(eps) may not be a float; delta falls with eps.
+            return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0), "upper").high, 0.0)
 
-            def upper(eps: float) -> float:
-                # Beyond, exp(eps) may not be a float; delta falls with eps.
-                eps = min(eps, LARGEST_EPS0)
-                if rounds == 1:
-                    return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
-                return min(deep_enough(one, eps, rounds), 0.0)
+        def lower(eps: float) -> float:
+            return pairs.hockey_stick(pair, eps, "lower").low if eps <= LARGEST_EPS0 else -np.inf
 
-            return Curve(np.inf, upper=upper, repeated=of, pair=pair)
+        def down(step: float) -> list[LossDistribution]:
+            return [rounded_down(pair, step)]
 
-        return of(setting.rounds)
+        once = Curve(
+            np.inf,
+            upper=upper,
+            lower=lower,
+            pair=pair,
+            loss=lambda: replace(loss_of_pair(pair), down=(down,)),
+        )
+        return once.compose(setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
         """Fewest chances and dummies of a round, the same in all, that keep the target of all."""

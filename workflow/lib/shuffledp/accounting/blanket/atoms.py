@@ -170,7 +170,7 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
         Number of independent copies.
     """
     mean = float(np.exp(log_weights) @ values)
-    below, above = (deviation(sign * (values - mean), log_weights, n) for sign in (-1.0, 1.0))
+    below, above = (deviation([(sign * (values - mean), log_weights, n)]) for sign in (-1.0, 1.0))
     low, high = n * mean - below, n * mean + above
     return max(low, n * float(values.min())), min(high, n * float(values.max()))
 

@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 
 from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt, with_apart
 from shuffledp.accounting.laws.multinomial import LogInterval
-from shuffledp.accounting.rounds.convolution import LOG_TAIL, self_convolve, transform_error
+from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points of the transform, roughly: at least, and at most where delta is deep.
@@ -117,7 +117,7 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> 
     mass[used] = np.exp(tilted.log_weights(points, masses))
     # Denormal numbers upset the transform's bounds; what this drops is nothing beside the tail.
     mass[mass < 1e-100] = 0.0
-    offset, summed = self_convolve(mass, n)
+    offset, summed = convolve([(mass, n)])
     place = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
     above = place > 0.0
     kernel = place[above] * np.exp(-tilted.lam * place[above])

@@ -1,5 +1,6 @@
-"""The law of a sum of independent, equally distributed indices, by one FFT with a stated error."""
+"""The law of a sum of independent indices, by one FFT with a stated error."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,8 @@ import scipy
 
 from shuffledp.numerics.arrays import UNIT, Floats
 
+# Probabilities of 0, 1, ..., and how many of the indices have them.
+Laws = Sequence[tuple[Floats, int]]
 # Log of the probability, under the tilted law, of sums outside the transform's window, each side.
 LOG_TAIL = -40.0
 # Most tilts that are tried for a window.
@@ -34,30 +37,35 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
     return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
 
-def deviation(centred: Floats, log_weights: Floats, rounds: int) -> float:
-    """How far the sum of ``rounds`` copies gets above 0, but for a probability of exp(LOG_TAIL).
+def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
+    """How far a sum of independent numbers gets above 0, but for a probability of exp(LOG_TAIL).
 
-    Chernoff's bound with cumulant function K is ``(rounds K(t) - LOG_TAIL) / t``, for any t > 0.
-    It is least where ``rounds (t K'(t) - K(t)) = -LOG_TAIL``. For a normal law that is one step
+    Chernoff's bound with cumulant functions K is ``(sum of K(t) - LOG_TAIL) / t``, for any t > 0.
+    It is least where ``sum of t K'(t) - K(t)`` is ``-LOG_TAIL``. For a normal law that is one step
     away; the heavier the tail, the smaller is t.
 
     Parameters
     ----------
-    centred, log_weights
-        Atoms of a law of mean 0, nearly, and the logs of their probabilities.
-    rounds
-        At least 1.
+    laws
+        Atoms of a law of mean 0, nearly, the logs of their probabilities, and how many of the
+        numbers have it, at least 1.
     """
-    variance = float(np.exp(log_weights) @ centred**2)
-    spread = float(np.abs(centred).max())
+    variance = sum(
+        count * float(np.exp(log_weights) @ centred**2) for centred, log_weights, count in laws
+    )
+    furthest = sum(count * float(np.abs(centred).max()) for centred, _, count in laws)
+    spread = max(float(np.abs(centred).max()) for centred, _, _ in laws)
     if variance <= 0.0:
-        return rounds * spread
-    at = float(np.sqrt(-2.0 * LOG_TAIL / rounds)) / float(np.sqrt(variance))
-    low, high, best = 0.0, np.inf, rounds * spread
+        return furthest
+    at = float(np.sqrt(-2.0 * LOG_TAIL / variance))
+    low, high, best = 0.0, np.inf, furthest
     for _ in range(_TILTS):
-        cumulant, information = _cumulant(centred, log_weights, at)
-        best = min(best, (rounds * cumulant - LOG_TAIL) / at)
-        found = max(rounds * information / -LOG_TAIL, 1e-4)
+        cumulant = information = 0.0
+        for centred, log_weights, count in laws:
+            one, more = _cumulant(centred, log_weights, at)
+            cumulant, information = cumulant + count * one, information + count * more
+        best = min(best, (cumulant - LOG_TAIL) / at)
+        found = max(information / -LOG_TAIL, 1e-4)
         # Further on Chernoff's bound is the largest value.
         if 0.8 < found < 1.25 or (found < 1.0 and at * spread > 1e4):
             break
@@ -78,14 +86,19 @@ def _cumulant(centred: Floats, log_weights: Floats, at: float) -> tuple[float, f
     return cumulant, at * float(tilted @ centred) / total - cumulant
 
 
-def sum_window(mass: Floats, rounds: int) -> tuple[int, int]:
-    """First and last value that the sum of ``rounds`` indices takes but for `LOG_TAIL` beyond."""
-    used = np.flatnonzero(mass > 0.0)
-    shares, index = mass[used], used.astype(np.float64)
-    mean, log_shares = float(shares @ index), np.log(shares)
-    below, above = (deviation(sign * (index - mean), log_shares, rounds) for sign in (-1.0, 1.0))
-    low = max(int(np.floor(rounds * mean - below)), 0)
-    return low, min(int(np.ceil(rounds * mean + above)), rounds * (mass.size - 1))
+def sum_window(laws: Laws) -> tuple[int, int]:
+    """First and last value that the sum of all indices takes but for `LOG_TAIL` beyond."""
+    below, above, mean = [], [], 0.0
+    for mass, count in laws:
+        used = np.flatnonzero(mass > 0.0)
+        shares, index = mass[used], used.astype(np.float64)
+        centre, log_shares = float(shares @ index), np.log(shares)
+        below.append((centre - index, log_shares, count))
+        above.append((index - centre, log_shares, count))
+        mean += count * centre
+    low = max(int(np.floor(mean - deviation(below))), 0)
+    last = sum(count * (mass.size - 1) for mass, count in laws)
+    return low, min(int(np.ceil(mean + deviation(above))), last)
 
 
 def power(base: Any, exponent: int) -> Any:
@@ -99,24 +112,25 @@ def power(base: Any, exponent: int) -> Any:
     return result
 
 
-def self_convolve(mass: Floats, rounds: int) -> tuple[int, Floats]:
-    """First index and law of the sum of ``rounds`` indices, by one FFT.
+def convolve(laws: Laws) -> tuple[int, Floats]:
+    """First index and law of the sum of independent indices, by one FFT.
 
-    Right to `transform_error` in norm, and to twice ``exp(LOG_TAIL)``: the probability outside
-    the window, which the transform wraps around into it.
+    Right to the sum of the laws' `transform_error` in norm, and to twice ``exp(LOG_TAIL)``: the
+    probability outside the window, which the transform wraps around into it.
 
     Parameters
     ----------
-    mass
-        Probabilities of 0, 1, ...; they may add up to less than 1.
-    rounds
-        At least 1.
+    laws
+        Probabilities of 0, 1, ..., which may add up to less than 1, and how many of the indices
+        have them, at least 1.
     """
-    if rounds == 1:
-        return 0, mass
-    low, high = sum_window(mass, rounds)
+    if len(laws) == 1 and laws[0][1] == 1:
+        return 0, laws[0][0]
+    low, high = sum_window(laws)
     size = int(scipy.fft.next_fast_len(high - low + 1, real=True))
-    folded = np.zeros(size)
-    np.add.at(folded, np.arange(mass.size) % size, mass)
-    summed = scipy.fft.irfft(power(scipy.fft.rfft(folded), rounds), size)
-    return low, np.roll(summed, -(low % size))
+    transformed: Any = 1.0
+    for mass, count in laws:
+        folded = np.zeros(size)
+        np.add.at(folded, np.arange(mass.size) % size, mass)
+        transformed = transformed * power(scipy.fft.rfft(folded), count)
+    return low, np.roll(scipy.fft.irfft(transformed, size), -(low % size))

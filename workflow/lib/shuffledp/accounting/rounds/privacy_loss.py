@@ -12,15 +12,20 @@ Floating point is bounded as it goes: by how much masses and losses may be wrong
 result, and `composition` takes it into account.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from shuffledp.accounting.pairs import Pair, symmetric_form
 from shuffledp.accounting.rounds.outcomes import DEPTH, bundles, share_above
+from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
 _RESOLUTION = 128  # grid steps per standard deviation of the loss
+# What windows leave out may be this share of delta (a log).
+SHARE = -26.0
+LARGEST_GRID = 2**21  # steps to the furthest point
 # Pools are formed from cells this many times narrower than a grid step.
 _CELLS = 4
 # Bounds the probability of all outcomes whose own is no float: fewer than 1e10, 1e-307 each.
@@ -77,6 +82,120 @@ class LossDistribution:
     def losses(self) -> Floats:
         """The grid points."""
         return self.step * (self.start + np.arange(self.mass.size, dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What adds up over rounds: the loss of one, a sum of independent ones, on whatever grid.
+
+    Attributes
+    ----------
+    deviation, largest
+        Standard deviation, roughly, and the largest finite loss, or about where it ends.
+    up
+        Laws that dominate it, by the distance of grid points, None for its own choice, and by how
+        deep windows are: those leave out about ``exp(-depth)``.
+    down
+        By the distance of grid points, laws that data sets attain, rounded down; one or more.
+    apart
+        How far the laws of a round's messages may be from those of this loss, in total variation.
+    share
+        What windows leave out may be this share of delta (a log).
+    """
+
+    deviation: float
+    largest: float
+    up: Callable[[float | None, float], list[LossDistribution]]
+    down: tuple[Callable[[float], list[LossDistribution]], ...] = ()
+    apart: float = 0.0
+    share: float = SHARE
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Losses of what one cell shows, and their probabilities under P.
+
+    Attributes
+    ----------
+    losses, mass
+        Finite losses and their probabilities, shape ``(m,)`` each.
+    infinite, endless
+        Probability of an infinite loss: an upper and a lower end.
+    mass_error, loss_error
+        As of `LossDistribution`.
+    """
+
+    losses: Floats
+    mass: Floats
+    infinite: float
+    endless: float
+    mass_error: float
+    loss_error: float
+
+    def up(self, step: float, index: Floats | None = None) -> LossDistribution:
+        """On a grid, each loss as two with the same P and Q: next to it, or where an index says."""
+        index = np.floor(self.losses / step) if index is None else index
+        above = self.losses - index * step
+        # Rounding may have moved a loss that is on the grid.
+        upper = self.mass * share_above(
+            np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
+        )
+        start = int(index.min())
+        tally = Tally()
+        tally.add(index - start, self.mass - upper)
+        tally.add(index - start + 1.0, upper)
+        largest = float(np.abs(self.losses).max())
+        return LossDistribution(
+            step=step,
+            start=start,
+            mass=tally.total,
+            infinite=min(self.infinite, 1.0),
+            mass_error=self.mass_error + tally.error + 8.0 * UNIT * (1.0 + largest),
+            loss_error=self.loss_error + 8.0 * UNIT * largest,
+        )
+
+    def down(self, step: float) -> LossDistribution:
+        """On a grid, as `pooled_down`."""
+        errors = (self.mass_error, self.loss_error)
+        return pooled_down(self.losses, self.mass, self.endless, step, errors)
+
+
+def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
+    """Loss of what independent cells show, where every data set has the same.
+
+    Parameters
+    ----------
+    cells
+        What each of them shows.
+    step
+        Distance of grid points that all losses lie on, if there is one.
+    """
+    variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
+    deviation = max(float(np.sqrt(variance)), 1e-300)
+    largest = sum(float(np.abs(cell.losses).max()) for cell in cells)
+    own = step or max(deviation / _RESOLUTION, largest / LARGEST_GRID)
+
+    def up(step: float | None, depth: float) -> list[LossDistribution]:
+        del depth  # nothing is left out
+        return [cell.up(step or own) for cell in cells]
+
+    def down(step: float) -> list[LossDistribution]:
+        return [cell.down(step) for cell in cells]
+
+    return Loss(deviation, largest, up, (down,))
+
+
+def loss_of_pair(pair: Pair) -> Loss:
+    """Loss of a pair of laws that mirror each other and dominate every data set."""
+    form = symmetric_form(pair)
+
+    def up(step: float | None, depth: float) -> list[LossDistribution]:
+        return [rounded_up(pair, step or default_step(pair), depth)]
+
+    largest = min(pair.largest_loss, LARGEST_EPS0)
+    # As `default_step`.
+    deviation = min(form.deviation, largest)
+    return Loss(deviation, largest, up)
 
 
 class Tally:

@@ -9,24 +9,21 @@ is the probability of an infinite loss. That pair composes.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from decimal import Context, Decimal, localcontext
-from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
 
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.rounds.composition import deep_enough, log_chernoff
 from shuffledp.accounting.rounds.outcomes import DEPTH
-from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID, Loss, LossDistribution
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points per standard deviation of the loss, and how many of them until they lie twice as wide.
 _RESOLUTION, _DENSE = 8.0, 64
-# Steps to the furthest point; and how near, in logs, delta counts as what is left far out.
-_LARGEST_GRID, _FLAT = 2**21, 1e-9
+# How near, in logs, delta counts as what is left far out.
+_FLAT = 1e-9
 # What lies beyond the last point may be this share of delta (a log), of which eps grows by some
 # 1e-6: as many points again would be needed for nothing beside it.
 _SHARE = -11.0
@@ -35,39 +32,23 @@ _DIGITS = 40
 Point = tuple[int, Decimal, Decimal]  # eps in steps, exp(eps), h
 
 
-def composed(curve: Curve, rounds: int) -> Curve:
-    """Delta over eps after so many rounds of a curve, its upper end by a dominating pair.
+def loss_of_curve(curve: Curve) -> Loss:
+    """Loss of a pair that dominates all pairs of a curve with an upper end."""
 
-    The lower end is that of one round: whoever sees all rounds sees one of them.
+    def up(step: float | None, depth: float) -> list[LossDistribution]:
+        return [dominating(curve, depth, step=step)]
 
-    Parameters
-    ----------
-    curve
-        Of one round, with an upper end.
-    rounds
-        At least 1.
-    """
     assert curve.upper is not None
-    once = cache(curve.upper)
-    budget = rounds * curve.budget
-    one = cache(lambda depth: dominating(replace(curve, upper=once), depth))
-
-    def upper(eps: float) -> float:
-        if eps >= budget:
-            return -np.inf
-        high = deep_enough(one, eps, rounds, _SHARE)
-        # Each round (eps / rounds, delta)-DP: less far out only.
-        return min(high, float(np.log(rounds)) + once(eps / rounds), 0.0)
-
-    def lead(eps: float) -> float:
-        return -np.inf if eps >= budget else log_chernoff(one(DEPTH), eps, rounds)
-
-    # The last point lies beyond the reach by up to an eighth of it.
-    horizon = 1.125 * rounds * curve.horizon
-    return Curve(budget, upper=upper, lower=curve.lower, lead=lead, horizon=horizon)
+    reach, end = _ends(curve, DEPTH)
+    # That of the grid is at most this.
+    deviation = 1.5 * _RESOLUTION * _step(curve.upper, reach, end, _RESOLUTION)
+    furthest = _furthest(curve.upper, deviation, reach, end)
+    return Loss(deviation, furthest, up, share=_SHARE)
 
 
-def dominating(curve: Curve, depth: float, resolution: float = _RESOLUTION) -> LossDistribution:
+def dominating(
+    curve: Curve, depth: float, resolution: float = _RESOLUTION, step: float | None = None
+) -> LossDistribution:
     """Law of the loss of a pair that dominates all pairs of a curve with an upper end.
 
     Parameters
@@ -78,17 +59,26 @@ def dominating(curve: Curve, depth: float, resolution: float = _RESOLUTION) -> L
         The points reach so far that delta is at most ``exp(-depth)``, or as far as it falls.
     resolution
         Points per standard deviation of the loss, or up to twice as many.
+    step
+        Distance of grid points, a power of 2; by default that of the points.
     """
     assert curve.upper is not None
-    reach = min(curve.budget, curve.horizon, LARGEST_EPS0)
-    # What is left there is the probability of an infinite loss: more points would not lower it.
-    end = max(-depth, curve.upper(reach) + _FLAT) if reach < curve.budget else -depth
-    step = _step(curve.upper, reach, end, resolution)
-    points = _points(curve, step, reach, end)
+    reach, end = _ends(curve, depth)
+    own = _step(curve.upper, reach, end, resolution)
+    step = own if step is None else step
+    points = _points(curve, step, reach, end, max(int(own / step), 1))
     smallest = min((log for _, log in points if log > -np.inf), default=0.0)
     with localcontext(Context(prec=_DIGITS + int(max(-smallest, depth)))):
         hull = _hull(_mirrored(points, step))
         return _law(hull, step)
+
+
+def _ends(curve: Curve, depth: float) -> tuple[float, float]:
+    """How far points reach at most, and the log of delta down to which they do."""
+    assert curve.upper is not None
+    reach = min(curve.budget, curve.horizon, LARGEST_EPS0)
+    # What is left there is the probability of an infinite loss: more points would not lower it.
+    return reach, max(-depth, curve.upper(reach) + _FLAT) if reach < curve.budget else -depth
 
 
 def _step(upper: Callable[[float], float], reach: float, end: float, resolution: float) -> float:
@@ -99,19 +89,25 @@ def _step(upper: Callable[[float], float], reach: float, end: float, resolution:
     advantage = min(float(np.exp(upper(0.0))), 1.0 - 1e-9)
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
     width = min(max(deviation, 1e-12), reach)
-    furthest = width
-    while furthest < reach and upper(furthest) > end:
-        furthest *= 2.0
-    least = min(furthest, reach) / _LARGEST_GRID
+    least = _furthest(upper, width, reach, end) / LARGEST_GRID
     return float(2.0 ** np.floor(np.log2(max(width / resolution, least))))
 
 
-def _points(curve: Curve, step: float, reach: float, end: float) -> list[tuple[int, float]]:
+def _furthest(upper: Callable[[float], float], width: float, reach: float, end: float) -> float:
+    """About how far delta falls to an end, in doublings of a width."""
+    while width < reach and upper(width) > end:
+        width *= 2.0
+    return min(width, reach)
+
+
+def _points(
+    curve: Curve, step: float, reach: float, end: float, stride: int
+) -> list[tuple[int, float]]:
     """Multiples of the step, ever wider apart, and the log of delta there, down to an end."""
     from tqdm import tqdm
 
     assert curve.upper is not None
-    found, index, stride = list[tuple[int, float]](), 0, 1
+    found, index = list[tuple[int, float]](), 0
     # With two cells and many users each point takes a tenth of a second.
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:
         while not found or (found[-1][1] > end and step * found[-1][0] < reach):

@@ -8,9 +8,11 @@ say a little less, and never more.
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 from shuffledp.accounting.calibrate import epsilon
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.rounds.privacy_loss import Loss, LossDistribution, Outcomes
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -21,6 +23,8 @@ _NEGLIGIBLE = 40.0
 # the arguments' rounding does, relative to the square of eps / mu + mu / 2 + sqrt(2).
 _FUNCTIONS, _GDP_UNITS, _ROOT_2 = 1e-12, 10.0, 1.4142135623730951
 _FURTHEST = 1e150
+# Of a loss that is normal: grid points of a deviation, and how many of these its lower end reaches.
+_GRID, _DOWN = 128.0, 9.0
 
 
 def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
@@ -95,12 +99,85 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
     """
     if mu > 0.0 and eps / mu - 0.5 * mu > _FURTHEST:
         return -0.4 * _FURTHEST**2  # delta is at most Phi there; its own log is no float
+    return min(sum(_with_error(eps, mu)), 0.0)
+
+
+def _with_error(eps: float, mu: float) -> tuple[float, float]:
+    """`gdp_to_log_delta`, and by how much it may be off."""
     found = float(gdp_to_log_delta(eps, mu))
     if found in (-np.inf, 0.0):
-        return found
+        return found, 0.0
     furthest = eps / mu + 0.5 * mu + _ROOT_2
     units = _GDP_UNITS * furthest * furthest + 4.0 * abs(found)
-    return min(found + _FUNCTIONS + UNIT * units, 0.0)
+    return found, _FUNCTIONS + UNIT * units
+
+
+def gdp_curve(mu: float) -> Curve:
+    """Delta over eps of mu-GDP; of rounds the squares of mu add up. mu as `gdp_upper_log_delta`."""
+
+    def lower(eps: float) -> float:
+        if mu > 0.0 and eps / mu - 0.5 * mu > _FURTHEST:
+            return -np.inf
+        found, error = _with_error(eps, mu)
+        return found - error
+
+    return Curve(
+        np.inf,
+        upper=lambda eps: gdp_upper_log_delta(eps, mu),
+        lower=lower,
+        repeated=lambda rounds: gdp_curve(mu * float(np.sqrt(rounds))),
+        loss=lambda: gdp_loss(mu),
+        mu=mu,
+    )
+
+
+def gdp_loss(mu: float) -> Loss:
+    """Privacy loss of mu-GDP: normal, of mean mu^2 / 2 and deviation mu.
+
+    A range of it counts as one outcome (down), or as one at each end (up).
+
+    Parameters
+    ----------
+    mu
+        Positive, as for `gdp_upper_log_delta`.
+    """
+
+    def ranges(step: float, reach: float) -> tuple[Floats, Outcomes]:
+        """Between multiples of the step; what is lost of the mass above, and below, at the ends."""
+        centre, half = 0.5 * mu * mu / step, reach * mu / step
+        index = np.arange(np.floor(centre - half), np.ceil(centre + half) + 1.0)
+        above = index * step / mu - 0.5 * mu  # of P; of Q mu more
+        p, p_error = _normal_ranges(above)
+        q, q_error = _normal_ranges(above + mu)
+        some = (p > 0.0) & (q > 0.0)
+        losses = np.log(p[some] / q[some])
+        error = p_error + q_error + 4.0 * UNIT * (reach + mu) ** 2
+        far = 2.0 * float(np.exp(log_ndtr(-reach + 4.0 * UNIT)))
+        far += float(p[~some].sum()) * (1.0 + error)
+        return index[:-1][some], Outcomes(losses, p[some], far, 0.0, error, error)
+
+    def up(step: float | None, depth: float) -> list[LossDistribution]:
+        index, outcomes = ranges(step or mu / _GRID, float(np.sqrt(2.0 * depth)))
+        return [outcomes.up(step or mu / _GRID, index)]
+
+    def down(step: float) -> list[LossDistribution]:
+        return [ranges(step, _DOWN)[1].down(step)]
+
+    return Loss(mu, 0.5 * mu * mu + 10.0 * mu, up, (down,))
+
+
+def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
+    """Probabilities of a standard normal number between edges, from the nearer tail; their error.
+
+    The error is relative.
+    """
+    low, high = edges[:-1], edges[1:]
+    near, far = np.where(low > 0.0, -low, high), np.where(low > 0.0, -high, low)
+    larger, smaller = ndtr(near), ndtr(far)
+    found = larger - smaller
+    known = found > 0.0
+    share = float(((larger + smaller)[known] / found[known]).max(initial=1.0))
+    return np.where(known, found, 0.0), _FUNCTIONS * share
 
 
 def gdp_epsilon(mu: float, log_delta: float) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -13,6 +13,7 @@ from shuffledp.accounting import pairs
 from shuffledp.accounting.literature import clones
 from shuffledp.accounting.rounds import composition
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
+from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.reproduction.figure import FigureSpec, Kind, curve, curves
@@ -41,8 +42,8 @@ def clones_profile(setting: Setting) -> LogDelta:
     """Log delta of rounds of the clones pair: exact for one, else rounded up."""
     if setting.rounds == 1:
         return lambda eps: float(clones.clones_log_delta(eps, setting))
-    one = partial(_clones_loss, replace(setting, rounds=1))
-    return lambda eps: composition.deep_enough(one, eps, setting.rounds)
+    once = replace(setting, rounds=1)
+    return lambda eps: deep_enough(lambda depth: [(_clones_loss(once, depth), setting.rounds)], eps)
 
 
 def fourier_curves(

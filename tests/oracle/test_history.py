@@ -1,0 +1,214 @@
+"""Rounds that differ, against exact rationals of every choice of records in each round."""
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import reduce
+from itertools import product
+from math import exp, inf, log
+
+import numpy as np
+import pytest
+from effort import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.geometric import BothNoises, geometric_loss, geometric_noise
+from shuffledp.accounting.literature.theorems import kov_log_delta
+from shuffledp.accounting.rounds.history import composed
+from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.sums import log_hockey_stick
+from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_loss, gdp_upper_log_delta
+from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.signed import SignedNoise
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
+from shuffledp.mechanisms.gaussian import CentralGaussian, GaussianParameters
+from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+
+from oracle.test_ends import is_at_least
+from oracle.test_profile import (
+    E,
+    delta_of,
+    of_both,
+    of_rows,
+    of_shuffler_dummies,
+    of_user_dummies,
+)
+from oracle.test_randomisers import MADE_UP, krr_rows
+
+THETA, RATE = Fraction(3, 5), Fraction(3, 4)
+# Rounded up, so that delta is at least that of the ratio.
+EPS0 = float(np.nextafter(log(E), inf))
+NOISE = DiscreteLaplaceParameters(float(np.nextafter(-2.0 * log(THETA), inf)))
+
+
+def of_discrete_laplace():
+    """Whether each of the two cells is above the noise's centre is all that it tells."""
+    more, less = 1 / (1 + THETA), THETA / (1 + THETA)
+    bit = ((more, less), (less, more))
+    return {of_both(bit, bit)}
+
+
+# A round's setting, and its laws of every data set and neighbour.
+ROUNDS = {
+    "k-RR, 3 cells": (Setting(3, 3, EPS0), lambda: of_rows(krr_rows(3), 3)),
+    "k-RR, 2 cells": (Setting(3, 2, EPS0), lambda: of_rows(krr_rows(2), 3)),
+    "dummies by users": (
+        Setting(3, 2, mechanism=Released(UserDummies(), UserDummiesParameters(0.75, 1))),
+        lambda: of_user_dummies(3, 2, RATE),
+    ),
+    "dummies by the shuffler": (
+        Setting(
+            2,
+            2,
+            mechanism=Released(ShufflerDummies(), ShufflerDummiesParameters(-2.0 * log(THETA), 2)),
+        ),
+        lambda: of_shuffler_dummies(2, 2, THETA, 2, far=45),
+    ),
+    "discrete Laplace": (
+        Setting(2, 2, mechanism=Released(DiscreteLaplace(), NOISE)),
+        of_discrete_laplace,
+    ),
+    "a matrix": (
+        Setting(2, 2, mechanism=MatrixRandomiser(np.array(MADE_UP[:2], np.float64))),
+        lambda: of_rows(MADE_UP[:2], 2),
+    ),
+}
+SHARES = [Fraction(1), Fraction(3, 2), Fraction(5, 2), Fraction(7, 2)]
+# How far above the truth the upper end may be: the weak adversary learns more than few users show.
+HISTORIES = [
+    (("k-RR, 2 cells", "dummies by users"), 1.3),
+    (("dummies by users", "discrete Laplace"), 1.01),
+    (("k-RR, 3 cells", "discrete Laplace"), 2.0),
+    pytest.param(("dummies by users", "dummies by the shuffler"), 1.01, marks=pytest.mark.slow),
+    pytest.param(("k-RR, 2 cells", "dummies by the shuffler"), 1.3, marks=pytest.mark.slow),
+    pytest.param(("a matrix", "k-RR, 3 cells", "discrete Laplace"), 3.0, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("names", "most"), HISTORIES)
+def test_rounds_that_differ_are_enclosed(names, most):
+    found = curve([ROUNDS[name][0] for name in names])
+    laws = [reduce(of_both, chosen) for chosen in product(*(ROUNDS[name][1]() for name in names))]
+    for e in SHARES:
+        worst = max(delta_of(law, e) for law in laws)
+        ends = found.log_delta(max(float(np.nextafter(log(e), 0.0)), 0.0))
+        assert is_at_least(ends.upper, worst), (e, ends, float(worst))
+        assert exp(ends.upper) <= most * float(worst)
+        lower = found.log_delta(float(np.nextafter(log(e), 9.0))).lower
+        assert exp(lower) <= float(worst) * (1 + 1e-8)
+        assert lower > log(worst) - 1.5
+
+
+@pytest.mark.parametrize("name", ["k-RR, 3 cells", "k-RR, 2 cells", "discrete Laplace"])
+def test_a_ledger_of_equal_rows_is_a_setting_over_rounds(name):
+    setting, _ = ROUNDS[name]
+    ledger = [setting, replace(setting, rounds=2), setting]
+    assert curve(ledger).log_delta(0.9) == curve(replace(setting, rounds=4)).log_delta(0.9)
+
+
+def test_rows_that_hardly_differ_are_near_those_that_do_not():
+    """Another grid, other code: the same rounds, one user more in half of them."""
+    alike = curve(Setting(400, 6, 1.0, rounds=20)).log_delta(0.8)
+    rows = [Setting(400, 6, 1.0, rounds=10), Setting(401, 6, 1.0, rounds=10)]
+    found = curve(rows).log_delta(0.8)
+    assert found.upper == pytest.approx(alike.upper, abs=2e-3)
+    assert found.lower == pytest.approx(alike.lower, abs=2e-3)
+    assert found.lower <= found.upper
+
+
+@settings(max_examples=examples(5))
+@given(
+    st.lists(st.tuples(st.sampled_from(sorted(ROUNDS)), st.integers(1, 3)), min_size=2, max_size=4),
+    st.floats(0.0, 3.0),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_rows_does_not_matter_and_none_takes_anything_back(rows, eps, random):
+    ledger = [replace(ROUNDS[name][0], rounds=rounds) for name, rounds in rows]
+    whole = curve(ledger).log_delta(eps)
+    mixed = curve(random.sample(ledger, len(ledger))).log_delta(eps)
+    assert mixed.upper == pytest.approx(whole.upper, rel=1e-9, abs=1e-12)
+    part = curve(ledger[:-1]).log_delta(eps * (1.0 + 1e-3))
+    assert part.upper <= whole.upper + 1e-3
+    assert whole.lower is None or whole.lower <= whole.upper
+
+
+def test_rounds_of_gaussian_noise_are_exact():
+    rounds = [
+        Setting(100, 4, rounds=count, mechanism=Released(CentralGaussian(), GaussianParameters(s)))
+        for s, count in [(10.0, 3), (20.0, 5), (7.0, 1)]
+    ]
+    mu = float(np.sqrt(2.0 * (3 / 100 + 5 / 400 + 1 / 49)))
+    for eps in (0.1, 1.0):
+        found, truth = curve(rounds).log_delta(eps), gdp_upper_log_delta(eps, mu)
+        assert found.upper == pytest.approx(truth, rel=1e-9)
+        assert found.lower == pytest.approx(truth, rel=1e-9)
+        assert found.lower < found.upper
+
+
+@pytest.mark.parametrize(("mu", "rounds"), [(0.3, 4), (2.0, 9), (1e-3, 1)])
+def test_the_loss_of_gaussian_noise_encloses_its_rounds(mu, rounds):
+    loss, whole = gdp_loss(mu), mu * rounds**0.5
+    (up,) = loss.up(None, DEPTH)
+    (down,) = loss.down[0](mu / 1000)
+    for eps in (0.0, 0.5 * whole, 3.0 * whole):
+        truth = gdp_upper_log_delta(eps, whole)
+        assert truth - 1e-9 <= log_hockey_stick([(up, rounds)], eps).high <= truth + 1e-3
+        assert truth - 1e-2 <= log_hockey_stick([(down, rounds)], eps).low <= truth + 1e-9
+
+
+@pytest.mark.parametrize(("budget", "nu"), [(0.7, 5), (0.01, 900), (4.0, 0), (1.0, inf)])
+def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget, nu):
+    once = composed([(Curve(inf, upper=lambda eps: -1.0), 1)])
+    assert once.upper(0.0) == -1.0
+    loss = geometric_loss(budget, nu)
+    for eps in (0.0, 0.3 * budget, 0.9 * budget):
+        truth = geometric_noise(eps, budget, nu)
+        for step in (None, budget / 77.0):
+            found = log_hockey_stick([(law, 1) for law in loss.up(step, DEPTH)], eps).high
+            assert truth.low - 1e-9 <= found <= truth.high + (1e-9 if step is None else 2e-2)
+        found = log_hockey_stick([(law, 1) for law in loss.down[0](budget / 777.0)], eps).low
+        assert truth.low - 2e-2 <= found <= truth.high
+        if nu == inf:
+            several = log_hockey_stick([(law, 9) for law in loss.up(None, DEPTH)], eps)
+            truth = float(kov_log_delta(eps, 0.5 * budget, -inf, 18))
+            assert several.high == pytest.approx(truth, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("loss", "log_delta"),
+    [
+        (BothNoises(0.5, 30).loss, BothNoises(0.5, 30).log_delta),
+        (SignedNoise(0.6, 20.0).loss, SignedNoise(0.6, 20.0).log_delta),
+        (SignedNoise(0.6, 20.0, 5.0).loss, SignedNoise(0.6, 20.0, 5.0).log_delta),
+    ],
+)
+def test_the_loss_of_two_cells_is_that_of_one_round(loss, log_delta):
+    for eps in (0.0, 0.2, 0.45):
+        laws = [(law, 1) for law in loss.up(None, DEPTH)]
+        assert log_delta(eps) - 1e-9 <= log_hockey_stick(laws, eps).high <= log_delta(eps) + 1e-2
+
+
+def test_what_is_no_ledger_is_refused():
+    with pytest.raises(InputError, match="at least one round"):
+        curve([])
+    with pytest.raises(InputError, match=r"at most 1,000,000 \(got 1,000,001\)"):
+        curve([Setting(10, 3, 1.0, rounds=10**6), Setting(11, 3, 1.0)])
+    with pytest.raises(InputError, match=r"at most 1,000 of a ledger's rounds .*got 1,001"):
+        curve([Setting(10 + i, 3, 1.0) for i in range(1001)])
+    with pytest.raises(InputError, match="upper is of one setting"):
+        curve([Setting(10, 3, 1.0), Setting(11, 3, 1.0)], "upper")
+    with pytest.raises(InputError, match="response rate is for one round"):
+        curve([Setting(10, 3, 1.0, response_rate=0.5), Setting(11, 3, 1.0)])
+    with pytest.raises(InputError, match="without an upper end nothing composes"):
+        composed([(gdp_curve(1.0), 1), (Curve(1.0, lower=lambda eps: -1.0), 1)])
+
+
+def test_who_sees_everything_once_sees_enough():
+    nothing = Curve(2.0, upper=lambda eps: -inf if eps >= 2.0 else 0.0)
+    found = composed([(nothing, 1), (replace(nothing, budget=3.0), 2)])
+    assert found.log_delta([7.9, 8.0]).upper.tolist() == [0.0, -inf]

@@ -1,0 +1,130 @@
+"""`shuffledp rounds`: the file, the answer, and the errors of both."""
+
+import json
+from math import log
+
+import pytest
+import shuffledp
+from shuffledp import cli
+from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.setting import Setting
+from shuffledp.cli.ledger import read_rounds
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.catalogue import VIEWS
+from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
+
+MIXED = """n,k,eps0,mechanism,parameters,rounds,note
+60,4,1.5,,,2,spring
+
+"6e1",4,,two-servers,"eps=0.2, nu=200",,
+"""
+
+
+def written(path, text):
+    path = path / "ledger.csv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def rows(capsys, *words):
+    assert cli.main([*words, "--format", "json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_row_is_a_setting(tmp_path):
+    two_servers = Released(MECHANISMS["two-servers"], ShufflerDummiesParameters(0.2, 200))
+    found = shuffledp.read_rounds(written(tmp_path, MIXED))
+    assert found == [Setting(60, 4, 1.5, 2), Setting(60, 4, mechanism=two_servers)]
+
+
+@pytest.mark.slow
+def test_the_command_answers_for_all_rows_together(capsys, tmp_path):
+    path = str(written(tmp_path, MIXED))
+    ledger = curve(read_rounds(path))
+    (row,) = rows(capsys, "rounds", path, "--delta", "1e-6")
+    assert list(row) == ["rows", "rounds", "delta", "eps_lower", "eps_upper",
+                         *(f"eps_{view}" for view in VIEWS), "neighbours", "unit"]  # fmt: skip
+    assert (row["rows"], row["rounds"], row["unit"]) == (2, 3, "all 3 records of one user")
+    assert row["eps_upper"] == row["eps_analyst"] == ledger.epsilon(log(1e-6)).upper
+    # Both servers together see the records of one round; the public less than the analyst.
+    assert row["eps_both"] is None
+    assert 0.0 < row["eps_public"] < row["eps_analyst"] < 3.2
+    assert row["eps_mixer"] == pytest.approx(row["eps_analyst"], rel=1e-4)
+
+
+def test_delta_of_a_ledger_is_that_of_its_curve(capsys, tmp_path):
+    path = str(written(tmp_path, MIXED))
+    low, high = rows(capsys, "rounds", path, "--eps", "0.5", "1")
+    found = curve(read_rounds(path)).log_delta([0.5, 1.0]).exp()
+    assert [low["delta_upper"], high["delta_upper"]] == found.upper.tolist()
+    assert [low["delta_lower"], high["delta_lower"]] == found.lower.tolist()
+    assert low["delta_public"] < low["delta_analyst"] == low["delta_upper"]
+    assert (high["eps"], high["delta_both"]) == (1.0, 1.0)
+
+
+def test_equal_rows_are_rounds(capsys, tmp_path):
+    path = written(tmp_path, "n,k,eps0,rounds\n40,4,1,2\n40,4,1.0,3\n")
+    (row,) = rows(capsys, "rounds", str(path), "--eps", "0.5")
+    setting = ["--n", "40", "--k", "4", "--eps0", "1", "--rounds", "5", "--eps", "0.5"]
+    (same,) = rows(capsys, "delta", *setting)
+    assert row.items() - same.items() == {("rows", 2)}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "has no column n and no column k"),
+        ("n,k,eps0\n", "has no rounds in it"),
+        ("n,k,eps0,round\n9,3,1,4\n", "has no column round; did you mean rounds?"),
+        ("n,k,eps0,week\n9,3,1,4\n", r"has no column week \(columns: n, k, eps0, mechanism"),
+        ("n,k,eps0,k\n9,3,1,4\n", r"has a column twice \(columns: n, k, eps0, k\)"),
+        ("n,eps0\n9,1\n", "has no column k"),
+        ("n,k,eps0\n9,3,1\n0,3,1\n", r"row 2: n must be a whole number .*\(got n=0\)"),
+        ("n,k,eps0\n9,,1\n", "row 1: it has no k"),
+        ("n,k,eps0\n9\n", "row 1: it has no k"),
+        ("n,k,eps0\n9,3,x\n", "row 1: x is not a number"),
+        ("n,k,eps0\n9,3,nan\n", "row 1: eps0 must be positive"),
+        ("n,k,eps0,rounds\n9,3,1,1.5\n", "row 1: 1.5 is not a whole number"),
+        ("n,k,eps0,rounds\n9,3,1,0\n", r"row 1: rounds must be .*\(got rounds=0\)"),
+        ("n,k,eps0\n9,3,\n", "row 1: give eps0, for k-RR, or a mechanism and its parameters"),
+        ("n,k,mechanism\n9,3,gaussian\n", "row 1: give eps0"),
+        ("n,k,eps0,mechanism,parameters\n9,3,1,gaussian,sigma=1\n", "row 1: give eps0"),
+        (
+            "n,k,mechanism,parameters\n9,3,user-dummies,dummies=1, chances=1\n",
+            "row 1: it has more values than columns: parameters stand in quotes",
+        ),
+        ("n,k,mechanism,parameters\n9,3,laplace,eps=1\n", "row 1: there is no mechanism 'laplace'"),
+        ("n,k,mechanism,parameters\n9,3,gaussian,mu=1\n", "row 1: --parameters of gaussian are"),
+        ("n,k,eps0\n9,3,1\0\n", "is no csv file|row 1: "),
+        ("n,k,eps0,rounds\n9,3,1,1e6\n9,3,2,1\n", r"at most 1,000,000 \(got 1,000,001\)"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line(tmp_path, capsys, text, words):
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=words) as error:
+        curve(read_rounds(path))
+    assert "\n" not in str(error.value)
+    assert cli.main(["rounds", str(path), "--delta", "1e-6"]) == 2
+    message = capsys.readouterr().err
+    assert str(path) in message
+    assert message.count("\n") == 1
+
+
+def test_what_is_no_file_is_refused(tmp_path, capsys):
+    for source in (tmp_path, tmp_path / "none.csv", "/dev/zero"):
+        assert cli.main(["rounds", str(source), "--eps", "1"]) == 2
+    (tmp_path / "bytes.csv").write_bytes(b"n,k\xff\n")
+    with pytest.raises(InputError, match="is no csv file"):
+        read_rounds(tmp_path / "bytes.csv")
+    assert cli.main(["rounds", str(written(tmp_path, MIXED))]) == 2
+    assert "give one of --eps and --delta" in capsys.readouterr().err
+
+
+def test_a_ledger_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("shuffledp.cli.ledger.LARGEST_ROWS", 5)
+    many = "n,k,eps0\n" + "9,3,1\n" * 6
+    assert len(read_rounds(written(tmp_path, many[:-6]))) == 5
+    with pytest.raises(InputError, match="more than 5 rows: rounds that are alike go into"):
+        read_rounds(written(tmp_path, many))

@@ -1,0 +1,258 @@
+"""The hockey-stick divergence of a sum of independent privacy losses, of one law or of several.
+
+The laws are convolved by FFT. Before that they are tilted by ``exp(lambda loss)``, lambda at the
+saddle point of the wanted eps, and the result is tilted back: the rounding of the Fourier
+transform, some 1e-13 of the total mass, then counts relative to Chernoff's bound on delta instead
+of relative to 1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.special import logsumexp
+
+from shuffledp.accounting.laws.multinomial import LogInterval
+from shuffledp.accounting.rounds.convolution import (
+    LOG_TAIL,
+    convolve,
+    sum_window,
+    transform_error,
+)
+from shuffledp.accounting.rounds.outcomes import DEEPEST, DEPTH
+from shuffledp.accounting.rounds.privacy_loss import SHARE, LossDistribution, pooled_down
+from shuffledp.numerics.arrays import UNIT, Floats
+
+# Laws on one grid, and how many independent losses of each are added up.
+Rounds = Sequence[tuple[LossDistribution, int]]
+# Windows come in depths of multiples of this.
+_DEEPER = 24.0
+# Points of a transform, for the lower end; it takes a second.
+_MOST_POINTS = 4_000_000
+# Most tilts that are tried for an eps, and how near the best they come, relative.
+_TILTS, _TILT_XTOL = 200, 1e-4
+# How far Chernoff's bound is above the log of a hockey-stick divergence, at most or so.
+_CHERNOFF = 8.0
+
+
+class _Tilted:
+    """Finite losses of a history and the tilt under which their sum has a given mean.
+
+    Attributes
+    ----------
+    furthest
+        The largest sum.
+    lam
+        The tilt, at least 0.
+    log_moments
+        ``log E[exp(lam L)]`` of each law.
+    """
+
+    def __init__(self, rounds: Rounds, eps: float) -> None:
+        self.rounds = rounds
+        self.used = [law.mass > 0.0 for law, _ in rounds]
+        self.losses = [law.losses[used] for (law, _), used in zip(rounds, self.used, strict=True)]
+        self.log_mass = [
+            np.log(law.mass[used]) for (law, _), used in zip(rounds, self.used, strict=True)
+        ]
+        self.counts = [count for _, count in rounds]
+        self.furthest = sum(
+            count * float(losses[-1])
+            for count, losses in zip(self.counts, self.losses, strict=True)
+        )
+        self.lam, self.log_moments = 0.0, [0.0] * len(self.counts)
+        if eps < self.furthest:
+            # At the largest loss itself the tilt would be infinite.
+            self._find_tilt(min(eps, self.furthest * (1.0 - 1e-9)))
+
+    def _find_tilt(self, mean: float) -> None:
+        """By Newton's method, nearly: any tilt is right, the best one is the most precise."""
+        lam, low, high = 0.0, 0.0, np.inf
+        for _ in range(_TILTS):
+            above, slope = self._excess(lam, mean)
+            if above >= 0.0 and lam == 0.0:
+                break
+            low, high = (lam, high) if above < 0.0 else (low, lam)
+            following = lam - above / slope if slope > 0.0 else np.inf
+            if not low < following < high:
+                following = 0.5 * (low + high) if high < np.inf else 2.0 * lam + 1.0
+            found, lam = abs(following - lam) <= _TILT_XTOL * following, following
+            if found:
+                break
+        self.lam = float(lam)
+        self.log_moments = [
+            float(logsumexp(log_mass + lam * losses))
+            for losses, log_mass in zip(self.losses, self.log_mass, strict=True)
+        ]
+
+    def _excess(self, lam: float, mean: float) -> tuple[float, float]:
+        """How far the sum's mean under a tilt is above another, and its variance there."""
+        above, variance = -mean, 0.0
+        for count, losses, log_mass in zip(self.counts, self.losses, self.log_mass, strict=True):
+            exponents = log_mass + lam * losses
+            weights = np.exp(exponents - exponents.max())
+            weights /= weights.sum()
+            centre = float(weights @ losses)
+            above += count * centre
+            variance += count * float(weights @ (losses - centre) ** 2)
+        return above, variance
+
+    @property
+    def log_moment(self) -> float:
+        """Of the whole sum."""
+        return float(np.dot(self.counts, self.log_moments))
+
+    @property
+    def masses(self) -> list[Floats]:
+        """Probabilities of the grid points under the tilted laws."""
+        found = []
+        for (law, _), used, losses, log_mass, log_moment in zip(
+            self.rounds, self.used, self.losses, self.log_mass, self.log_moments, strict=True
+        ):
+            tilted = np.zeros_like(law.mass)
+            tilted[used] = np.exp(log_mass + self.lam * losses - log_moment)
+            # Denormal numbers upset the transform's bounds; what this drops is nothing beside the
+            # tail.
+            tilted[tilted < 1e-100] = 0.0
+            found.append(tilted)
+        return found
+
+    @property
+    def units(self) -> float:
+        """Relative error of the tilted divergence, a log: of masses, and of exponents."""
+        return float(
+            sum(
+                count
+                * (
+                    law.mass_error
+                    + 4.0 * UNIT * (_exponents(losses, log_mass, self.lam) + abs(moment) + 8.0)
+                )
+                for (law, count), losses, log_mass, moment in zip(
+                    self.rounds, self.losses, self.log_mass, self.log_moments, strict=True
+                )
+            )
+        )
+
+
+def _exponents(losses: Floats, log_mass: Floats, lam: float) -> float:
+    return float(np.abs(log_mass).max()) + lam * float(np.abs(losses[[0, -1]]).max())
+
+
+def _log_infinite(rounds: Rounds) -> float:
+    """Log of the chance that a loss is infinite."""
+    with np.errstate(divide="ignore"):
+        never = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
+        return float(np.log(-np.expm1(never)))
+
+
+def log_chernoff(rounds: Rounds, eps: float) -> float:
+    """Chernoff's bound on the log of the part of the divergence that finite losses make.
+
+    Parameters as for `log_hockey_stick`.
+    """
+    if not all(law.mass.any() for law, _ in rounds):
+        return -np.inf
+    tilted = _Tilted(rounds, eps)
+    if eps >= tilted.furthest:
+        return -np.inf
+    return min(tilted.log_moment - tilted.lam * eps, 0.0)
+
+
+def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
+    """Enclose the log of the hockey-stick divergence of independent rounds.
+
+    Certified: the interval holds the rounding of the transform, what its window leaves out, and the
+    errors that the loss distributions state. If all losses are right to an error, eps moves by at
+    most as much per round; if P's and Q's masses are, log delta does. An infinite loss has its own
+    term.
+
+    Parameters
+    ----------
+    rounds
+        Laws on one grid, and how many rounds have each, at least 1.
+    eps
+        Total, at least 0.
+    """
+    infinite = _log_infinite(rounds)
+    if not all(law.mass.any() for law, _ in rounds):
+        return LogInterval(infinite, infinite)
+    step = rounds[0][0].step
+    lost = sum(count * law.loss_error for law, count in rounds) + 8.0 * UNIT * (1.0 + eps)
+    tilted = _Tilted(rounds, eps)
+    if eps - lost >= tilted.furthest:
+        return LogInterval(infinite, infinite)
+    lam, log_moment, masses = tilted.lam, tilted.log_moment, tilted.masses
+    offset, convolved = convolve(list(zip(masses, tilted.counts, strict=True)))
+    start = sum(count * law.start for law, count in rounds)
+    index = start + offset + np.arange(convolved.size, dtype=np.float64)
+    transform = 0.0
+    for mass, count in zip(masses, tilted.counts, strict=True):
+        norm = float(np.linalg.norm(mass)) * np.sqrt(np.ceil(mass.size / convolved.size))
+        transform += transform_error(convolved.size, count, norm)
+    # Any sum, also one outside the window, weighs at most as much as the best distance does.
+    heaviest = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
+    outside = 2.0 * float(np.exp(LOG_TAIL)) * heaviest * float(sum(tilted.counts) > 1)
+    relative = tilted.units + len(rounds) * UNIT * abs(log_moment)
+
+    def at(eps: float, sign: float) -> float:
+        """An end: the log of the divergence at an eps, the errors added or taken away."""
+        distance = step * index - eps
+        above = distance > 0.0
+        weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
+        value = float(np.sum(weights * convolved[above]))
+        error = float(np.linalg.norm(weights)) * transform + outside
+        scale = log_moment - lam * eps
+        with np.errstate(divide="ignore"):
+            end = np.log(max(value, 0.0) + error) if sign > 0 else np.log(max(value - error, 0.0))
+        end += scale + sign * (relative + 8.0 * UNIT * (abs(scale) + 8.0))
+        return float(np.logaddexp(end, infinite))
+
+    return LogInterval(at(eps + lost, -1.0), at(max(eps - lost, 0.0), 1.0))
+
+
+def deep_enough(of: Callable[[float], Rounds], eps: float, share: float = SHARE) -> float:
+    """Upper end of the log of the hockey-stick divergence of independent rounds.
+
+    Parameters
+    ----------
+    of
+        Dominating laws of the rounds by the depth of their windows, which is doubled or so until
+        what they leave out is nothing beside the result, or is no less than before.
+    eps
+        As for `log_hockey_stick`.
+    share
+        What they leave out may be this share of the result (a log).
+    """
+    depth, guessed, before = DEPTH, False, np.inf
+    while True:
+        rounds = of(depth)
+        infinite = _log_infinite(rounds)
+        finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
+        # Chernoff's bound tells the depth, some units off, without a transform.
+        inside = log_chernoff(finite, eps) - _CHERNOFF
+        # Delta may not fall to 0. But a probability of 1 only says that windows are too shallow.
+        deepest = depth >= DEEPEST or before <= infinite < 0.0
+        if guessed or infinite <= inside + share or deepest:
+            inside = log_hockey_stick(finite, eps).high
+        missing = infinite - inside - share
+        if infinite == -np.inf or missing <= 0.0 or deepest:
+            return float(np.logaddexp(inside, infinite))
+        needed = 2.0 * depth if inside == -np.inf else depth + missing
+        depth, guessed = min(_DEEPER * np.ceil(needed / _DEEPER), DEEPEST), True
+        before = infinite
+
+
+def coarse_enough(rounds: Rounds, eps: float) -> Rounds:
+    """The laws rounded down further if their sum would take a transform of too many points."""
+    tilted = _Tilted(rounds, eps)
+    if eps >= tilted.furthest:
+        return rounds
+    low, high = sum_window(list(zip(tilted.masses, tilted.counts, strict=True)))
+    factor = float(np.ceil((high - low) / _MOST_POINTS))
+    if factor <= 1.0:
+        return rounds
+    found = []
+    for (law, count), losses in zip(rounds, tilted.losses, strict=True):
+        mass, errors = law.mass[law.mass > 0.0], (law.mass_error, law.loss_error)
+        found.append((pooled_down(losses, mass, law.infinite, factor * law.step, errors), count))
+    return found
