@@ -367,4 +367,5 @@ def answer(arguments: Namespace) -> list[Row]:
     if arguments.command in ("verify", "list"):  # of certificates, and names
         return rows
     of_what = {"neighbours": NEIGHBOURS, "unit": unit(getattr(arguments, "rounds", 1))}
-    return [row | of_what for row in rows]
+    # What a row says of its own stands.
+    return [row | of_what | {name: row[name] for name in of_what.keys() & row} for row in rows]
