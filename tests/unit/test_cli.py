@@ -420,6 +420,99 @@ def test_a_matrix_needs_a_file_and_one_question(capsys, tmp_path):
     assert row["cell_sd_users"] is None  # three records, two reports
 
 
+LINE = "0.6,0.3,0.1\n0.3,0.4,0.3\n0.1,0.3,0.6\n"
+
+
+@pytest.fixture
+def channel(tmp_path):
+    path = tmp_path / "channel.csv"
+    path.write_text(LINE)
+    (tmp_path / "pairs.csv").write_text("record,neighbour\n0,1\n2,1\n")
+    # Some 1.1 km apart, from south to north.
+    (tmp_path / "places.csv").write_text("name,latitude,longitude\na,0,10\nb,0.01,10\nc,0.02,10\n")
+    return ["matrix", str(path), "--n", "100"]
+
+
+def test_neighbours_of_a_matrix_are_pairs_or_places_and_it_says_so(capsys, tmp_path, channel):
+    pairs, places = (str(tmp_path / name) for name in ("pairs.csv", "places.csv"))
+    (all_,) = rows(capsys, *channel, "--eps", "0.1")
+    (named,) = rows(capsys, *channel, "--eps", "0.1", "--pairs", pairs)
+    (near,) = rows(capsys, *channel, "--eps", "0.1", "--places", places, "--distance", "1.2")
+    assert named["neighbours"] == (
+        f"replacement by a record of its pairs in {pairs} (2 pairs), the same n"
+    )
+    assert near["neighbours"] == (
+        "replacement by a record at most 1.2 km away (2 pairs), the same n"
+    )
+    assert named | {"neighbours": ""} == near | {"neighbours": ""}
+    assert named["delta_upper"] < 0.5 * all_["delta_upper"]
+    assert named["local_eps0"] == pytest.approx(np.log(3.0), rel=1e-9)
+    (far,) = rows(capsys, *channel, "--eps", "0.1", "--places", places, "--distance", "5")
+    assert far == all_ | {"neighbours": far["neighbours"]}
+    status, table, _ = run(capsys, *channel, "--eps", "0.1", "--pairs", pairs)
+    assert status == 0
+    assert "its pairs in" in " ".join(table.split())
+
+
+def test_colluders_and_dropouts_of_a_matrix(capsys, channel):
+    asked = [*channel[:2], "--eps", "0.1", "--n"]
+    (fewer,) = rows(capsys, *asked, "4")
+    (all_,) = rows(capsys, *asked, "6")
+    (row,) = rows(capsys, *asked, "6", "--colluding", "2")
+    assert row == fewer | {"n": 6, "colluding": 2} | {
+        name: all_[name] for name in ("cell_sd_users", "tv_distance")
+    }
+    (row,) = rows(capsys, *asked, "6", "--response-rate", "0.75")
+    assert row["response_rate"] == 0.75
+    assert row["delta_lower"] is None
+    assert all_["delta_upper"] < row["delta_upper"] < 2.0 * all_["delta_upper"]
+    assert row["cell_sd_users"] > all_["cell_sd_users"]
+
+
+def test_a_matrix_by_the_hidden_slot_is_nearer(capsys, channel):
+    asked = [*channel[:2], "--n", "2000", "--eps", "0.15"]
+    (blanket,) = rows(capsys, *asked)
+    (hidden,) = rows(capsys, *asked, "--hidden-slot")
+    assert hidden["hidden_slot"] is True
+    assert "hidden_slot" not in blanket
+    assert blanket["delta_lower"] == hidden["delta_lower"]
+    assert hidden["delta_lower"] < hidden["delta_upper"] < 0.7 * blanket["delta_upper"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--pairs", "pairs.csv", "--places", "places.csv", "--distance", "1"], "one of --pairs"),
+        (["--places", "places.csv"], "--places needs a --distance"),
+        (["--distance", "1"], "--distance needs --places"),
+        (["--places", "places.csv", "--distance", "-1"], "at least 0 km"),
+        (["--places", "places.csv", "--distance", "0.5"], "no two records are"),
+        (["--places", "pairs.csv", "--distance", "0.5"], "no column latitude"),
+        (["--places", "two.csv", "--distance", "5"], "2 places for 3 records"),
+        (["--places", "wide.csv", "--distance", "5"], "latitude must be a number from -90 to 90"),
+        (["--pairs", "odd.csv"], "records are numbered from 0 to 2 (got 3 in pair 1)"),
+        (["--pairs", "text.csv"], "every record and neighbour must be a whole number"),
+        (["--pairs", "none.csv"], "names no pair"),
+    ],
+)
+def test_neighbours_that_cannot_be_used_are_refused(
+    capsys, tmp_path, channel, more, message, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name, text in (
+        ("two.csv", "latitude,longitude\n0,0\n0,1\n"),
+        ("wide.csv", "latitude,longitude\n0,0\n0,1\n91,1\n"),
+        ("odd.csv", "record,neighbour\n0,1\n0,3\n"),
+        ("text.csv", "record,neighbour\n0,b\n"),
+        ("none.csv", "record,neighbour\n"),
+    ):
+        (tmp_path / name).write_text(text)
+    status, out, err = run(capsys, *channel, "--eps", "0.1", *more)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1
+
+
 def test_a_weekly_release_for_a_year(capsys):
     year = ["--n", "5e4", "--k", "200", "--eps", "1", "--delta", "1e-8", "--rounds", "52"]
     (row,) = rows(capsys, "calibrate", *year)

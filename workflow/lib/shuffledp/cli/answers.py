@@ -344,6 +344,7 @@ def answer(arguments: Namespace) -> list[Row]:
     if arguments.command in ("verify", "list"):  # of certificates, and names
         return rows
     rounds = getattr(arguments, "rounds", 1)
+    # What a row says of its own stands.
     return [
-        row | {"neighbours": NEIGHBOURS, "unit": unit(row.get("rounds", rounds))} for row in rows
+        {"neighbours": NEIGHBOURS, "unit": unit(row.get("rounds", rounds))} | row for row in rows
     ]

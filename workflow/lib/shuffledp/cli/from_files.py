@@ -2,37 +2,79 @@
 
 from argparse import Namespace
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
+from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, as_given, log10
 from shuffledp.cli.tables import Budgets, read_budgets
+from shuffledp.cli.words import NEIGHBOURS
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import Integers
 from shuffledp.personalised.groups import BudgetGroups
+
+
+def _neighbours(arguments: Namespace, records: int) -> tuple[Integers | None, str]:
+    """Pairs of records that are, None for all; and what is said of them."""
+    from shuffledp.cli.tables import read_pairs, read_places
+    from shuffledp.mechanisms.matrix import pairs_within
+
+    pairs, places, distance = arguments.pairs, arguments.places, arguments.distance
+    if pairs is not None and places is not None:
+        raise InputError("give one of --pairs and --places")
+    if (places is None) != (distance is None):
+        raise InputError(
+            "--places needs a --distance" if distance is None else "--distance needs --places"
+        )
+    if pairs is not None:
+        found = read_pairs(Path(pairs))
+        words = f"of its pairs in {pairs}"
+    elif places is not None:
+        if not 0.0 <= distance < np.inf:
+            raise InputError(f"the distance must be finite and at least 0 km (got {distance:g})")
+        where = read_places(Path(places))
+        if len(where) != records:
+            raise InputError(f"{places} has {len(where)} places for {records} records")
+        found = pairs_within(where, distance)
+        words = f"at most {distance:g} km away"
+        if not found.size:
+            raise InputError(f"{places}: no two records are {words}: nothing would be promised")
+    else:
+        return None, NEIGHBOURS
+    count = len(np.unique(np.sort(found, axis=1), axis=0))
+    return found, f"replacement by a record {words} ({count} pairs), the same n"
 
 
 def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     """Delta or eps of a randomiser that is given as a matrix."""
     from shuffledp.cli.tables import read_matrix
     from shuffledp.mechanisms.matrix import MatrixRandomiser
-    from shuffledp.mechanisms.protocol import expected_distance
+    from shuffledp.mechanisms.protocol import drawing_variance, expected_distance
 
     if (arguments.eps is None) == (arguments.delta is None):
         raise InputError("give one of --eps and --delta")
     source = Path(arguments.file)
     rows = read_matrix(source)
+    near, neighbours = _neighbours(arguments, len(rows))
     try:
-        randomiser = MatrixRandomiser(rows)
+        randomiser = MatrixRandomiser(rows, near)
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
     n, k = arguments.n, randomiser.k
-    curve = accountant.curve(Setting(n, k, rounds=arguments.rounds, mechanism=randomiser))
+    crowd = {name: getattr(arguments, name) for name in ("colluding", "response_rate")}
+    setting = Setting(n, k, rounds=arguments.rounds, mechanism=randomiser, **crowd)
+    curve = of_crowd(
+        partial(randomiser.curve, hidden_slot=arguments.hidden_slot), replace(setting, rounds=1)
+    ).compose(setting.rounds)
     try:
-        variance = randomiser.variance(np.full(k, 1.0 / k), n)
+        shares = np.full(k, 1.0 / k)
+        variance = randomiser.variance(shares, n * setting.part)
+        variance = variance + drawing_variance(shares, n, setting.part)
         errors: Row = {
             "cell_sd_users": n * float(np.sqrt(variance.max())),
             "tv_distance": float(expected_distance(variance)),
@@ -40,8 +82,12 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     except InputError:  # no estimate tells the records apart
         errors = {"cell_sd_users": None, "tv_distance": None}
     common: Row = {"n": n, "records": k, "reports": rows.shape[1], "local_eps0": randomiser.eps0}
-    if arguments.rounds > 1:
-        common["rounds"] = arguments.rounds
+    for name, none in (("rounds", 1), ("colluding", 0), ("response_rate", 1.0)):
+        if getattr(arguments, name) != none:
+            common[name] = getattr(arguments, name)
+    if arguments.hidden_slot:
+        common["hidden_slot"] = True
+    errors["neighbours"] = neighbours
     for eps in arguments.eps or ():
         logs = curve.log_delta(eps)
         deltas = logs.exp()

@@ -97,6 +97,14 @@ _DELTA: Final[dict[str, Any]] = {"type": decimal, "required": True, "help": "tar
 _SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
 _SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
 
+_HIDDEN_SLOT: Final[dict[str, dict[str, Any]]] = {
+    "--hidden-slot": {
+        "action": "store_true",
+        "help": "bound local randomisers by the hidden slot, too, which is tighter mostly; nobody "
+        "outside this project has reviewed it (docs/hidden-slot.md)",
+    },
+}
+
 # Of `delta` and `epsilon`.
 _RELEASED: Final[dict[str, dict[str, Any]]] = {
     "--eps0": {**_SETTING["--eps0"], "required": False},
@@ -181,33 +189,36 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             },
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
             "--share": {"type": real, "help": "part of users signed dummies need at least (0.9)"},
-            "--hidden-slot": {
-                "action": "store_true",
-                "help": "calibrate local randomisers by the hidden-slot bound too, which allows "
-                "a larger eps0 where eps is small; nobody outside this project has reviewed it "
-                "(docs/hidden-slot.md)",
-            },
         }
+        | _HIDDEN_SLOT
         | _ROUNDS
         | _CROWD,
     ),
     "matrix": (
         "delta of given eps, or eps of given delta, of any randomiser of one report, shuffled: "
-        "what a report alone reveals (local_eps0), certified ends for n users, and the error of "
-        "the least-squares estimate for a uniform histogram (cell_sd_users: largest standard "
-        "deviation of a record's number of users; none where the rows are linearly dependent); "
-        "the time grows with the square of the number of records",
+        "what a report alone reveals of neighbours (local_eps0), certified ends for n users, and "
+        "the error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
+        "standard deviation of a record's number of users; none if rows are linearly dependent)",
         {
-            "file": {
-                "metavar": "FILE",
-                "help": "csv or parquet file with a row of probabilities for each record, a "
-                "column for each report; each row sums to 1 within 1e-9",
-            },
+            "file": {"metavar": "FILE", "help": "csv or parquet, a row of chances for each record"},
             "--n": _SETTING["--n"],
             "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
             "--delta": {**_SEVERAL_DELTAS, "required": False},
-            **_ROUNDS,
-        },
+            "--pairs": {
+                "metavar": "FILE",
+                "help": "csv or parquet file with columns 'record' and 'neighbour': lines of the "
+                "matrix, from 0, which alone are neighbours of each other (default: all)",
+            },
+            "--places": {
+                "metavar": "FILE",
+                "help": "the same by columns 'latitude' and 'longitude' of each record, in "
+                "degrees: neighbours are those at most --distance apart",
+            },
+            "--distance": {"type": real, "metavar": "KM", "help": "along a great circle"},
+        }
+        | _HIDDEN_SLOT
+        | _ROUNDS
+        | _CROWD,
     ),
     "rounds": (
         "delta of given eps, or eps of given delta, of all rounds of a ledger together, which may "

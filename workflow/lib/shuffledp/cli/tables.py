@@ -168,6 +168,46 @@ def read_budgets(source: Path) -> Budgets:
     return Budgets(eps[used], delta[used], counts[used])
 
 
+def read_pairs(source: Path) -> Integers:
+    """The columns ``record`` and ``neighbour`` of a file, shape ``(rows, 2)``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no such column or no row, or a value is no whole number.
+    """
+    needed = {"record": "the number of a record, from 0", "neighbour": "that of a neighbour"}
+    found = read_columns(source, needed)
+    pairs = np.stack([_numbers(found[name]) for name in needed], axis=1)
+    if not pairs.size:
+        raise InputError(f"{source} names no pair")
+    if not (np.abs(pairs) < LARGEST_ROWS).all() or (pairs != np.floor(pairs)).any():
+        raise InputError(f"{source}: every record and neighbour must be a whole number")
+    return pairs.astype(np.int64)
+
+
+def read_places(source: Path) -> Floats:
+    """The columns ``latitude`` and ``longitude`` of a file, in degrees, shape ``(rows, 2)``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has no such column, or a value is out of range.
+    """
+    limits = {"latitude": 90.0, "longitude": 360.0}
+    found = read_columns(source, dict.fromkeys(limits, "of each record, in degrees"))
+    places = np.stack([_numbers(found[name]) for name in limits], axis=1)
+    for (name, most), values in zip(limits.items(), places.T, strict=True):
+        wrong = np.flatnonzero(~(np.abs(values) <= most))
+        if wrong.size:
+            first = words.shortened(repr(found[name][wrong[0]]))
+            raise InputError(
+                f"{source}: every {name} must be a number from {-most:g} to {most:g} (row "
+                f"{wrong[0] + 1} has {first})"
+            )
+    return places
+
+
 def read_columns(
     source: Path, needed: Mapping[str, str], optional: Sequence[str] = ()
 ) -> dict[str, list[Any]]:

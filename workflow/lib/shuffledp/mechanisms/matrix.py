@@ -8,14 +8,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.blanket.atoms import Atoms
-from shuffledp.accounting.blanket.worst_pair import Pairs, difference, distances
+from shuffledp.accounting.blanket.worst_data_set import HiddenSlots
+from shuffledp.accounting.blanket.worst_pair import Pairs, difference
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.randomiser import Randomiser
-from shuffledp.numerics.arrays import UNIT, Floats, Integers
+from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
 # How far a row's sum may be from 1.
 TOLERANCE = 1e-9
+# Mean radius.
+_EARTH_KM = 6371.0088
 # Less than this is not far from where floats lose digits.
 LEAST = 1e-280
 
@@ -27,67 +30,93 @@ class MatrixRandomiser(Randomiser):
     A row may sum to 1 within 1e-9. What is certified is the matrix whose rows are the given floats
     over their exact sums. An entry may be 0: then eps0 is infinite. Two rows may be the same.
 
+    Attributes
+    ----------
+    rows
+        Shape ``(records, reports)``.
+    near
+        Pairs of records that are neighbours, in both orders, shape ``(pairs, 2)``; by default all.
+        What others hold is not restricted by it.
+    k, eps0
+        Number of records, and what a report alone reveals of neighbours.
+
     Raises
     ------
     InputError
         If an entry is negative, no number or below 1e-280, a row does not sum to 1, a column
-        cannot be reported, or positive chances of a report differ by more than exp(350).
+        cannot be reported, or positive chances of a report differ by more than exp(350); if a pair
+        is none of two records, or there are no pairs.
     """
 
     rows: Floats
+    near: Integers | None = None
     k: int = field(init=False)
     eps0: float = field(init=False)
-    # One index of each different row, as given.
-    _different: Integers = field(init=False, repr=False)
+    # Of neighbours whose rows differ.
+    _pairs: Pairs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         given = np.array(self.rows, np.float64, ndmin=2)
         _check_entries(given)
         rows = given / np.array([[fsum(row)] for row in given])
+        _check_ratios(rows)
         rows.setflags(write=False)
-        different = np.sort(np.unique(given, axis=0, return_index=True)[1])
-        for name, value in (("rows", rows), ("k", len(rows)), ("_different", different)):
+        _, first, same = np.unique(given, axis=0, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        place = np.argsort(order)[same.ravel()]
+        near = None if self.near is None else _table(self.near, place, order.size)
+        pairs = Pairs(rows[first[order]], near)
+        for name, value in (("rows", rows), ("k", len(rows)), ("_pairs", pairs)):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "eps0", self.horizon if rows.all() else np.inf)
+        object.__setattr__(self, "eps0", self.horizon if self._told[0] else np.inf)
+
+    @cached_property
+    def _told(self) -> tuple[bool, float]:
+        """Whether no neighbour is ruled out by a report; and the largest other log-ratio of two."""
+        rows, pure, largest = self._pairs.rows, True, 0.0
+        positive = np.where(rows > 0.0, rows, np.inf)
+        for first, near in zip(rows, self._pairs.among, strict=True):
+            if near.any():
+                pure = pure and not (first[(rows[near] == 0.0).any(axis=0)] > 0.0).any()
+                largest = max(largest, float((first / positive[near].min(axis=0)).max()))
+        return pure, largest
 
     @cached_property
     def horizon(self) -> float:
-        """The largest log-ratio of positive chances of a report, rounded up."""
-        if self._different.size == 1:
+        """The largest log-ratio of positive chances of a report of neighbours, rounded up."""
+        largest = self._told[1]
+        if largest == 0.0:  # no neighbours, or none whose rows differ
             return 0.0
-        least = np.where(self.rows > 0.0, self.rows, np.inf).min(axis=0)
-        found = float(np.log(self.rows.max(axis=0) / least).max())
-        found += UNIT * (8.0 + 4.0 * found)  # each entry is right to 2 units
-        if found > LARGEST_EPS0:
-            raise InputError(
-                f"the chances of a report may differ by a factor of at most exp({LARGEST_EPS0:g}), "
-                f"or be 0 (got exp({found:g}))"
-            )
-        return found
+        found = max(float(np.log(largest)), 0.0)
+        return found + UNIT * (8.0 + 4.0 * found)  # each entry is right to 2 units
 
     @cached_property
-    def _pairs(self) -> tuple[Pairs, Integers]:
-        """Of different records; and some that tell much."""
-        pairs = Pairs(self.rows[self._different])
-        return pairs, pairs.telling(self.horizon)
+    def _telling(self) -> Integers:
+        """Pairs of different records that tell much."""
+        return self._pairs.telling(self.horizon)
+
+    @cached_property
+    def _held(self) -> Integers:
+        """Such pairs, and records of all others with whom they do."""
+        return self._pairs.held(self._telling)
 
     def log_blanket(self, eps: float, n: int) -> float:
         """Of the worst pair of records."""
-        pairs, telling = self._pairs
-        return pairs.log_high(eps, n, telling)
+        return self._pairs.log_high(eps, n, self._telling)
+
+    def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
+        """Of the worst pair and data set; exposed reports have the law of what all share."""
+        slots = HiddenSlots(self._pairs, eps, n, kappa)
+        return slots.log_high(ceiling, self._held) if slots.possible else ceiling
 
     def log_lead(self, eps: float, n: int) -> float:
-        pairs, telling = self._pairs
-        return pairs.log_lead(eps, n, telling)
+        return self._pairs.log_lead(eps, n, self._telling)
 
     def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """All others hold some record; the target one of the two that are furthest apart."""
-        apart = distances(self.rows)
-        pair = np.unravel_index(int(apart.argmax()), apart.shape)
+        """All others hold one record; it and the target's two are some that tell much."""
+        rows = self._pairs.rows
         return tuple(
-            difference(self.rows[x], self.rows[y], held, eps, -1.0)
-            for x, y in (pair, pair[::-1])
-            for held in self.rows
+            difference(rows[x0], rows[x1], rows[x2], eps, -1.0) for x0, x1, x2 in self._held
         )
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
@@ -116,6 +145,29 @@ class MatrixRandomiser(Randomiser):
         return np.asarray((mean_square - shares @ own**2) / n)
 
 
+def pairs_within(places: ArrayLike, distance: float) -> Integers:
+    """Pairs of places at most so far apart, along a great circle of a sphere.
+
+    Parameters
+    ----------
+    places
+        Latitudes and longitudes in degrees, shape ``(places, 2)``.
+    distance
+        In km, at least 0.
+
+    Returns
+    -------
+    Numbers of places, the smaller first, shape ``(pairs, 2)``.
+    """
+    latitude, longitude = np.radians(np.asarray(places, np.float64)).T
+    apart = np.sin(0.5 * (latitude[:, None] - latitude)) ** 2
+    across = np.sin(0.5 * (longitude[:, None] - longitude)) ** 2
+    half = np.sqrt(apart + np.cos(latitude)[:, None] * np.cos(latitude) * across)
+    # Rounding must not part two that are just as far: more neighbours are the safe side.
+    near = 2.0 * _EARTH_KM * np.arcsin(np.minimum(half, 1.0)) <= distance * (1.0 + 1e-9)
+    return np.argwhere(np.triu(near, 1))
+
+
 def _check_entries(rows: Floats) -> None:
     if rows.ndim != 2 or rows.shape[0] < 2 or rows.shape[1] < 2:
         raise InputError(
@@ -142,3 +194,40 @@ def _check_entries(rows: Floats) -> None:
             f"probabilities must be 0 or at least {LEAST:g} (got {rows[x, y]:g} for record {x}, "
             f"report {y})"
         )
+
+
+def _check_ratios(rows: Floats) -> None:
+    least = np.where(rows > 0.0, rows, np.inf).min(axis=0)
+    found = float(np.log(rows.max(axis=0) / least).max())
+    if found > LARGEST_EPS0:
+        raise InputError(
+            f"the chances of a report may differ by a factor of at most exp({LARGEST_EPS0:g}), "
+            f"or be 0 (got exp({found:g}))"
+        )
+
+
+def _table(near: ArrayLike, place: Integers, different: int) -> Bools:
+    """Which records are neighbours, those with the same row being one; shape of their square.
+
+    Parameters
+    ----------
+    near
+        Pairs of records, shape ``(pairs, 2)``.
+    place
+        Of each record, the number of its row among the different ones.
+    different
+        How many of these there are.
+    """
+    pairs = np.array(near)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size:
+        raise InputError(f"neighbours are pairs of records, at least one (got shape {pairs.shape})")
+    wrong = (pairs != np.floor(pairs)) | ~((pairs >= 0) & (pairs < place.size))
+    if wrong.any():
+        raise InputError(
+            f"records are numbered from 0 to {place.size - 1} (got {pairs[wrong][0]:g} in pair "
+            f"{int(np.argwhere(wrong)[0, 0])})"
+        )
+    found = np.zeros((different, different), bool)
+    one, other = place[pairs.astype(np.int64).T]
+    found[one, other] = found[other, one] = True
+    return found

@@ -64,22 +64,22 @@ class Randomiser(ABC):
     def alike(self, eps: float) -> tuple[Atoms, ...]:
         """Laws of single data sets, in which all other users hold one record."""
 
-    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
-        """Laws of the slots of users who hold x0, x1 and anything else (docs/hidden-slot.md).
+    def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
+        """Log of a delta by the bound of docs/hidden-slot.md, rounded up; by default the ceiling.
 
         Parameters
         ----------
         eps
             Central budget.
+        n
+            Number of users, at least 2.
         kappa
             Probability with which a user is exposed.
-
-        Returns
-        -------
-        Three, or none: by default, and where kappa is too large.
+        ceiling
+            Log of a delta that is known to hold; the answer is at most that.
         """
-        del eps, kappa
-        return ()
+        del eps, n, kappa
+        return ceiling
 
     def curve(self, setting: Setting, *, hidden_slot: bool = False) -> Curve:
         """Delta over eps of the shuffled reports of all users of a setting.
@@ -100,7 +100,7 @@ class Randomiser(ABC):
             self.eps0,
             upper=lambda eps: upper_log_delta(eps, n, self, hidden_slot=hidden_slot),
             lower=lambda eps: lower_log_delta(eps, n, self),
-            lead=lambda eps: lead_log_delta(eps, n, self),
+            lead=lambda eps: lead_log_delta(eps, n, self, hidden_slot=hidden_slot),
             xtol=calibrate.COARSE_XTOL,
             horizon=self.horizon,
         ).compose(setting.rounds)
@@ -170,10 +170,12 @@ def _hidden(eps: float, n: int, randomiser: Randomiser) -> float:
     blanket = _upper(eps, n, randomiser)
     if n == 1 or blanket == -np.inf:
         return blanket
-    leaked = max(log_saddle_point(atoms, n) for atoms in randomiser.alike(eps))
-    kappa = exposure(leaked, n)
-    kinds = randomiser.slots(eps, kappa)
-    return hidden_slot_log_delta(kinds, n, kappa, blanket) if kinds else blanket
+    return randomiser.log_hidden(eps, n, exposure(_leaked(eps, n, randomiser), n), blanket)
+
+
+def _leaked(eps: float, n: int, randomiser: Randomiser) -> float:
+    """About what some data set leaks."""
+    return max(log_saddle_point(atoms, n) for atoms in randomiser.alike(eps))
 
 
 @lru_cache(maxsize=64)
@@ -202,7 +204,9 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
     return log_mean_excess_low(max(laws, key=lambda atoms: log_saddle_point(atoms, n)), n)
 
 
-def lead_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
+def lead_log_delta(
+    eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
+) -> float:
     """About `upper_log_delta`, at once.
 
     Parameters
@@ -213,11 +217,13 @@ def lead_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
         Number of users, at least 1.
     randomiser
         What each user's record goes through.
+    hidden_slot
+        As there.
     """
     eps = min(eps, randomiser.horizon)
     if eps >= randomiser.eps0:
         return -np.inf
-    return randomiser.log_lead(eps, n)
+    return _leaked(eps, n, randomiser) if hidden_slot else randomiser.log_lead(eps, n)
 
 
 def check_budget(eps0: float) -> None:
@@ -317,28 +323,24 @@ class SupportRandomiser(Randomiser):
             laws.append(self._atoms(log_ratios - others[:, None], chances * np.exp(others), eps))
         return tuple(laws)
 
-    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
-        """Of interchangeable records; exposed reports have the law nu. Of k = 2 the last is x1."""
-        g = self.likelihood
+    def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
+        """Of interchangeable records; exposed reports have the law nu."""
         # Nearer to g, what is left of a report outside the support is small, and its G large.
-        if not self.interchangeable or kappa > 0.5 * g:
-            return ()
+        if not self.interchangeable or kappa > 0.5 * self.likelihood:
+            return ceiling
+        return hidden_slot_log_delta(self.slots(eps, kappa), n, kappa, ceiling)
+
+    def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
+        """Laws of G where another holds x0, x1 and, of k > 2, anything else."""
         patterns = np.array(list(self.patterns), np.float64)
         chances = np.array(list(self.patterns.values()))
         log_ratios = self.eps0 * patterns
         laws = []
-        for held in (0, 1, 2) if self.k > 2 else (0, 1, 1):
-            left = np.exp(log_ratios[:, held]) - kappa / g
+        for held in (0, 1, 2) if self.k > 2 else (0, 1):
+            left = np.exp(log_ratios[:, held]) - kappa / self.likelihood
             law = self._atoms(log_ratios, chances * left, eps)
-            laws.append(
-                Atoms(
-                    np.append(law.values / left, 0.0),
-                    np.append(law.masses, kappa),
-                    # What is left is at least half of the minuend.
-                    3.0 * law.units,
-                    np.append(law.errors / left, 0.0),
-                )
-            )
+            # What is left is at least half of the minuend.
+            laws.append(Atoms(law.values / left, law.masses, 3.0 * law.units, law.errors / left))
         return tuple(laws)
 
     def _atoms(self, log_ratios: Floats, chances: Floats, eps: float) -> Atoms:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 UNIT = 2.0**-53  # relative error of rounding to the nearest float
 
 

@@ -110,7 +110,7 @@ class Tilt:
     Attributes
     ----------
     lam
-        The tilt; at it the sum of n has mean ``1 / lam``.
+        The tilt.
     log_moment
         ``log E[exp(lam G)]``.
     """
@@ -132,8 +132,8 @@ class Tilt:
         return float(4.0 * (exponents + abs(self.log_moment) + 8.0))
 
 
-def tilt(values: Floats, masses: Floats, n: int) -> Tilt:
-    """Saddle point of ``E[(S)_+]``; some value must be positive.
+def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
+    """Where the sum of n has mean ``height / lam``; some value must be positive.
 
     Parameters
     ----------
@@ -141,6 +141,9 @@ def tilt(values: Floats, masses: Floats, n: int) -> Tilt:
         Of the law, the same shape ``(m,)``; masses are positive.
     n
         Number of independent copies in the sum S, at least 1.
+    height
+        With 1 the factor ``x_+ exp(-lam x)`` is largest at the mean of S; 2 is the saddle point of
+        ``E[S_+]``.
     """
     log_masses = np.log(masses)
 
@@ -148,7 +151,7 @@ def tilt(values: Floats, masses: Floats, n: int) -> Tilt:
         lam = float(np.exp(log_lam))
         exponents = log_masses + lam * values
         weights = np.exp(exponents - exponents.max())
-        return float(n * (weights @ values) / weights.sum() - 1.0 / lam)
+        return float(n * (weights @ values) / weights.sum() - height / lam)
 
     # At exp(low) < 1 / (n max G) the slope is negative; it turns positive as the law narrows.
     low = -float(np.log(n) + np.log(values.max())) - 1.0

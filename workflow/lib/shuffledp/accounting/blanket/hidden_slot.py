@@ -1,28 +1,32 @@
 """A tighter upper end: the target hides in the slot of another user (docs/hidden-slot.md).
 
-Of the n - 1 others a hold x0, b hold x1 and the rest anything else. With a law G for each of these
-kinds and J above all three,
+With a law G for each record that another user may hold,
 
-    ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) E[(sum of the others' G + J)_+]``.
+    ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) max of K(n copies of G)``.
 
-The largest over a and b is sought by halving cells ``[a0, a1] x [b0, b1]``. In the bound of a cell
-a user who may be of several kinds has a law above all of these.
+K bounds the mean of a sum's positive part by an integral of the modulus of its characteristic
+function: a product over the users, so convex in how many of them hold what. Therefore the worst
+data set is one whose others all hold one record.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from tqdm import tqdm
+from numpy.typing import ArrayLike
+from scipy.special import logsumexp
 
-from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point
-from shuffledp.accounting.blanket.groups import Groups
-from shuffledp.accounting.blanket.join import join
-from shuffledp.numerics.arrays import UNIT, Floats, Integers
+from shuffledp.accounting.blanket.atoms import Atoms, Tilt, log_saddle_point, tilt
+from shuffledp.numerics.arrays import UNIT, Floats
 
-# How far, in log delta, the bound of a cell may be above the worst data set that was tried.
-_TOLERANCE = 0.01
-# Cells that are looked at, at most, and how many are halved at a time.
-_CELLS, _AT_ONCE = 2**14, 32
+# Width of the normal noise that ends the integral, times the tilt: costs half its square in log
+# delta. Frequencies are taken up to this many times its inverse.
+_NOISE, _REACH = 0.02, 9.2
+# Frequencies at a time.
+_BLOCK = 64
+# Beyond this an exponential is no float.
+_EXPONENT = 700.0
 
 
 def exposure(log_delta: float, n: int) -> float:
@@ -33,94 +37,189 @@ def exposure(log_delta: float, n: int) -> float:
     return (max(-log_delta, 0.0) + 0.5 * float(np.log(n))) / n
 
 
-def hidden_slot_log_delta(kinds: Sequence[Atoms], n: int, kappa: float, ceiling: float) -> float:
-    """Natural log of a delta that holds for every data set of n users, rounded up.
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Upper bounds of ``E[(G_1 + ... + G_n)_+]``, n copies of a law that is 0 where one is exposed.
 
-    A progress bar on a terminal where it takes more than a second.
+    With ``K(x) = x_+ exp(-lam x)`` of transform ``1 / (lam + i t)^2``, and Z normal of deviation
+    s, ``E[S_+] <= E[(S + Z)_+]``, and the trapezoidal rule of its integral is an upper bound: it
+    adds ``K(S + Z + m P)``. Its terms are replaced by their moduli, which near a saddle point they
+    nearly are. Being exposed has a modulus of its own.
+
+    Attributes
+    ----------
+    lam
+        The tilt.
+    n
+        Number of summands.
+    kappa
+        Part of a law's mass of 0.
+    step
+        Distance of the frequencies.
+    weights
+        Of the frequencies, shape ``(frequencies,)``; the last is that of all beyond.
+    """
+
+    lam: float
+    n: int
+    kappa: float
+    step: float
+    weights: Floats
+
+    @classmethod
+    def of(cls, law: Atoms, n: int, kappa: float) -> Self:
+        """That fits n copies of a law.
+
+        Parameters
+        ----------
+        law
+            Some value is positive.
+        n
+            Number of copies.
+        kappa
+            Part of the mass of 0.
+        """
+        at = tilt(law.values, law.masses, n, 2.0)
+        shares = np.exp(at.log_weights(law.values, law.masses))
+        centred = law.values - shares @ law.values
+        deviation = float(np.sqrt(n * (shares @ centred**2)))
+        noise, period = _NOISE / at.lam, 8.0 * deviation + 20.0 / at.lam
+        step = 2.0 * np.pi / period
+        t = step * np.arange(int(_REACH / (noise * step)) + 2.0)
+        weights = np.where(t == 0.0, 1.0, 2.0) / (at.lam**2 + t**2) / period  # t and -t
+        weights *= np.exp(0.5 * noise**2 * (at.lam**2 - t**2))
+        beyond = np.exp(0.5 * noise**2 * (at.lam**2 - t[-1] ** 2)) / (np.pi * t[-1])
+        return cls(at.lam, n, kappa, step, np.append(weights, beyond))
+
+    @property
+    def log_total(self) -> float:
+        """What `log_high` is above `log_moment_high` at most."""
+        return float(np.log(self.weights.sum())) + 1e-12
+
+    def log_ceiling(self, law: Atoms) -> float:
+        """What `log_high` is at most, at once."""
+        return log_moment_high(law, self.lam, self.n) + self.log_total
+
+    def log_high(self, law: Atoms) -> float:
+        """Log of the bound of n copies of a law, rounded up.
+
+        Parameters
+        ----------
+        law
+            Its values are taken as exact, its masses as right to their units.
+        """
+        if self.lam * float(law.values.max()) > _EXPONENT:
+            return np.inf
+        at = Tilt(self.lam, float(logsumexp(self.lam * law.values, b=law.masses)))
+        shares = np.exp(at.log_weights(law.values, law.masses))
+        frequencies = self.weights.size - 1
+        # Turned on by a factor of each atom, one block of frequencies is the next.
+        block = np.arange(_BLOCK, dtype=np.float64)
+        starts = np.arange(0, frequencies, _BLOCK, dtype=np.float64)
+        turned = shares * np.exp(1j * self.step * starts[:, None] * law.values)
+        phi = turned @ np.exp(1j * self.step * law.values[:, None] * block)
+        t = self.step * np.arange(frequencies, dtype=np.float64)
+        off = UNIT * (shares.size + 48.0 + 8.0 * t * float(shares @ np.abs(law.values)))
+        exposed = self.kappa * float(np.exp(-at.log_moment))
+        most = np.append(np.abs(phi.ravel()[:frequencies] - exposed) + exposed + off, 1.0)
+        end = float(np.log(self.weights @ np.exp(self.n * np.log(most))))
+        end += self.n * at.log_moment
+        units = law.units + shares.size + at.units(law.values, law.masses)
+        return end + UNIT * (self.n * units + frequencies + 8.0 * (abs(end) + 16.0))
+
+
+def log_moment_high(law: Atoms, lam: float, n: int) -> float:
+    """``n log E[exp(lam G)]``, rounded up.
 
     Parameters
     ----------
-    kinds
-        The laws of G for who holds x0, x1 and anything else.
+    law
+        Its values are taken as exact, its masses as right to their units.
+    lam, n
+        Tilt, and number of summands.
+    """
+    if lam * float(law.values.max()) > _EXPONENT:
+        return np.inf
+    at = Tilt(lam, float(logsumexp(lam * law.values, b=law.masses)))
+    units = law.units + law.masses.size + at.units(law.values, law.masses)
+    return n * (at.log_moment + UNIT * (units + 8.0 * (abs(at.log_moment) + 8.0)))
+
+
+def alone_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
+    """Log of ``(1 - kappa)^others delta_loc``, rounded up: nobody else is exposed.
+
+    Parameters
+    ----------
+    log_local
+        Log of delta_loc, finite, any shape.
+    others
+        Number of other users.
+    kappa
+        Probability with which each of them is exposed.
+    """
+    log_local = np.asarray(log_local, np.float64)
+    found = others * float(np.log1p(-kappa)) + log_local
+    return np.asarray(found + UNIT * (others + 8.0 * (np.abs(found) + np.abs(log_local) + 8.0)))
+
+
+def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling: float) -> float:
+    """Natural log of a delta that holds for every data set of n users, rounded up.
+
+    Parameters
+    ----------
+    slots
+        The law of G of each record that another user may hold; of all the mass of 0 is at least
+        kappa.
     n
         Number of users, at least 2.
     kappa
         Probability with which each user is exposed.
     ceiling
-        Log of a delta that is known to hold. The search ends where it cannot go below.
+        Log of a delta that is known to hold.
 
     Returns
     -------
     At most the ceiling.
     """
-    top = max(float(law.safe(1.0).values.max()) for law in kinds)
-    x0, x1, other = (
-        Atoms(law.values / top, law.masses, law.units, law.errors / top).safe(1.0) for law in kinds
-    )
-    # Of each kind the mean of the positive part is delta_loc.
-    local = top * float(np.maximum(x0.values, 0.0) @ x0.masses)
-    alone = (n - 1) * float(np.log1p(-kappa)) + float(np.log(local))
-    alone += UNIT * (2.0 * x0.units + x0.values.size + n + 8.0 * (abs(alone) + 8.0))
-    laws = [x0, x1, other, join([x0, other]), join([x1, other]), join([x0, x1, other])]
-    leading = int(np.argmax([log_saddle_point(law, n) for law in laws[:3]]))
-    largest = _largest(Groups(laws, n, leading), n - 1, ceiling - float(np.log(top)))
-    found = float(np.logaddexp(largest + np.log(top), alone))
-    return min(found + UNIT * 8.0 * (abs(largest) + abs(found) + 8.0), ceiling)
+    top = max(float(law.safe(1.0).values.max()) for law in slots)
+    if top <= 0.0:
+        return ceiling
+    laws = [
+        Atoms(law.values / top, law.masses, law.units, law.errors / top).safe(1.0) for law in slots
+    ]
+    # Of each law the mean of the positive part is delta_loc.
+    log_local = float(np.log(np.maximum(laws[0].values, 0.0) @ laws[0].masses))
+    log_local += UNIT * (2.0 * laws[0].units + laws[0].values.size + 8.0)
+    alone = float(alone_log_delta(log_local, n - 1, kappa))
+    found = float(np.logaddexp(all_alike_log_high(laws, n, kappa), alone) + np.log(top))
+    return min(found + UNIT * 8.0 * (abs(found) + abs(alone) + 8.0), ceiling)
 
 
-def _largest(groups: Groups, others: int, ceiling: float) -> float:
-    """Bound of the worst data set, rounded up; or of one that is above the ceiling."""
+def all_alike_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
+    """Log of the bound on the mean excess of n slots, each of any of the laws; rounded up.
 
-    def bounds(cells: Integers) -> Floats:
-        return groups.log_mean_excess_high(_counts(cells, others))
-
-    # What a user who is undecided adds to a cell's bound.
-    zero, one, other, zero_other, one_other, _ = groups.log_moments
-    cost = zero_other - max(zero, other), one_other - max(one, other)
-    cells = np.array([[0, others, 0, others]])
-    highs = bounds(cells)
-    alike = np.array([[0, 0, 0, 0], [others, others, 0, 0], [0, 0, others, others]])
-    worst = float(bounds(alike).max())
-    tried = 4
-    with tqdm(desc="data sets", unit=" cells", leave=False, disable=None, delay=1.0) as bar:
-        while worst < ceiling and tried < _CELLS:
-            order = np.argsort(-highs)
-            open_cells = int((highs > worst + _TOLERANCE).sum())
-            if open_cells == 0:
-                break
-            chosen, kept = np.split(order, [min(open_cells, _AT_ONCE)])
-            halves = _within(_halved(cells[chosen], cost), others)
-            # The data set in a corner of each that is halved.
-            found = bounds(np.concatenate([cells[chosen][:, [0, 0, 2, 2]], halves]))
-            worst = max(worst, float(found[: chosen.size].max()))
-            cells = np.concatenate([cells[kept], halves])
-            highs = np.concatenate([highs[kept], found[chosen.size :]])
-            tried += found.size
-            bar.update(found.size)
-    return max(worst, float(highs.max()))
-
-
-def _counts(cells: Integers, others: int) -> Integers:
-    """Users who surely hold x0, x1, neither; who may be x0, x1, or either; the last with J."""
-    a0, a1, b0, b1 = cells.T
-    left, a, b = others - a0 - b0, a1 - a0, b1 - b0
-    either = np.maximum(a + b - left, 0)
-    neither = left - a - b + either
-    return np.stack([a0, b0, neither, a - either, b - either, either + 1], axis=1)
-
-
-def _halved(cells: Integers, cost: tuple[float, float]) -> Integers:
-    """Each cell in two, across the side that costs more."""
-    a, b = cells[:, 1] - cells[:, 0], cells[:, 3] - cells[:, 2]
-    low = np.where((b == 0) | ((a > 0) & (a * cost[0] >= b * cost[1])), 0, 2)
-    rows = np.arange(len(cells))
-    middle = (cells[rows, low] + cells[rows, low + 1]) // 2
-    first, second = cells.copy(), cells.copy()
-    first[rows, low + 1], second[rows, low] = middle, middle + 1
-    return np.concatenate([first, second])
-
-
-def _within(cells: Integers, others: int) -> Integers:
-    """Cells without what no data set is in: a + b is at most the number of others."""
-    a0, a1, b0, b1 = cells[cells[:, 0] + cells[:, 2] <= others].T
-    return np.stack([a0, np.minimum(a1, others - b0), b0, np.minimum(b1, others - a0)], axis=1)
+    Parameters
+    ----------
+    laws
+        Of the slots; values are taken as exact. If none is positive the mean is 0.
+    n
+        Number of slots.
+    kappa
+        Part of each law's mass of 0.
+    """
+    if not max(float(law.values.max()) for law in laws) > 0.0:
+        return -np.inf
+    order = np.argsort([-log_saddle_point(law, n) for law in laws]).tolist()
+    found = np.inf
+    # The tilt of the first, mostly; of another if that turns out to be the worst.
+    for _ in range(3):
+        kernel = Kernel.of(laws[order[0]], n, kappa)
+        high, worst = -np.inf, 0
+        for place, at in enumerate(order):
+            if kernel.log_ceiling(laws[at]) > high and (end := kernel.log_high(laws[at])) > high:
+                high, worst = end, place
+        found = min(found, high - float(np.log(n)))
+        if worst == 0:
+            break
+        order.insert(0, order.pop(worst))
+    return found + UNIT * 8.0 * (abs(found) + 8.0)

@@ -156,17 +156,32 @@ class Tilted:
         -------
         Logs of upper bounds of the mean excess, shape ``(records, records)``.
         """
-        used = shared > 0.0
-        ratios = rows[:, used] / shared[used]
-        rest = max(1.0 - float(shared.sum()) + shared.size * UNIT, 0.0)
         found = np.full((len(rows), len(rows)), np.inf)
         for lam in self.lam * 2.0 ** np.arange(-3.0, 4.0):
-            if lam * float(ratios.max()) > _EXPONENT:
-                break
-            # Exponents are cut where floats end; that raises the product.
-            downs = np.maximum(-lam * np.exp(eps) * ratios, -_EXPONENT)
-            products = (shared[used] * np.exp(lam * ratios)) @ np.exp(downs).T
-            rounding = shared.size + 64.0 * (_EXPONENT + 1.0)
-            logs = self.n * (np.log(products + rest) + 2.0 * rounding * UNIT)
+            logs = self.n * log_moments(rows, shared, eps, lam)
             found = np.minimum(found, logs - 1.0 - np.log(lam * self.n) + 1e-9)
         return found
+
+
+def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:
+    """``log E[exp(lam G)]`` of all pairs of rows, rounded up; all inf where one is no float.
+
+    Parameters
+    ----------
+    rows, shared
+        Chances of each report, shape ``(records, reports)``; and what G is relative to.
+    eps
+        Central budget.
+    lam
+        Positive.
+    """
+    used = shared > 0.0
+    ratios = rows[:, used] / shared[used]
+    if lam * float(ratios.max(initial=0.0)) > _EXPONENT:
+        return np.full((len(rows), len(rows)), np.inf)
+    rest = max(1.0 - float(shared.sum()) + shared.size * UNIT, 0.0)
+    # Exponents are cut where floats end; that raises the product.
+    downs = np.maximum(-lam * np.exp(eps) * ratios, -_EXPONENT)
+    products = (shared[used] * np.exp(lam * ratios)) @ np.exp(downs).T
+    rounding = shared.size + 64.0 * (_EXPONENT + 1.0)
+    return np.asarray(np.log(products + rest) + 2.0 * rounding * UNIT)
