@@ -413,6 +413,15 @@ def test_signed_dummies_of_users_leave_what_the_law_says(users, smallest, ratio,
     assert direct * (1 - 1e-12) <= found <= direct * (1 + loose) + 2.0 * beyond
 
 
+@pytest.mark.parametrize("times", [1.0, 1.5])
+@pytest.mark.parametrize(("ratio", "pairs"), [(1e-8, 1e-8), (1e-3, 1e-9), (1e-2, 1e-12)])
+def test_hardly_any_noise_hides_hardly_anything(ratio, pairs, times):
+    """Masses underflowed, and delta was no number."""
+    found = SignedNoise(ratio, pairs).of_more(times).log_delta(0.5)
+    # With less than one message of the cell, in two.
+    assert np.log1p(-3.0 * times * (ratio + pairs)) <= found <= 0.0
+
+
 def test_more_users_than_the_promise_asks_for_got_more():
     mechanism, parameters = SignedDummies(), SignedDummiesParameters(0.6, 300.0, np.inf, 200, 1000)
     promised = mechanism.curve(parameters, Setting(1250, 20))

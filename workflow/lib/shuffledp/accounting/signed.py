@@ -118,6 +118,8 @@ class SignedNoise:
         some = slice(int(np.argmax(logs > _NOTHING)), None)
         t, pairs = t[some], np.exp(logs[some])
         weights = np.asarray(lfilter([1.0], [1.0, -q * q], pairs), np.float64)  # G
+        some = slice(0, int(np.flatnonzero(weights > np.exp(_NOTHING))[-1]) + 1)
+        t, weights, last = t[some], weights[some], float(t[some][-1])
         ratios = np.append(0.0, q * weights[:-1] / weights[1:])
         masses = (1.0 - q) * weights
         beyond = (q * q * float(weights[-1]) + self._beyond(last)) / (1.0 + q)
@@ -137,8 +139,8 @@ class SignedNoise:
     def _window(self) -> Floats:
         """Values of Z, outside which it lies with about that chance."""
         z = np.arange(np.ceil(self._last) + 1.0)
-        some = self._log_pairs(z) > np.log(_TAIL) - np.log(z.size)
-        return z[int(np.argmax(some)) :]
+        some = np.flatnonzero(self._log_pairs(z) > np.log(_TAIL) - np.log(z.size))
+        return z[some[0] : some[-1] + 1]
 
     def _table(self) -> tuple[Floats, Floats, float, float]:
         """As `_law`, of all (a, b) where Z, A - B and min(A, B) are not too large.
