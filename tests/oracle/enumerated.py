@@ -185,6 +185,67 @@ def geometric(eps: float, nu: int | None, reach: int) -> Mapping[int, arb]:
     return {z: theta ** abs(z) / mass for z in range(low, reach + 1)}
 
 
+def summed(
+    one: Mapping[int, arb], two: Mapping[int, arb], some: range, left: arb
+) -> dict[int, arb]:
+    """The law of the sum of two noises, of which ``left`` is not given: balls that hold it."""
+    beyond = arb(0).union(left)
+    return {z: sum((p * two[z - j] for j, p in one.items() if z - j in two), beyond) for z in some}
+
+
+def negative_binomial(size: arb, ratio: arb, reach: int) -> list[arb]:
+    """From 0 to reach."""
+    found = [(1 - ratio) ** size]
+    for t in range(reach):
+        found.append(found[-1] * ratio * (size + t) / (t + 1))
+    return found
+
+
+def signed_messages(
+    k: int, ratio: arb, pairs: arb, shape: arb | None, smallest: int, room: int
+) -> Law:
+    """A user's dummies, if at most ``room``: plus messages of each cell, then minus messages.
+
+    ``shape`` None: a Poisson number of pairs.
+    """
+    single = negative_binomial(arb(1) / smallest, ratio, room)
+    if shape is None:
+        mean = pairs / smallest
+        twins = [(-mean).exp()]
+        for t in range(room // 2):
+            twins.append(twins[-1] * mean / (t + 1))
+    else:
+        twins = negative_binomial(shape / smallest, pairs / (pairs + shape), room // 2)
+    cell: Law = {}
+    for a, b, z in product(range(room + 1), range(room + 1), range(room // 2 + 1)):
+        if a + b + 2 * z <= room:
+            key = (a + z, b + z)
+            cell[key] = cell.get(key, arb(0)) + single[a] * single[b] * twins[z]
+    law: Law = {(): arb(1)}
+    for _ in range(k):
+        law = {
+            (*have, *more): p * q
+            for (have, p), (more, q) in product(law.items(), cell.items())
+            if sum(have) + sum(more) <= room
+        }
+    fits = sum(law.values(), arb(0))
+    return {(*key[::2], *key[1::2]): p / fits for key, p in law.items()}
+
+
+def shifted(law: Law, place: int) -> Law:
+    """One message more."""
+    return {(*key[:place], key[place] + 1, *key[place + 1 :]): p for key, p in law.items()}
+
+
+def seen(law: Law, how: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Law:
+    """Of what somebody sees who does not see all."""
+    found: Law = {}
+    for key, p in law.items():
+        what = how(key)
+        found[what] = found.get(what, arb(0)) + p
+    return found
+
+
 def noisy_pair(noise: Mapping[int, arb], ends: bool) -> list[tuple[arb, arb]]:
     """Two cells' counts, one record in the first against the second; noise on each.
 

@@ -36,13 +36,13 @@ class Findings:
     def not_below(self, check: str, log_delta: float, truth: arb, where: object) -> None:
         """Demand of an upper end that the true delta is not certainly above it."""
         self.checks[check] += 1
-        if truth > arb(log_delta).exp():
+        if np.isnan(log_delta) or truth > arb(log_delta).exp():
             raise FalseEndError(f"{check}: {log_delta!r} < {truth.log()} at {where}")
 
     def not_above(self, check: str, log_delta: float, truth: arb, where: object) -> None:
         """Demand of a lower end that the true delta is not certainly below it."""
         self.checks[check] += 1
-        if truth < arb(log_delta).exp():
+        if np.isnan(log_delta) or truth < arb(log_delta).exp():
             raise FalseEndError(f"{check}: {log_delta!r} > {truth.log()} at {where}")
 
 

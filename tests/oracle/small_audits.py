@@ -2,8 +2,10 @@
 
 import numpy as np
 from flint import arb
+from scipy import signal, stats
 from shuffledp.accounting import accountant
 from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.signed import SignedNoise
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import GaussianParameters
 from shuffledp.mechanisms.krr import KRRParameters
@@ -12,7 +14,9 @@ from shuffledp.mechanisms.local_hashing import HashingParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
+from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
 from shuffledp.mechanisms.subset_selection import SubsetParameters
+from shuffledp.mechanisms.two_servers import TwoServers
 from shuffledp.mechanisms.unary_encoding import UnaryParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.personalised.budgets import reports
@@ -162,11 +166,111 @@ def _dummies(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
     return UserDummiesParameters(dummies, chances), enumerated.stick(pair, eps), eps
 
 
+def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
+    """As the analyst sees it, by the users' own laws."""
+    parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
+    return parameters, _of_users(parameters, n, k, eps)[0], eps
+
+
+def _envelopes(random: Random, n: int, k: int) -> SignedDummiesParameters:
+    """Few messages, for at most n users; of half of the settings nearly all fit."""
+    little = random.random() < 0.5
+    return SignedDummiesParameters(
+        log_uniform(random, 1e-3, 0.03) if little else random.uniform(0.05, 0.6),
+        log_uniform(random, 1e-3, 0.05) if little else random.uniform(0.05, 2.0),
+        float(random.choice([np.inf, 0.7, 3.0])),
+        int(random.integers(4, 8 if k == 2 else 6)),
+        int(random.integers(1, n + 1)),
+    )
+
+
+def _of_users(parameters: SignedDummiesParameters, n: int, k: int, eps: float) -> tuple[arb, arb]:
+    """Deltas of who sees all messages, and of who sees the map; every data set, both directions."""
+    shape = None if parameters.shape == np.inf else arb(parameters.shape)
+    ratio, pairs = arb(parameters.ratio), arb(parameters.pairs)
+    sizes = parameters.smallest, parameters.slots - 1
+    dummies = enumerated.signed_messages(k, ratio, pairs, shape, *sizes)
+    laws = [enumerated.shifted(dummies, x) for x in range(k)]
+
+    def published(key: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(key[x] - key[k + x] for x in range(k))
+
+    maps = [enumerated.seen(law, published) for law in laws]
+    return tuple(enumerated.worst(each, [each] * (n - 1), eps) for each in (laws, maps))
+
+
+def audit_envelopes(findings: Findings, random: Random) -> None:
+    """Signed dummies user by user: what is promised, what all got, and what the map shows."""
+    n, k = [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3)][random.integers(5)]
+    parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
+    messages, published = _of_users(parameters, n, k, eps)
+    mechanism, setting = SignedDummies(), Setting(n, k)
+    where, kind = (parameters, n, k, eps), "n = M" if n == parameters.smallest else "n > M"
+    for what in (mechanism.curve, mechanism.achieved):
+        curve = what(parameters, setting)
+        high = curve.log_delta(eps).promised
+        findings.not_below(f"envelopes, {kind}, {what.__name__}", high, messages, where)
+        seen = (mechanism.views(parameters, setting) | {"public": curve})["public"]
+        high = seen.log_delta(eps).promised
+        findings.not_below(f"envelopes, {kind}, map, {what.__name__}", high, published, where)
+
+
+def audit_signed_noise(findings: Findings, random: Random) -> None:
+    """The law of two cells, added up user by user in floats; what is beyond is seen apart."""
+    n, size = int(random.integers(1, 4)), 26
+    smallest = int(random.integers(1, n + 1))
+    shape = float(random.choice([np.inf, 0.7, 3.0, 20.0]))
+    ratio, pairs = random.uniform(0.01, 0.35), log_uniform(random, 0.05, 1.5)
+    eps, counts = log_uniform(random, 1e-3, 4.0), np.arange(size)
+    g = stats.nbinom.pmf(counts, 1.0 / smallest, 1.0 - ratio)
+    twins = (
+        stats.poisson.pmf(counts, pairs / smallest)
+        if shape == np.inf
+        else stats.nbinom.pmf(counts, shape / smallest, shape / (shape + pairs))
+    )
+    one = sum(np.pad(np.outer(g, g), ((z, 0), (z, 0)))[:size, :size] * twins[z] for z in counts)
+    law = one
+    for _ in range(n - 1):
+        law = signal.convolve2d(law, one)[:size, :size]
+    with_record = np.vstack([np.zeros(size), law[:-1]])
+    p, q = np.outer(with_record, law), np.outer(law, with_record)
+    direct = max(np.maximum(x - np.exp(eps) * y, 0.0).sum() for x, y in ((p, q), (q, p)))
+    high = SignedNoise(ratio, pairs, shape).of_more(n / smallest).log_delta(eps)
+    where, kind = (n, smallest, ratio, pairs, shape, eps), "n = M" if n == smallest else "n > M"
+    findings.not_below(f"signed noise, {kind}", high, arb(direct * (1.0 - 1e-11)), where)
+    loose = direct * 1.001 + 2.0 * (1.0 - law.sum()) + 1e-14
+    findings.at_most(f"signed noise is exact, {kind}", high, float(np.log(loose)), where)
+
+
+def audit_servers(findings: Findings, random: Random) -> None:
+    """Noise by both servers: what each of them, and the public, sees of two cells."""
+    budget, nu = log_uniform(random, 0.5, 4.0), int(random.integers(0, 12))
+    parameters, setting = ShufflerDummiesParameters(budget, nu), Setting(50, 5)
+    mechanism, eps = TwoServers(), near(random, 1.5 * budget)
+    views = {"analyst": mechanism.curve(parameters, setting)}
+    views |= mechanism.views(parameters, setting)
+    reach, deep = int(15.0 / budget) + 1, int(150.0 / budget) + 1
+    dummies = enumerated.geometric(budget, nu, deep)
+    noise = enumerated.geometric(budget, None, 2 * deep)
+    both = enumerated.summed(dummies, noise, range(-reach, reach + 1), arb(-70).exp())
+    laws = {
+        "analyst": enumerated.noisy_pair(dummies, ends=nu <= deep),
+        "mixer": enumerated.noisy_pair({z: noise[z] for z in both}, ends=False),
+        "public": enumerated.noisy_pair(both, ends=False),
+    }
+    where = (parameters, eps)
+    for view, pair in laws.items():
+        truth = max(enumerated.stick(each, eps) for each in (pair, [(q, p) for p, q in pair]))
+        high = views[view].log_delta(eps).promised
+        findings.not_below(f"both servers, {view}", high, truth, where)
+
+
 TRUTHS = {
     "gaussian": _gaussian,
     "discrete-laplace": _geometric,
     "shuffler-dummies": _geometric,
     "two-servers": _geometric,  # as the analyst sees it
+    "signed-dummies": _signed,
     "user-dummies": _dummies,
 }
 

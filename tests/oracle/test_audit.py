@@ -1,11 +1,25 @@
-"""End-to-end audit: the best attack on simulated releases never beats the claimed delta."""
+"""End-to-end audit: no attack on simulated releases beats the claimed delta, in any view."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
 from effort import long
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting, probabilities
-from shuffledp.mechanisms.krr import randomise
+from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.catalogue import VIEWS
+from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters, randomise
+from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
+from shuffledp.mechanisms.two_servers import TwoServers
+from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+
+from oracle.black_box import look
 
 TRIALS = 600_000
 
@@ -46,3 +60,243 @@ def test_likelihood_ratio_attack(n, k, eps0, eps, crowd):
         lower = float(np.exp(certified.lower_log_delta(eps, Setting(n, k, eps0))))
         assert advantage >= lower - 5 * error
         assert lower > 10 * error, "the audit has the power to see the difference"
+
+
+# --- every view, by what is seen alone ------------------------------------------------------------
+
+BUDGETS = (0.0, 0.5, 1.0, 2.0, 3.5)
+STOCK = 500  # collections drawn at a time
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Few users, of whom the first holds what is asked, and who sees what of them.
+
+    ``drawn`` are the parameters that the parties use, by default those that are promised; `views`
+    has, for every collection of a stock, all that each view sees.
+    """
+
+    mechanism: Mechanism
+    promised: object
+    k: int
+    others: tuple[int, ...]
+    drawn: object = None
+
+    @property
+    def n(self) -> int:
+        return 1 + len(self.others)
+
+    @property
+    def parameters(self) -> Any:
+        return self.drawn or self.promised
+
+    def records(self, record: int) -> np.ndarray:
+        """One for each collection and user and cell."""
+        return np.tile(np.eye(self.k, dtype=np.int64)[[record, *self.others]], (STOCK, 1, 1))
+
+    def views(self, record: int, rng: np.random.Generator) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def stocked(self, view: str) -> Callable[[int], object]:
+        """`sample` of `look`."""
+        rng = np.random.default_rng(11)
+        left: dict[int, list[object]] = {0: [], 1: []}
+
+        def sample(record: int) -> object:
+            if not left[record]:
+                parts = self.views(record, rng)[view]
+                left[record] = [
+                    tuple(tuple(part[i].ravel().tolist()) for part in parts) for i in range(STOCK)
+                ]
+            return left[record].pop()
+
+        return sample
+
+    def promise(self, view: str) -> Callable[[float], float]:
+        released, setting = Released(self.mechanism, self.promised), Setting(self.n, self.k)
+        curve = released.views(setting, released.curve(setting))[view]
+        return lambda eps: float(np.exp(curve.log_delta(eps).promised))
+
+
+class OneMessage(Collection):
+    """The mixer adds its dummies, if any, and the analyst its noise, if any."""
+
+    analysts = True
+
+    def views(self, record, rng):
+        reports = self.records(record)
+        counts, eps = reports.sum(axis=1), self.parameters.eps
+        size = counts.size
+        dummies = two_sided.draw(size, eps, rng, self.parameters.nu).reshape(counts.shape)
+        noise = np.zeros_like(dummies)
+        if self.mechanism.name == "two-servers" and self.analysts:
+            noise = two_sided.draw(size, eps, rng).reshape(counts.shape)
+        opened = counts + dummies
+        published = opened + noise
+        return {
+            "analyst": [opened],
+            # It knows its dummies, and takes them off.
+            "mixer": [published - dummies],
+            "public": [published],
+            "both": [reports],
+        }
+
+
+class WithoutTheAnalysts(OneMessage):
+    analysts = False
+
+
+class Reports(Collection):
+    """One report of each user, by k-RR."""
+
+    def views(self, record, rng):
+        big = np.exp(self.parameters.eps0)
+        keep = rng.random((STOCK, self.n)) < (big - 1.0) / (big + self.k - 1.0)
+        held = self.records(record).argmax(axis=2)
+        sent = np.where(keep, held, rng.integers(0, self.k, (STOCK, self.n)))
+        counts = (sent[..., None] == np.arange(self.k)).sum(axis=1)
+        return {view: [sent if view == "both" else counts] for view in VIEWS}
+
+
+class Plain(Collection):
+    """The true record, and uniform dummies."""
+
+    def views(self, record, rng):
+        taken = rng.binomial(self.parameters.chances, self.parameters.rate, (STOCK, self.n))
+        sent = self.records(record) + rng.multinomial(taken, np.full(self.k, 1.0 / self.k))
+        lengths, counts = sent.sum(axis=2), sent.sum(axis=1)
+        return {
+            "analyst": [counts],
+            "mixer": [lengths, counts],
+            "public": [counts],
+            "both": [sent],
+        }
+
+
+class Signed(Collection):
+    """Plus and minus messages and pairs in envelopes; what does not fit is drawn anew."""
+
+    padded, minus = True, True
+
+    def dummies(self, shape, rng):
+        made, k = self.parameters, self.k
+        keep = 1.0 - made.ratio
+        found = np.zeros((3, *shape, k), np.int64)
+        again = np.ones(shape, bool)
+        while again.any():
+            size = (int(again.sum()), k)
+            found[:2, again] = rng.negative_binomial(1.0 / made.smallest, keep, (2, *size))
+            if not self.minus:
+                found[1] = 0
+            found[2, again] = rng.poisson(made.pairs / made.smallest, size)
+            again = 1 + (found[0] + found[1] + 2 * found[2]).sum(axis=2) > made.slots
+        return found
+
+    def views(self, record, rng):
+        single, less, pairs = self.dummies((STOCK, self.n), rng)
+        plus, minus = self.records(record) + single + pairs, less + pairs
+        published = (plus - minus).sum(axis=1)
+        lengths = (plus + minus).sum(axis=2)
+        if self.padded:
+            lengths[:] = self.parameters.slots
+        return {
+            "analyst": [plus.sum(axis=1), minus.sum(axis=1)],
+            "mixer": [lengths, published],
+            "public": [published],
+            "both": [plus, minus],
+        }
+
+
+class NotPadded(Signed):
+    padded = False
+
+
+class WithoutMinus(Signed):
+    minus = False
+
+
+def odd_envelopes(others):
+    """Of the mixer: in how many cells the map is odd beside its records; in how many lengths.
+
+    An envelope of pairs and the record has an odd length, and an unpaired clump that is odd makes
+    one cell odd: there are as many such clumps as cells, or more.
+    """
+
+    def statistic(seen):
+        lengths, published = seen
+        left = np.array(published) - np.bincount(others, minlength=len(published))
+        odd = [int(((left - np.eye(left.size, dtype=int)[x]) % 2).sum()) for x in (0, 1)]
+        return sum(length % 2 == 0 for length in lengths), *odd, *(left[:2] > 0).tolist()
+
+    return statistic
+
+
+FEW = (0, 2)  # the others hold these
+MANY = tuple(range(16)) * 2 + (2,) * 7
+SIGNED = SignedDummiesParameters(0.5, 4.0, np.inf, 40, 3)
+SPARSE = SignedDummiesParameters(0.2, 100.0, np.inf, 150, 40)
+HONEST = {
+    "krr": Reports(KRandomisedResponse(), KRRParameters(1.0), 3, FEW),
+    "user-dummies": Plain(UserDummies(), UserDummiesParameters(3.0, 4), 3, FEW),
+    "shuffler-dummies": OneMessage(ShufflerDummies(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
+    "two-servers": OneMessage(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
+    "signed-dummies": Signed(SignedDummies(), SIGNED, 3, FEW),
+    "signed dummies in short envelopes": Signed(
+        SignedDummies(), replace(SIGNED, slots=12), 2, (1, 1)
+    ),
+    "signed dummies, 16 cells": Signed(SignedDummies(), SPARSE, 16, MANY),
+}
+
+
+def shown(collection, view, looks):
+    """A statistic must have few values: two cells, and of many envelopes what tells most."""
+    statistics = {"two cells": lambda seen: tuple(part[:2] for part in seen)}
+    if view == "mixer" and len(collection.others) > 2:
+        statistics = {"odd envelopes": odd_envelopes(collection.others)}
+    elif view == "both":
+        statistics = None
+    return look(collection.stocked(view), collection.promise(view), BUDGETS, looks, statistics)
+
+
+# Both servers together are promised nothing, but by who randomises alone.
+LOOKS = [
+    (name, view)
+    for name, collection in HONEST.items()
+    for view in VIEWS
+    if (view != "both" or name == "krr") and (view == "mixer" or collection.k < 16)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "view"), LOOKS)
+def test_no_view_shows_more_than_it_is_promised(name, view):
+    found = shown(HONEST[name], view, 60_000)
+    assert not [each for each in found if each.beats]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_short_look_at_each_view(view):
+    found = shown(HONEST["two-servers"], view, 2_000)
+    assert not [each for each in found if each.beats]
+    if view == "both":  # it sees the record, and the audit sees that
+        assert max(each.delta for each in found) > 0.9
+
+
+MUTANTS = {
+    "M doubled": (Signed(SignedDummies(), SIGNED, 3, FEW, replace(SIGNED, smallest=6)), "analyst"),
+    "minus messages dropped": (WithoutMinus(SignedDummies(), SIGNED, 3, FEW), "analyst"),
+    "lengths not padded": (NotPadded(SignedDummies(), SPARSE, 16, MANY), "mixer"),
+    "without the analyst's noise": (
+        WithoutTheAnalysts(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
+        "mixer",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "looks"),
+    [long(name, 60_000) for name in MUTANTS] + [("without the analyst's noise", 1_000)],
+)
+def test_who_leaves_something_out_is_caught(name, looks):
+    found = shown(*MUTANTS[name], looks)
+    assert [each for each in found if each.beats]

@@ -17,8 +17,9 @@ from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 
-from oracle import exact
+from oracle import enumerated, exact, small_audits
 from oracle.audit import audit
+from oracle.findings import Findings
 
 
 def alike_log_delta(n, eps0, eps):
@@ -86,8 +87,27 @@ def test_budgets_beyond_the_last_digit(n, k, E):
 def test_a_random_audit_finds_nothing():
     """`make audit` in little: a fixed seed, moderate sizes."""
     findings = next(islice(audit(5, most_users=1e4), examples(100) - 1, None))
+    assert not findings.false
     assert findings.checks["proven in balls"] > 5
     assert findings.checks["lower below upper"] > 5
+
+
+@pytest.mark.parametrize(
+    ("audited", "settings"),
+    [
+        long(small_audits.audit_envelopes, 100),
+        long(small_audits.audit_signed_noise, 100),
+        long(small_audits.audit_servers, 100),
+        (small_audits.audit_envelopes, 2),
+        (small_audits.audit_signed_noise, 5),
+    ],
+)
+def test_the_laws_of_dummies_and_of_both_servers_by_brute_force(audited, settings):
+    findings, random = Findings(), np.random.default_rng(3)
+    with ctx.workprec(enumerated.BITS):
+        for _ in range(settings):
+            audited(findings, random)
+    assert sum(findings.checks.values()) >= 2 * settings
 
 
 # What once took minutes or was false (command, whether the ends must be close).

@@ -372,14 +372,14 @@ def test_over_rounds_each_view_composes():
 # --- signed, by users ----------------------------------------------------------------------------
 
 
-def cell_of_users(users, ratio, pairs, shape, size):
+def cell_of_users(users, smallest, ratio, pairs, shape, size):
     """Law of a cell's plus and minus messages, added up user by user: shape (size, size)."""
     counts = np.arange(size)
-    single = stats.nbinom.pmf(counts, 1.0 / users, 1.0 - ratio)
+    single = stats.nbinom.pmf(counts, 1.0 / smallest, 1.0 - ratio)
     if shape == np.inf:
-        twins = stats.poisson.pmf(counts, pairs / users)
+        twins = stats.poisson.pmf(counts, pairs / smallest)
     else:
-        twins = stats.nbinom.pmf(counts, shape / users, shape / (shape + pairs))
+        twins = stats.nbinom.pmf(counts, shape / smallest, shape / (shape + pairs))
     one = np.zeros((size, size))
     for a, b, z in product(range(size), repeat=3):
         if a + z < size and b + z < size:
@@ -391,17 +391,53 @@ def cell_of_users(users, ratio, pairs, shape, size):
 
 
 @pytest.mark.parametrize(
-    ("users", "ratio", "pairs", "shape", "eps"),
-    [(1, 0.2, 1.0, np.inf, 0.7), (2, 0.3, 2.0, np.inf, 0.0), (3, 0.15, 1.5, 4.0, 1.3)],
+    ("users", "smallest", "ratio", "pairs", "shape", "eps"),
+    [
+        (1, 1, 0.2, 1.0, np.inf, 0.7),
+        (2, 2, 0.3, 2.0, np.inf, 0.0),
+        (3, 3, 0.15, 1.5, 4.0, 1.3),
+        (3, 2, 0.15, 1.5, np.inf, 0.4),
+        (2, 1, 0.2, 0.8, 3.0, 1.0),
+        (3, 1, 0.1, 1.0, np.inf, 2.0),
+    ],
 )
-def test_signed_dummies_of_users_leave_what_the_law_says(users, ratio, pairs, shape, eps):
-    law = cell_of_users(users, ratio, pairs, shape, size := 26)
+def test_signed_dummies_of_users_leave_what_the_law_says(users, smallest, ratio, pairs, shape, eps):
+    law = cell_of_users(users, smallest, ratio, pairs, shape, size := 26)
     more = np.vstack([np.zeros((1, size)), law[:-1]])  # with the target's record
     p, q = np.outer(more, law), np.exp(eps) * np.outer(law, more)
     direct = np.maximum(p - q, 0.0).sum()
     beyond = 1.0 - law.sum()
-    found = exp(SignedNoise(ratio, pairs, shape).log_delta(eps))
-    assert direct * (1 - 1e-12) <= found <= direct * (1 + 1e-9) + 2.0 * beyond
+    noise = SignedNoise(ratio, pairs, shape).of_more(users / smallest)
+    found = exp(noise.log_delta(eps))
+    loose = 1e-9 if users == smallest else 1e-6
+    assert direct * (1 - 1e-12) <= found <= direct * (1 + loose) + 2.0 * beyond
+
+
+@pytest.mark.parametrize("times", [1.0, 1.5])
+@pytest.mark.parametrize(("ratio", "pairs"), [(1e-8, 1e-8), (1e-3, 1e-9), (1e-2, 1e-12)])
+def test_hardly_any_noise_hides_hardly_anything(ratio, pairs, times):
+    """Masses underflowed, and delta was no number."""
+    found = SignedNoise(ratio, pairs).of_more(times).log_delta(0.5)
+    # With less than one message of the cell, in two.
+    assert np.log1p(-3.0 * times * (ratio + pairs)) <= found <= 0.0
+
+
+def test_more_users_than_the_promise_asks_for_got_more():
+    mechanism, parameters = SignedDummies(), SignedDummiesParameters(0.6, 300.0, np.inf, 200, 1000)
+    promised = mechanism.curve(parameters, Setting(1250, 20))
+    for eps in (0.5, 1.0, 1.5):
+        found = [
+            mechanism.achieved(parameters, Setting(n, 20)).log_delta(eps).upper
+            for n in (999, 1000, 1001, 1250)
+        ]
+        assert 0.0 == found[0] > found[1] == promised.log_delta(eps).upper > found[2] > found[3]
+    rounds = Setting(1250, 20, rounds=3)
+    exact, least = (of(parameters, rounds) for of in (mechanism.achieved, mechanism.curve))
+    assert exact.epsilon(TARGET).upper < 0.98 * least.epsilon(TARGET).upper
+    # Where the table would be too large, the promise stands.
+    wide = SignedDummiesParameters(0.999, 1e6, np.inf, 10**6, 1000)
+    of_more = mechanism.achieved(wide, Setting(1250, 20)).log_delta(0.01).upper
+    assert of_more == mechanism.curve(wide, Setting(1250, 20)).log_delta(0.01).upper
 
 
 # Standard deviation of a cell at eps = 1, delta = 1e-6, n = M, with negative binomial pairs, by

@@ -9,10 +9,15 @@ One record more multiplies it by ``r = f(a - 1, b) / f(a, b)``: by ``1 / q`` whe
 has mass ``q / (1 + q)``, and by ``q G(a - 1) / G(a)`` where ``a <= b``, of mass ``(1 - q) G(a)``.
 The target adds 1 to one of two cells, so that ``delta = E (r - e^eps r')_+`` with independent r and
 r', on every data set. After Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021), who add up numbers.
+
+Where more take part than the promise asks for, s times as many, A and B are negative binomial of
+size s, and r differs from cell to cell: with their probabilities g it is of the table
+
+    f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import sqrt
 
 import numpy as np
@@ -27,6 +32,10 @@ from shuffledp.numerics.arrays import UNIT, Floats
 _TAIL = 1e-40
 # Smaller logs of their chances, below the mean, count as never.
 _NOTHING = -600.0
+# Entries of the largest table, some seconds: beyond, nothing is known.
+_LARGEST_TABLE = 2**23
+# Ratios that are told apart in it, and the least one beside 0.
+_SPLIT, _LEAST = 2**15, 1e-9
 
 
 @dataclass(frozen=True)
@@ -41,11 +50,25 @@ class SignedNoise:
         Mean of Z, positive.
     shape
         Of the negative binomial law of Z; inf for a Poisson law.
+    size
+        s, positive, of the negative binomial laws of A and B: 1 for geometric ones.
     """
 
     ratio: float
     pairs: float
     shape: float = np.inf
+    size: float = 1.0
+
+    @lru_cache(maxsize=128)  # noqa: B019 (numbers of participants that are asked at each eps)
+    def of_more(self, times: float) -> "SignedNoise":
+        """Of so many times as many users, each of whom sends as much."""
+        return SignedNoise(self.ratio, times * self.pairs, times * self.shape, times * self.size)
+
+    @property
+    def known(self) -> bool:
+        """Whether the law is short enough to be summed."""
+        half, reach = self._reaches
+        return self.size == 1.0 or reach * (self._window.size + half) < _LARGEST_TABLE
 
     def _log_pairs(self, t: Floats) -> Floats:
         """Natural logs of P(Z = t)."""
@@ -77,7 +100,18 @@ class SignedNoise:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
-        """Masses and ratios r of the noise alone, what is beyond, and units of rounding."""
+        """Masses and ratios r of the noise alone, what is beyond, and units of rounding.
+
+        By increasing ratios.
+        """
+        if self.size != 1.0:
+            return self._table()
+        masses, ratios, beyond, units = self._classes()
+        order = np.argsort(ratios)
+        return masses[order], ratios[order], beyond, units
+
+    def _classes(self) -> tuple[Floats, Floats, float, float]:
+        """As `_law`, in no order, of geometric A and B."""
         q = self.ratio
         last = float(np.ceil(self._last + np.log(_TAIL) / (2.0 * np.log(q))))
         t = np.arange(last + 1.0)
@@ -85,6 +119,8 @@ class SignedNoise:
         some = slice(int(np.argmax(logs > _NOTHING)), None)
         t, pairs = t[some], np.exp(logs[some])
         weights = np.asarray(lfilter([1.0], [1.0, -q * q], pairs), np.float64)  # G
+        some = slice(0, int(np.flatnonzero(weights > np.exp(_NOTHING))[-1]) + 1)
+        t, weights, last = t[some], weights[some], float(t[some][-1])
         ratios = np.append(0.0, q * weights[:-1] / weights[1:])
         masses = (1.0 - q) * weights
         beyond = (q * q * float(weights[-1]) + self._beyond(last)) / (1.0 + q)
@@ -92,8 +128,60 @@ class SignedNoise:
         exponents = np.abs(gammaln(t + 1.0)).max() + 2.0 * last * abs(np.log(self.pairs))
         units = 64.0 + 8.0 * float(exponents) + 8.0 * self.pairs + 2.0 * t.size
         masses, ratios = np.append(masses, q / (1.0 + q)), np.append(ratios, 1.0 / q)
-        order = np.argsort(ratios)
-        return masses[order], ratios[order], beyond, units
+        return masses, ratios, beyond, units
+
+    @property
+    def _reaches(self) -> tuple[int, int]:
+        """What both A and B reach with about a chance of `_TAIL`, and what either does."""
+        law = stats.nbinom(self.size, 1.0 - self.ratio)
+        return int(law.isf(sqrt(_TAIL))) + 1, int(law.isf(_TAIL)) + 1
+
+    @cached_property
+    def _window(self) -> Floats:
+        """Values of Z, outside which it lies with about that chance."""
+        z = np.arange(np.ceil(self._last) + 1.0)
+        some = np.flatnonzero(self._log_pairs(z) > np.log(_TAIL) - np.log(z.size))
+        return z[some[0] : some[-1] + 1]
+
+    def _table(self) -> tuple[Floats, Floats, float, float]:
+        """As `_law`, of all (a, b) where Z, A - B and min(A, B) are not too large.
+
+        What is left out of the laws with and without the record only takes from what is subtracted
+        in delta, or is beyond. Each ratio is split onto its neighbours of some thousands, keeping
+        the mean: delta is convex in the law of either ratio, so that it only grows.
+        """
+        (half, reach), z = self._reaches, self._window
+        t = np.arange(float(half + reach + 1))
+        single = gammaln(t + self.size) - gammaln(self.size) - gammaln(t + 1.0)
+        single += self.size * np.log1p(-self.ratio) + t * np.log(self.ratio)
+        pairs = self._log_pairs(z)
+        # By the difference of a and b, from 0 on, and the smaller one, from that of Z on.
+        f = np.stack(
+            [
+                np.convolve(np.exp(pairs), np.exp(single[:half] + single[d : d + half]))
+                for d in range(reach + 1)
+            ]
+        )
+        # Without the record, a > b and a <= b; then with it.
+        masses = np.concatenate([f[1:].ravel(), f[:-1].ravel()])
+        more = np.concatenate([f[:-1].ravel(), np.pad(f[1:, :-1], ((0, 0), (1, 0))).ravel()])
+        law = stats.nbinom(self.size, 1.0 - self.ratio)
+        both, either = float(law.sf(half - 1)), float(law.sf(reach - 1))
+        before = z[0] * np.exp(pairs[0])
+        beyond = 2.0 * (both**2 + 2.0 * either) + before + self._beyond(z[-1])
+        exponents = np.abs(gammaln(z + 1.0)).max() + 2.0 * z[-1] * abs(np.log(self.pairs))
+        exponents += 4.0 * np.abs(gammaln(t + self.size)).max() + 4.0 * np.abs(single).max()
+        units = 64.0 + 8.0 * float(exponents) + 8.0 * self.pairs + 2.0 * (half + masses.size)
+        ratios = more / masses
+        least = max(float(ratios[ratios > 0.0].min()), _LEAST)
+        grid = np.append(0.0, np.geomspace(least, float(ratios.max()), _SPLIT))
+        grid[-1] = max(grid[-1], ratios.max())
+        place = np.searchsorted(grid, ratios, side="right").clip(1, grid.size - 1)
+        share = (ratios - grid[place - 1]) / np.diff(grid)[place - 1]
+        split = np.zeros(grid.size)
+        split += np.bincount(place - 1, masses * (1.0 - share), grid.size)
+        split += np.bincount(place, masses * share, grid.size)
+        return split, grid, float(beyond), units
 
     @cached_property
     def loss(self) -> Loss:

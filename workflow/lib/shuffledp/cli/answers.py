@@ -345,6 +345,5 @@ def answer(arguments: Namespace) -> list[Row]:
         return rows
     rounds = getattr(arguments, "rounds", 1)
     # What a row says of its own stands.
-    return [
-        {"neighbours": NEIGHBOURS, "unit": unit(row.get("rounds", rounds))} | row for row in rows
-    ]
+    of_all = {"neighbours": NEIGHBOURS, "unit": None}
+    return [row | of_all | {"unit": unit(row.get("rounds", rounds))} | row for row in rows]

@@ -27,7 +27,7 @@ class Released(Generic[P]):
 
     def curve(self, setting: Setting) -> Curve:
         """Delta over eps of a setting whose users are honest and all take part."""
-        return self.mechanism.curve(self.parameters, replace(setting, mechanism=None))
+        return self.mechanism.achieved(self.parameters, replace(setting, mechanism=None))
 
     def views(self, setting: Setting, curve: Curve) -> dict[str, Curve]:
         """Delta over eps of each of `catalogue.VIEWS`; the given curve is of who has no other.

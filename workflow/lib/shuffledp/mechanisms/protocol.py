@@ -98,6 +98,18 @@ class Mechanism(ABC, Generic[P]):
         parameters in each.
         """
 
+    def achieved(self, parameters: P, setting: Setting) -> Curve:
+        """As `curve`, of exactly the users of a setting; that may be a promise for fewer of them.
+
+        Parameters
+        ----------
+        parameters
+            Of the mechanism, in each round.
+        setting
+            As for `curve`.
+        """
+        return self.curve(parameters, setting)
+
     def views(self, parameters: P, setting: Setting) -> dict[str, Curve]:
         """Delta over eps of those of `catalogue.VIEWS` who do not have the one of `curve`.
 

@@ -146,14 +146,33 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         What does not fit into an envelope is drawn anew: it moves the law of all messages by at
         most its chance, that of both records.
         """
-        if setting.n < parameters.smallest:
+        return self._curve(parameters, setting, parameters.smallest)
+
+    def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> Curve:
+        """Of the noise of all n, rounded up, where its law is short enough to be summed."""
+        promised = self._curve(parameters, setting.once, parameters.smallest)
+        if setting.n <= parameters.smallest:
+            return promised.compose(setting.rounds)
+        exact = self._curve(parameters, setting.once, setting.n)
+
+        def upper(eps: float) -> float:
+            return min(promised.log_delta(eps).promised, exact.log_delta(eps).promised)
+
+        return Curve(np.inf, upper=upper).compose(setting.rounds)
+
+    def _curve(self, parameters: SignedDummiesParameters, setting: Setting, users: int) -> Curve:
+        """By the noise of so many users, all honest; the others' only hides more."""
+        noise = parameters.noise
+        if users > parameters.smallest:
+            noise = noise.of_more(users / parameters.smallest)
+        if setting.n < parameters.smallest or not noise.known:
             return lost()
         # More than the library's rounding.
-        over = 2.0 * parameters.smallest * parameters.overflow(setting.k)
+        over = 2.0 * users * parameters.overflow(setting.k)
 
         def upper(eps: float) -> float:
             missed = np.log(over) + np.logaddexp(0.0, eps) if over else -np.inf
-            return min(float(np.logaddexp(parameters.noise.log_delta(eps), missed)), 0.0)
+            return min(float(np.logaddexp(noise.log_delta(eps), missed)), 0.0)
 
         # Of data sets that attain it only what all messages show is known.
         once = Curve(
