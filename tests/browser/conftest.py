@@ -81,18 +81,21 @@ def visit(run, browser):
     """Context manager: the page, opened. What it complains of, or asks a network for, fails."""
 
     @contextmanager
-    def opened(path=run.page, **options):
+    def opened(path=run.page, fragment="", **options):
         context = browser.new_context(**{"viewport": {"width": 1400, "height": 900}} | options)
         page = context.new_page()
         complaints, requests = [], []
         page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
+        page.goto(path.as_uri() + fragment)
         yield page
         context.close()
         assert complaints == []
-        assert requests == [path.as_uri()]
+        assert [url.partition("#")[0] for url in requests if url.startswith("file:")] == [
+            path.as_uri()
+        ]
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
 
     return opened
 

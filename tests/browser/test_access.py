@@ -23,7 +23,7 @@ def selected(page):
 
 
 def test_arrow_keys_move_over_the_map(page):
-    page.locator("#map-view").focus()
+    page.locator("#map-zoom").focus()
     page.keyboard.press("Tab")
     assert page.evaluate(f"{ACTIVE}.getAttribute('aria-label')") == "Cells of the true map"
     before = selected(page)
@@ -64,8 +64,8 @@ def test_whatever_has_the_focus_shows_it(page):
         assert page.evaluate(f"{ring}Style") == "solid", seen[-1]
         assert page.evaluate(f"parseFloat({ring}Width)") >= 2, seen[-1]
         page.keyboard.press("Tab")
-    controls = {f"map-{name}" for name in ("promise", "mechanism", "n", "view")}
-    assert controls | {"region", "privacy-delta", "utility-kind", "planner-n"} <= set(seen)
+    controls = {"region", "promise", "mechanism", "n", "map-view", "map-zoom"}
+    assert controls | {"privacy-delta", "utility-kind", "planner-n"} <= set(seen)
 
 
 def test_a_finger_reads_a_cell(visit):
@@ -74,6 +74,32 @@ def test_a_finger_reads_a_cell(visit):
             page.locator(f"#map-right-{number}").tap()
             assert page.locator("#map-readout").inner_text().startswith(f"Cell {number} ")
             assert selected(page) == [[number], [number]]
+            tip = page.locator("#maps-body figure:last-child .tip")
+            assert tip.is_visible(), "what it says is at the cell"
+            box = tip.bounding_box()
+            assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"]
+
+
+def test_cells_grow_under_a_finger(visit):
+    with visit(viewport=PHONE, has_touch=True, is_mobile=True) as page:
+        cell, frames = page.locator("#map-left-7"), page.locator(".mapframe")
+        before = cell.bounding_box()
+        page.locator("#map-zoom").tap()
+        after = cell.bounding_box()
+        assert after["width"] > 2 * before["width"] and after["width"] >= 28
+        frames.first.evaluate("one => one.scrollTo(40, 0)")
+        page.wait_for_timeout(100)
+        assert frames.last.evaluate("one => one.scrollLeft") == 40, "both show the same part"
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_a_table_on_a_phone_shows_who_must_be_trusted(visit):
+    with visit(viewport=PHONE | {"width": 360}) as page:
+        for table in page.locator("table.cards").all():
+            if table.is_visible():
+                for cell in table.locator("td").all():
+                    box = cell.bounding_box()
+                    assert box["x"] + box["width"] <= 360
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -98,7 +124,7 @@ def test_axe_finds_nothing(visit, viewport, scheme, tmp_path):
         assert not wrong, json.dumps(wrong, indent=1)
 
 
-@pytest.mark.parametrize("width", [400, 320])
+@pytest.mark.parametrize("width", [400, 360, 320])
 def test_a_phone_need_not_scroll_sideways(visit, width):
     with visit(viewport=PHONE | {"width": width}) as page:
         page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")

@@ -3,12 +3,17 @@
 import math
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 from shuffledp import Setting
+from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.registry import get_bound
+from shuffledp.figures.bounds import guarantee_steps
 from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.pipeline.selection import at_target, at_targets, calibrated
-from shuffledp.studies.certainty import certainty_table
+from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.registry import MECHANISMS as MECHANISM_OF
+from shuffledp.pipeline.selection import at_target, at_targets
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 READOUT = re.compile(
@@ -16,6 +21,13 @@ READOUT = re.compile(
 )
 RELEASED = "#maps-body figure:last-child .map .cell"
 TARGET = 1e-6
+MECHANISMS = ["gaussian", "krr", "discrete-laplace"]
+
+
+def tell(page, **chosen):
+    """Choose for the whole page."""
+    for control, value in chosen.items():
+        choose(page, control, value)
 
 
 def choose(page, control, value):
@@ -63,32 +75,17 @@ def of_target(run, n, eps, mechanism):
     return n * rows[["estimate", "standard_error"]].to_numpy()
 
 
-def of_sweep(run, n, eps0, mechanism):
-    """As `of_target`, of the first release at the privacy of this eps0."""
-    releases = run.table(f"releases/town.shape.eps0-{eps0:g}.parquet")
-    samples = run.table("samples/town.shape.parquet").pivot(index="n", columns="cell")["count"]
-    counts = {size: row.to_numpy() for size, row in samples.iterrows()}
-    table = certainty_table(
-        calibrated(releases, "matched", TARGET), counts, region="town", grid="shape"
-    )
-    rows = table[(table["n"] == n) & (table["mechanism"] == mechanism)]
-    rows = rows[(rows["repetition"] == 0) & (rows["estimator"] == "raw")].sort_values("cell")
-    return rows[["estimate", "standard_error"]].to_numpy()
-
-
 def released(run, n, promise, mechanism):
-    kind, budget = re.match(r"(eps0?) = (\S+)", promise).groups()
-    return {"eps": of_target, "eps0": of_sweep}[kind](run, n, float(budget), mechanism)
+    return of_target(run, n, float(promise.removeprefix("eps = ")), mechanism)
 
 
 def test_every_number_on_the_maps_is_the_table_s(run, page):
     samples = run.table("samples/town.shape.parquet")
     shown = 0
-    for n in offered(page, "map-n"):
-        for promise in offered(page, "map-promise"):
-            for mechanism in offered(page, "map-mechanism"):
-                for control, value in [("n", n), ("promise", promise), ("mechanism", mechanism)]:
-                    choose(page, f"map-{control}", value)
+    for n in offered(page, "n"):
+        for promise in offered(page, "promise"):
+            for mechanism in offered(page, "mechanism"):
+                tell(page, n=n, promise=promise, mechanism=mechanism)
                 truths = samples[samples["n"] == int(n)].sort_values("cell")["count"]
                 expected = released(run, int(n), promise, mechanism)
                 lines = readouts(page)
@@ -104,13 +101,11 @@ def test_every_number_on_the_maps_is_the_table_s(run, page):
                     assert high == pytest.approx(max(0, right + 2 * error), abs=0.066)
                     shown += 1
                 assert CATALOGUE[mechanism].label in page.locator("#map-title").inner_text()
-    assert shown == 2 * (2 + 2) * 3 * 12
+    assert shown == 2 * 2 * 3 * 12
 
 
 def test_the_maps_show_errors_and_what_is_not_known(run, page):
-    choose(page, "map-n", 400)
-    choose(page, "map-promise", "eps = 1")
-    choose(page, "map-mechanism", "krr")
+    tell(page, n=400, promise="eps = 1", mechanism="krr")
     values = released(run, 400, "eps = 1", "krr")
     samples = run.table("samples/town.shape.parquet")
     truths = samples[samples["n"] == 400].sort_values("cell")["count"].to_numpy()
@@ -137,16 +132,21 @@ def test_the_maps_show_errors_and_what_is_not_known(run, page):
 def test_a_place_is_chosen_for_the_whole_page(run, page):
     assert page.locator("#maps-body svg .cell").count() == 2 * 12
     assert "Sea: nobody's" in page.locator("#maps-body").inner_text()
-    choose(page, "region", 1)
+    title = run.data["regions"][1]["title"]
+    choose(page, "region", title)
     titles = [place.inner_text() for place in page.locator(".place h3").all() if place.is_visible()]
-    assert titles == [run.data["regions"][1]["title"]]
+    assert titles == [title]
+    (answer,) = [place for place in page.locator("#answer .place").all() if place.is_visible()]
+    assert f"Recommended for {title}: shuffle+INV" in answer.inner_text()
     assert page.locator("#maps-body svg .cell").count() == 2 * 6
     assert "Sea: nobody's" not in page.locator("#maps-body").inner_text()
-    assert offered(page, "map-mechanism") == ["gaussian", "krr"]
-    assert "k = 6 cells" in page.locator("#privacy-answer").inner_text()
+    assert offered(page, "mechanism") == ["gaussian", "krr"]
+    assert " in 6 cells" in page.locator("#privacy-answer").inner_text()
+    assert page.locator("#planner-k").input_value() == "6"
     assert offered(page, "privacy-eps0") == ["1"]
     assert offered(page, "utility-reference") == ["gaussian", "krr"]
     village = at_targets(run.table("utility/village.shape.csv"))
+    choose(page, "promise", "eps = 1")
     drawn = numbers_drawn(page)
     for row in village[(village["eps"] == 1) & (village["estimator"] == "raw")].itertuples():
         assert float(drawn[CATALOGUE[row.mechanism].label, row.n]) == four_digits(row.tv_distance)
@@ -156,12 +156,12 @@ def test_the_table_of_mechanisms_is_that_of_the_run(run, page):
     table = at_targets(run.table("utility/town.shape.csv"))
     last = table[(table["n"] == table["n"].max()) & (table["eps"] == 2)]
     rows = last[last["estimator"] == "raw"].sort_values("cell_error")
-    lines = page.locator(".place").first.locator("tbody tr")
+    lines = page.locator("#choices .place").first.locator("tbody tr")
     assert lines.count() == len(rows) == 3
     for line, row in zip(lines.all(), rows.itertuples(), strict=True):
-        label, distance, error, messages, own, trust = line.locator("th, td").all_inner_texts()
+        label, error, moved, messages, own, trust = line.locator("th, td").all_inner_texts()
         assert (label, trust) == (CATALOGUE[row.mechanism].label, row.trust)
-        assert float(distance) == pytest.approx(row.tv_distance, abs=5.1e-6)
+        assert float(moved.removesuffix(" %")) == pytest.approx(100 * row.tv_distance, abs=5.1e-3)
         assert float(error) == pytest.approx(row.cell_error, abs=5.1e-3)
         assert float(messages) == pytest.approx(row.messages, abs=5.1e-3)
         if math.isinf(row.local_eps0):
@@ -170,8 +170,8 @@ def test_the_table_of_mechanisms_is_that_of_the_run(run, page):
             assert float(own) == pytest.approx(row.local_eps0, abs=5.1e-3)
 
 
-def read_off(page):
-    answer = page.locator("#privacy-answer").inner_text()
+def read_off(page, place="bounds-answer"):
+    answer = page.locator(f"#{place}").inner_text()
     return float(re.match(r"Certified: eps = (\S+) at", answer)[1])
 
 
@@ -179,10 +179,11 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
     utility = at_target(run.table("utility/town.shape.parquet"), TARGET)
     curves = run.table("privacy/town.shape.curves.parquet")
     points = run.table("privacy/town.shape.parquet")
-    for n in map(int, offered(page, "privacy-n")):
+    page.locator("#bounds summary").click()
+    for n in map(int, offered(page, "n")):
         tabled = curves if n == curves["n"].max() else points
         for eps0 in map(float, offered(page, "privacy-eps0")):
-            choose(page, "privacy-n", n)
+            tell(page, n=n)
             choose(page, "privacy-eps0", f"{eps0:g}")
             page.locator("#privacy-delta").fill(f"{TARGET:g}")
             (right,) = {*utility[(utility["n"] == n) & (utility["eps0"] == eps0)]["eps"]}
@@ -201,25 +202,42 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
 
 def test_what_is_no_delta_is_refused_in_words(page):
     field = page.locator("#privacy-delta")
-    for wrong in ("", "0", "1", "-1", "much"):
+    for wrong in ("", "0", "1", "-1", "-1e-6", "much", "0x64", "1e-6e", "1_0e-6", "2e0", "٣e-6"):
         field.fill(wrong)
         assert "between 0 and 1" in page.locator("#privacy-answer").inner_text()
         assert field.get_attribute("aria-invalid") == "true"
         field.fill("1e-6")
-        assert read_off(page) > 0
+        assert read_off(page, "privacy-answer") > 0
         assert field.get_attribute("aria-invalid") == "false"
 
 
+def test_every_delta_that_the_command_takes_is_taken(page):
+    field, answer = page.locator("#privacy-delta"), page.locator("#privacy-answer")
+    tell(page, mechanism="krr")
+    for typed in ("1e-400", " 1E-400", ".0001e-396", "+1e-400"):
+        field.fill(typed)
+        assert "No eps of this table has a certified delta of" in answer.inner_text()
+        assert f"--delta {typed.strip()}" in answer.inner_text()
+    tell(page, mechanism="discrete-laplace", promise="eps = 1")
+    field.fill("1e-400")
+    assert read_off(page, "privacy-answer") == 1
+    field.fill(".5")
+    assert read_off(page, "privacy-answer") == 0
+    assert "NaN" not in page.locator("main").inner_text()
+
+
 def test_each_bound_can_be_left_out(run, page):
+    page.locator("#bounds summary").click()
     lines = page.locator("#privacy-chart [data-mark=line]")
     boxes = page.get_by_role("group", name="Bounds").get_by_role("checkbox")
     assert boxes.count() == len(run.data["regions"][0]["privacy"]["bounds"]) == 4
     assert lines.count() == 4
-    assert page.locator("#privacy-chart [data-mark=area]").count() == 1, "the certified band"
+    band = page.locator("#privacy-chart [data-mark=rule][stroke-width='3']")
+    assert band.count() == 1, "from one certified end to the other"
     for left, box in enumerate(boxes.all()):
         box.uncheck()
         assert lines.count() == 3 - left
-    assert page.locator("#privacy-chart [data-mark=area]").count() == 0
+    assert band.count() == 0
     boxes.first.check()
     assert lines.count() == 1
     # The papers' formula as printed is struck out, by its kind and not by colour alone.
@@ -228,13 +246,13 @@ def test_each_bound_can_be_left_out(run, page):
 
 def test_distances_are_those_of_the_table(run, page):
     table = at_targets(run.table("utility/town.shape.csv"))
-    for promise in offered(page, "utility-promise"):
-        eps = float(promise.split("|")[0])
+    for promise in offered(page, "promise"):
+        eps = float(promise.removeprefix("eps = "))
         for estimator in offered(page, "utility-estimator"):
             rows = table[(table["eps"] == eps) & (table["estimator"] == estimator)]
             means = {(CATALOGUE[r.mechanism].label, r.n): r.tv_distance for r in rows.itertuples()}
             choose(page, "utility-kind", "n")
-            choose(page, "utility-promise", promise)
+            tell(page, promise=promise)
             choose(page, "utility-estimator", estimator)
             drawn = numbers_drawn(page)
             assert {key: float(value) for key, value in drawn.items()} == {
@@ -255,9 +273,10 @@ def test_distances_against_eps_are_medians_of_the_run(run, page):
     assert not page.locator("#utility-reference").is_visible()
     table = run.table("utility/town.shape.parquet")
     table = table[(table["n"] == table["n"].max()) & (table["calibration"] == "matched")]
-    for eps0 in offered(page, "utility-promise"):
+    assert "no advantage of the shuffle model" in page.locator("#utility-body").inner_text()
+    for eps0 in offered(page, "utility-eps0"):
         for estimator in offered(page, "utility-estimator"):
-            choose(page, "utility-promise", eps0)
+            choose(page, "utility-eps0", eps0)
             choose(page, "utility-estimator", estimator)
             rows = table[(table["eps0"] == float(eps0)) & (table["estimator"] == estimator)]
             medians = rows.groupby(["mechanism", "eps"])["tv_distance"].median()
@@ -269,3 +288,123 @@ def test_distances_against_eps_are_medians_of_the_run(run, page):
                     if label == CATALOGUE[mechanism].label and x == pytest.approx(eps, rel=1e-3)
                 ]
                 assert list(map(float, shown)) == [four_digits(median)]
+
+
+def guarantee(page):
+    """The steps that the page draws of the mechanism that is chosen: what it saves as CSV."""
+    with page.expect_download() as saved:
+        page.locator("#privacy-body button", has_text="CSV").first.click()
+    head, *lines = saved.value.path().read_text().splitlines()
+    assert head == "eps,log10_delta"
+    return [tuple(map(float, line.split(","))) for line in lines]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(run, page, mechanism):
+    rng = np.random.default_rng(3)
+    for n in offered(page, "n"):
+        for promise in offered(page, "promise"):
+            tell(page, n=n, promise=promise, mechanism=mechanism)
+            steps = np.array(guarantee(page))
+            plan = next(
+                one
+                for one in run.data["regions"][0]["plans"]
+                if (one["n"], one["promise"], one["mechanism"]) == (int(n), promise, mechanism)
+            )
+            name, value = plan["parameters"].split("=")
+            parameters = MECHANISM_OF[mechanism].form(**{name: float(value)})
+            released = Released(MECHANISM_OF[mechanism], parameters)
+            certified = curve(Setting(int(n), 12, mechanism=released))
+            for eps in rng.uniform(0, steps[-1, 0], 20):
+                drawn = steps[np.searchsorted(steps[:, 0], eps, side="right") - 1, 1]
+                assert certified.log_delta(eps).promised <= drawn * math.log(10)
+
+
+def test_between_the_points_of_a_table_the_bounds_are_proven(page):
+    """The run has few points at the smaller n: between them the line is above the certified end."""
+    for n, eps0, eps in [(400, 4.0, [0.05, 0.5, 2.0]), (8000, 6.0, [1.0, 2.0, 3.0])]:
+        certified = get_bound("upper").curve(Setting(n, 192, eps0))
+        points = [[e, certified.log_delta(e).upper / math.log(10)] for e in eps]
+        steps = np.array(page.evaluate("points => guaranteeSteps(points)", points))
+        expected = guarantee_steps(*np.transpose(points))
+        np.testing.assert_allclose(steps, np.transpose(expected), rtol=1e-9)
+        for e in np.random.default_rng(4).uniform(eps[0], eps[-1], 100):
+            drawn = steps[np.searchsorted(steps[:, 0], e, side="right") - 1, 1]
+            assert certified.log_delta(e).upper <= drawn * math.log(10)
+
+
+def test_an_address_brings_the_view_back(run, page, visit):
+    title = run.data["regions"][1]["title"]
+    tell(page, region=title, promise="eps = 1", mechanism="gaussian")
+    choose(page, "map-view", "error")
+    page.locator("#planner-n").fill("5000")
+    page.locator("nav a", has_text="Maps").click()
+    page.wait_for_function("location.hash.startsWith('#maps&')")
+    with visit(fragment=page.evaluate("location.hash")) as other:
+        for control, value in [
+            ("region", title),
+            ("promise", "eps = 1"),
+            ("mechanism", "gaussian"),
+            ("map-view", "error"),
+            ("planner-n", "5000"),
+        ]:
+            assert other.locator(f"#{control}").input_value() == value
+        assert "Gaussian" in other.locator("#map-title").inner_text()
+        assert other.locator("#maps").bounding_box()["y"] < 150, "and its place on the page"
+
+
+def test_an_address_that_says_nonsense_changes_nothing(run, visit):
+    with visit(fragment="#region=Atlantis&n=x&mechanism=%3Cb%3E&nothing") as page:
+        assert page.locator("#region").input_value() == run.data["regions"][0]["title"]
+        assert page.locator("#maps-body .map").count() == 2
+
+
+def test_one_choice_is_told_by_all_parts(run, page):
+    tell(page, n=400, promise="eps = 1", mechanism="krr")
+    plan = next(
+        one
+        for one in run.data["regions"][0]["plans"]
+        if (one["n"], one["promise"], one["mechanism"]) == (400, "eps = 1", "krr")
+    )
+    for words in (plan["verdict"], plan["accuracy"], plan["trust"], plan["single"]):
+        assert words in page.locator("#answer .place").first.inner_text()
+    assert plan["shown"] in page.locator("#maps-body").inner_text()
+    assert page.locator("#map-noise").is_visible() == plan["noise"]
+    label = page.locator("#own-chart svg").get_attribute("aria-label")
+    assert "shuffle+INV for n = 400, k = 12" in label
+    assert page.locator("#planner-command").inner_text() == (
+        "shuffledp compare --n 400 --k 12 --eps 1 --delta 1e-6"
+    )
+
+
+def test_what_is_saved_is_the_map_without_its_truth(run, page):
+    tell(page, n=400, promise="eps = 1", mechanism="krr")
+    with page.expect_download() as saved:
+        page.locator("#maps-body button", has_text="CSV").click()
+    rows = pd.read_csv(saved.value.path())
+    assert list(rows.columns) == [
+        "cell", "row_from_south", "column_from_west", "district", "estimate", "standard_error",
+    ]  # fmt: skip
+    expected = released(run, 400, "eps = 1", "krr")
+    np.testing.assert_allclose(
+        rows[["estimate", "standard_error"]], expected, atol=0.006, rtol=1e-3
+    )
+    with page.expect_download() as saved:
+        page.locator("#maps-body button", has_text="PNG").click()
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+    assert saved.value.path().stat().st_size > 5_000
+
+
+def test_many_are_dark_on_white_and_light_on_black(run, visit):
+    samples = run.table("samples/town.shape.parquet")
+    for scheme, darker in [("light", True), ("dark", False)]:
+        with visit(color_scheme=scheme) as page:
+            truths = samples[samples["n"] == int(page.locator("#n").input_value())]
+            counts = truths.sort_values("cell")["count"].to_numpy()
+            fill = page.locator("#maps-body figure:first-child .map .cell").evaluate_all(
+                "all => all.map((one) => getComputedStyle(one).fill)"
+            )
+            most, least = counts.argmax(), np.where(counts > 0, counts, 10**9).argmin()
+            light = [sum(map(int, re.findall(r"\d+", fill[i])[:3])) for i in (most, least)]
+            assert (light[0] < light[1]) == darker
+            assert all("url(" in fill[i] for i in np.flatnonzero(counts == 0)), "empty is hatched"

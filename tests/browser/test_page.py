@@ -15,10 +15,12 @@ ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
 def test_it_is_one_file_that_asks_for_nothing(run, visit):
     assert run.page.stat().st_size < 6e6
     with visit() as page:  # which checks what it asks for
-        for section in ("answer", "maps", "privacy", "utility", "planner", "provenance"):
+        for section in ("answer", "maps", "choices", "privacy", "utility", "planner", "provenance"):
             assert page.locator(f"#{section}").is_visible()
         assert page.locator("#maps-body .map").count() == 2
-        assert page.locator(".chart > [role=img]").count() == 3
+        assert page.locator(".chart > [role=img]").count() == 2
+        page.locator("#bounds summary").click()
+        assert page.locator(".chart > [role=img]").count() == 4
         assert page.locator("#planner-body tbody tr").count() == len(PLANNED)
 
 
@@ -41,10 +43,18 @@ def test_answers_and_tables_are_there_without_scripts(run, visit):
     with visit(java_script_enabled=False) as page:
         assert "need JavaScript" in page.locator("noscript").inner_text()
         for place in run.data["regions"]:
-            shown = page.locator(".place", has=page.get_by_role("heading", name=place["title"]))
-            assert shown.is_visible()
-            assert place["strength"] in shown.inner_text()
-            assert shown.get_by_role("row").count() == 1 + len(place["table"]["rows"])
+            number = run.data["regions"].index(place)
+            answer = page.locator(f"#answer .place[data-region='{number}']").inner_text()
+            start, plans, tables = place["start"], place["plans"], place["tables"]
+            (plan,) = [one for one in plans if {k: one[k] for k in start} == start]
+            for words in ("verdict", "label", "accuracy", "trust", "single"):
+                assert plan[words] in answer
+            (table,) = [
+                t for t in tables if {k: t[k] for k in ("n", "promise")}.items() <= start.items()
+            ]
+            assert place["about"] in answer and table["strength"] in answer
+            shown = page.locator(f"#choices .place[data-region='{number}']")
+            assert shown.get_by_role("row").count() == 1 + len(table["rows"])
         assert page.get_by_role("row", name="Seed of the simulated noise").is_visible()
 
 
@@ -53,9 +63,10 @@ def test_on_paper_all_places_are_there_and_no_controls(run, visit):
     with visit(viewport={"width": 700, "height": 1000}, color_scheme="dark") as page:
         page.emulate_media(media="print")
         places = page.locator(".place")
-        assert places.count() == len(run.data["regions"]) == 2
+        assert places.count() == 2 * len(run.data["regions"]) == 4
         assert all(place.is_visible() for place in places.all())
-        for hidden in ("nav", "select", "input"):
+        page.locator("#bounds summary").click()
+        for hidden in ("nav", "select", "input", "button"):
             assert not any(one.is_visible() for one in page.locator(hidden).all())
         assert page.locator("#maps-body .map").first.is_visible()
         assert page.get_by_role("group", name="Bounds").is_visible(), "the key of the curves"
@@ -70,11 +81,14 @@ def test_a_run_without_targets_shows_its_sweep(run, visit):
     del run.clone.config["targets"]
     run.clone.run("--", "page")
     with visit(run.clone.path / "results" / "report.html") as page:
-        assert page.locator("#answer table").count() == 0
-        promises = page.locator("#map-promise option").all_inner_texts()
+        assert page.locator("#answer .verdict").count() == 0
+        assert not page.locator("#choices").is_visible()
+        promises = page.locator("#promise option").all_inner_texts()
         assert len(promises) == 2 and all("eps0" in promise for promise in promises)
         assert page.locator("#maps-body .map").first.is_visible()
-        assert page.locator("#utility-kind option").all_inner_texts() == ["Distance against eps"]
+        assert page.locator("#utility-kind option").all_inner_texts() == [
+            "Share to be moved, over eps"
+        ]
         assert page.locator("#utility-chart [role=img]").is_visible()
 
 
@@ -106,4 +120,4 @@ def test_the_papers_numbers_are_filtered_and_their_errata_linked(run, visit, tmp
         assert entry.get_attribute("open") is None
         rows.first.get_by_role("link", name="A1").click()
         assert entry.get_attribute("open") is not None
-        assert entry.locator("pre").is_visible()
+        assert entry.locator("code").first.is_visible()

@@ -37,7 +37,7 @@ from shuffledp.figures import (
     privacy,
     style,
 )
-from shuffledp.figures.bounds import bound_colour
+from shuffledp.figures.bounds import bound_colour, guarantee_steps
 from shuffledp.figures.context import MapContext
 from shuffledp.figures.curves import curve_panels
 from shuffledp.mechanisms.catalogue import CATALOGUE, Estimator, get_estimator
@@ -630,8 +630,9 @@ def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
         for bound, line in drawn.items():
             rows = curves[(curves["bound"] == bound) & (curves["eps0"] == eps0)]
             rows = rows[np.isfinite(rows["log10_delta"])]
-            np.testing.assert_array_equal(line.get_xdata(), rows["eps"])
-            np.testing.assert_array_equal(line.get_ydata(), rows["log10_delta"])
+            at = np.searchsorted(line.get_xdata(), rows["eps"])
+            np.testing.assert_array_equal(line.get_xdata()[at], rows["eps"])
+            np.testing.assert_allclose(line.get_ydata()[at], rows["log10_delta"], rtol=1e-12)
         upper = drawn["upper"].get_xydata()
         assert (upper[0, 0], upper[-1, 0]) == (0.0, axes.get_xlim()[1])
         assert upper[-1, 1] == pytest.approx(-12.0, abs=1e-3)
@@ -650,6 +651,40 @@ def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
     assert "n = 400 check-ins, k = 12 cells" in figure.get_suptitle()
     users = privacy.delta_curves(curves, "City", "one user", TARGET)
     assert "n = 400 users, k = 12 cells" in users.get_suptitle()
+
+
+def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves: pd.DataFrame) -> None:
+    figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
+    for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
+        line = drawn_curves(axes)["upper"]
+        assert line.get_drawstyle() == "steps-post"
+        x, y = line.get_xydata().T
+        certified = BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0))
+        for eps in np.random.default_rng(1).uniform(0.0, x[-1], 60):
+            drawn = y[np.searchsorted(x, eps, side="right") - 1]
+            assert certified.log_delta(eps).upper <= np.log(10.0) * drawn
+
+
+def test_steps_between_two_points_are_upper_ends_of_any_curve() -> None:
+    """Of a line in exp(eps), the least that a convex delta allows."""
+    eps, most = np.array([0.0, 0.3, 2.0, 5.0]), np.exp(4.0)
+    delta = np.maximum(1e-9 * (most - np.exp(eps)), 0.0)
+    with np.errstate(divide="ignore"):
+        x, y = guarantee_steps(eps, np.log10(delta))
+    assert set(eps) <= set(x) and np.isneginf(y[-1])
+    for e in np.linspace(0.0, 3.99, 300):
+        drawn = y[np.searchsorted(x, e, side="right") - 1]
+        assert 10.0**drawn >= 1e-9 * (most - np.exp(e)) * (1.0 - 1e-12)
+    far = guarantee_steps([0.0, 1.0, 2.0, 3.0], [-400.0, -900.0, -800.0, -np.inf])[1]
+    assert far[0] == -400.0 and (np.diff(far[:-1]) <= 0.0).all()
+    assert far[24] == -900.0, "what is known of a smaller eps holds"
+
+
+def test_a_region_s_name_may_have_any_sign(curves: pd.DataFrame, tmp_path: Path) -> None:
+    for name in ("A $ store", "$1$ for $2", "$\\nothing{$"):
+        figure = privacy.delta_curves(curves, name, "one check-in", TARGET)
+        style.save(figure, tmp_path / "figure", "public")
+        assert figure.get_suptitle().replace(r"\$", "$").startswith(name)
 
 
 def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.DataFrame) -> None:

@@ -4,7 +4,9 @@ import json
 import os
 import re
 import sys
+from base64 import b64encode
 from fractions import Fraction
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 
@@ -15,13 +17,29 @@ import pytest
 from git import Repo
 from shapely import LineString, box
 from shuffledp.figures.basemap import backdrop
+from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.page import maps, reproduction
 from shuffledp.page.data import columns
 from shuffledp.page.maps import map_data
 from shuffledp.page.provenance import configuration_text, provenance, revision
 from shuffledp.page.render import embedded_json, render
 from shuffledp.page.reproduction import reproduction_data
-from shuffledp.page.words import best_guess, choices, protection, strength
+from shuffledp.page.words import (
+    about,
+    accuracy,
+    best_guess,
+    choices,
+    is_noise,
+    percent,
+    protection,
+    recommended,
+    shown,
+    single_report,
+    strength,
+    trust,
+    trust_kind,
+    verdict,
+)
 from waiting import run
 
 ROOT = Path(__file__).parents[2]
@@ -46,12 +64,21 @@ def test_no_test_of_a_release_guesses_better(ratio, delta):
 def test_chances_are_rounded_up():
     # (1 + 1e-6 / e) / (1 + 1 / e) = 0.731058...
     assert "at most 73.2 % of the time" in strength(1.0, 1e-6)
-    assert "eps = 1, delta = 1e-6," in strength(1.0, 1e-6)
+    assert "eps = 1, delta = 1e-6:" in strength(1.0, 1e-6)
     assert "at most 50 % of the time" in strength(0.0, 0.0)
 
 
-def test_units_are_told_apart():
-    assert protection("one user").startswith("One person.")
+def test_a_share_is_never_said_to_be_less_than_it_is():
+    assert percent(0.8912) == "89.2 %" and percent(0.99) == "99 %"
+    assert percent(1.0 - 2.0**-20) == "all but one in 1,048,576"
+    assert percent(1.0) == "all"
+
+
+def test_what_the_data_are_is_said():
+    town = about((97, "2010-10-01", "2010-10-28"), 400, "one check-in", "Town")
+    assert town.endswith("a place, by 97 people, from 2010-10-01 to 2010-10-28.")
+    assert "400 users in Town, each a check-in of another" in about(None, 400, "one user", "Town")
+    assert protection("one user").startswith("The map hides one person")
     assert "does not hide a person" in protection("one check-in")
 
 
@@ -61,23 +88,71 @@ SUMMARY = pd.DataFrame(
         "eps": 1.0,
         "unit": "one check-in",
         "estimator": "raw",
-        "mechanism": ["gaussian", "krr", "user-dummies", "discrete-laplace"],
-        "trust": ["curator, all", "shuffler, to mix", "shuffler, to mix", "curator, all"],
-        "local_eps0": [np.inf, 5.0, np.inf, np.inf],
-        "expected_cell_error": [4.0, 9.0, 6.0, np.nan],
-        "reason": [None, None, None, "too few"],
+        "mechanism": ["gaussian", "krr", "user-dummies", "two-servers", "discrete-laplace"],
+        "local_eps0": [np.inf, 5.0, np.inf, np.inf, np.inf],
+        "expected_cell_error": [4.0, 9.0, 6.0, 7.0, np.nan],
+        "tv_distance": [0.1, 0.2, 0.3, 0.4, 2.0],
+        "reason": [None, None, None, None, "too few"],
     }
 )
 
 
 def test_who_cannot_meet_the_target_is_not_advised():
-    said = choices(SUMMARY)
+    said = choices(SUMMARY, 12)
     assert [re.search("take (.*?):", line)[1] for line in said] == [
         "Gaussian",
-        "dummies by users",
+        "noise by both servers",
         "shuffle+INV",
     ]
     assert "4 check-ins off" in said[0]
+    # 1 / (1 + 11 / e^5) = 0.93096...
+    assert "93.1 % of the reports are the truth" in said[2]
+
+
+def test_the_least_trust_and_work_are_recommended():
+    """Before the smallest error: no office alone learns more, and users send the truth alone."""
+    assert recommended(SUMMARY) == "two-servers"
+    left = SUMMARY[SUMMARY["mechanism"] != "two-servers"]
+    assert recommended(left) == "user-dummies"
+    assert recommended(left[left["mechanism"] != "user-dummies"]) == "krr"
+    assert recommended(SUMMARY.iloc[-1:]) is None
+
+
+def test_each_mechanism_says_whom_to_trust_and_what_a_report_reveals():
+    for name, entry in CATALOGUE.items():
+        local = trust_kind(entry) == "local"
+        said = single_report(name, 8.0 if local else np.inf, 408)
+        assert ("is the truth" in said) != local
+        assert ("curator" in trust(entry)) == entry.central
+        assert entry.central or "must not join hands" in trust(entry)
+    assert "wrong once in 2,982" in single_report("oue", 8.0, 408)
+    assert "learns the exact map" in trust(CATALOGUE["shuffler-dummies"])
+
+
+def test_a_map_of_noise_is_no_answer():
+    good, poor = SUMMARY.iloc[0], SUMMARY.iloc[1]
+    assert not is_noise(good, 12) and verdict(good, 12).startswith("Yes. A map of 12 cells")
+    assert is_noise(poor, 12)
+    assert verdict(poor, 12).startswith("No: this map would be mostly noise.")
+    assert "48 % of the mean cell, which has 8.3" in accuracy(good, 12)
+
+
+def test_what_one_map_shows_falsely_is_said():
+    said = shown([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
+    assert "Of 4 cells 2 are in use. One such map shows 1 of these" in said
+    assert "1 of those it marks are empty" in said
+    assert "are empty" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
+
+
+def test_no_sentence_of_the_first_screen_is_long():
+    row = SUMMARY.iloc[0]
+    said = [about(None, 123_094, "one check-in", "San Francisco"), protection("one check-in"),
+            protection("one user"), strength(1.0, 1e-6), verdict(row, 12), verdict(row, 1000),
+            accuracy(row, 12), *map(trust, CATALOGUE.values()),
+            *(single_report(name, 8.0, 408) for name in CATALOGUE)]  # fmt: skip
+    for words in said:
+        for sentence in re.split(r"(?<=[.:;])\s", words):
+            assert len(sentence.split()) <= 25, sentence
 
 
 def test_nothing_in_the_data_ends_its_element():
@@ -108,6 +183,11 @@ def test_a_page_asks_for_nothing_from_outside():
                    "provenance": {}, "configuration": ""})  # fmt: skip
     head = page.partition("</style>")[0]
     assert "default-src 'none'" in head
+    # Only scripts that are named by their hash run.
+    sources = re.search("script-src (.*?);", head)[1].split()
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    hashes = [b64encode(sha256(one.encode()).digest()).decode() for one in scripts]
+    assert sources == [f"'sha256-{one}'" for one in hashes]
     assert not re.search(r"<(link|img|iframe)|<script[^>]+src=|@import|url\(http", page)
 
 
@@ -151,6 +231,8 @@ def test_maps_carry_the_truth_beside_what_was_released():
     assert small["estimate"] == [75.14, 24.86] and small["error"] == [1.0, 2.0]
     assert large["label"] == "shuffle+INV"
     assert [layer["kind"] for layer in made["layers"]] == ["district", "river"]
+    # Where a name has room: from one side of the district to the other, within the cells.
+    assert made["names"] == [{"kind": "district", "name": "West", "at": [[0.0, 0.5], [1.0, 0.5]]}]
     points = [p for layer in made["layers"] for path in layer["paths"] for p in path]
     assert np.min(points) >= -0.1 and np.max(points) <= 2.1  # clipped, with a margin
     json.dumps(made)
@@ -187,8 +269,11 @@ def test_every_erratum_that_is_named_is_there(tmp_path):
     assert made["rows"][2]["note"] is None
     by_name = {entry["name"]: entry for entry in made["errata"]}
     assert {"A1", "B1", "C1", "D1", "L1"} <= set(by_name)
-    assert by_name["A1"]["text"].startswith("Printed:")
-    assert "\n## " not in "".join(entry["text"] for entry in made["errata"])
+    assert by_name["A1"]["html"].startswith("<p>Printed:")
+    written = "".join(entry["html"] for entry in made["errata"])
+    prose = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", written, flags=re.DOTALL)
+    assert not re.search(r"`|\*\*|\]\(|^#", prose, flags=re.MULTILINE), "Markdown is read"
+    assert "<pre>$ python" in written and "<script" not in written
     assert "1 not reproduced" in made["summary"] and "3 numbers" in made["summary"]
     json.dumps(made)
     named = {name for names in reproduction._EXPLAINED.values() for name in names}

@@ -496,11 +496,13 @@ def page_files(wildcards):
     for region in REGIONS:
         place = f"{region}.{first_grid(region)}"
         found = {
+            "checkins": result(f"checkins/{region}.parquet"),
             "cells": result(f"grids/{place}.parquet"),
             "samples": result(f"samples/{place}.parquet"),
             "curves": result(f"privacy/{place}.curves.parquet"),
             "privacy": result(f"privacy/{place}.parquet"),
             "sizes": result(f"privacy/{place}.sizes.parquet"),
+            "promises": result(f"privacy/{place}.promises.parquet"),
             "utility": result(f"utility/{place}.parquet"),
             "summary": result(f"utility/{place}.csv"),
         }

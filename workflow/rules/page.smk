@@ -24,7 +24,11 @@ rule write_page:
         library=library("write_page"),
         title="Private location histograms",
         regions=lambda wildcards: {
-            region: {"title": plain_title(region), "unit": unit_words(region)}
+            region: {
+                "title": plain_title(region),
+                "unit": unit_words(region),
+                "recorded": real_users(SimpleNamespace(region=region)),
+            }
             for region in REGIONS
         },
         target_delta=config["target_delta"],

@@ -57,6 +57,26 @@ rule trace_privacy:
         "../scripts/trace_privacy.py"
 
 
+rule trace_promises:
+    input:
+        summary=result("utility/{region}.{grid}.csv"),
+        cells=result("grids/{region}.{grid}.parquet"),
+    output:
+        result("privacy/{region}.{grid}.promises.parquet"),
+    log:
+        log_of("trace_promises.{region}.{grid}"),
+    benchmark:
+        benchmark_of("trace_promises.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 60),
+    params:
+        library=library("trace_promises"),
+    script:
+        "../scripts/trace_promises.py"
+
+
 rule account_sizes:
     input:
         cells=result("grids/{region}.{grid}.parquet"),

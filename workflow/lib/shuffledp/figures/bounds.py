@@ -4,7 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from shuffledp.accounting.bound import Kind
+from shuffledp.numerics.arrays import Floats
 
 Line = Literal["-", "-.", ":", "--"]
 
@@ -42,6 +46,8 @@ _COLOURS: Final = (
 )
 _NAMED: Final = {"upper": "#000000", "lower": "#56B4E9"}
 
+_STEPS: Final = 12  # between two points of a guarantee: too small to be seen
+
 
 def bound_colour(name: str) -> str | None:
     """Colour of a bound of the registry, or of a curve that is named after one; None for others."""
@@ -52,3 +58,34 @@ def bound_colour(name: str) -> str | None:
         if any(word in lower for word in words):
             return colour
     return None
+
+
+def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Floats]:
+    """What a guarantee at some points proves between them: draw it as steps to the right.
+
+    Delta of anything is convex in ``exp(eps)``, so the chord of two upper ends in ``(exp(eps),
+    delta)`` is above it; a line on a logarithmic axis may be below. Delta does not grow with eps,
+    so each value holds up to the next one.
+
+    Parameters
+    ----------
+    eps
+        Where upper ends are known, increasing, shape ``(points,)``.
+    log10_delta
+        Their decimal logarithms, ``(points,)``; minus infinity where delta is 0.
+
+    Returns
+    -------
+    Eps and log10 delta of the steps, of the same shape. The given points are among them, but for
+    one above an earlier one: that is lowered, as the earlier one holds there too.
+    """
+    x = np.asarray(eps, np.float64)
+    y = np.minimum.accumulate(np.asarray(log10_delta, np.float64))
+    part = np.arange(_STEPS) / _STEPS
+    at = x[:-1, None] + part * np.diff(x)[:, None]
+    # Of the way from one exp(eps) to the next, without overflow.
+    way = np.expm1(at - x[:-1, None]) / np.expm1(np.diff(x))[:, None]
+    with np.errstate(invalid="ignore"):  # from 0 to 0
+        ratio = np.where(np.isneginf(y[1:]), 0.0, 10.0 ** (y[1:] - y[:-1]))
+    chords = y[:-1, None] + np.log10((1.0 - way) + way * ratio[:, None])
+    return np.append(at.ravel(), x[-1:]), np.append(chords.ravel(), y[-1:])

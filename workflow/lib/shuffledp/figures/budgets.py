@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
     counted,
+    literal,
     local_style,
     marks,
     new_figure,
@@ -121,8 +122,8 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     figure.legend(handles=_key(table), loc="outside lower left", ncols=1)
     budgets = f"(shares and budgets: {first['budgets']})"
     figure.suptitle(
-        f"{title}: {counted(first['n'], unit)} in k={first['k']} cells, with budgets of their "
-        f"own\n{fill(budgets, _WIDEST)}"
+        f"{literal(title)}: {counted(first['n'], unit)} in k={first['k']} cells, "
+        f"with budgets of their own\n{fill(budgets, _WIDEST)}"
     )
     return figure
 

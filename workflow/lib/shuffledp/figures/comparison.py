@@ -16,6 +16,7 @@ from shuffledp.figures.style import (
     FULL_WIDTH,
     Series,
     legend_marks,
+    literal,
     local_style,
     marks,
     new_figure,
@@ -100,12 +101,12 @@ def _draw_column(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
         axes.margins(y=0.15)  # room for the names of the budgets
         plain_log_axis(axes.yaxis)
         axes.grid(visible=True, axis="y")
-        axes.set_title(f"{title}, {words}", loc="left")
+        axes.set_title(f"{literal(title)}, {words}", loc="left")
         _name_budgets(axes, alike, eps=estimate == "raw")
     _draw_ratios(below, rows, dashes)
     _widen(below)
     reference = CATALOGUE[rows["reference"].iloc[0]].label
-    below.set_title(f"{title}, others ÷ {reference}", loc="left")
+    below.set_title(f"{literal(title)}, others ÷ {reference}", loc="left")
     below.set_xlabel(number_label(rows["unit"].iloc[0]))
 
 

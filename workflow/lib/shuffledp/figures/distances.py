@@ -18,6 +18,7 @@ from shuffledp.figures.style import (
     counted,
     eps_words,
     legend_marks,
+    literal,
     local_style,
     marks,
     new_figure,
@@ -185,7 +186,7 @@ def distance_boxes(
     panels[-1].set_xlabel(number_label(unit))
     figure.legend(handles=legend_marks(series), loc="outside lower center", ncols=3)
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
-    figure.suptitle(f"{region_title}\n{words}")
+    figure.suptitle(f"{literal(region_title)}\n{words}")
     return figure
 
 
@@ -264,8 +265,8 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
         ncols=3,
     )
     figure.suptitle(
-        f"{region_title}, n = {counted(n, unit)}\nEqual privacy: at each $\\epsilon$ all have the "
-        r"$\delta$ certified for the shuffle model"
+        f"{literal(region_title)}, n = {counted(n, unit)}\nEqual privacy: at each "
+        r"$\epsilon$ all have the $\delta$ certified for the shuffle model"
     )
     return figure
 

@@ -32,6 +32,7 @@ from shuffledp.figures.style import (
     calibration_words,
     counted,
     eps_words,
+    literal,
     local_style,
     new_figure,
     of_series,
@@ -166,7 +167,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     outside = len(checkins) - int(counts.sum())
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
     words = f"{int(counts.sum()):,} check-ins in {len(counts):,} cells{dropped}"
-    figure.suptitle(f"{place.title}\n{words}")
+    figure.suptitle(f"{literal(place.title)}\n{words}")
     return figure
 
 
@@ -251,7 +252,7 @@ def release_title(
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
     words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
     return (
-        rf"{region_title}: n = {counted(n, unit)}, $\epsilon_0={eps0:g}$, "
+        rf"{literal(region_title)}: n = {counted(n, unit)}, $\epsilon_0={eps0:g}$, "
         rf"$\epsilon={eps_words(eps)}$"
         f"\n{words}"
     )

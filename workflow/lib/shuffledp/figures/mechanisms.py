@@ -18,6 +18,7 @@ from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
     counted,
+    literal,
     local_style,
     marks,
     new_figure,
@@ -107,8 +108,8 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         int(summary["n"].max()), 2, colluding=colluding, response_rate=response_rate
     ).crowd_words
     figure.suptitle(
-        f"{summary['region'].iloc[0]} (unit: {unit}{crowd}): every mechanism calibrated to the "
-        rf"same certified ($\epsilon$, $\delta={power(delta)}$)"
+        f"{literal(summary['region'].iloc[0])} (unit: {unit}{crowd}): every mechanism calibrated "
+        rf"to the same certified ($\epsilon$, $\delta={power(delta)}$)"
     )
     return figure
 

@@ -12,9 +12,9 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
-from shuffledp.figures.bounds import LINES, WORTH, bound_colour
+from shuffledp.figures.bounds import LINES, WORTH, bound_colour, guarantee_steps
 from shuffledp.figures.coincidence import coincidence_words
-from shuffledp.figures.style import counted, eps_words, local_style, new_figure, power
+from shuffledp.figures.style import counted, eps_words, literal, local_style, new_figure, power
 from shuffledp.pipeline.tables import read_tables
 
 _LEAST: Final = -12.0  # decimal logarithm of the smallest delta shown
@@ -95,8 +95,9 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     )
     k = int(curves["k"].iloc[0])
     figure.suptitle(
-        f"{title}: $\\delta$ of shuffled randomised response, n = {counted(sizes[0], unit)}, "
-        f"k = {k} cells,\nneighbours differing by the replacement of one report"
+        f"{literal(title)}: $\\delta$ of shuffled randomised response, "
+        f"n = {counted(sizes[0], unit)}, k = {k} cells,\n"
+        "neighbours differing by the replacement of one report"
     )
     return figure
 
@@ -105,9 +106,11 @@ def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
     above = rows[np.isfinite(rows["log10_delta"])]  # a delta of 0 ends a curve
     for name, curve in above.groupby("bound", sort=False):
         handle = _handle(str(name))
+        drawn = curve["eps"].to_numpy(), curve["log10_delta"].to_numpy()
+        guarantee = BOUNDS[name].guarantee
         axes.plot(
-            curve["eps"],
-            curve["log10_delta"],
+            *(guarantee_steps(*drawn) if guarantee else drawn),
+            drawstyle="steps-post" if guarantee else "default",
             color=handle.get_color(),
             linestyle=handle.get_linestyle(),
             linewidth=handle.get_linewidth(),

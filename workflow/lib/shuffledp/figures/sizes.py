@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy.interpolate import PchipInterpolator
 
 from shuffledp.figures.style import (
     budget_looks,
     counted,
+    literal,
     local_style,
     new_figure,
     number_label,
@@ -19,12 +19,10 @@ from shuffledp.figures.style import (
     plural,
     power,
 )
-from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.tables import read_counts, read_tables
 
 _MOST_WRITTEN: Final = 3  # curves; the numbers on more would be in each other's way
 _MILLION: Final = 1_000_000
-_POINTS: Final = 200  # of a curve
 
 
 def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
@@ -61,8 +59,8 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
 
     Returns
     -------
-    Curves through the upper ends, the band down to the lower ends, and at the eps asked for the
-    number of people. A dotted line is eps0: what one has without a crowd.
+    Steps: what is certified for n people holds for more. Bars go down to the lower ends; marks are
+    at the eps asked, with the number of people. A dotted line is eps0: what one has alone.
     """
     figure = new_figure(3.6)
     axes = figure.subplots()
@@ -83,7 +81,9 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     _mark_total(axes, total, unit)
     k, delta = table["k"].iloc[0], table["delta"].iloc[0]
     figure.suptitle(
-        f"How many {plural(unit)} are needed? {title}, k = {k} cells, replacement of one report\n"
+        f"How many {plural(unit)} are needed? {literal(title)}, k = {k} cells, "
+        rf"replacement of one report"
+        "\n"
         rf"$\epsilon$ certified at $\delta={power(delta)}${_gap_words(drawn)}"
     )
     return figure
@@ -93,22 +93,15 @@ def _draw_budget(axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, writte
     upper = rows[rows["bound"] == "upper"].drop_duplicates("n")
     both = upper.merge(rows[rows["bound"] == "lower"], on="n", suffixes=("", "_lower"))
     colour = look["color"]
-    if len(upper) > 1:  # with the smallest budgets eps is 0 everywhere
-        n = np.geomspace(upper["n"].min(), upper["n"].max(), _POINTS)
-        axes.plot(n, _between(n, upper), color=colour)
-    axes.fill_between(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.3, lw=0.0)
+    # Eps does not grow with n: what is certified for n people holds for more.
+    axes.step(upper["n"], upper["eps"], where="post", color=colour)
+    axes.vlines(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.5)
     asked = upper[~upper["n"].isin(both["n"])]  # the other end is that of given n
     axes.plot(asked["n"], asked["eps"], linestyle="none", **look)
     for n, eps in asked[["n", "eps"]].itertuples(index=False, name=None) if written else ():
         axes.annotate(
             _count_words(n), (n, eps), (5, 2), textcoords="offset points", fontsize=7, color="0.15"
         )
-
-
-def _between(n: Floats, points: pd.DataFrame) -> Floats:
-    """Eps at some n, from its points; a straight line between two would be below the curve."""
-    smooth = PchipInterpolator(np.log(points["n"]), np.log(points["eps"]))
-    return np.asarray(np.exp(smooth(np.log(n))))
 
 
 def _count_words(n: int) -> str:
@@ -151,4 +144,4 @@ def _gap_words(drawn: pd.DataFrame) -> str:
         return ""
     gap = float((1.0 - ends["lower"] / ends["upper"]).max())
     percent = max(np.ceil(1e3 * gap) / 10.0, 0.1)
-    return f"; the true one is at most {percent:.1f} % smaller"
+    return f"; at a corner the true one is at most {percent:.1f} % smaller"

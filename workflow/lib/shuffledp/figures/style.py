@@ -122,6 +122,11 @@ def calibration_words(calibration: str, target_delta: float, mechanisms: Sequenc
     return own_calibrations(mechanisms)[calibration]
 
 
+def literal(text: str) -> str:
+    """Write a text that is not of this project, such as a region's name: no sign of it is maths."""
+    return text.replace("$", r"\$")
+
+
 def plural(unit: str) -> str:
     """What n counts where delta protects a unit: ``check-ins`` for ``one check-in``."""
     return f"{unit.removeprefix('one ')}s"

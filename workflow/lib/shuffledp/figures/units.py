@@ -11,7 +11,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import PercentFormatter
 
 from shuffledp.figures.bounds import Line
-from shuffledp.figures.style import budget_looks, local_style, new_figure, plain_log_axis, power
+from shuffledp.figures.style import (
+    budget_looks,
+    literal,
+    local_style,
+    new_figure,
+    plain_log_axis,
+    power,
+)
 from shuffledp.pipeline.tables import read_tables
 
 # By unit: all check-ins are collected, or one of each user.
@@ -71,7 +78,7 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
     last.set_xlabel("check-ins of a person")
     plain_log_axis(last.xaxis)
     figure.legend(handles=_key(looks, known=known), loc="outside lower center", ncols=2)
-    figure.suptitle(f"{title}: one check-in or one user? {_counts(table, users)}")
+    figure.suptitle(f"{literal(title)}: one check-in or one user? {_counts(table, users)}")
     return figure
 
 

@@ -183,6 +183,15 @@ def offer(
     )
 
 
+def read_parameters(mechanism: Mechanism[P], words: str) -> P:
+    """Parameters of a mechanism from what `parameter_words` wrote."""
+    kinds = {each.name: each.type for each in fields(mechanism.form)}  # type: ignore[arg-type]
+    given = dict(part.split("=") for part in words.split(", "))
+    return mechanism.form(
+        **{name: (int if kinds[name] is int else float)(text) for name, text in given.items()}
+    )
+
+
 def parameter_words(parameters: object) -> str:
     """Write the numbers and names among a mechanism's parameters: ``theta=0.6, nu=25``.
 

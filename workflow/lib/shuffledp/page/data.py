@@ -14,8 +14,21 @@ from shuffledp.figures.style import plural, series_look
 from shuffledp.geography.grid import read_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 from shuffledp.page.maps import map_data
-from shuffledp.page.words import choices, plain, protection, strength
-from shuffledp.pipeline.selection import STANDARD_ERRORS, TARGET, at_target, at_targets, calibrated
+from shuffledp.page.words import (
+    about,
+    accuracy,
+    choices,
+    is_noise,
+    plain,
+    protection,
+    recommended,
+    shown,
+    single_report,
+    strength,
+    trust,
+    verdict,
+)
+from shuffledp.pipeline.selection import STANDARD_ERRORS, at_target, at_targets, calibrated
 from shuffledp.pipeline.tables import read_tables
 from shuffledp.studies.samples import read_samples
 
@@ -42,46 +55,69 @@ def _plain(value: Any, digits: int) -> Any:
 
 
 def region_data(
-    files: Mapping[str, Path], *, title: str, unit: str, target_delta: float
+    files: Mapping[str, Path], *, title: str, unit: str, recorded: bool, target_delta: float
 ) -> dict[str, Any]:
     """What the page shows of one region.
 
     Parameters
     ----------
     files
-        ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``, ``utility``, its ``summary`` and
-        ``releases_{part}`` for each part; ``basemap`` and ``outline`` if there are any.
+        ``checkins``, ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``, ``promises``,
+        ``utility``, its ``summary`` and ``releases_{part}`` for each part;
+        ``basemap`` and ``outline`` if there are any.
     title, unit
         Name of the region, and what delta protects there: ``one check-in`` or ``one user``.
+    recorded
+        Whether people and times of the check-ins were recorded, not made up.
     target_delta
         Of the releases at equal privacy.
+
+    Returns
+    -------
+    What JSON can hold. ``promises`` are those that the page can show, the ``start`` first chosen;
+    ``plans`` what each mechanism costs there, by n, and ``tables`` all of them beside one another.
     """
     samples = read_samples(files["samples"])
     firsts = _first_releases(files, target_delta)
     summary = at_targets(pd.read_csv(files["summary"]))
     utility = read_tables([files["utility"]])
+    n, k = max(samples), int(samples[max(samples)].size)
+    known = _recorded(files["checkins"]) if recorded else None
     made: dict[str, Any] = {
         "title": title,
         "unit": unit,
         "plural": plural(unit),
         "n": sorted(samples),
-        "k": int(samples[max(samples)].size),
+        "k": k,
+        "about": about(known, n, unit, title),
         "protection": protection(unit),
-        "strength": None,
-        "accuracy": None,
-        "choices": [],
-        "table": None,
-        "map": _map(files, samples, firsts),
+        "promises": firsts[["promise", "eps"]].drop_duplicates().to_dict("records"),
+        "start": {"n": n, "promise": firsts["promise"].iloc[-1], "mechanism": None},
+        "plans": [],
+        "tables": [],
+        "map": map_data(
+            read_cells(files["cells"]),
+            backdrop(files.get("basemap"), files.get("outline")),
+            samples,
+            firsts,
+        ),
         "targets": None,
         "privacy": _privacy(files, utility, target_delta),
         "sweep": _sweep(utility),
         "looks": {},
     }
     if len(summary):
-        made |= _at_targets(summary, firsts, samples)
+        made |= _at_targets(summary, firsts, samples, read_tables([files["promises"]]))
     drawn = {*made["sweep"]["mechanism"], *(made["targets"] or {}).get("mechanism", [])}
     made["looks"] = {name: _look(name) for name in sorted(drawn)}
     return made
+
+
+def _recorded(checkins: Path) -> tuple[int, str, str]:
+    """Number of people, first and last day."""
+    table = read_tables([checkins], columns=["user", "time"])
+    first, last = table["time"].min(), table["time"].max()
+    return table["user"].nunique(), f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}"
 
 
 def _look(mechanism: str) -> dict[str, str]:
@@ -91,84 +127,110 @@ def _look(mechanism: str) -> dict[str, str]:
 
 
 def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFrame:
-    """Unbiased estimates of the first release at each target, and at each eps0's privacy."""
+    """Unbiased estimates of the first release at each target; without targets, of the sweep.
+
+    ``promise`` says what was kept, and ``eps`` is the same for all that kept it.
+    """
     parts = [path for name, path in files.items() if name.startswith("releases_")]
     rows = read_tables(parts, repetition=0, estimator=UNBIASED)
+    targets = at_targets(rows)
+    if len(targets):
+        return targets.assign(promise="eps = " + targets["eps"].map("{:g}".format))
     swept = calibrated(rows, "matched", target_delta)
-    return pd.concat([at_targets(rows), swept], ignore_index=True)
+    # The noise of k-RR follows from eps0: the eps that is certified for it is that of the others.
+    certified = swept.groupby(["n", "eps0"])["eps"].transform("first")
+    words = "eps0 = " + swept["eps0"].map("{:g}".format) + " of k-RR, all others the same eps"
+    return swept.assign(promise=words, eps=certified)
 
 
 def _at_targets(
-    summary: pd.DataFrame, firsts: pd.DataFrame, samples: Mapping[int, Any]
+    summary: pd.DataFrame,
+    firsts: pd.DataFrame,
+    samples: Mapping[int, Any],
+    curves: pd.DataFrame,
 ) -> dict[str, Any]:
-    last = summary[(summary["n"] == summary["n"].max()) & (summary["eps"] == summary["eps"].max())]
-    eps, delta = float(last["eps"].iloc[0]), float(last["delta"].iloc[0])
     shown = ["n", "eps", "delta", "mechanism", "estimator", "tv_distance", "p10", "p90"]
+    unbiased = summary[summary["estimator"] == UNBIASED]
+    groups = list(unbiased.groupby(["n", "eps"], sort=True))
+    best = recommended(groups[-1][1])
     return {
-        "strength": strength(eps, delta),
-        "accuracy": _accuracy(last, at_targets(firsts), samples),
-        "choices": choices(summary),
-        "table": _table(last),
+        "start": {
+            "n": int(groups[-1][1]["n"].iloc[0]),
+            "promise": f"eps = {groups[-1][1]['eps'].iloc[0]:g}",
+            "mechanism": best,
+        },
+        "plans": [
+            _plan(row, firsts, samples, curves)
+            for _, rows in groups
+            for _, row in rows[rows["reason"].isna()].iterrows()
+        ],
+        "tables": [_table(rows, samples) for _, rows in groups],
         "targets": columns(summary[summary["reason"].isna()][shown]),
     }
 
 
-def _map(
-    files: Mapping[str, Path], samples: Mapping[int, Any], firsts: pd.DataFrame
-) -> dict[str, Any] | None:
-    """Releases at the targets, and those of the sweep of eps0 at equal privacy."""
-    layers = backdrop(files.get("basemap"), files.get("outline"))
-    # The noise of k-RR follows from eps0: the eps that is certified for it is that of the others.
-    certified = firsts.groupby(["n", "eps0"])["eps"].transform("first")
-    of_target = "eps = " + firsts["eps"].map("{:g}".format)
-    of_sweep = "eps0 = " + firsts["eps0"].map("{:g}".format) + " of k-RR, all others the same eps"
-    target = firsts["calibration"] == TARGET
-    estimates = firsts.assign(
-        promise=of_target.where(target, of_sweep), eps=firsts["eps"].where(target, certified)
-    )
-    return map_data(read_cells(files["cells"]), layers, samples, estimates)
-
-
-def _accuracy(
-    last: pd.DataFrame, estimates: pd.DataFrame, samples: Mapping[int, Any]
-) -> str | None:
-    """Say of how many cells the recommended release shows that somebody is there."""
-    met = last[(last["estimator"] == UNBIASED) & np.isfinite(last["local_eps0"])]
-    met = met[met["reason"].isna()].sort_values("cell_error")
-    if met.empty:
-        return None
-    best = met.iloc[0]
-    n, unit = int(best["n"]), plural(str(best["unit"]))
-    rows = estimates[
-        (estimates["n"] == n)
-        & (estimates["eps"] == best["eps"])
-        & (estimates["mechanism"] == best["mechanism"])
-    ]
-    known = int((rows["estimate"] > STANDARD_ERRORS * rows["standard_error"]).sum())
-    occupied = int(np.count_nonzero(samples[n]))
-    return (
-        f"If nobody may see a record in the clear ({CATALOGUE[best['mechanism']].label}): of n = "
-        f"{n:,} {unit}, {100.0 * best['tv_distance']:.2g} % would have to move for the published "
-        f"map to become the true one. Of {len(rows):,} cells {occupied:,} are in use; one release "
-        f"shows it of {known:,}, by an estimate above two standard errors. What it does not show "
-        "is not known to be empty."
-    )
-
-
-def _table(last: pd.DataFrame) -> dict[str, Any]:
-    """The mechanisms at the largest n and eps, the smallest error first."""
-    rows = last[last["estimator"] == UNBIASED].sort_values("cell_error")
-    first = rows.iloc[0]
-    unit = plural(str(first["unit"]))
+def _plan(
+    row: "pd.Series[Any]",
+    firsts: pd.DataFrame,
+    samples: Mapping[int, Any],
+    curves: pd.DataFrame,
+) -> dict[str, Any]:
+    """What a mechanism costs at a target, and what it promises."""
+    entry, n, eps = CATALOGUE[row["mechanism"]], int(row["n"]), float(row["eps"])
+    truth, k = samples[n], int(samples[n].size)
+    of_this = (firsts["n"] == n) & (firsts["eps"] == eps) & (firsts["mechanism"] == entry.name)
+    released = firsts[of_this].sort_values("cell")
     return {
+        "n": n,
+        "promise": f"eps = {eps:g}",
+        "mechanism": entry.name,
+        "label": entry.label,
+        "verdict": verdict(row, k),
+        "accuracy": accuracy(row, k),
+        "noise": is_noise(row, k),
+        "trust": trust(entry),
+        "single": single_report(entry.name, row["local_eps0"], k),
+        "shown": shown(released["estimate"], released["standard_error"], truth, STANDARD_ERRORS),
+        "parameters": row["parameters"],
+        "curve": _own_curve(curves, row),
+    }
+
+
+def _own_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[Any]] | None:
+    """Points of the certified curve of a mechanism: eps, and log10 of delta, rounded up.
+
+    None where the run has none; a delta of 0 is None, too.
+    """
+    of_this = [(curves[name] == row[name]) for name in ("n", "mechanism", "parameters")]
+    points = curves[np.logical_and.reduce(of_this)].sort_values("eps")
+    if points.empty:
+        return None
+    logs = (np.floor(points["log10_delta"] * 1e4) + 1.0) / 1e4
+    return [
+        [eps, log if np.isfinite(log) else None]
+        for eps, log in zip(points["eps"].tolist(), logs.tolist(), strict=True)
+    ]
+
+
+def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
+    """The mechanisms at one n and eps, the smallest error first, and what is said of them."""
+    rows = rows.sort_values("cell_error")
+    first = rows.iloc[0]
+    unit, n = plural(str(first["unit"])), int(first["n"])
+    return {
+        "n": n,
+        "promise": f"eps = {first['eps']:g}",
+        "recommended": recommended(rows),
+        "strength": strength(float(first["eps"]), float(first["delta"])),
+        "choices": choices(rows, int(samples[n].size)),
         "caption": (
             f"Every mechanism at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{plain(first['delta'])}, for {first['region']}'s {first['n']:,} {unit}"
+            f"{plain(first['delta'])}, for {first['region']}'s {n:,} {unit}"
         ),
         "heads": [
             "Mechanism",
-            "Total variation distance",
             f"Error of a cell, {unit}",
+            "Share to be moved",
             "Messages a user",
             "Budget of a message alone, eps0",
             "Who must be trusted",
@@ -182,10 +244,11 @@ def _row(row: "pd.Series[Any]") -> list[str]:
     if isinstance(row["reason"], str):
         return [label, "cannot meet it", "", "", "", row["trust"]]
     own = f"{row['local_eps0']:.2f}" if np.isfinite(row["local_eps0"]) else "none: it reveals all"
+    moved = row["tv_distance"]
     return [
         label,
-        f"{row['tv_distance']:.5f}",
         f"{row['cell_error']:.2f}",
+        f"{100.0 * moved:.2f} %" if moved <= 1.0 else "all: noise",
         f"{row['messages']:.2f}",
         own,
         row["trust"],

@@ -6,9 +6,17 @@ The numbers themselves are computed in the page, by ``scripts/planner.js`` (docs
 from typing import Any, Final
 
 from shuffledp.mechanisms.catalogue import get_entries
+from shuffledp.page.words import trust_kind
 
 # Those with the least error for who is trusted with what (docs/choosing.md).
-PLANNED: Final = ("gaussian", "discrete-laplace", "krr", "user-dummies", "shuffler-dummies")
+PLANNED: Final = (
+    "gaussian",
+    "discrete-laplace",
+    "krr",
+    "user-dummies",
+    "shuffler-dummies",
+    "two-servers",
+)
 # How much larger a predicted error may be than that of `shuffledp compare`, relative.
 LOSS: Final = 0.001
 
@@ -18,13 +26,19 @@ def planner_data() -> dict[str, Any]:
 
     Returns
     -------
-    ``mechanisms``: a name, a label and who must be trusted, of each; ``eps`` and ``delta``: the
+    ``mechanisms``: a name, a label, who must be trusted and the kind of trust
+    (`shuffledp.page.words.trust_kind`), of each; ``eps`` and ``delta``: the
     targets to choose from; ``n`` and ``k``: the ``least`` and the ``most`` that the planner takes;
     ``start``: what is shown first; ``loss``: `LOSS`.
     """
     return {
         "mechanisms": [
-            {"mechanism": each.name, "label": each.label, "trust": each.trust}
+            {
+                "mechanism": each.name,
+                "label": each.label,
+                "trust": each.trust,
+                "kind": trust_kind(each),
+            }
             for each in get_entries(PLANNED)
         ],
         "eps": [0.05, 0.1, 0.25, 0.5, 1, 2, 4],

@@ -1,7 +1,9 @@
 """Writes the page: a template, the scripts and the data in one file."""
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
+from hashlib import sha256
 from importlib.resources import files
 from typing import Any
 
@@ -31,14 +33,21 @@ def embedded_json(data: Any) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
+def _source(script: str) -> str:
+    """What the policy calls a script that may run."""
+    return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
+
+
 def render(data: Mapping[str, Any]) -> str:
     """The page of what `shuffledp.page.data.page_data` returns, as HTML."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    scripts = [_text(name) for name in _SCRIPTS]
     return environment.from_string(_text("page.html")).render(
         data=data,
         style=_text("style.css"),
-        scripts=map(_text, _SCRIPTS),
+        scripts=scripts,
+        allowed=" ".join(map(_source, scripts)),
         embedded=embedded_json(data),
     )

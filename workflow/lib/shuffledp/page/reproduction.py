@@ -1,6 +1,7 @@
 """The papers' numbers as a table to filter, each with the errata that explain it."""
 
 import re
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,7 +75,34 @@ def _entries(text: str) -> list[dict[str, str]]:
             "name": match["name"],
             "title": f"{match['name']}. {match['title']}",
             # Up to the heading of the next paper.
-            "text": text[match.end() : end].split("\n## ", maxsplit=1)[0].strip(),
+            "html": as_html(text[match.end() : end].split("\n## ", maxsplit=1)[0].strip()),
         }
         for match, end in zip(found, ends, strict=True)
     ]
+
+
+def as_html(markdown: str) -> str:
+    """Paragraphs, code and words in bold of Markdown as HTML; of a link its words."""
+    parts = []
+    for number, part in enumerate(re.split(r"^```$", markdown, flags=re.MULTILINE)):
+        if number % 2:
+            parts.append(f"<pre>{escape(part.strip())}</pre>")
+        else:
+            paragraphs = re.split(r"\n\s*\n", part.strip())
+            parts += [f"<p>{_inline(one)}</p>" for one in paragraphs if one]
+    return "".join(parts)
+
+
+def _inline(text: str) -> str:
+    """Code spans are taken out before the rest is read."""
+    pieces = re.split(r"`([^`]+)`", text)
+    for number, piece in enumerate(pieces):
+        words = escape(piece)
+        if number % 2:
+            pieces[number] = f"<code>{words}</code>"
+        else:
+            words = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", words)
+            pieces[number] = re.sub(
+                r"\*\*(.+?)\*\*", r"<strong>\1</strong>", words, flags=re.DOTALL
+            )
+    return "".join(pieces)

@@ -96,7 +96,9 @@ COLUMNS: Final[Mapping[str, Column]] = {
         _FLOAT, "records", "Standard deviation of a cell's unbiased number, root mean square"
     ),
     "error": Column(_FLOAT, "records", "Estimated minus true number of records in the cell"),
-    "known": Column(_FLAG, "1", "Whether the release shows for sure that somebody is there"),
+    "known": Column(
+        _FLAG, "1", "Whether the estimate exceeds 2 standard errors: few such are empty"
+    ),
     # Curves of figures.
     "panel": Column(_NAME, "text", "Panel of the figure"),
     "curve": Column(_NAME, "text", "Curve in its panel"),

@@ -32,6 +32,9 @@ CHECKED: Final[Mapping[str, Any]] = {"page_checksum_verification": True}
 
 # Privacy that was looked up for the cells' true counts; where it is not, its writer says `PUBLIC`.
 PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
+PROMISES = schema_of(
+    *("n", "k", "mechanism", "parameters", "eps", "delta", "log10_delta"), contents=TRUE
+)
 UNITS = schema_of("unit", "checkins", "n", "k", "eps0", "eps", "delta", contents=TRUE)
 BUDGETS = schema_of("budget", "cell", "count", contents=TRUE)
 SAMPLES = schema_of("n", "cell", "count", contents=TRUE)

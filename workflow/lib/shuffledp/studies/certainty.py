@@ -1,4 +1,4 @@
-"""What a release shows of single cells: errors, standard errors, and where somebody is for sure."""
+"""What a release shows of single cells: errors, standard errors, where somebody is likely."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -6,19 +6,26 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import numpy as np
+import pandas as pd
 
+from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.offers import calibrated
+from shuffledp.mechanisms.offers import Released, calibrated, read_parameters
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
+from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.numerics.arrays import Integers
-from shuffledp.pipeline.selection import DELTA_HAT, TARGET
+from shuffledp.pipeline.selection import DELTA_HAT, TARGET, at_targets
+from shuffledp.pipeline.tables import PROMISES
 from shuffledp.studies.privacy import other_counts
 
 _log = logging.getLogger(__name__)
 
 _LOG_10: Final = float(np.log(10.0))
+# A mechanism's own curve has points at multiples of a part of the eps that it promises.
+_PARTS: Final = 16
+_POINTS: Final = 25
 
 
 @dataclass(frozen=True)
@@ -223,3 +230,37 @@ def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integer
         Budget(b.eps, float(over_counts(b.eps, setting, others).max()), b.asked, DELTA_HAT)
         for b in matched
     ]
+
+
+def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
+    """The certified curve of each mechanism at what it was calibrated to, up to 1.5 times its eps.
+
+    Parameters
+    ----------
+    summary
+        Columns of the summary of `shuffledp.studies.utility`, of one region.
+    k
+        Number of cells.
+
+    Returns
+    -------
+    Columns of `pipeline.tables.PROMISES`: upper ends; the eps that is promised is among the points.
+    Nothing where people drop out: each delta is then a mean over how many take part.
+    """
+    met = at_targets(summary)
+    met = met[met["reason"].isna() & (met["response_rate"] == 1.0)]
+    asked = ["n", "eps", "mechanism", "parameters", "colluding"]
+    rows = []
+    for n, promised, name, words, colluding in (
+        met[asked].drop_duplicates().itertuples(index=False, name=None)
+    ):
+        released = Released(MECHANISMS[name], read_parameters(MECHANISMS[name], words))
+        own = curve(Setting(n, k, mechanism=released, colluding=colluding))
+        for i in range(_POINTS):
+            eps = promised * i / _PARTS
+            rows.append((n, k, name, words, eps, own.log_delta(eps).promised))
+    names = ["n", "k", "mechanism", "parameters", "eps", "log_delta"]
+    table = pd.DataFrame(rows, columns=names)
+    table["delta"] = np.exp(table["log_delta"])
+    table["log10_delta"] = table["log_delta"] / _LOG_10
+    return table.reindex(columns=PROMISES.names)

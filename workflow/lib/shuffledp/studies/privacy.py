@@ -19,6 +19,7 @@ MOST_COUNTS: Final = 500
 LEAST_DELTA: Final = 1e-12  # of curves, or a hundredth of the target if that is less
 _POINTS: Final = 17
 _BENT: Final = 0.015 * float(np.log(10.0))  # of log delta, between neighbours: more is seen
+_STEEP: Final = 1.0  # fall of log delta between points of a guarantee, whose steps are seen else
 _CLOSE: Final = 1.0 / 512.0  # of the axis: neighbours are no closer
 
 _Row = tuple[Setting, float, Bound, float]  # with eps and the natural log of delta
@@ -133,7 +134,7 @@ def privacy_curves(
 def _falling(
     bound: Bound, eps: Floats, setting: Setting, others: Integers, least: float
 ) -> Iterator[tuple[float, float]]:
-    """Points of a curve down to its first log delta below the least, more where it is bent."""
+    """Points of a curve down to its first log delta below the least, more where it bends."""
 
     @cache
     def value(e: float) -> float:
@@ -141,7 +142,7 @@ def _falling(
 
     def bent(left: float, middle: float, right: float) -> bool:
         a, b, c = (max(value(e), least) for e in (left, middle, right))
-        return abs(b - 0.5 * (a + c)) > _BENT
+        return abs(b - 0.5 * (a + c)) > _BENT or (bound.guarantee and a - c > _STEEP)
 
     last, *ahead = eps.tolist()
     yield last, value(last)

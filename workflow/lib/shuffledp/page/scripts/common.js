@@ -50,6 +50,7 @@ function brief(value, digits = 3) {
 
 /** Rounded up in three digits: an eps that says no more privacy than there is. */
 function roundedUp(value) {
+  if (value === 0) return "0";
   const step = 10 ** (Math.floor(Math.log10(value)) - 2);
   let words = Number((Math.ceil(value / step) * step).toPrecision(3));
   if (words < value) words = Number((words + step).toPrecision(3));
@@ -94,4 +95,106 @@ const DASHES = { "-": null, "--": "7 4", "-.": "8 3 2 3", ":": "2 3" };
 /** Colours that are black on paper follow the ink, so that they show in the dark. */
 function inked(colour) {
   return colour === "#000000" ? "var(--ink)" : colour;
+}
+
+/** What the command reads as a number (`shuffledp.cli.words`): Number would also take 0x64 and 0b1. */
+const NUMBER = /^[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,5})?[ \t]*$/i;
+
+/** Decimal logarithm of what was typed, also of 1e-400, which no float holds; NaN if it is no number in (0, 1). */
+function log10Of(text) {
+  if (!NUMBER.test(text) || text.includes("-") && text.trim().startsWith("-")) return NaN;
+  const [mantissa, exponent = "0"] = text.trim().toLowerCase().replace("+", "").split("e");
+  const [whole, part = ""] = mantissa.split(".");
+  const digits = (whole + part).replace(/^0+/, "");
+  if (!digits) return NaN;
+  const zeros = (whole + part).length - digits.length;
+  const log10 = Math.log10(Number(`0.${digits.slice(0, 17)}`)) + whole.length - zeros + Number(exponent);
+  return log10 < 0 ? log10 : NaN;
+}
+
+const STEPS = 12; // between two points of a guarantee
+
+/** Points of a guarantee and, between them, what they prove: `shuffledp.figures.bounds.guarantee_steps`.
+ *
+ * `points` are [eps, log10 delta], eps increasing, null for a delta of 0. To be drawn as steps to the right.
+ */
+function guaranteeSteps(points) {
+  const made = [];
+  let held = Infinity;
+  points.forEach(([eps, log10], i) => {
+    const left = Math.min(held, log10 ?? -Infinity);
+    held = left;
+    const next = points[i + 1];
+    if (!next || left === -Infinity) {
+      made.push([eps, left]);
+      return;
+    }
+    const ratio = 10 ** (Math.min(left, next[1] ?? -Infinity) - left);
+    for (let j = 0; j < STEPS; j++) {
+      const at = eps + (j / STEPS) * (next[0] - eps);
+      const way = Math.expm1(at - eps) / Math.expm1(next[0] - eps);
+      made.push([at, left + Math.log10(1 - way + way * ratio)]);
+    }
+  });
+  return made.filter(([, log10]) => log10 > -Infinity);
+}
+
+/** Whether light is drawn on black. */
+function isDark() {
+  return matchMedia("screen and (prefers-color-scheme: dark)").matches;
+}
+
+function save(name, type, text) {
+  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+function csv(rows) {
+  const quoted = (value) => (/[",\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value ?? ""));
+  return rows.map((row) => row.map(quoted).join(",") + "\n").join("");
+}
+
+/** Saves a drawing as it looks now, twice as fine. */
+function saveImage(name, svg) {
+  const { width, height } = svg.getBoundingClientRect();
+  const copy = svg.cloneNode(true);
+  copy.setAttribute("xmlns", SVG);
+  copy.setAttribute("width", width);
+  copy.setAttribute("height", height);
+  const style = svgElement("style", {});
+  style.textContent = document.querySelector("style").textContent + "svg { font-family: sans-serif; }";
+  copy.prepend(style);
+  const image = new Image();
+  image.onload = () => {
+    const canvas = element("canvas", { width: 2 * width, height: 2 * height });
+    const context = canvas.getContext("2d");
+    context.fillStyle = getComputedStyle(document.body).backgroundColor;
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => save(name, "image/png", blob));
+  };
+  image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
+}
+
+/** Buttons that save `table()`, rows with a head, and `drawing()`, an svg; `name()` begins the files' names. */
+function downloads(home, name, table, drawing) {
+  const row = element("div", { class: "downloads" });
+  const button = (text, act) => {
+    const made = element("button", { type: "button", text });
+    made.addEventListener("click", act);
+    row.append(made);
+  };
+  button("Save as CSV", () => save(`${name()}.csv`, "text/csv", csv(table())));
+  if (drawing) button("Save as PNG", () => saveImage(`${name()}.png`, drawing()));
+  home.append(row);
+}
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function svgElement(name, attributes, ...children) {
+  const made = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
 }

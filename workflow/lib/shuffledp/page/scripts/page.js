@@ -1,36 +1,133 @@
 "use strict";
-// Puts the parts together: one place is chosen for the whole page.
+// Puts the parts together. Place, promise, mechanism and n are chosen once for all of them, and the
+// address keeps whatever was chosen.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
+/** The controls at the top; `changed` is told what is chosen. */
+function mountStory(home, regions, changed) {
+  const controls = element("div", { class: "controls" });
+  const place = select(controls, "region", "Place", regions.map((r) => [r.title, r.title]), () => choose(true));
+  const promise = select(controls, "promise", "Promise", [], () => choose());
+  const mechanism = select(controls, "mechanism", "How it is hidden", [], () => choose());
+  const size = select(controls, "n", "How many, n", [], () => choose());
+  place.parentElement.hidden = regions.length < 2;
+  home.append(controls);
+
+  function offer(region) {
+    fill(promise, unique(region.promises.map((p) => p.promise)).map((p) => [p, p]));
+    fill(size, region.n.map((n) => [n, `${number.format(n)} ${region.plural}`]).reverse());
+    const names = unique([...region.plans, ...(region.map?.releases ?? [])].map((r) => r.mechanism));
+    fill(mechanism, names.map((name) => [name, region.looks[name]?.label ?? name]));
+  }
+
+  function choose(other = false) {
+    const index = Math.max(0, regions.findIndex((r) => r.title === place.value));
+    const region = regions[index];
+    if (other) {
+      offer(region);
+      promise.value = region.start.promise;
+      size.value = region.start.n;
+      if (region.start.mechanism) mechanism.value = region.start.mechanism;
+      else if ([...mechanism.options].some((one) => one.value === "krr")) mechanism.value = "krr";
+    }
+    changed({ index, region, promise: promise.value, n: Number(size.value), mechanism: mechanism.value });
+  }
+  return () => choose(true);
+}
+
+function isPlan(story) {
+  return (one) => one.n === story.n && one.promise === story.promise && one.mechanism === story.mechanism;
+}
+
+/** The answer and the table of a place, in the words of its plans. */
+function showAnswer(story) {
+  const { region } = story;
+  const plan = region.plans.find(isPlan(story));
+  const table = region.tables.find((t) => t.n === story.n && t.promise === story.promise);
+  for (const part of document.querySelectorAll(".place")) {
+    part.hidden = part.dataset.region !== String(story.index);
+    if (part.hidden || !table) continue;
+    const say = (name, act) => part.querySelectorAll(`[data-says=${name}]`).forEach(act);
+    const words = plan ?? { verdict: `No: ${region.looks[story.mechanism].label} cannot keep this promise.`, label: region.looks[story.mechanism].label, noise: true };
+    for (const name of ["verdict", "label", "accuracy", "trust", "single"]) say(name, (one) => { one.textContent = words[name] ?? "–"; });
+    say("verdict", (one) => one.classList.toggle("noise", words.noise));
+    const own = story.mechanism === table.recommended;
+    const best = region.looks[table.recommended]?.label;
+    say("chosen", (one) => { one.textContent = own ? `Recommended for ${region.title}` : `Chosen for ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
+    say("strength", (one) => { one.textContent = table.strength; });
+    say("caption", (one) => { one.textContent = table.caption; });
+    say("choices", (one) => one.replaceChildren(...table.choices.map((text) => element("li", { text }))));
+    say("rows", (one) => one.replaceChildren(...table.rows.map(([label, ...cells]) => element("tr", {},
+      element("th", { scope: "row", text: label }), ...cells.map((text, i) => element("td", { text, "data-head": table.heads[i + 1] }))))));
+  }
+  return table;
+}
+
+/** Keeps in the address what somebody chose, and chooses what an address says. */
+function keepAddress() {
+  const touched = new Set();
+  const controls = () => [...document.querySelectorAll("#story select, main select, main input[type=text]")];
+  let anchor = "";
+  const write = () => {
+    const kept = controls().filter((one) => touched.has(one.id)).map((one) => [one.id, one.value]);
+    const words = [anchor, new URLSearchParams(kept).toString()].filter(Boolean).join("&");
+    history.replaceState(null, "", words ? `#${words}` : location.pathname + location.search);
+  };
+  const note = (event) => {
+    if (!event.target.id || !controls().includes(event.target)) return;
+    touched.add(event.target.id);
+    write();
+  };
+  const read = () => {
+    const words = location.hash.slice(1).split("&");
+    anchor = words[0].includes("=") ? "" : words.shift() ?? "";
+    const asked = new URLSearchParams(words.join("&"));
+    for (const one of controls()) {
+      if (!asked.has(one.id)) continue;
+      const value = asked.get(one.id);
+      if (one.tagName === "SELECT" && ![...one.options].some((o) => o.value === value)) continue;
+      one.value = value;
+      one.dispatchEvent(new Event(one.tagName === "SELECT" ? "change" : "input", { bubbles: true }));
+    }
+    const found = anchor && document.getElementById(anchor);
+    if (found && found.tagName === "DETAILS") found.open = true;
+    if (found) found.scrollIntoView({ behavior: "instant", block: "start" });
+    if (touched.size) write();
+  };
+  document.addEventListener("change", note);
+  document.addEventListener("input", note);
+  window.addEventListener("hashchange", read);
+  read();
+}
+
 function start() {
   if (data.regions.length) {
+    const planner = mountPlanner(document.getElementById("planner-body"), data.planner);
     const parts = [
-      mountMaps(document.getElementById("maps-body"), data.regions),
-      mountPrivacy(document.getElementById("privacy-body"), data.regions),
-      mountUtility(document.getElementById("utility-body"), data.regions),
+      mountMaps(document.getElementById("maps-body")),
+      mountPrivacy(document.getElementById("privacy-body")),
+      mountUtility(document.getElementById("utility-body")),
+      planner,
     ];
-    mountPlanner(document.getElementById("planner-body"), data.planner);
-    const place = document.getElementById("region");
-    const show = () => {
-      const index = place ? Number(place.value) : 0;
-      document.querySelectorAll(".place").forEach((part) => { part.hidden = part.dataset.region !== String(index); });
-      parts.forEach((part) => part.show(index));
-    };
-    place?.addEventListener("change", show);
-    show();
+    let table, told;
+    const choose = mountStory(document.getElementById("story"), data.regions, (story) => {
+      table = showAnswer(story);
+      told = story;
+      document.getElementById("choices").hidden = !table;
+      parts.forEach((part) => part.show(story));
+    });
+    choose();
+    downloads(document.getElementById("choices-downloads"), () => `mechanisms ${told.region.title}`, () => [table.heads, ...table.rows]);
+    const redraw = () => parts.forEach((part) => part.redraw());
     let width = window.innerWidth;
     window.addEventListener("resize", () => {
-      if (window.innerWidth !== width) { width = window.innerWidth; parts.forEach((part) => part.redraw()); }
+      if (window.innerWidth !== width) { width = window.innerWidth; redraw(); }
     });
+    matchMedia("screen and (prefers-color-scheme: dark)").addEventListener("change", redraw);
   }
   if (data.reproduction) mountReproduction(document.getElementById("reproduction-body"), data.reproduction);
-  const open = () => {
-    const found = location.hash.length > 1 && document.getElementById(location.hash.slice(1));
-    if (found && found.tagName === "DETAILS") found.open = true;
-  };
-  window.addEventListener("hashchange", open);
-  open();
+  keepAddress();
 }
 
 start();

@@ -177,6 +177,22 @@ const { planFor, mountPlanner } = (() => {
     return { mean: nu + shift, deviation: Math.sqrt(variance), absolute: 2 * above };
   }
 
+  /** Mean absolute error of the noise of both servers: over the mixer's dummies, of the analyst's. */
+  function bothAbsolute(eps, nu, mean) {
+    const theta = Math.exp(-eps / 2);
+    const odds = theta / -Math.expm1(-eps / 2);
+    const last = nu + Math.ceil(80 / eps); // what is beyond has a chance of exp(-40)
+    let [sum, total] = [0, 0];
+    for (let dummies = 0; dummies <= last; dummies++) {
+      const chance = theta ** Math.abs(dummies - nu);
+      const apart = Math.abs(dummies - mean);
+      const first = Math.floor(apart) + 1;
+      total += chance;
+      sum += chance * (apart + (2 * theta ** first * (first - apart + odds)) / (1 + theta));
+    }
+    return sum / total;
+  }
+
   /** Mean absolute error of a cell whose error is nearly normal. */
   const normal = (deviation) => deviation * Math.sqrt(2 / Math.PI);
 
@@ -196,6 +212,12 @@ const { planFor, mountPlanner } = (() => {
       const { mean, deviation, absolute } = geometricMoments(eps, nu);
       const messages = 1 + (k * mean) / n;
       return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute, messages };
+    },
+    "two-servers"({ n, k, eps, logDelta }) {
+      const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0);
+      const [mixer, analyst] = [geometricMoments(eps, nu), geometricMoments(eps, Infinity)];
+      const deviation = Math.hypot(mixer.deviation, analyst.deviation);
+      return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute: bothAbsolute(eps, nu, mixer.mean), messages: 1 + (k * mixer.mean) / n };
     },
     "user-dummies"(target) {
       const { n, k } = target;
@@ -238,12 +260,13 @@ const { planFor, mountPlanner } = (() => {
    */
   function planFor(data, { n, k, eps, delta }) {
     const target = { n, k, eps, logDelta: Math.log(delta) };
-    const plans = data.mechanisms.map(({ mechanism, label, trust }) => {
+    const plans = data.mechanisms.map(({ mechanism, label, trust, kind }) => {
       const found = MECHANISMS[mechanism](target);
       return {
         mechanism,
         label,
         trust,
+        kind,
         parameters: found.parameters,
         cellError: found.deviation,
         distance: (0.5 * k * found.absolute) / n,
@@ -257,9 +280,15 @@ const { planFor, mountPlanner } = (() => {
   const significant = (value) => value.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
   const hundredths = (value) => value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
+  /** A share near 1 by what is left of it, as `shuffledp.page.words.percent`. */
+  function percent(left) {
+    if (left >= 0.01) return `${Math.ceil(1000 * (1 - left)) / 10} %`;
+    return left > 1e-15 ? `all but one in ${Math.ceil(1 / left).toLocaleString("en-US")}` : "all";
+  }
+
   const COLUMNS = [
     ["Error of a cell, records", "number", (plan) => significant(plan.cellError)],
-    ["Total variation distance", "number", (plan) => significant(plan.distance)],
+    ["Share to be moved", "number", (plan) => (plan.distance > 1 ? "all: noise" : `${significant(100 * plan.distance)} %`)],
     ["Parameters", "", (plan) => plan.parameters],
     ["Messages a user", "number", (plan) => hundredths(plan.messages)],
     ["Budget of a message alone, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals all" : hundredths(plan.localEps0))],
@@ -269,9 +298,9 @@ const { planFor, mountPlanner } = (() => {
     const heads = [["Mechanism", ""], ...COLUMNS, ["Who must be trusted", ""]];
     const rows = plans.map((plan) => element("tr", {},
       element("th", { scope: "row", text: plan.label }),
-      ...COLUMNS.map(([, kind, shown]) => element("td", { class: kind, text: shown(plan) })),
-      element("td", { style: "min-width: 14rem", text: plan.trust })));
-    return element("table", {},
+      ...COLUMNS.map(([title, kind, shown]) => element("td", { class: kind, text: shown(plan), "data-head": title })),
+      element("td", { class: "trust", text: plan.trust, "data-head": "Who must be trusted" })));
+    return element("table", { class: "cards" },
       element("caption", { text: caption }),
       element("thead", {}, element("tr", {}, ...heads.map(([title, kind]) => element("th", { scope: "col", class: kind, text: title })))),
       element("tbody", {}, ...rows));
@@ -280,8 +309,7 @@ const { planFor, mountPlanner } = (() => {
   /** The line that says what is wrong with a field's text; empty if it is a whole number in range. */
   function complaint(name, text, { least, most }) {
     const value = Number(text);
-    // What the command reads (`shuffledp.cli.words`): Number would also take 0x64 and 0b1.
-    if (/^[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,5})?[ \t]*$/i.test(text) && Number.isInteger(value) && value >= least && value <= most) return "";
+    if (NUMBER.test(text) && Number.isInteger(value) && value >= least && value <= most) return "";
     const given = text.trim() === "" ? "nothing" : text.trim();
     return `${name} must be a whole number from ${number.format(least)} to ${number.format(most)} (got ${given}).`;
   }
@@ -307,10 +335,14 @@ const { planFor, mountPlanner } = (() => {
       delta: choice("delta", "Promise: delta", (value) => value.toExponential()),
     };
     const error = element("p", { class: "error", id: "planner-error", "aria-live": "polite" });
-    const best = element("p", { class: "readout", id: "planner-best", "aria-live": "polite" });
+    const noise = element("p", { class: "noise", id: "planner-noise", "aria-live": "assertive" });
+    const best = element("div", { class: "readout", id: "planner-best", "aria-live": "polite" });
     const answer = element("div", { class: "answer" });
     controls.addEventListener("submit", (event) => event.preventDefault());
-    home.replaceChildren(controls, error, best, answer);
+    home.replaceChildren(controls, error, noise, best, answer);
+    let told = null;
+    const rows = () => [...answer.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+    downloads(home, () => "planner", rows);
 
     function show() {
       const wrong = { n: complaint("Users n", fields.n.value, data.n), k: complaint("Cells k", fields.k.value, data.k) };
@@ -319,20 +351,27 @@ const { planFor, mountPlanner } = (() => {
         fields[name].setAttribute("aria-describedby", error.id);
       }
       error.textContent = wrong.n || wrong.k;
-      best.hidden = error.textContent !== "";
+      best.hidden = noise.hidden = error.textContent !== "";
       answer.replaceChildren();
       if (error.textContent) return;
 
       const asked = Object.fromEntries(Object.entries(fields).map(([name, made]) => [name, Number(made.value)]));
       const { n, k, eps, delta } = asked;
       const plans = planFor(data, asked);
-      const [first, alone] = [plans[0], plans.find((plan) => plan.localEps0 !== null)];
+      const of = (kind) => plans.find((plan) => plan.kind === kind);
+      const apart = plans.filter((plan) => plan.kind === "apart").sort((one, other) => one.messages > 2 && other.messages <= 2 ? 1 : 0)[0];
       const errs = (plan) => `${plan.label}, by which a cell is typically ${significant(plan.cellError)} records off`;
-      best.textContent = `Most accurate: ${errs(first)}. Of those that show nobody a record in the clear: ${errs(alone)}.`;
+      const alone = of("local");
+      const left = (k - 1) / (k - 1 + Math.exp(alone.localEps0));
+      best.replaceChildren(element("ul", {},
+        element("li", { text: `Where one curator may hold every record: ${errs(of("curator"))}.` }),
+        element("li", { text: `Where mixer and analyst do not join hands: ${errs(apart)}. A single report is the truth.` }),
+        element("li", { text: `Where both together may see noisy reports only: ${errs(alone)}. Of the reports ${percent(left)} are the truth.` })));
+      noise.hidden = plans[0].cellError <= n / k;
+      noise.textContent = noise.hidden ? "" : `This map would be noise: even by ${errs(plans[0])}, and a cell has ${significant(n / k)} on average. Take fewer cells, or more users.`;
       const caption = `What keeps eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
       const note = "Predicted for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
         `bound for just these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
-        (plans.some((plan) => plan.distance > 1) ? "A distance above 1 says that the map is noise: take fewer cells, or more users. " : "") +
         "The accountant prints all digits, and the other mechanisms, with";
       const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}`;
       answer.append(
@@ -341,6 +380,19 @@ const { planFor, mountPlanner } = (() => {
         element("pre", {}, element("code", { id: "planner-command", text: command })));
     }
     show();
+
+    /** Begins with what is chosen for the whole page; a promise that is no choice here is left. */
+    function begin({ region, n, promise }) {
+      const chosen = JSON.stringify([region.title, n, promise]);
+      if (chosen === told) return;
+      told = chosen;
+      fields.n.value = n;
+      fields.k.value = region.k;
+      const eps = region.promises.find((one) => one.promise === promise)?.eps;
+      if (data.eps.includes(eps)) fields.eps.value = String(eps);
+      show();
+    }
+    return { show: begin, redraw() {} };
   }
 
   return { planFor, mountPlanner };

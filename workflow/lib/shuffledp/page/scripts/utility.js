@@ -3,25 +3,27 @@
 
 // The last alone needs no targets.
 const KINDS = [
-  ["n", "Distance against n"],
+  ["n", "Share to be moved, over n"],
   ["ratio", "Ratio to another mechanism"],
-  ["eps", "Distance against eps"],
+  ["eps", "Share to be moved, over eps"],
 ];
 
-function mountUtility(home, regions) {
-  let region;
+function mountUtility(home) {
+  let story, region;
   const controls = element("div", { class: "controls" });
-  const kind = select(controls, "utility-kind", "Show", [], () => update(true));
-  const promise = select(controls, "utility-promise", "Promise", [], () => update());
+  const kind = select(controls, "utility-kind", "Show", [], () => update());
+  const budget = select(controls, "utility-eps0", "Budget of a report, eps0", [], () => update());
   const reference = select(controls, "utility-reference", "Compared with", [], () => update());
   const estimator = select(controls, "utility-estimator", "Estimate", [["raw", "raw (unbiased)"], ["projected", "projected on the distributions"]], () => update());
   const chart = element("div", { class: "chart", id: "utility-chart" });
   const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The numbers drawn" });
   const note = element("p", { class: "note" });
   home.append(controls, chart, note, element("details", {}, element("summary", { text: "The numbers drawn" }), table));
+  const drawnRows = () => [...table.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+  downloads(home, () => `accuracy-${region.title}`, drawnRows, () => chart.querySelector("svg"));
 
   function targets() {
-    const [eps] = promise.value.split("|").map(Number);
+    const { eps } = region.promises.find((one) => one.promise === story.promise);
     const rows = rowsOf(region.targets).filter((r) => r.eps === eps && r.estimator === estimator.value);
     return rows.map((r) => ({ x: r.n, mechanism: r.mechanism, low: r.p10, value: r.tv_distance, high: r.p90 }));
   }
@@ -33,8 +35,8 @@ function mountUtility(home, regions) {
   }
 
   function sweep() {
-    const eps0 = Number(promise.value);
-    const n = d3.max(region.n);
+    const eps0 = Number(budget.value);
+    const n = story.n;
     const rows = rowsOf(region.sweep).filter((r) => r.n === n && r.eps0 === eps0 && r.estimator === estimator.value);
     const flat = rows.filter((r) => r.calibration === "none");
     const varied = rows.filter((r) => r.calibration !== "none");
@@ -48,29 +50,26 @@ function mountUtility(home, regions) {
   }
 
   function offer() {
-    if (kind.value === "eps") {
-      fill(promise, unique(region.sweep.eps0).map((e) => [e, `eps0 = ${e} and, of the Gaussian, the same certified delta at each eps`]));
-    } else {
-      const deltas = rowsOf(region.targets);
-      fill(promise, unique(deltas.map((r) => `${r.eps}|${r.delta}`)).map((p) => [p, `eps = ${p.split("|")[0]}, delta = ${brief(Number(p.split("|")[1]), 6)}`]));
-      fill(reference, unique(region.targets.mechanism).map((m) => [m, look(m).label]));
-    }
+    fill(budget, unique(region.sweep.eps0).map((e) => [e, e]));
+    if (region.targets) fill(reference, unique(region.targets.mechanism).map((m) => [m, look(m).label]));
   }
 
-  function update(other = false) {
-    if (other) offer();
+  function update() {
     reference.parentElement.hidden = kind.value !== "ratio";
+    budget.parentElement.hidden = kind.value !== "eps";
     const rows = { n: targets, ratio: ratios, eps: sweep }[kind.value]();
     const drawn = unique(rows.map((r) => r.mechanism));
     const logarithmic = kind.value !== "eps" || d3.min(rows, (r) => r.x) > 0;
-    const words = { n: `records, n`, ratio: `records, n`, eps: "central budget eps" }[kind.value];
+    const words = kind.value === "eps" ? "central budget eps" : `${region.plural}, n`;
     const colour = { domain: drawn, range: drawn.map((m) => inked(look(m).colour)) };
     const symbol = { domain: drawn, range: drawn.map((m) => look(m).symbol) };
-    const yLabel = kind.value === "ratio" ? `distance, as a multiple of ${look(reference.value)?.label}'s` : "total variation distance";
+    const yLabel = kind.value === "ratio" ? `share to be moved, as a multiple of ${look(reference.value)?.label}'s` : "share to be moved";
+    const shown = drawn.includes(story.mechanism) ? story.mechanism : null;
     const marks = [
       Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
       Plot.areaY(rows.filter((r) => r.low !== null), { x: "x", y1: "low", y2: "high", z: "mechanism", fill: "mechanism", fillOpacity: 0.15 }),
-      Plot.lineY(rows, { x: "x", y: "value", z: "mechanism", stroke: "mechanism", strokeWidth: 1.8 }),
+      Plot.lineY(rows, { x: "x", y: "value", z: "mechanism", stroke: "mechanism", strokeWidth: 1.4 }),
+      Plot.lineY(rows.filter((r) => r.mechanism === shown), { x: "x", y: "value", z: "mechanism", stroke: "mechanism", strokeWidth: 4 }),
       Plot.dot(rows, { x: "x", y: "value", stroke: "mechanism", symbol: "mechanism", fill: "var(--paper)", r: 4 }),
     ];
     const rightmost = drawn.map((m) => rows.filter((r) => r.mechanism === m).at(-1));
@@ -91,8 +90,9 @@ function mountUtility(home, regions) {
       return element("li", {}, icon, `${look(r.mechanism).label}: ${brief(r.value)} at the right end`);
     }));
     chart.append(legend);
-    const said = [promise, estimator].map((control) => control.selectedOptions[0]?.text);
-    note.textContent = `${[region.title, ...said].join("; ")}. ` + { n: "Mean over the repetitions; the shade goes from the 10 to the 90 % quantile.", ratio: "Ratio of the means over the repetitions; above 1 is worse.", eps: "Median over the repetitions and the quartiles, at the largest n. Shuffled k-RR has one eps0, so its line is level." }[kind.value];
+    const said = [kind.value === "eps" ? `n = ${number.format(story.n)}, eps0 = ${budget.value} for shuffled k-RR` : story.promise, estimator.selectedOptions[0]?.text];
+    note.textContent = `${[region.title, ...said].join("; ")}. ` + { n: "Mean over the repetitions; the shade goes from the 10 to the 90 % quantile.", ratio: "Ratio of the means over the repetitions; above 1 is worse.", eps: "Median over the repetitions and the quartiles. Shuffled k-RR has one eps0, so its line is level. The others have to meet the delta that it has at each eps, which is far below any in use where eps is large: what they lose there is no advantage of the shuffle model in practice." }[kind.value] +
+      (kind.value !== "ratio" && d3.max(rows, (r) => r.value) > 1 ? " Above 1 a map is noise: a raw estimate may be farther from the truth than any map is." : "");
     numbers(rows, words, yLabel);
   }
 
@@ -103,11 +103,15 @@ function mountUtility(home, regions) {
     table.replaceChildren(element("table", {}, element("caption", { text: `${region.title}: ${yLabel}` }), element("thead", {}, head), element("tbody", {}, ...lines)));
   }
 
-  function show(index) {
-    region = regions[index];
-    fill(kind, KINDS.slice(region.targets ? 0 : -1));
-    offer();
-    if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
+  function show(told) {
+    const other = told.region !== region;
+    story = told;
+    region = told.region;
+    if (other) {
+      fill(kind, KINDS.slice(region.targets ? 0 : -1));
+      offer();
+      if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
+    }
     update();
   }
   return { show, redraw: () => update() };
