@@ -143,8 +143,9 @@ async function post(campaign, round, envelope) {
   try {
     const answer = await fetch(address, {
       method: "POST",
-      // Of a type that a browser sends to another address without asking there first.
-      body: new Blob([envelope], { type: "text/plain" }),
+      body: envelope,
+      // A type that a browser sends to another address without asking there first.
+      headers: { "Content-Type": "text/plain" },
       cache: "no-store",
       credentials: "omit",
       redirect: "error",
