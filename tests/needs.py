@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable
 
 # `.ci/run` installs those; these nobody can install.
-INSTALLED = ("accounting", "browser", "index", "site", "slurm", "snakedeploy")
+INSTALLED = ("accounting", "browser", "index", "node", "site", "slurm", "snakedeploy")
 GIVEN = ("data", "machine")
 # Names the things that must be there, with blanks between them.
 REQUIRED = "SHUFFLEDP_TEST_REQUIRE"

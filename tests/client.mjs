@@ -1,0 +1,69 @@
+// Does what tests ask of the JavaScript client: jobs as JSON on standard input, answers as JSON.
+
+import { readFileSync } from "node:fs";
+
+const folder = new URL("../workflow/lib/shuffledp/collection/participant/", import.meta.url);
+const [client, { drawMessages, systemRandom }, hpke] = await Promise.all(
+  ["client.js", "draw.js", "hpke.js"].map((name) => import(new URL(name, folder))),
+);
+const bytes = (text) => new Uint8Array(Buffer.from(text, "base64"));
+const hex = (some) => Buffer.from(some).toString("hex");
+const campaigns = new Map();
+
+async function campaignOf(text) {
+  if (!campaigns.has(text)) campaigns.set(text, await client.parseCampaign(bytes(text)));
+  return campaigns.get(text);
+}
+
+const jobs = {
+  async parse({ campaign }) {
+    return (await client.parseCampaign(bytes(campaign))).name;
+  },
+  async ticket({ campaign, text }) {
+    const { ticket, round } = client.readTicket(text, await campaignOf(campaign));
+    return [hex(ticket), round];
+  },
+  async envelope({ campaign, round, ticket, cell }) {
+    const secret = new Uint8Array(Buffer.from(ticket, "hex"));
+    return hex(await client.makeEnvelope(await campaignOf(campaign), round, secret, cell));
+  },
+  async draw({ campaign, cell, stream }) {
+    const given = Buffer.from(stream, "hex");
+    let used = 0;
+    const random = (count) => new Uint8Array(given.subarray(used, (used += count)));
+    const drawn = drawMessages(await campaignOf(campaign), cell, random);
+    return [drawn.map(hex), used];
+  },
+  async messages({ campaign, cell, times }) {
+    const found = await campaignOf(campaign);
+    return Array.from({ length: times }, () => drawMessages(found, cell, systemRandom).map(hex));
+  },
+  async open({ key, info, sealed }) {
+    const suite = new hpke.CipherSuite({
+      kem: new hpke.DhkemX25519HkdfSha256(),
+      kdf: new hpke.HkdfSha256(),
+      aead: new hpke.Aes128Gcm(),
+    });
+    const recipientKey = await suite.kem.importKey("raw", Buffer.from(key, "hex"), false);
+    const [enc, ct] = [Buffer.from(sealed, "hex").subarray(0, 32), Buffer.from(sealed, "hex").subarray(32)];
+    return hex(await suite.open({ recipientKey, enc, info: Buffer.from(info, "hex") }, ct));
+  },
+  async cells({ campaign, cells, points }) {
+    const found = await client.readCells(bytes(cells), await campaignOf(campaign));
+    return [found.map(({ name }) => name), points.map(([x, y]) => client.cellAt(found, x, y))];
+  },
+  async names() {
+    return [Object.keys(client).sort(), client.makeEnvelope.length];
+  },
+};
+
+const answers = [];
+for (const { job, ...given } of JSON.parse(readFileSync(0, "utf8"))) {
+  try {
+    answers.push({ found: await jobs[job](given) });
+  } catch (error) {
+    if (!(error instanceof client.Refused)) throw error;
+    answers.push({ refused: error.message });
+  }
+}
+console.log(JSON.stringify(answers));
