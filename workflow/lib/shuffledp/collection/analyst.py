@@ -129,9 +129,14 @@ def open_batch(
     InputError
         If batch, key and campaign are not of one round, or it was opened.
     """
+    batch = read_batch(folder, campaign)
     if output.exists():
+        # Whoever was interrupted before the key was destroyed would have it still.
+        if key.exists() and read_opened(output, campaign).number == batch.number:
+            check_key(campaign, batch, read_key(key))
+            destroy(key)
         raise InputError(f"{output} is there already: a round is opened once")
-    batch, private = read_batch(folder, campaign), read_key(key)
+    private = read_key(key)
     check_key(campaign, batch, private)
     opening = partial(open_part, campaign, batch, private)
     names = sorted(batch.parts)
@@ -159,13 +164,15 @@ def count_parts(
     Raises
     ------
     InputError
-        If one is not what was found in that part.
+        If one is not what was found in that part, or the batch is cut.
     """
     if set(parts) != set(batch.parts):
         raise InputError(f"the batch has {len(batch.parts)} parts (got {len(parts)})")
     private = read_key(key)
     check_key(campaign, batch, private)
     unpacked = [_unpacked(campaign, batch, private, *each) for each in parts.items()]
+    if (found := sum(part.words.size for part in unpacked)) != batch.messages:
+        raise InputError(f"the batch has {batch.messages} messages (got {found})")
     opened = _counted(campaign, batch, unpacked)
     with replacing(output) as path:
         path.touch(0o600)

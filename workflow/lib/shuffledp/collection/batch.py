@@ -1,6 +1,8 @@
 """A batch: the permuted messages of a round in parquet parts, with a manifest."""
 
+import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -21,6 +23,7 @@ from shuffledp.pipeline.files import file_sha256, replacing
 
 PART: Final = 1_000_000  # messages
 _MANIFEST: Final = "manifest.json"
+_NAME: Final = re.compile(r"part-\d{5,9}\.parquet")
 _LARGEST_MANIFEST: Final = 2**24
 _COLUMN: Final = "message"
 _SCHEMA: Final = pa.schema([pa.field(_COLUMN, pa.binary(SEALED), nullable=False)])
@@ -66,11 +69,20 @@ class Batch:
         try:
             if file_sha256(path) != self.parts[name]:
                 raise InputError(f"{path} is damaged, or of another batch: ask the mixer for it")
-            column = pq.read_table(path, schema=_SCHEMA).column(_COLUMN).combine_chunks()
+            with pq.ParquetFile(path) as stream:
+                schema, rows = stream.schema_arrow.remove_metadata(), stream.metadata.num_rows
+                # A few bytes may say that they are as many messages as fill a memory.
+                if schema != _SCHEMA or rows > min(PART, path.stat().st_size // SEALED):
+                    raise InputError(f"{path} is no part of a batch")
+                column = stream.read().column(_COLUMN).combine_chunks()
         except (OSError, pa.ArrowException) as error:
             raise InputError(f"{path} cannot be read ({error})") from error
-        buffer = column.buffers()[1]
-        found = np.frombuffer(buffer, dtype=np.dtype((np.void, SEALED)), count=len(column))
+        found = np.frombuffer(
+            column.buffers()[1],
+            dtype=np.dtype((np.void, SEALED)),
+            count=len(column),
+            offset=column.offset * SEALED,
+        )
         return found
 
 
@@ -80,7 +92,8 @@ def read_batch(folder: Path, campaign: Campaign) -> Batch:
     Raises
     ------
     InputError
-        If it is none, is of another campaign or has fewer respondents than the promise needs.
+        If it is none, is of another campaign, has fewer respondents than the promise needs, or as
+        many messages as these cannot have sent.
     """
     path = folder / _MANIFEST
     try:
@@ -95,7 +108,9 @@ def read_batch(folder: Path, campaign: Campaign) -> Batch:
             found["messages"],
             dict(found["parts"]),
         )
-        whole = _written(made) == text
+        kinds = [type(made.number), type(made.respondents), type(made.messages)]
+        named = all(_NAME.fullmatch(name) for name in made.parts)
+        whole = kinds == [int] * 3 and named and _written(made) == text
     except OSError as error:
         raise InputError(f"batch {folder} has no manifest ({error.strerror})") from error
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -110,37 +125,70 @@ def read_batch(folder: Path, campaign: Campaign) -> Batch:
             f"batch {folder} has {made.respondents} respondents, and the promise needs "
             f"{campaign.at_least}"
         )
-    for name in made.parts:
-        if Path(name).name != name:
-            raise InputError(f"{path} names a file elsewhere")
+    if made.respondents > campaign.people:
+        raise InputError(f"batch {folder} has more respondents than there are tickets")
+    mixer, sent = campaign.laws.mixer, made.respondents * campaign.laws.slots
+    dummies = (0, 0) if mixer is None else (mixer.first, mixer.largest)
+    if not dummies[0] <= (made.messages - sent) / campaign.cells <= dummies[1]:
+        raise InputError(
+            f"batch {folder} has {made.messages} messages, which {made.respondents} respondents "
+            "cannot have sent: respondents or messages are missing, or too many"
+        )
     return made
 
 
 def close_round(store: Store, folder: Path) -> Batch:
     """Close a round: draw the mixer's dummies, write the batch, then delete what was taken.
 
-    Begun anew after any interruption it writes the same batch: dummies drawn twice for the same
-    reports would average out.
+    Begun anew after any interruption it writes the same batch, or finds it, and goes on: dummies
+    drawn twice for the same reports would average out.
 
     Parameters
     ----------
     store
         Of the round.
     folder
-        Where the batch shall lie; must not exist.
+        Where the batch shall lie; may not exist, unless it is this batch.
 
     Raises
     ------
     InputError
-        If too few responded, the round was closed before, or there is such a folder.
+        If too few responded, the batch was written elsewhere, or there is another such folder.
     OSError
         If the disk does not take it.
     """
-    if folder.exists():
+    if folder.exists() and store.taking:
         raise InputError(f"{folder} is there already")
-    if store.written:
+    if store.written is not None:
+        store.empty(store.written)  # if it was interrupted
+        if folder.exists():
+            batch = read_batch(folder, store.campaign)
+            if _digest(batch) == store.written:
+                return batch
         raise InputError(f"the batch of {store.path} was written, and its messages are deleted")
     store.draw()
+    batch = _found(store, folder) if folder.exists() else _write(store, folder)
+    store.empty(_digest(batch))
+    return batch
+
+
+def _digest(batch: Batch) -> bytes:
+    return hashlib.sha256(_written(batch)).digest()
+
+
+def _found(store: Store, folder: Path) -> Batch:
+    """The batch in a folder, if it is what would be written."""
+    batch, messages = read_batch(folder, store.campaign), store.messages()
+    whole = (batch.number, batch.messages) == (store.number, store.size)
+    for name in sorted(batch.parts):
+        part = batch.part(name).tobytes()
+        whole &= part == b"".join(islice(messages, len(part) // SEALED))
+    if not whole:
+        raise InputError(f"{folder} is there already, with another batch")
+    return batch
+
+
+def _write(store: Store, folder: Path) -> Batch:
     with replacing(folder) as made:
         parts = dict(_write_parts(made, store.messages(), store.size))
         batch = Batch(
@@ -153,7 +201,6 @@ def close_round(store: Store, folder: Path) -> Batch:
         )
         with replacing(made / _MANIFEST) as path:
             path.write_bytes(_written(batch))
-    store.empty()
     return batch
 
 

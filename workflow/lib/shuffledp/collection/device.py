@@ -2,7 +2,9 @@
 
 import os
 import re
+import secrets
 from collections.abc import Iterator
+from http.client import HTTPException
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -14,6 +16,9 @@ from shuffledp.errors import InputError
 from shuffledp.pipeline.files import replacing
 
 _ANSWER_LIMIT: Final = 30.0  # seconds until an answer counts as lost
+_LONGEST_ANSWER: Final = 200  # bytes
+# It did not come in time, or there are too many.
+_LATER: Final = (408, 425, 429)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 _WAITING, _COUNTED = "envelope", "counted"
 TICKET: Final = re.compile(r"([0-9a-f]{64})\.([0-9a-f]{32})")
@@ -39,6 +44,8 @@ def make_envelope(campaign: Campaign, number: int, ticket: bytes, cell: int) -> 
         If there is no such cell or round.
     """
     sealed = seal(campaign, number, draw_messages(campaign, cell))
+    # Nor can a mixer tell by its place which message has the record, and keep that alone.
+    secrets.SystemRandom().shuffle(sealed)
     return token(campaign, number, ticket) + b"".join(sealed)
 
 
@@ -86,6 +93,23 @@ def read_ticket(text: str, campaign: Campaign) -> bytes:
     return bytes.fromhex(found[2])
 
 
+def _post(address: str, envelope: bytes) -> tuple[int, str]:
+    """Status and words of an answer, whatever the mixer sends; no password, and nowhere else."""
+    import requests
+
+    with requests.post(
+        address,
+        data=envelope,
+        timeout=_ANSWER_LIMIT,
+        allow_redirects=False,
+        stream=True,
+        headers={"User-Agent": "shuffledp"},
+        auth=lambda request: request,
+    ) as answer:
+        words = answer.raw.read(_LONGEST_ANSWER).decode("ascii", "replace")
+        return answer.status_code, "".join(c if c.isprintable() else " " for c in words).strip()
+
+
 class Device:
     """What a device keeps: an envelope until it is answered, and which rounds it took part in.
 
@@ -124,7 +148,9 @@ class Device:
     def took_part(self, campaign: Campaign | None = None) -> int:
         """Rounds of a campaign, or of all, in which this device reported."""
         name = "*" if campaign is None else campaign.name
-        return len({path.stem for path in self._folder.glob(f"{name}.*.*")})
+        # What is being written begins with a point.
+        found = (path for path in self._folder.glob(f"{name}.*.*") if path.name[0] != ".")
+        return len({path.stem for path in found})
 
     def send(self, campaign: Campaign, number: int, patience: float = 60.0) -> None:
         """Send the waiting envelope until it is counted, the same each time.
@@ -154,14 +180,12 @@ class Device:
         end, pause = monotonic() + patience, _FIRST_PAUSE
         while True:
             try:
-                answer = requests.post(address, data=envelope, timeout=_ANSWER_LIMIT)
-            except requests.RequestException as error:
-                words, status = f"nobody answers ({type(error).__name__})", 503
-            else:
-                words, status = answer.text.strip()[:200], answer.status_code
+                status, words = _post(address, envelope)
+            except (requests.RequestException, OSError, HTTPException) as error:
+                status, words = 503, f"nobody answers ({type(error).__name__})"
             if status == 204:
                 break
-            if 400 <= status < 500:
+            if 400 <= status < 500 and status not in _LATER:
                 raise InputError(f"the mixer refuses the envelope: {words} ({status})")
             if monotonic() + pause > end:
                 raise OSError(f"not counted yet: {words}; the envelope waits in {self._folder}")

@@ -1,13 +1,16 @@
 """The mixer's store of a round: what was answered is on disk, once, and without its sender.
 
-A store is an SQLite file. Messages stand under fresh random keys of 128 bits in tables without row
-numbers, so that they lie in the order of these; read in that order they are permuted. Of a token
-there is its hash, and once it was used a code of the envelope that only who has the token can make:
-the same envelope is told from another, and a store does not say which messages came with it.
+A store is an SQLite file. New messages take random places among all, and who stood there moves to
+the end: at any time all orders are as likely, and read in the order of places they are permuted.
+Rows are of one length and overwritten where they lie, so that the bytes of the file tell no order
+either. Of a token there is its hash, and once it was used a code of the envelope that only who has
+the token can make: the same envelope is told from another, and a store does not say which messages
+came with it. A journal has what one transaction replaces, and is cut at its end.
 """
 
 import hmac
-import os
+import json
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,17 +26,20 @@ from shuffledp.collection.campaign import Campaign, parse_campaign
 from shuffledp.collection.messages import SEALED, TOKEN, plus, seal, token_hash
 from shuffledp.errors import InputError
 
-_KEY: Final = 16
 _TABLES: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE tokens (hash BLOB PRIMARY KEY, code BLOB) WITHOUT ROWID;
-CREATE TABLE messages (key BLOB PRIMARY KEY, sealed BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE tokens (hash BLOB PRIMARY KEY, code BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE messages (place INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
 """
 _FORMAT: Final = 1
 # States of a store, in this order: it takes envelopes; it takes no more; dummies are among the
 # messages; the batch is written and the messages are deleted.
 _OPEN, _CLOSED, _DRAWN, _WRITTEN = range(4)
 _CACHE: Final = 64  # MiB of a connection
+# Codes of a token that is unused, and of one that was counted in a batch that is written.
+_UNUSED, _COUNTED = bytes(32), b"\xff" * 32
+_TOGETHER: Final = 4096  # dummies
+_RANDOM: Final = secrets.SystemRandom()
 
 
 class Answer(Enum):
@@ -75,7 +81,7 @@ def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[byt
     Raises
     ------
     InputError
-        If there is such a file, or no such round.
+        If there is such a file, no such round, or more tokens than tickets.
     OSError
         If it cannot be written.
     """
@@ -84,12 +90,16 @@ def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[byt
     campaign.key(number)
     if path.exists():
         raise InputError(f"{path} is there already: a store is made once")
+    tokens = sorted(hashes)
+    if len(tokens) > campaign.people:
+        raise InputError(
+            f"the campaign has tickets for {campaign.people} people (got {len(tokens)} tokens)"
+        )
     with replacing(path) as made:
         made.touch(0o600)
         store = sqlite3.connect(made)
         try:
-            # Pages of what is deleted are overwritten.
-            store.executescript(f"PRAGMA journal_mode=DELETE; PRAGMA secure_delete=ON; {_TABLES}")
+            store.executescript(_TABLES)
             about = {
                 "format": _FORMAT,
                 "campaign": campaign.text,
@@ -99,8 +109,8 @@ def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[byt
             }
             with store:
                 store.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-                store.executemany("INSERT INTO tokens VALUES (?, NULL)", ((h,) for h in hashes))
-            store.execute("PRAGMA journal_mode=WAL")
+                rows = ((token, _UNUSED) for token in tokens)
+                store.executemany("INSERT INTO tokens VALUES (?, ?)", rows)
         finally:
             store.close()
 
@@ -143,7 +153,9 @@ class Store:
             )
             self._store.isolation_level = None
             for pragma in (
+                "journal_mode=TRUNCATE",
                 "synchronous=FULL",
+                # Pages of what is deleted are overwritten.
                 "secure_delete=ON",
                 "temp_store=MEMORY",
                 f"cache_size=-{_CACHE * 1024}",
@@ -160,6 +172,7 @@ class Store:
             raise InputError(f"{path} is a store of another version")
         self.campaign = parse_campaign(about["campaign"])
         self.number = int(about["round"])
+        self._bodies: list[bytes] = []
 
     def close(self) -> None:
         """Let go of the file."""
@@ -177,12 +190,12 @@ class Store:
             if self._value("state") != _OPEN:
                 # What was counted before is, and the answer may have been lost.
                 return [self._take(each, closed=True) for each in envelopes]
+            self._bodies = []
             answers = [self._take(each) for each in envelopes]
-            if self._fresh:
-                self._set("respondents", self.respondents + self._fresh)
+            if self._bodies:
+                self._set("respondents", self.respondents + len(self._bodies))
+                self._add(b"".join(self._bodies))
             return answers
-
-    _fresh = 0
 
     def _take(self, envelope: bytes, *, closed: bool = False) -> Answer:
         if len(envelope) != TOKEN + SEALED * self.campaign.laws.slots:
@@ -193,18 +206,40 @@ class Store:
         found = self._store.execute("SELECT code FROM tokens WHERE hash = ?", (known,)).fetchone()
         if found is None:
             return Answer.UNKNOWN
-        if found[0] is not None:
-            return Answer.COUNTED if hmac.compare_digest(found[0], code) else Answer.USED
+        if found[0] != _UNUSED:
+            same = found[0] == _COUNTED or hmac.compare_digest(found[0], code)
+            return Answer.COUNTED if same else Answer.USED
         if closed:
             return Answer.CLOSED
         self._store.execute("UPDATE tokens SET code = ? WHERE hash = ?", (code, known))
-        self._add(body[start : start + SEALED] for start in range(0, len(body), SEALED))
-        self._fresh += 1
+        self._bodies.append(body)
         return Answer.COUNTED
 
-    def _add(self, messages: Iterable[bytes]) -> None:
-        rows = ((os.urandom(_KEY), message) for message in messages)
-        self._store.executemany("INSERT INTO messages VALUES (?, ?)", rows)
+    def _add(self, sealed: bytes) -> None:
+        """Put messages, one after the other, at random places among all.
+
+        Of places that are all as likely for those before, and independent of these, it makes such.
+        Each statement is one step, so that the thread that serves is not asked between rows.
+        """
+        old, new = self.size, self.size + len(sealed) // SEALED
+        places = _RANDOM.sample(range(new), new - old)
+        taken = set(places)
+        left = [place for place in range(old, new) if place not in taken]
+        moved = dict(zip(left, (place for place in places if place < old), strict=True))
+        self._store.execute(
+            "INSERT INTO messages SELECT value, zeroblob(?) FROM json_each(?)",
+            (SEALED, json.dumps(list(range(old, new)))),
+        )
+        self._store.execute(
+            "REPLACE INTO messages SELECT CAST(key AS INTEGER), "
+            "(SELECT sealed FROM messages WHERE place = value) FROM json_each(?)",
+            (json.dumps(moved),),
+        )
+        self._store.execute(
+            f"REPLACE INTO messages SELECT value, substr(?, 1 + {SEALED} * key, {SEALED}) "
+            "FROM json_each(?)",
+            (sealed, json.dumps(places)),
+        )
 
     def _value(self, name: str) -> int:
         (found,) = self._store.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
@@ -216,7 +251,6 @@ class Store:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """One transaction, and none if the file is not the one that was opened."""
-        self._fresh = 0
         try:
             self._store.execute("BEGIN IMMEDIATE")
             try:
@@ -237,9 +271,15 @@ class Store:
         return self._value("respondents")
 
     @property
-    def written(self) -> bool:
-        """Whether the batch was written and the messages are deleted."""
-        return self._value("state") == _WRITTEN
+    def taking(self) -> bool:
+        """Whether it takes envelopes."""
+        return self._value("state") == _OPEN
+
+    @property
+    def written(self) -> bytes | None:
+        """What `empty` was told: SHA-256 of the batch that was written."""
+        found = self._store.execute("SELECT value FROM about WHERE name = 'batch'").fetchone()
+        return None if found is None else bytes(found[0])
 
     def draw(self) -> None:
         """Take no more envelopes, and add the mixer's dummies, drawn once whatever happens after.
@@ -262,29 +302,56 @@ class Store:
                 self._set("state", _CLOSED)
         with self._writing():
             if self._value("state") == _CLOSED:
-                if campaign.laws.mixer is not None:
-                    for cell in tqdm(
-                        range(campaign.cells), "dummies of cells", delay=2.0, disable=None
-                    ):
-                        dummies = [plus(cell)] * campaign.laws.mixer.draw()
-                        self._add(seal(campaign, self.number, dummies))
+                for some in self._dummies():
+                    self._add(b"".join(seal(campaign, self.number, some)))
                 self._set("state", _DRAWN)
+
+    def _dummies(self) -> Iterator[list[bytes]]:
+        if self.campaign.laws.mixer is None:
+            return
+        drawn = list[bytes]()
+        for cell in tqdm(range(self.campaign.cells), "dummies of cells", delay=2.0, disable=None):
+            drawn += [plus(cell)] * self.campaign.laws.mixer.draw()
+            if len(drawn) >= _TOGETHER:
+                yield drawn
+                drawn = []
+        yield drawn
 
     @property
     def size(self) -> int:
         """Messages of the batch, dummies included."""
-        return int(self._store.execute("SELECT count(*) FROM messages").fetchone()[0])
+        (found,) = self._store.execute("SELECT 1 + ifnull(max(place), -1) FROM messages").fetchone()
+        return int(found)
 
     def messages(self) -> Iterator[bytes]:
-        """All messages in the order of their random keys, the same each time."""
-        for (sealed,) in self._store.execute("SELECT sealed FROM messages ORDER BY key"):
+        """All messages in the order of their places, the same each time."""
+        for (sealed,) in self._store.execute("SELECT sealed FROM messages ORDER BY place"):
             yield sealed
 
-    def empty(self) -> None:
-        """Delete the messages, and what a log has of them."""
+    def empty(self, batch: bytes) -> None:
+        """Delete the messages, and which envelope was a token's; what was begun is finished.
+
+        They are overwritten where they lie, without a journal: it would have a copy of them.
+        Whatever interrupts this, rows of one length stay rows.
+
+        Parameters
+        ----------
+        batch
+            SHA-256 of the batch that was written.
+
+        Raises
+        ------
+        StoreError
+            As `take`.
+        """
         with self._writing():
             self._set("state", _WRITTEN)
+            self._store.execute("INSERT OR IGNORE INTO about VALUES ('batch', ?)", (batch,))
+        self._store.execute("PRAGMA journal_mode=OFF")
+        with self._writing():
+            self._store.execute("UPDATE messages SET sealed = zeroblob(?)", (SEALED,))
+            self._store.execute("UPDATE tokens SET code = ? WHERE code != ?", (_COUNTED, _UNUSED))
+        self._store.execute("PRAGMA journal_mode=TRUNCATE")
+        with self._writing():
             self._store.execute("DELETE FROM messages")
-        self._store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._store.execute("VACUUM")
-        self._store.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -4,17 +4,20 @@ It keeps no address and no time, and writes no log of requests. A proxy in front
 """
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import h11
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from shuffledp.collection.messages import SEALED, TOKEN
 from shuffledp.collection.mixer import WORDS, Answer, Store, StoreError
@@ -23,7 +26,12 @@ from shuffledp.errors import InputError
 # Envelopes of one transaction, and those that may wait for one.
 _MOST_TOGETHER: Final = 256
 _MOST_WAITING: Final = 4096
+_MOST_BYTES: Final = 2**28  # of all envelopes that wait
+# Of a request, and until its connection is closed where the server waits for the client.
 _SECONDS_TO_SEND: Final = 20.0
+_SECONDS_OF_CONNECTION: Final = 25.0
+_SECONDS_TO_STOP: Final = 10
+_OTHER_FILES: Final = 64  # that a server has open
 _BUSY: Final = "the mixer cannot take it now; send the same again later"
 _SAME_ORIGIN: Final = {"Access-Control-Allow-Origin": "*", "Cache-Control": "no-store"}
 
@@ -40,7 +48,7 @@ class _Round:
         self._store: Store | None = None
         self._thread = ThreadPoolExecutor(1)
         self._waiting: asyncio.Queue[tuple[bytes, asyncio.Future[Answer]]] = asyncio.Queue(
-            _MOST_WAITING
+            most_waiting(self.length)
         )
 
     async def answer(self, envelope: bytes) -> Answer:
@@ -72,6 +80,16 @@ class _Round:
                 if not found.done():  # who hung up is counted all the same
                     found.set_result(each)
 
+    async def stop(self) -> None:
+        """Let go of the store, once what is being written is."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._let_go)
+        self._thread.shutdown()
+
+    def _let_go(self) -> None:
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
     def _take(self, envelopes: list[bytes]) -> list[Answer]:
         """In the thread: after an error the store is opened anew, as it may be back."""
         try:
@@ -83,10 +101,13 @@ class _Round:
                 self._store = store
             return self._store.take(envelopes)
         except Exception:
-            if self._store is not None:
-                self._store.close()
-                self._store = None
+            self._let_go()
             raise
+
+
+def most_waiting(length: int) -> int:
+    """How many envelopes of a length may wait, and connections that send them be open."""
+    return max(256, min(_MOST_WAITING, _MOST_BYTES // length))
 
 
 def make_server(stores: Sequence[Path]) -> Starlette:
@@ -98,6 +119,7 @@ def make_server(stores: Sequence[Path]) -> Starlette:
         If one is no store, or two are of one round.
     """
     rounds = [_Round(path) for path in stores]
+    lengths = [each.length for each in rounds]
     by_key = {each.key: each for each in rounds}
     if len(by_key) < len(rounds):
         raise InputError("two of the stores are of one round")
@@ -106,34 +128,38 @@ def make_server(stores: Sequence[Path]) -> Starlette:
     async def life(_: Starlette) -> AsyncIterator[None]:
         writers = [asyncio.create_task(each.write()) for each in rounds]
         yield
-        for writer in writers:
+        for writer, each in zip(writers, rounds, strict=True):
             writer.cancel()
+            await each.stop()
 
     async def envelope(request: Request) -> Response:
         found = by_key.get(_key(request.path_params))
-        if found is None:
-            return _said(404, "there is no such campaign or round here")
         try:
             async with asyncio.timeout(_SECONDS_TO_SEND):
-                body = await _body(request, found.length)
+                body = await _body(request, found.length if found else max(lengths))
         except (TimeoutError, ClientDisconnect):
             return _said(408, "the envelope did not come in time")
         if body is None:
             return _said(413, "an envelope of this campaign is smaller")
+        if found is None:
+            return _said(404, "there is no such campaign or round here")
         try:
             answer = await found.answer(body)
         except StoreError:
             return _said(503, _BUSY)
         return _said(answer.value, WORDS.get(answer, ""))
 
-    return Starlette(
+    app = Starlette(
         routes=[Route("/v1/{campaign}/{round}", envelope, methods=["POST"])], lifespan=life
     )
+    app.router.redirect_slashes = False
+    app.state.most = min(most_waiting(length) for length in lengths)
+    return app
 
 
 def _key(path: Mapping[str, Any]) -> tuple[str, int]:
     number = path["round"]
-    plain = number.isascii() and number.isdecimal() and len(number) < 9
+    plain = number.isascii() and number.isdecimal() and len(number) < 9 and number[0] != "0"
     return path["campaign"], int(number) if plain else -1
 
 
@@ -150,8 +176,43 @@ async def _body(request: Request, most: int) -> bytes | None:
 def _said(status: int, words: str) -> Response:
     if status == 204:
         return Response(status_code=204, headers=_SAME_ORIGIN)
-    headers = {**_SAME_ORIGIN, "Connection": "close"} if status in (408, 413) else _SAME_ORIGIN
-    return PlainTextResponse(f"{words}\n", status, headers)
+    return PlainTextResponse(f"{words}\n", status, _SAME_ORIGIN)
+
+
+class _Connection(H11Protocol):
+    """A connection is closed where a request does not come in time, and after half of one.
+
+    Uvicorn waits for ever for the headers of a request, and for the rest of one that was answered.
+    """
+
+    _end: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._end is not None:
+            self._end.cancel()
+
+    def on_response_complete(self) -> None:
+        if self.conn.their_state is h11.SEND_BODY:
+            self.transport.close()
+        super().on_response_complete()
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        self._end = self.loop.call_later(_SECONDS_OF_CONNECTION, self._late)
+
+    def _late(self) -> None:
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or cycle.more_body:
+            self.transport.abort()
+        else:
+            self._wait()  # it waits for the store
 
 
 def serve(
@@ -178,6 +239,13 @@ def serve(
     import socket
 
     app = make_server(stores)
+    most = app.state.most
+    files, allowed = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= files < most + _OTHER_FILES:
+        wanted = most + _OTHER_FILES
+        files = wanted if allowed < 0 else min(wanted, allowed)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, allowed))
+        most = min(most, max(files - _OTHER_FILES, 1))
     listening = socket.create_server((host, port), backlog=1024)
     where = f"http://{host}:{listening.getsockname()[1]}"
     server = uvicorn.Server(
@@ -187,8 +255,12 @@ def serve(
             log_level="error",
             server_header=False,
             date_header=False,
-            limit_concurrency=_MOST_WAITING,
+            http=_Connection,
+            ws="none",
+            limit_concurrency=most,
+            backlog=1024,
             timeout_keep_alive=5,
+            timeout_graceful_shutdown=_SECONDS_TO_STOP,
         )
     )
     if ready is not None:
