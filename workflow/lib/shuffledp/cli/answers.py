@@ -345,5 +345,9 @@ def answer(arguments: Namespace) -> list[Row]:
         return rows
     rounds = getattr(arguments, "rounds", 1)
     # What a row says of its own stands.
-    of_all = {"neighbours": NEIGHBOURS, "unit": None}
-    return [row | of_all | {"unit": unit(row.get("rounds", rounds))} | row for row in rows]
+    of_all = [{"neighbours": NEIGHBOURS, "unit": unit(row.get("rounds", rounds))} for row in rows]
+    # What a row says of its own stands.
+    return [
+        row | {name: words for name, words in more.items() if name not in row}
+        for row, more in zip(rows, of_all, strict=True)
+    ]
