@@ -32,6 +32,7 @@ def _new(arguments: Namespace) -> Iterator[Row]:
 
     from shuffledp.collection.campaign import make_campaign
     from shuffledp.collection.messages import token, token_hash
+    from shuffledp.collection.participant import write_participant_folder
 
     folder, cells = Path(arguments.output), Path(arguments.cells)
     if folder.exists():
@@ -63,6 +64,7 @@ def _new(arguments: Namespace) -> Iterator[Row]:
         made.mkdir()
         (made / CAMPAIGN).write_bytes(campaign.text)
         (made / CELLS).write_bytes(cells.read_bytes())
+        write_participant_folder(made / "participant", campaign, made / CELLS)
         _write_secret(made / TICKETS, (f"{campaign.name}.{each.hex()}" for each in tickets))
         bar = tqdm(keys, "tokens of rounds", delay=2.0, leave=False, disable=None)
         for number, key in enumerate(bar, start=1):
