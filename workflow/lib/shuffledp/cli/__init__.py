@@ -50,14 +50,12 @@ def _answered(parsed: Namespace) -> int:
     # NumPy and SciPy, which --help does not need.
     from shuffledp.cli.answers import answer
     from shuffledp.cli.certificates import PROVEN, certify
-    from shuffledp.cli.collection import ROLES, role_rows, serve
+    from shuffledp.cli.collection import ROLES, role_rows
 
     if parsed.command == "certify":
         certify(parsed)
         return 0
-    if parsed.command == "mixer serve":
-        serve(parsed)
-        return 0
     rows = role_rows(parsed) if parsed.command in ROLES else answer(parsed)
-    print_rows(rows, parsed.format)
+    if rows:  # a server says where it is, and no more
+        print_rows(rows, parsed.format)
     return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

@@ -194,14 +194,14 @@ def _new_store(arguments: Namespace) -> Iterator[Row]:
     }
 
 
-def serve(arguments: Namespace) -> None:
-    """Serve stores until the process is told to stop; prints the address."""
-    from shuffledp.collection.server import serve as serve_stores
+def _serve(arguments: Namespace) -> Iterator[Row]:
+    from shuffledp.collection.server import serve
 
     def say(address: str) -> None:
         print(f"{address} takes envelopes; stop with Ctrl-C", flush=True)
 
-    serve_stores([Path(store) for store in arguments.store], arguments.host, arguments.port, say)
+    serve([Path(store) for store in arguments.store], arguments.host, arguments.port, say)
+    yield from ()
 
 
 def _close(arguments: Namespace) -> Iterator[Row]:
@@ -293,6 +293,7 @@ ROLES: Final[dict[str, Callable[[Namespace], Iterator[Row]]]] = {
     "campaign check": _check,
     "report": _report,
     "mixer new": _new_store,
+    "mixer serve": _serve,
     "mixer close": _close,
     "open": _open,
     "estimate": _estimate,
