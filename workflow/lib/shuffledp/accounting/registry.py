@@ -6,7 +6,7 @@ authors, as CITATION.cff does.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import numpy as np
 from scipy.special import expit
@@ -21,6 +21,7 @@ from shuffledp.accounting.literature.strong_adversary import strong_adversary_lo
 from shuffledp.accounting.one_round import certified, single_bin, two_cells, worst_count
 from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
 from shuffledp.accounting.rounds import composition, history, tradeoff
+from shuffledp.accounting.rounds import two_cells as rounds_of_two_cells
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.setting import Setting
@@ -31,6 +32,9 @@ _FOURIER_GRID = 2_000_000
 # Of points of a curve of two cells that composes: eps grows by some 3e-4 of itself, which is less
 # than what the points' distance costs.
 _SPARE = 2e-4
+# Of two cells: so many rounds are looked at one by one, which takes seconds for each eps0. Of fewer
+# the ends are nearly as close without.
+_FEWEST_ROUNDS = 8
 
 
 def _number(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
@@ -72,11 +76,25 @@ def krr_loss(setting: Setting) -> Loss:
 
 @lru_cache(maxsize=4)
 def _by_profile(setting: Setting) -> Callable[[float], float]:
-    """`upper` over rounds by its curve of one round."""
-    curve = _composing(setting.once)
-    composed = history.composed([(curve, setting.rounds)])
-    assert composed.upper is not None
-    return composed.upper
+    """`upper` over rounds by its curve of one round; of two cells also round by round."""
+    composed = history.composed([(_composing(setting.once), setting.rounds)])
+    upper = composed.upper
+    assert upper is not None
+    one_by_one = _FEWEST_ROUNDS <= setting.rounds <= rounds_of_two_cells.MOST_ROUNDS
+    if setting.k > 2 or setting.dummies or not one_by_one:
+        return upper
+
+    @cache
+    def worst() -> Curve:
+        return rounds_of_two_cells.worst_rounds(setting, composed)
+
+    def least(eps: float) -> float:
+        high = upper(eps)
+        if high < -rounds_of_two_cells.DEEPEST:
+            return high
+        return min(high, worst().log_delta(eps).promised)
+
+    return least
 
 
 def _lower(eps: float, s: Setting) -> float:

@@ -182,7 +182,9 @@ class Mechanism(ABC, Generic[P]):
                 if one > 2.0 * eps:
                     raise
                 return -np.inf  # a larger one may do
-            return self.curve(found[one], setting).log_delta(eps).promised
+            upper = self.curve(found[one], setting).upper
+            assert upper is not None
+            return upper(eps)
 
         # With that they do, one by one: so many of it are at most eps.
         least = eps / rounds * (1.0 - 1e-12)

@@ -4,6 +4,7 @@ It draws a number of dummies for every cell, by itself: `shuffledp.accounting.ge
 and the exact delta.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,11 +21,15 @@ from shuffledp.accounting.geometric import (
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
+from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Budget, Mechanism
 from shuffledp.numerics.arrays import Floats
 
 LARGEST_NU = 2**53
+# Of delta, over rounds, for cells without a dummy: with less there would be more dummies, with more
+# a little more noise.
+_BARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,18 @@ class ShufflerDummiesParameters:
 
 def _unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) -> Floats:
     return np.asarray((reports - parameters.moments.mean) / n)
+
+
+def _fewest(
+    meets: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
+) -> int:
+    nu = smallest_whole(meets, 0, LARGEST_NU, start)
+    if nu is None:
+        raise InputError(
+            f"delta must be larger for dummies by the shuffler: none of up to 2^53 a cell meet it "
+            f"(got eps={eps}, log delta={log_delta})"
+        )
+    return nu
 
 
 class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
@@ -86,13 +103,28 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         def meets(nu: int) -> bool:
             return geometric_noise(eps, eps, nu).high <= log_delta
 
-        nu = smallest_whole(meets, 0, LARGEST_NU)
-        if nu is None:
-            raise InputError(
-                f"delta must be larger for dummies by the shuffler: none of up to 2^53 a cell meet "
-                f"it (got eps={eps}, log delta={log_delta})"
-            )
-        return ShufflerDummiesParameters(eps, nu)
+        return ShufflerDummiesParameters(eps, _fewest(meets, eps, log_delta))
+
+    def calibrate_rounds(
+        self, eps: float, log_delta: float, setting: Setting
+    ) -> ShufflerDummiesParameters:
+        """Nearly the least noise whose rounds keep the target, and the fewest dummies that do."""
+        check_budget(eps)
+        if not -np.inf < log_delta < 0.0:
+            return super().calibrate_rounds(eps, log_delta, setting)
+        # Without the dummies' end at 0 the rounds keep most of delta.
+        budget = Budget(eps, log_delta + float(np.log1p(-_BARE)), "")
+        one = DiscreteLaplace().parameters(setting, budget).eps
+
+        def meets(nu: int) -> bool:
+            upper = self.curve(ShufflerDummiesParameters(one, nu), setting).upper
+            assert upper is not None
+            return upper(eps) <= log_delta
+
+        about = 2.0 * float(np.log(setting.rounds / _BARE) - log_delta) / one
+        return ShufflerDummiesParameters(
+            one, _fewest(meets, eps, log_delta, min(int(about), LARGEST_NU))
+        )
 
     def observe(
         self,

@@ -8,7 +8,7 @@ truth. It is the profile of a discrete pair whose losses are the points; its val
 is the probability of an infinite loss. That pair composes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Context, Decimal, localcontext
 
 import numpy as np
@@ -21,7 +21,7 @@ from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points per standard deviation of the loss, and how many of them until they lie twice as wide.
-_RESOLUTION, _DENSE = 8.0, 64
+_RESOLUTION, DENSE = 8.0, 64
 # How near, in logs, delta counts as what is left far out.
 _FLAT = 1e-9
 # What lies beyond the last point may be this share of delta (a log), of which eps grows by some
@@ -29,6 +29,7 @@ _FLAT = 1e-9
 _SHARE = -11.0
 # Digits beyond those of the smallest delta.
 _DIGITS = 40
+Points = Sequence[tuple[int, float]]
 Point = tuple[int, Decimal, Decimal]  # eps in steps, exp(eps), h
 
 
@@ -67,10 +68,24 @@ def dominating(
     own = _step(curve.upper, reach, end, resolution)
     step = own if step is None else step
     points = _points(curve, step, reach, end, max(int(own / step), 1))
-    smallest = min((log for _, log in points if log > -np.inf), default=0.0)
-    with localcontext(Context(prec=_DIGITS + int(max(-smallest, depth)))):
-        hull = _hull(_mirrored(points, step))
-        return _law(hull, step)
+    return law_of_points(points, points, step)
+
+
+def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribution:
+    """Law of the loss of a pair that dominates those below some points.
+
+    Parameters
+    ----------
+    above
+        Multiples of the step in order, 0 first, and logs of delta there, rounded up.
+    mirrored
+        The same with both laws of the pairs exchanged.
+    step
+        A power of 2.
+    """
+    smallest = min((log for _, log in [*above, *mirrored] if log > -np.inf), default=0.0)
+    with localcontext(Context(prec=_DIGITS + int(max(-smallest, DEPTH)))):
+        return _law(_hull(_both_sides(above, mirrored, step)), step)
 
 
 def _ends(curve: Curve, depth: float) -> tuple[float, float]:
@@ -113,21 +128,28 @@ def _points(
         while not found or (found[-1][1] > end and step * found[-1][0] < reach):
             eps = step * index
             found.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
-            if len(found) % _DENSE == 0:
+            if len(found) % DENSE == 0:
                 stride *= 2
             index += stride
             bar.update()
     return found
 
 
-def _mirrored(points: list[tuple[int, float]], step: float) -> list[Point]:
+def _both_sides(above: Points, mirrored: Points, step: float) -> list[Point]:
     """Points of h in order of alpha: those below 1, and those from 1 on."""
-    above = []
-    for index, log in points:
-        alpha = (Decimal(step) * index).exp()
-        above.append((index, alpha, Decimal(log).exp() if log > -np.inf else Decimal(0)))
-    below = [(-index, 1 / alpha, 1 + (h - 1) / alpha) for index, alpha, h in above if index > 0]
-    return [*reversed(below), *above]
+
+    def points(given: Points) -> list[Point]:
+        return [
+            (
+                index,
+                (Decimal(step) * index).exp(),
+                Decimal(log).exp() if log > -np.inf else Decimal(0),
+            )
+            for index, log in given
+        ]
+
+    below = [(-index, 1 / alpha, 1 + (h - 1) / alpha) for index, alpha, h in points(mirrored)[1:]]
+    return [*reversed(below), *points(above)]
 
 
 def _hull(points: list[Point]) -> list[Point]:

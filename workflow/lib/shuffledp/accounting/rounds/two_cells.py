@@ -1,0 +1,139 @@
+"""Rounds of shuffled 2-RR: the worst data set of every round, whatever came before it.
+
+With two cells a data set is a count m of the others who hold x0. Let ``h_r(alpha)`` be the largest
+delta at ``log alpha`` of r rounds whose counts and neighbours may be chosen in view of earlier
+rounds. Whoever sees a first round of loss L goes on with ``alpha exp(-L)``:
+
+    ``h_{r+1}(alpha) = max over m of E[h_r(alpha exp(-L_m))]``,    ``h_0(alpha) = (1 - alpha)_+``,
+
+L_m under P. Composing the one pair whose profile is the largest of all counts would take for every
+round the worst on either side of a loss of 0, and no data set has both. The counts are taken in
+blocks, each with a pair that dominates all of its counts (`one_round.two_cells`).
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.one_round.single_bin import forward_ends
+from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.profile import DENSE, law_of_points
+from shuffledp.accounting.setting import Setting
+from shuffledp.numerics.arrays import UNIT, Floats, Integers
+
+# Rounds that are looked at one by one.
+MOST_ROUNDS = 200
+# Blocks are so wide that fewer users cost eps some 0.3 % next to a count of n - 1, and more where
+# eps is smaller by as much anyway.
+_WIDTH, _WIDER = 0.006, 0.02
+# Less than this log of delta is not looked for: windows leave out some exp(-46) a round.
+DEEPEST = 36.0
+# Points per standard deviation of a round's loss, or up to twice as many.
+_RESOLUTION = 12.0
+
+
+def worst_rounds(setting: Setting, composed: Curve) -> Curve:
+    """Upper end of delta over eps of rounds with two cells, down to some `DEEPEST`.
+
+    Parameters
+    ----------
+    setting
+        Two cells, `MOST_ROUNDS` rounds at most.
+    composed
+        The same by the one pair, with a lead: how far to look.
+    """
+    low, high = _blocks(setting.n)
+    advantage = float(np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max()))
+    # Of a normal loss with that advantage.
+    deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(advantage, 1.0 - 1e-9))))
+    step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / _RESOLUTION)))
+    furthest, lead = deviation, composed.lead
+    assert lead is not None
+    while furthest < setting.budget and lead(furthest) > -DEPTH:
+        furthest *= 1.25
+    size = int(np.ceil(min(furthest, setting.budget) / step)) + 2
+    log_deltas = _recursion(_laws(setting, step), setting.rounds, step, size)
+
+    def upper(eps: float) -> float:
+        if eps >= setting.budget:
+            return -np.inf
+        place = min(int(eps / step), size - 2)
+        # A chord of a convex function of exp(eps).
+        share = min(max(np.expm1(eps - step * place) / np.expm1(step), 0.0), 1.0)
+        low, high = np.exp(log_deltas[place]), np.exp(log_deltas[place + 1])
+        value = float((1.0 - share) * low + share * high)
+        if value <= 0.0:
+            return -np.inf
+        log = float(np.log(value))
+        return min(log + 32.0 * UNIT * (1.0 - log), 0.0)
+
+    return Curve(setting.budget, upper=upper)
+
+
+def _blocks(n: int) -> tuple[Integers, Integers]:
+    """First and last counts of blocks that make up 0..n-1, the narrowest at n - 1."""
+    low, high = list[int](), list[int]()
+    last = n - 1
+    while last >= 0:
+        width = int(_WIDTH * n + _WIDER * (n - 1 - last)) if last < n - 1 else 0
+        high.append(last)
+        low.append(max(last - width, 0))
+        last = low[-1] - 1
+    return np.array(low), np.array(high)
+
+
+def _laws(setting: Setting, step: float) -> list[LossDistribution]:
+    """Of each block the loss of a pair that dominates its counts."""
+    low, high = _blocks(setting.n)
+    users = setting.n - (high - low)
+    index, stride, found = 0, 1, list[tuple[int, Any, Any]]()
+    while not found or max(found[-1][1].max(), found[-1][2].max()) > -DEPTH:
+        eps = step * index
+        above = forward_ends(eps, setting, users, low)[1]
+        below = forward_ends(eps, setting, users, users - 1 - low)[1]
+        found.append((index, above, below))
+        if len(found) % DENSE == 0:
+            stride *= 2
+        index += stride
+    indices = [index for index, _, _ in found]
+    above, below = (np.stack([each[side] for each in found]) for side in (1, 2))
+    return [
+        law_of_points(_ended(indices, above[:, i]), _ended(indices, below[:, i]), step)
+        for i in range(low.size)
+    ]
+
+
+def _ended(indices: list[int], logs: Floats) -> list[tuple[int, float]]:
+    """Points up to the first whose delta is as small as what windows leave out."""
+    last = int(np.argmax(logs <= -DEPTH))
+    return list(zip(indices[: last + 1], logs.tolist(), strict=False))
+
+
+def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int) -> Floats:
+    """Logs of h after all rounds, rounded up, at the multiples of a step from 0 on."""
+    from tqdm import tqdm
+
+    # As many multiples below 0; beyond, a chord to h(0) = 1, and the last value.
+    most = max(law.start + law.mass.size for law in laws)
+    least = max(-law.start for law in laws)
+    index = np.arange(-size, size, dtype=np.float64)
+    h = np.maximum(-np.expm1(step * index), 0.0) * (1.0 + 4.0 * UNIT)
+    beside = np.exp(-step * np.arange(most, 0.0, -1.0))
+    for _ in tqdm(range(rounds), desc="rounds", delay=2.0, leave=False, disable=None):
+        below = np.minimum(1.0 - (1.0 - h[0]) * beside + 8.0 * UNIT, 1.0)
+        padded = np.concatenate([below, h, np.full(least, h[-1])])
+        following = np.zeros_like(h)
+        for law in laws:
+            start = most - law.start - law.mass.size + 1
+            some = padded[start : start + h.size + law.mass.size - 1]
+            np.maximum(
+                following, np.convolve(some, law.mass, "valid") + law.infinite, out=following
+            )
+        h = np.minimum(following, 1.0)
+    size_of_sums = max(law.mass.size for law in laws)
+    error = max(law.mass_error for law in laws) + UNIT * (size_of_sums + 16.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(h[size:]) + rounds * error)
