@@ -274,7 +274,7 @@ _BOUNDS = (
     Bound(
         "any-randomiser",
         "upper",
-        "docs/accounting.md",
+        "Feldman, McMillan and Talwar 2023 (stronger clones); proof here: docs/accounting.md",
         "holds for every eps0-LDP randomiser: the weak adversary of 2-RR",
         log_delta_function=_any_randomiser,
         composes=True,
@@ -299,7 +299,7 @@ _BOUNDS = (
     Bound(
         "variation-ratio",
         "lower",
-        "docs/accounting.md",
+        "Wang et al. 2023 (variation ratios), at k-RR's parameters; docs/accounting.md",
         "variation-ratio pair with k-RR parameters: no upper bound for k >= 3",
         log_delta_function=_number(clones.variation_ratio_log_delta),
         domain=_third_cell,

@@ -170,7 +170,8 @@ _ENTRIES: Final = (
         name="user-dummies",
         label="dummies by users",
         home="shuffledp.mechanisms.user_dummies.UserDummies",
-        source="close to FE1: Luo, Wang and Yi 2022, and pureDUMP: Li et al.; exact delta: here",
+        source="close to FE1: Luo, Wang and Yi 2022, and pureDUMP: Li, Liu, Feng et al. 2020, a "
+        "preprint; exact delta: here",
         seen=_CLEAR,
         duty="all users, to add dummies",
         estimators=_estimators("dummies by users", "#E69F00", "X"),
