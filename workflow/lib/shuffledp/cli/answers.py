@@ -1,8 +1,8 @@
 """The answer of each command, as rows of a table."""
 
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from shuffledp.cli.certificates import verify_rows
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.output import Row, as_given, finite, log10
 from shuffledp.cli.parser import PLANNED
-from shuffledp.cli.words import NEIGHBOURS, number, unit, whole
+from shuffledp.cli.words import NEIGHBOURS, parameters_of, unit
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
@@ -54,28 +54,8 @@ def _collection(arguments: Namespace) -> Setting:
     from shuffledp.mechanisms.registry import get_mechanisms
 
     (mechanism,) = get_mechanisms([name])
-    released = Released(mechanism, _parameters(mechanism.name, mechanism.form, words))
+    released = Released(mechanism, parameters_of(mechanism.name, mechanism.form, words))
     return Setting(arguments.n, arguments.k, mechanism=released, **_others(arguments))
-
-
-def _parameters(mechanism: str, form: type[Any], words: str) -> Any:
-    """Those that `compare` prints: ``eps=1.0, nu=25``."""
-    known = {each.name: each.type for each in fields(form) if each.type in (int, float)}
-    given = dict[str, float]()
-    for part in words.split(","):
-        name, _, text = (piece.strip() for piece in part.partition("="))
-        if name not in known or name in given:
-            raise InputError(
-                f"--parameters of {mechanism} are {', '.join(known)}, each once, as in "
-                f"{next(iter(known))}=1 (got {part.strip()})"
-            )
-        try:
-            given[name] = number(text) if known[name] is float else whole(text)
-        except (ValueError, ArgumentTypeError):
-            raise InputError(f"{name} of {mechanism} is no such number (got {text})") from None
-    if missing := [name for name in known if name not in given]:
-        raise InputError(f"--parameters of {mechanism} lack {', '.join(missing)}")
-    return form(**given)
 
 
 def _views(setting: Setting, curve: Curve) -> dict[str, Curve]:
