@@ -2,15 +2,23 @@
 
 import copy
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pandas as pd
 import pytest
 from effort import examples, long
+from flint import arb, ctx
 from shuffledp import cli
-from shuffledp.accounting.certificate import certificate
+from shuffledp.accounting.certificate import certificate, view_certificate
+from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.signed import SignedNoise
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
+from shuffledp.mechanisms.signed_dummies import SignedDummies
+from shuffledp.mechanisms.two_servers import TwoServers
+from shuffledp.verification import noise
 from shuffledp.verification.certificate import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
 
@@ -104,6 +112,58 @@ def test_altered_certificates_are_refused():
     assert len(set(kinds)) == 7
 
 
+CITIES = [(123_094, 408, 71), (10_528, 192, 78)]
+
+
+LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
+
+
+@pytest.mark.parametrize(("n", "k", "slots"), CITIES)
+@pytest.mark.parametrize("mechanism", [SignedDummies(), TwoServers(), ShufflerDummies()])
+def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
+    """What is promised is proven; with a little less noise, or at a smaller eps, it is not."""
+    mechanism, setting = mechanism.sized(slots, None), Setting(n, k)
+    found = mechanism.calibrate(1.0, np.log(1e-6), setting)
+    curves = {"analyst": mechanism.curve(found, setting)} | mechanism.views(found, setting)
+    for view, curve in curves.items():
+        for eps in (0.5, 0.97, 1.0):
+            high = curve.log_delta(eps).promised
+            if view == "both" or high == 0.0:
+                continue
+            made = view_certificate(eps, (n, k), mechanism.name, asdict(found), (view, high))
+            made = json.loads(json.dumps(made))
+            verify(made)
+            if made["upper"]["log_delta"] is None:
+                continue
+            for altered in [made | {"eps": 0.999 * eps}] + [
+                made | {"parameters": made["parameters"] | {name: made["parameters"][name] * by}}
+                for name, by in LESS_NOISE.items()
+                if name in made["parameters"]
+            ]:
+                with pytest.raises(RefusedError, match="upper: delta"):
+                    verify(altered)
+
+
+@pytest.mark.parametrize("shape", [np.inf, 3.0])
+@pytest.mark.parametrize(("ratio", "pairs", "eps"), [(0.3, 5.0, 0.4), (0.62, 80.0, 1.0)])
+def test_noise_in_balls_is_noise_in_floats(ratio, pairs, shape, eps):
+    high = SignedNoise(ratio, pairs, shape).log_delta(eps)
+    given = None if shape == np.inf else shape
+    signed = noise.SignedDummies(ratio, pairs, given, 5_000, 20)
+    servers = BothNoises(1.0, 9).log_delta(0.9 * eps)
+    with ctx.workprec(256):
+        assert float(signed.delta(4, eps, 100.0).run().log()) == pytest.approx(high, abs=1e-7)
+        assert signed.delta(4, eps, 100.0).run() <= arb(high).exp()
+        both = noise.both_noises(1.0, 9, 0.9 * eps, 100.0).run()
+        assert float(both.log()) == pytest.approx(servers, abs=1e-8)
+        # Of two cells whose ratios are in the wrong order, and unknown: no less than it is.
+        known = [arb(1), arb(2), arb(0.5)]
+        masses, wide = [arb(0.25), arb(0.25), arb(0.5)], [x + arb(0, 0.1) for x in known]
+        exact_one, at_most = (noise.at_least(masses, each, arb(1)) for each in (known, wide))
+        assert exact_one == arb(0.5) * (arb(0.25) * 0.5 + arb(0.25) * 1.5) + arb(0.0625)
+        assert at_most.upper() >= exact_one
+
+
 def test_the_tables_of_the_default_run_have_certificates():
     """A sample of the settings that `make run` asks: both cities, smallest and largest budgets."""
     for n, k, eps0, eps in [
@@ -149,3 +209,22 @@ def test_commands(tmp_path, capsys, monkeypatch):
     assert cli.main(["verify", "missing.json"]) == 2
     assert "missing.json cannot be read" in capsys.readouterr().err
     assert cli.main(["certify", *setting[:-1], "-1"]) == 2
+
+
+def test_commands_of_a_view(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    setting = ["--n", "100", "--k", "5", "--eps", ".3", "--mechanism", "two-servers"]
+    chosen = [*setting, "--parameters", "eps=.5, nu=9"]
+    assert cli.main(["certify", *chosen, "--view", "public", "--output", "public.json"]) == 0
+    assert cli.main(["verify", "public.json", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    assert (row["verdict"], row["mechanism"], row["view"]) == ("proven", "two-servers", "public")
+    for wrong, words in [
+        ([*chosen, "--view", "both"], "to both nothing is promised"),
+        ([*chosen, "--rounds", "2"], "certified for one round"),
+        ([*chosen, "--eps0", "1"], "one of --eps0, --dummies and --mechanism"),
+        (setting, "needs its --parameters"),
+        ([*setting[:-1], "krr", "--parameters", "eps0=.5"], "views are certified of"),
+    ]:
+        assert cli.main(["certify", *wrong]) == 2
+        assert words in capsys.readouterr().err

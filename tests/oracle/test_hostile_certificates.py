@@ -5,8 +5,13 @@ import os
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pytest
-from shuffledp.accounting.certificate import certificate, dummies_certificate
+from shuffledp.accounting.certificate import (
+    certificate,
+    dummies_certificate,
+    view_certificate,
+)
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
@@ -24,6 +29,12 @@ KINDS = {
     "dummies": lambda: dummies_certificate(0.3, 50, 4, 1.5, 2),
     "rounds": lambda: certificate(1.0, Setting(20, 3, 1.0, rounds=3)),
 }
+BOTH = {"eps": 1.0, "nu": 5}
+SIGNED = {"ratio": 0.5, "pairs": 40.0, "shape": np.inf, "slots": 90, "smallest": 40}
+VIEWS = {
+    "signed": lambda: view_certificate(1.0, (50, 5), "signed-dummies", SIGNED, ("analyst", -1.0)),
+    "servers": lambda: view_certificate(0.0, (50, 5), "two-servers", BOTH, ("public", -1.0)),
+}
 
 
 def verdicts(capsys, *files):
@@ -31,15 +42,61 @@ def verdicts(capsys, *files):
     return status, json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *VIEWS])
 def test_keys_that_nobody_checks_are_refused(kind):
-    made = json.loads(json.dumps(KINDS[kind]()))
+    made = json.loads(json.dumps((KINDS | VIEWS)[kind]()))
     verify(made)
     for where in ("it", "lower", "upper"):
         more = json.loads(json.dumps(made))
         (more if where == "it" else more[where])["users"] = 100
         with pytest.raises(RefusedError, match=f"{where} has an unknown key 'users'"):
             verify(more)
+
+
+MEANT_ILL = [
+    ("signed", {"ratio": 1.0}, RefusedError, "ratio must be in"),
+    ("signed", {"ratio": 5e-324}, RefusedError, "ratio must be in"),
+    ("signed", {"pairs": 1e300}, RefusedError, "pairs must be"),
+    ("signed", {"pairs": 5e8}, TooLongError, "terms"),
+    ("signed", {"ratio": 1.0 - 1e-8}, TooLongError, "terms"),
+    ("signed", {"shape": 2e-6}, TooLongError, "terms"),
+    ("signed", {"shape": "inf"}, RefusedError, "shape must be a number"),
+    ("signed", {"slots": 10**8}, TooLongError, "terms"),
+    ("signed", {"slots": 1}, RefusedError, "slots must be"),
+    ("signed", {"smallest": 51}, RefusedError, "n is below"),
+    ("signed", {"smallest": None}, RefusedError, "smallest must be"),
+    ("signed", {"nu": 3}, RefusedError, "parameters has an unknown key 'nu'"),
+    ("servers", {"eps": 1e-8}, TooLongError, "terms"),
+    ("servers", {"eps": 1e-300}, RefusedError, "eps of the noise must be"),
+    ("servers", {"nu": 2**52}, TooLongError, "terms"),
+    ("servers", {"nu": 2.0}, RefusedError, "nu must be a whole number"),
+]
+
+
+@pytest.mark.parametrize(("kind", "change", "error", "words"), MEANT_ILL)
+def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
+    made = VIEWS[kind]()
+    made["parameters"] |= change
+    with pytest.raises(error, match=words):
+        verify(made)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"view": "both"}, "nothing is known of 'both'"),
+        ({"mechanism": "gaussian"}, "unknown mechanism 'gaussian'"),
+        ({"mechanism": "shuffler-dummies", "view": "mixer"}, "nothing is known of 'mixer'"),
+        ({"parameters": []}, "parameters must be a dict"),
+        ({"eps": 351.0}, "eps must be from 0 to 350"),
+        ({"lower": {"log_delta": -9.0}}, "no lower end but 0"),
+        ({"upper": {"log_delta": None}}, "delta is not shown to be 0"),
+        ({"upper": {"log_delta": -1e12}}, "upper: delta"),
+    ],
+)
+def test_views_of_which_nothing_is_known(change, words):
+    with pytest.raises(RefusedError, match=words):
+        verify(VIEWS["servers"]() | change)
 
 
 def test_rounds_are_no_key_of_one_round():

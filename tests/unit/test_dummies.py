@@ -433,7 +433,7 @@ def test_more_users_than_the_promise_asks_for_got_more():
         assert 0.0 == found[0] > found[1] == promised.log_delta(eps).upper > found[2] > found[3]
     rounds = Setting(1250, 20, rounds=3)
     exact, least = (of(parameters, rounds) for of in (mechanism.achieved, mechanism.curve))
-    assert exact.epsilon(TARGET).upper < 0.98 * least.epsilon(TARGET).upper
+    assert exact.log_delta(2.0).upper < least.log_delta(2.0).upper - 0.5
     # Where the table would be too large, the promise stands.
     wide = SignedDummiesParameters(0.999, 1e6, np.inf, 10**6, 1000)
     of_more = mechanism.achieved(wide, Setting(1250, 20)).log_delta(0.01).upper
@@ -487,6 +487,21 @@ def test_what_does_not_fit_into_an_envelope():
 def test_envelopes_that_cannot_be(slots, share):
     with pytest.raises(InputError, match=r"slots|share"):
         SignedDummies(slots, share)
+
+
+@pytest.mark.parametrize(
+    "change", [{"pairs": 1e12}, {"shape": 1e-9}, {"slots": 10**12}, {"ratio": 1.0}]
+)
+def test_laws_that_nobody_can_sum_are_refused(change):
+    with pytest.raises(InputError, match=r"signed dummies|slots"):
+        replace(SignedDummiesParameters(0.5, 10.0, 3.0, 80, 100), **change)
+
+
+def test_many_users_and_few_cells_do_not_keep_anybody_waiting():
+    """Pairs were sought up to as many as fit: ten thousand million."""
+    found = SignedDummies().calibrate(1.0, TARGET, Setting(10**8, 2))
+    assert found.pairs <= 2**20
+    assert found.deviation < 1.01 * np.sqrt(2.0 * np.exp(-0.5)) / -np.expm1(-0.5)
 
 
 def test_envelopes_that_are_too_short_are_refused():

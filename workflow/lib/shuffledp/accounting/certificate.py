@@ -1,11 +1,12 @@
 """Certificates: what certified ends rest on, for `shuffledp.verification`.
 
 Of one round of k-RR a certificate says which data set attains the lower end and by which argument
-the upper end holds (docs/accounting.md). Of dummies by users it needs no argument: all data sets
-have one law. Of several rounds it gives a pair of laws on a grid that dominates one round. The
-checker computes all anew, in balls, with its own windows and tails.
+the upper end holds (docs/accounting.md). Of dummies, and of noise by servers, it needs no
+argument: all data sets have one law. Of several rounds it gives a pair of laws on a grid that
+dominates one round. The checker computes all anew, in balls, with its own windows and tails.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,8 @@ _MORE = 1e-8
 # What the grid leaves out may be this share of delta (a log).
 _SHARE = -9.0
 _SHALLOWEST = 10.0
+# Mechanisms whose views are certified.
+VIEWED = ("shuffler-dummies", "two-servers", "signed-dummies")
 
 
 def _finite(log_delta: float) -> float | None:
@@ -134,6 +137,52 @@ def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int
         "eps": float(eps),
         "lower": {"log_delta": _finite(min(ends.low, 0.0))},
         "upper": {"log_delta": min(ends.high, 0.0)},
+    }
+
+
+def view_certificate(
+    eps: float,
+    sizes: tuple[int, int],
+    mechanism: str,
+    parameters: Mapping[str, float | int],
+    view: tuple[str, float],
+) -> dict[str, Any]:
+    """The same of what a view sees of a mechanism: an upper end.
+
+    Parameters
+    ----------
+    eps
+        At least 0 and at most 350.
+    sizes
+        Users and cells.
+    mechanism, parameters
+        Its name, and numbers by their names; what is infinite is None in the certificate.
+    view
+        Who sees, and the natural log of what delta is at most.
+
+    Raises
+    ------
+    InputError
+        If eps is out of range, or the checker does not know such a mechanism.
+    """
+    head = _head(4, eps)
+    if mechanism not in VIEWED or eps > LARGEST_EPS0:
+        raise InputError(
+            f"views are certified of {', '.join(VIEWED)}, at an eps of at most {LARGEST_EPS0:g} "
+            f"(got {mechanism}, eps={eps})"
+        )
+    return {
+        **head,
+        "n": sizes[0],
+        "k": sizes[1],
+        "mechanism": mechanism,
+        "parameters": {
+            name: value if np.isfinite(value) else None for name, value in parameters.items()
+        },
+        "view": view[0],
+        "eps": float(eps),
+        "lower": {"log_delta": None},
+        "upper": {"log_delta": _finite(view[1])},
     }
 
 

@@ -23,7 +23,7 @@ from math import sqrt
 import numpy as np
 from scipy import stats
 from scipy.signal import lfilter
-from scipy.special import gammaln, xlogy
+from scipy.special import gammaln, pdtrc, xlogy
 
 from shuffledp.accounting.rounds.privacy_loss import Loss, Outcomes, loss_of_cells
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -86,7 +86,7 @@ class SignedNoise:
     def _beyond(self, t: float) -> float:
         """P(Z > t), twice what the library says."""
         if self.shape == np.inf:
-            return 2.0 * float(stats.poisson.sf(t, self.pairs))
+            return 2.0 * float(pdtrc(t, self.pairs))
         share = self.shape / (self.shape + self.pairs)
         return 2.0 * float(stats.nbinom.sf(t, self.shape, share))
 
@@ -98,6 +98,13 @@ class SignedNoise:
             return self.pairs + depth / 3.0 + sqrt(depth**2 / 9.0 + 2.0 * depth * self.pairs)
         return self.pairs + depth * (1.0 + self.pairs / self.shape)
 
+    @property
+    def _first(self) -> float:
+        """What Z is below with a smaller chance than `_NOTHING`."""
+        if self.shape == np.inf:  # Chernoff
+            return max(float(np.floor(self.pairs - sqrt(-2.0 * _NOTHING * self.pairs))) - 1.0, 0.0)
+        return 0.0
+
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
         """Masses and ratios r of the noise alone, what is beyond, and units of rounding.
@@ -107,14 +114,14 @@ class SignedNoise:
         if self.size != 1.0:
             return self._table()
         masses, ratios, beyond, units = self._classes()
-        order = np.argsort(ratios)
+        order = np.argsort(ratios, kind="stable")  # they nearly are
         return masses[order], ratios[order], beyond, units
 
     def _classes(self) -> tuple[Floats, Floats, float, float]:
         """As `_law`, in no order, of geometric A and B."""
         q = self.ratio
         last = float(np.ceil(self._last + np.log(_TAIL) / (2.0 * np.log(q))))
-        t = np.arange(last + 1.0)
+        t = np.arange(self._first, last + 1.0)
         logs = self._log_pairs(t)
         some = slice(int(np.argmax(logs > _NOTHING)), None)
         t, pairs = t[some], np.exp(logs[some])
@@ -125,7 +132,7 @@ class SignedNoise:
         masses = (1.0 - q) * weights
         beyond = (q * q * float(weights[-1]) + self._beyond(last)) / (1.0 + q)
         beyond += last * np.exp(_NOTHING)
-        exponents = np.abs(gammaln(t + 1.0)).max() + 2.0 * last * abs(np.log(self.pairs))
+        exponents = abs(gammaln(last + 1.0)) + 2.0 * last * abs(np.log(self.pairs))
         units = 64.0 + 8.0 * float(exponents) + 8.0 * self.pairs + 2.0 * t.size
         masses, ratios = np.append(masses, q / (1.0 + q)), np.append(ratios, 1.0 / q)
         return masses, ratios, beyond, units
@@ -139,7 +146,7 @@ class SignedNoise:
     @cached_property
     def _window(self) -> Floats:
         """Values of Z, outside which it lies with about that chance."""
-        z = np.arange(np.ceil(self._last) + 1.0)
+        z = np.arange(self._first, np.ceil(self._last) + 1.0)
         some = np.flatnonzero(self._log_pairs(z) > np.log(_TAIL) - np.log(z.size))
         return z[some[0] : some[-1] + 1]
 

@@ -11,6 +11,7 @@ import numpy as np
 from shuffledp.accounting.curve import exp_down, exp_up
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, log10
+from shuffledp.cli.words import parameters_of
 from shuffledp.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,8 +38,12 @@ def _certificate(arguments: Namespace) -> dict[str, Any]:
     from shuffledp.accounting.certificate import certificate, dummies_certificate
 
     eps, n, k, dummies = arguments.eps, arguments.n, arguments.k, arguments.dummies
-    if (arguments.eps0 is None) == (dummies is None):
-        raise InputError("give one of --eps0 and --dummies")
+    if [arguments.eps0, dummies, arguments.mechanism].count(None) != 2:
+        raise InputError("give one of --eps0, --dummies and --mechanism")
+    if arguments.mechanism is not None:
+        return _of_view(arguments)
+    if arguments.parameters is not None:
+        raise InputError("--parameters are those of --mechanism")
     if dummies is None:
         if arguments.chances is not None:
             raise InputError("--chances are those of --dummies")
@@ -51,8 +56,42 @@ def _certificate(arguments: Namespace) -> dict[str, Any]:
     return dummies_certificate(eps, n, k, dummies, chances)
 
 
+def _of_view(arguments: Namespace) -> dict[str, Any]:
+    """What is promised, not what more users than it asks for got."""
+    from dataclasses import asdict
+
+    from shuffledp.accounting.certificate import view_certificate
+    from shuffledp.mechanisms.registry import get_mechanisms
+
+    if arguments.rounds > 1:
+        raise InputError(f"views are certified for one round (got rounds={arguments.rounds})")
+    if arguments.parameters is None:
+        raise InputError("--mechanism needs its --parameters")
+    (mechanism,) = get_mechanisms([arguments.mechanism])
+    parameters = parameters_of(mechanism.name, mechanism.form, arguments.parameters)
+    setting = Setting(arguments.n, arguments.k)
+    curve = mechanism.curve(parameters, setting)
+    seen = mechanism.views(parameters, setting)
+    found = seen.get(arguments.view, curve).log_delta(arguments.eps).promised
+    if found >= 0.0:
+        raise InputError(f"to {arguments.view} nothing is promised at eps={arguments.eps:g}")
+    sizes, view = (arguments.n, arguments.k), (arguments.view, found)
+    return view_certificate(arguments.eps, sizes, mechanism.name, asdict(parameters), view)
+
+
 # What is proven, as `Claim` has it, and its ends.
-_CLAIMED: Final = ("n", "k", "eps0", "rounds", "dummies", "chances", "eps")
+_CLAIMED: Final = (
+    "n",
+    "k",
+    "eps0",
+    "rounds",
+    "dummies",
+    "chances",
+    "mechanism",
+    "parameters",
+    "view",
+    "eps",
+)
 
 
 def verify_rows(arguments: Namespace) -> Iterable[Row]:

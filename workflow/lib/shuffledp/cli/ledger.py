@@ -3,7 +3,7 @@
 import csv
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterable
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,22 +34,7 @@ def released(name: str, parameters: str) -> Released[Any]:
         If there is no such mechanism, or a parameter is missing, unknown or out of range.
     """
     (mechanism,) = get_mechanisms([name])
-    known = {each.name: each.type for each in fields(mechanism.form) if each.type in (int, float)}
-    given = dict[str, float]()
-    for part in parameters.split(","):
-        key, _, text = (piece.strip() for piece in part.partition("="))
-        if key not in known or key in given:
-            raise InputError(
-                f"--parameters of {name} are {', '.join(known)}, each once, as in "
-                f"{next(iter(known))}=1 (got {part.strip()})"
-            )
-        try:
-            given[key] = words.number(text) if known[key] is float else words.whole(text)
-        except (ValueError, ArgumentTypeError):
-            raise InputError(f"{key} of {name} is no such number (got {text})") from None
-    if missing := [key for key in known if key not in given]:
-        raise InputError(f"--parameters of {name} lack {', '.join(missing)}")
-    return Released(mechanism, mechanism.form(**given))
+    return Released(mechanism, words.parameters_of(name, mechanism.form, parameters))
 
 
 def read_rounds(source: str | Path) -> list[Setting]:

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 from shuffledp.cli.roles import GROUPS, ROLE_COMMANDS
 from shuffledp.cli.words import decimal, one_line, real, whole
 from shuffledp.errors import InputError, did_you_mean
+from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.version import find_version
 
 
@@ -299,7 +300,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "certify": (
         "write a certificate of delta at eps, which 'shuffledp verify' checks: of k-RR, by --eps0, "
-        "or of true reports among dummies by users, by --dummies",
+        "of true reports among dummies by users, by --dummies, or of a view of shuffler-dummies, "
+        "two-servers or signed-dummies, by --mechanism",
         {name: _SETTING[name] for name in ("--n", "--k")}
         | {
             "--eps0": {**_SETTING["--eps0"], "required": False},
@@ -314,6 +316,13 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--chances": {
                 "type": whole,
                 "help": "chances of one dummy each (default: as few as those dummies need)",
+            },
+            "--mechanism": {"metavar": "NAME", "help": "with its --parameters, of one round"},
+            "--parameters": _RELEASED["--parameters"],
+            "--view": {
+                "choices": VIEWS,
+                "default": VIEWS[0],
+                "help": "who sees what of the mechanism (default: the analyst, who opens reports)",
             },
             "--output": {"metavar": "FILE", "help": "where to write it (default: print it)"},
         },

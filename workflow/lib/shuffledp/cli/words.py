@@ -2,8 +2,11 @@
 
 import argparse
 import re
+from dataclasses import fields
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
+
+from shuffledp.errors import InputError
 
 # As JSON and csv have them: no 1_000, no digits of other scripts. What is not finite is refused
 # where it is used, by name.
@@ -79,3 +82,38 @@ def decimal(text: str) -> Decimal:
         return exact(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
+
+
+def parameters_of(mechanism: str, form: type[Any], words: str) -> Any:
+    """A mechanism's parameters, as `compare` prints them: ``eps=1.0, nu=25``.
+
+    Parameters
+    ----------
+    mechanism
+        Its name.
+    form
+        Class of the parameters.
+    words
+        What is written.
+
+    Raises
+    ------
+    InputError
+        If one is missing, unknown, or out of range.
+    """
+    known = {each.name: each.type for each in fields(form) if each.type in (int, float)}
+    given = dict[str, float]()
+    for part in words.split(","):
+        name, _, text = (piece.strip() for piece in part.partition("="))
+        if name not in known or name in given:
+            raise InputError(
+                f"--parameters of {mechanism} are {', '.join(known)}, each once, as in "
+                f"{next(iter(known))}=1 (got {part.strip()})"
+            )
+        try:
+            given[name] = number(text) if known[name] is float else whole(text)
+        except (ValueError, argparse.ArgumentTypeError):
+            raise InputError(f"{name} of {mechanism} is no such number (got {text})") from None
+    if missing := [name for name in known if name not in given]:
+        raise InputError(f"--parameters of {mechanism} lack {', '.join(missing)}")
+    return form(**given)

@@ -29,11 +29,13 @@ from shuffledp.numerics.arrays import Floats
 _OVERFLOW: Final = 1e-2
 # Law of the pairs: Poisson's needs the smallest envelopes. A negative binomial one has as much
 # noise of half the messages, but was best in none of the settings tried.
-_SHAPES: Final = (np.inf,)
+_SHAPE: Final = np.inf
 # Mean numbers of a cell's pairs among which one is sought, each so many times the one before, up to
-# those that fill the envelopes.
-_FEWEST, _STEP = 4.0, 1.5
+# those that fill the envelopes, or so many that more would hardly leave less noise.
+_FEWEST, _STEP, _MOST = 4.0, 1.5, 2.0**20
 _XTOL: Final = 1e-3
+# Pairs of a cell and what they are of their shape, and messages of an envelope: laws are summed.
+_LARGEST, _LARGEST_SPREAD, _LARGEST_ENVELOPE = 1e9, 1e5, 2**24
 # Lengths of envelopes that are tried, and how far above the least the error may be.
 _LENGTHS: Final = (64, 80, 100, 128, 160, 200, 256, 320, 400, 512, 640, 800, 1024)
 _NEAR: Final = 1.1
@@ -74,6 +76,12 @@ class SignedDummiesParameters:
                 f"signed dummies need a ratio in (0, 1) and positive pairs and shape (got "
                 f"ratio={self.ratio}, pairs={self.pairs}, shape={self.shape})"
             )
+        if self.pairs > _LARGEST or self.pairs > _LARGEST_SPREAD * self.shape:
+            raise InputError(
+                f"signed dummies have at most {_LARGEST:g} pairs in a cell, and at most "
+                f"{_LARGEST_SPREAD:g} times their shape (got pairs={self.pairs}, "
+                f"shape={self.shape})"
+            )
         _check_sizes(self.slots, 1.0)
         if self.smallest < 1:
             raise InputError(f"the promise needs at least one user (got {self.smallest})")
@@ -90,14 +98,16 @@ class SignedDummiesParameters:
 
     def overflow(self, k: int) -> float:
         """Chance that a user's messages over k cells do not fit into the envelope."""
-        single, room = stats.nbinom(2.0 * k / self.smallest, 1.0 - self.ratio), self.slots - 1
+        room = self.slots - 1
         twins = np.arange(room // 2 + 1)
-        if self.shape == np.inf:
-            law: Any = stats.poisson(k * self.pairs / self.smallest)
-        else:
+        more = stats.nbinom.sf(room - 2 * twins, 2.0 * k / self.smallest, 1.0 - self.ratio)
+        # Functions of the laws: to make one of them takes longer.
+        law: Any = (stats.poisson, (k * self.pairs / self.smallest,))
+        if self.shape < np.inf:
             share = self.shape / (self.shape + self.pairs)
-            law = stats.nbinom(k * self.shape / self.smallest, share)
-        return float(law.pmf(twins) @ single.sf(room - 2 * twins) + law.sf(twins[-1]))
+            law = (stats.nbinom, (k * self.shape / self.smallest, share))
+        of, given = law
+        return float(of.pmf(twins, *given) @ more + of.sf(twins[-1], *given))
 
 
 def _deviation(ratio: float) -> float:
@@ -106,8 +116,10 @@ def _deviation(ratio: float) -> float:
 
 
 def _check_sizes(slots: int, share: float) -> None:
-    if not (slots >= 2 and slots == int(slots)):
-        raise InputError(f"an envelope needs at least 2 slots, a whole number (got slots={slots})")
+    if not (2 <= slots <= _LARGEST_ENVELOPE and slots == int(slots)):
+        raise InputError(
+            f"an envelope has 2 to {_LARGEST_ENVELOPE:,} slots, a whole number (got slots={slots})"
+        )
     if not 0.0 < share <= 1.0:
         raise InputError(f"the share who take part must lie in (0, 1] (got share={share})")
 
@@ -195,38 +207,42 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         room = _OVERFLOW * float(np.exp(log_delta - np.logaddexp(0.0, eps)))
 
         @cache
-        def least(pairs: float, shape: float) -> float | None:
+        def least(pairs: float) -> float | None:
             """The least ratio for so many pairs; None if none will do."""
             high = 64.0 / eps
 
             def of(odds: float) -> float:
-                return SignedNoise(odds / (1.0 + odds), pairs, shape).log_delta(eps)
+                return SignedNoise(odds / (1.0 + odds), pairs).log_delta(eps)
 
             return None if of(high) > aim else 1.0 / (1.0 + 1.0 / least_noise(of, aim, high))
 
-        def found(pairs: float, shape: float, slots: int) -> SignedDummiesParameters | None:
+        def found(pairs: float, slots: int) -> SignedDummiesParameters | None:
             """With the least noise for so many pairs; None if that does not fit."""
-            if (ratio := least(pairs, shape)) is None:
+            if (ratio := least(pairs)) is None:
                 return None
-            made = SignedDummiesParameters(ratio, pairs, shape, slots, smallest)
+            made = SignedDummiesParameters(ratio, pairs, _SHAPE, slots, smallest)
             return made if 2.0 * smallest * made.overflow(setting.k) <= room else None
 
-        most, best = 0.5 * smallest / setting.k, list[SignedDummiesParameters]()
+        # Whatever the pairs, a ratio of exp(-eps / 2) is needed, but for delta.
+        near, best = _NEAR * _deviation(np.exp(-0.5 * eps)), None
         for slots in (self.slots,) if self.slots else _LENGTHS:
-            tried = [
-                _most_pairs(partial(found, shape=shape, slots=slots), most * slots)
-                for shape in _SHAPES
-            ]
-            best = [made for made in tried if made is not None] or best
-            # Whatever the pairs, a ratio of exp(-eps / 2) is needed, but for delta.
-            if any(made.deviation <= _NEAR * _deviation(np.exp(-0.5 * eps)) for made in best):
-                break
-        if not best:
+            fits = partial(found, slots=slots)
+            rough = _fitting(fits, min(0.5 * smallest / setting.k * slots, _MOST))
+            if rough is None:
+                continue
+            best = rough
+            # More pairs than fit would leave less noise than those that do.
+            less = least(rough.pairs * _STEP)
+            if less is not None and _deviation(less) <= near:
+                best = _most_pairs(fits, rough)
+                if best.deviation <= near:
+                    return best
+        if best is None:
             raise InputError(
                 f"signed dummies need more slots, or more users, for this promise (got "
                 f"slots={slots}, n={setting.n}, k={setting.k}, eps={eps}, log delta={log_delta})"
             )
-        return min(best, key=lambda made: made.ratio)
+        return _most_pairs(partial(found, slots=best.slots), best)
 
     def observe(
         self,
@@ -272,19 +288,23 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return 1.0 + k * cell / parameters.smallest
 
 
-def _most_pairs(
-    found: Callable[[float], SignedDummiesParameters | None], most: float
-) -> SignedDummiesParameters | None:
-    """Parameters with the largest number of pairs that fit: the more there are, the less noise."""
+_Fits = Callable[[float], SignedDummiesParameters | None]
+
+
+def _fitting(found: _Fits, most: float) -> SignedDummiesParameters | None:
+    """Parameters with nearly the largest number of pairs that fit."""
     best, pairs = None, _FEWEST
     while pairs < most:
         made = found(pairs)
         if made is None and best is not None:
             break
         best, pairs = made or best, pairs * _STEP
-    if best is None:
-        return None
-    low, high = best.pairs, best.pairs * _STEP
+    return best
+
+
+def _most_pairs(found: _Fits, best: SignedDummiesParameters) -> SignedDummiesParameters:
+    """With the largest number of pairs, from there on: the more there are, the less noise."""
+    low, high = best.pairs, min(best.pairs * _STEP, _MOST)
     while high > low * (1.0 + _XTOL):
         middle = float(np.sqrt(low * high))
         if (made := found(middle)) is None:

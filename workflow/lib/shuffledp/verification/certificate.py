@@ -1,7 +1,8 @@
 """Check a certificate of differential privacy by ball arithmetic: no float is trusted.
 
-The claims, and how each delta is found, are in `shuffledp.verification.deltas` and
-`shuffledp.verification.rounds`. Nothing here is shared with the accountant.
+The claims, and how each delta is found, are in `shuffledp.verification.deltas`,
+`shuffledp.verification.noise` and `shuffledp.verification.rounds`. Nothing here is shared with the
+accountant.
 """
 
 import math
@@ -23,8 +24,9 @@ from shuffledp.verification.deltas import (
     mixed,
     two_cells,
 )
-from shuffledp.verification.reading import shown
-from shuffledp.verification.rounds import Grid, composed
+from shuffledp.verification.noise import LEVEL, SignedDummies, both_noises, geometric
+from shuffledp.verification.reading import demand, log_delta, number, only, part, shown, whole
+from shuffledp.verification.rounds import DEEPEST, Grid, composed
 
 LIMIT = 20_000_000  # inner terms of some 100 bits: half a minute
 LARGEST_BLOCKS = 20_000
@@ -37,9 +39,10 @@ COMMON = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "u
 
 @dataclass(frozen=True)
 class Claim:
-    """What a proven certificate says; eps0, or the dummies, and the chances of one, of a user.
+    """What a proven certificate says.
 
-    ``low`` and ``high`` are natural logs of delta, None for a delta of 0.
+    Of a user eps0, or the dummies and the chances of one; else a mechanism, its parameters, and who
+    looks. ``low`` and ``high`` are natural logs of delta, None for a delta of 0.
     """
 
     n: int
@@ -51,74 +54,9 @@ class Claim:
     rounds: int = 1
     dummies: float | None = None
     chances: int | None = None
-
-
-def demand(true: bool, reason: str) -> None:
-    """Refuse a malformed certificate."""
-    if not true:
-        raise RefusedError(f"malformed certificate: {reason}")
-
-
-def only(mapping: dict[str, Any], keys: set[str], name: str) -> None:
-    """Refuse keys that nobody checks: a reader may believe them.
-
-    Parameters
-    ----------
-    mapping
-        A part of a certificate.
-    keys
-        Those that are known.
-    name
-        Of the part, for the message.
-    """
-    unknown = sorted(set(mapping) - keys)
-    demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
-
-
-def whole(value: Any, low: int, name: str) -> int:
-    """A whole number, at least low.
-
-    Parameters
-    ----------
-    value
-        As read.
-    low
-        The smallest that is accepted.
-    name
-        Of the value, for the message.
-    """
-    demand(type(value) is int and value >= low, f"{name} must be a whole number >= {low}")
-    return int(value)
-
-
-def number(value: Any, name: str) -> float:
-    """A finite number that is exactly a double."""
-    demand(type(value) in (int, float), f"{name} must be a number")
-    demand(abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} too large")
-    return float(value)
-
-
-def part(mapping: Any, key: str, kind: type) -> Any:
-    """mapping[key], which must be there and of that type.
-
-    Parameters
-    ----------
-    mapping
-        A part of a certificate, as read.
-    key
-        Of the value.
-    kind
-        The type that it must have exactly.
-    """
-    demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
-    demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
-    return mapping[key]
-
-
-def log_delta(end: dict[str, Any], name: str) -> float | None:
-    """The claim of one end; None means that delta is 0."""
-    demand("log_delta" in end, f"{name}.log_delta is missing")
-    return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")
+    mechanism: str | None = None
+    parameters: str | None = None
+    view: str | None = None
 
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
@@ -352,10 +290,85 @@ def verify_rounds(given: dict[str, Any], limit: int) -> Claim:
     return Claim(n, k, eps, None, high, eps0=eps0, rounds=rounds)
 
 
+def noise_job(given: dict[str, Any], eps: float, deep: float) -> Job:
+    """The delta of what a view sees of a mechanism.
+
+    Parameters
+    ----------
+    given
+        A certificate, whose n and k were read.
+    eps, deep
+        As for `both_noises`.
+    """
+    name, view = part(given, "mechanism", str), part(given, "view", str)
+    parameters = part(given, "parameters", dict)
+    views = {"shuffler-dummies": ("analyst", "public")}
+    known = views.get(name, ("analyst", "mixer", "public"))
+    demand(view in known, f"nothing is known of {shown(view)}: a view is {', '.join(known)}")
+    if name in ("shuffler-dummies", "two-servers"):
+        only(parameters, {"eps", "nu"}, "parameters")
+        noise, nu = number(parameters.get("eps"), "eps of the noise"), parameters.get("nu")
+        centre = whole(nu, 0, "nu")
+        demand(1e-9 <= noise <= LARGEST_EPS, "eps of the noise must be from 1e-9 to 350")
+        demand(centre < 2**53, "nu is too large")
+        if view == "analyst" or name == "shuffler-dummies":
+            return geometric(noise, centre, eps)
+        # Who sees both noises learns no more than who sees one: nothing from the mixer's eps on.
+        if view == "mixer" or eps >= noise:
+            return geometric(noise, None, eps)
+        return both_noises(noise, centre, eps, deep)
+    demand(name == "signed-dummies", f"unknown mechanism {shown(name)}")
+    only(parameters, {"ratio", "pairs", "shape", "slots", "smallest"}, "parameters")
+    shape = parameters.get("shape")
+    signed = SignedDummies(
+        number(parameters.get("ratio"), "ratio"),
+        number(parameters.get("pairs"), "pairs"),
+        None if shape is None else number(shape, "shape"),
+        whole(parameters.get("slots"), 2, "slots"),
+        whole(parameters.get("smallest"), 1, "smallest"),
+    )
+    demand(1e-9 < signed.ratio < 1.0 - 1e-9, "ratio must be in (0, 1)")
+    demand(1e-9 < signed.pairs < 1e9, "pairs must be positive and below 1e9")
+    demand(signed.shape is None or 1e-6 < signed.shape < 1e9, "shape must be positive")
+    demand(signed.slots < 10**9, "there are too many slots")
+    demand(signed.smallest <= given["n"], "n is below the smallest number of users")
+    return signed.delta(given["k"], eps, deep)
+
+
+def verify_noise(given: dict[str, Any], limit: int) -> Claim:
+    """True reports among noise of servers or signed dummies of users: the upper end alone."""
+    only(given, COMMON | {"mechanism", "parameters", "view"}, "it")
+    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
+    lower, upper = ends_of(given, n, k)
+    eps = number(given.get("eps"), "eps")
+    demand(0 <= eps <= LARGEST_EPS, "eps must be from 0 to 350")
+    only(lower, {"log_delta"}, "lower")
+    demand(log_delta(lower, "lower") is None, "in a view there is no lower end but 0")
+    only(upper, {"log_delta"}, "upper")
+    high = log_delta(upper, "upper")
+    deep = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), DEEPEST))
+    job = noise_job(given, eps, deep)
+    bits = math.ceil(deep / math.log(2.0) + 64.0)
+    if eps > 0:
+        bits += math.ceil(max(-math.log2(eps), 0.0))
+    with ctx.workprec(64 + bits):
+        require_time([job], limit)
+        if high is None:
+            if not job.run() <= 0:
+                raise RefusedError("upper: delta is not shown to be 0")
+        elif high < 0.0:
+            prove({given["view"]: job}, high)
+    words = ", ".join(f"{name}={value}" for name, value in given["parameters"].items())
+    return Claim(
+        n, k, eps, None, high, mechanism=given["mechanism"], parameters=words, view=given["view"]
+    )
+
+
 KINDS: dict[int, Callable[[dict[str, Any], int], Claim]] = {
     1: verify_round,
     2: verify_dummies,
     3: verify_rounds,
+    4: verify_noise,
 }
 
 

@@ -1,6 +1,7 @@
 """Read a certificate from a file that may hold anything: limits come before reading."""
 
 import json
+import math
 import stat
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,71 @@ def read(source: Path) -> Any:
         raise RefusedError("malformed certificate: too many brackets within each other") from None
     except ValueError:
         raise RefusedError("it is not JSON") from None
+
+
+def demand(true: bool, reason: str) -> None:
+    """Refuse a malformed certificate."""
+    if not true:
+        raise RefusedError(f"malformed certificate: {reason}")
+
+
+def only(mapping: dict[str, Any], keys: set[str], name: str) -> None:
+    """Refuse keys that nobody checks: a reader may believe them.
+
+    Parameters
+    ----------
+    mapping
+        A part of a certificate.
+    keys
+        Those that are known.
+    name
+        Of the part, for the message.
+    """
+    unknown = sorted(set(mapping) - keys)
+    demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
+
+
+def whole(value: Any, low: int, name: str) -> int:
+    """A whole number, at least low.
+
+    Parameters
+    ----------
+    value
+        As read.
+    low
+        The smallest that is accepted.
+    name
+        Of the value, for the message.
+    """
+    demand(type(value) is int and value >= low, f"{name} must be a whole number >= {low}")
+    return int(value)
+
+
+def number(value: Any, name: str) -> float:
+    """A finite number that is exactly a double."""
+    demand(type(value) in (int, float), f"{name} must be a number")
+    demand(abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} too large")
+    return float(value)
+
+
+def part(mapping: Any, key: str, kind: type) -> Any:
+    """mapping[key], which must be there and of that type.
+
+    Parameters
+    ----------
+    mapping
+        A part of a certificate, as read.
+    key
+        Of the value.
+    kind
+        The type that it must have exactly.
+    """
+    demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
+    demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
+    return mapping[key]
+
+
+def log_delta(end: dict[str, Any], name: str) -> float | None:
+    """The claim of one end; None means that delta is 0."""
+    demand("log_delta" in end, f"{name}.log_delta is missing")
+    return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")
