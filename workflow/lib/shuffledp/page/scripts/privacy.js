@@ -156,8 +156,9 @@ function mountPrivacy(home) {
       const { colour, line, guarantee } = region.privacy.bounds[name];
       const stroke = inked(colour);
       const curve = guarantee ? guaranteeSteps(points(name)) : points(name);
-      marks.push(Plot.line(curve, { x: "0", y: "1", stroke, strokeWidth: name === "upper" ? 2.5 : 1.8, strokeDasharray: DASHES[line], clip: true, curve: guarantee ? "step-after" : "linear" }));
-      if (!fine) marks.push(Plot.dot(points(name), { x: "0", y: "1", fill: stroke, r: 3, clip: true }));
+      // A few points prove little between them: elsewhere they stand alone.
+      if (fine) marks.push(Plot.line(curve, { x: "0", y: "1", stroke, strokeWidth: name === "upper" ? 2.5 : 1.8, strokeDasharray: DASHES[line], clip: true, curve: guarantee ? "step-after" : "linear" }));
+      else marks.push(Plot.dot(points(name), { x: "0", y: "1", fill: stroke, r: 3.5, clip: true }));
     }
     if (log10 !== null) marks.push(Plot.ruleY([log10], { stroke: "currentColor", strokeDasharray: "3 3" }));
     const exact = reached && log10 !== null && Math.abs(log10 - goal) < 1e-9 ? reached.eps : null;
@@ -175,7 +176,7 @@ function mountPrivacy(home) {
       const largest = d3.max(of(name), (r) => r.log10_delta);
       return largest > least ? [] : `${name} is below the picture: its delta is nowhere above ${powerOfTen(Math.ceil(largest))}. `;
     });
-    note.textContent = below.join("") + (fine ? "" : "At this n the run has the marked points only. ") +
+    note.textContent = below.join("") + (fine ? "" : "At this n the run has the marked points only: nothing is drawn between them. ") +
       "Of a guarantee the line is what its points prove: nowhere below the certified delta. Only what is called a guarantee may be promised. What is struck out is the papers' formula as it was printed: it claims more privacy than there is.";
   }
 
