@@ -86,7 +86,7 @@ function mountPrivacy(home) {
       x: { label: "eps", domain: [0, ends] },
       y: { label: "delta, logarithmic", domain: [least, 0], tickFormat: powerOfTen, ticks: 7 },
       marks: [
-        Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
+        Plot.gridY({ ticks: 7, stroke: "currentColor", strokeOpacity: 0.15 }),
         Plot.line(steps, { x: "0", y: "1", stroke, strokeWidth: 2.5, curve: "step-after", clip: true }),
         Plot.ruleY(log10 === null ? [] : [log10], { stroke: "currentColor", strokeDasharray: "3 3" }),
         Plot.dot([[eps, goal]], { fill: stroke, stroke: "var(--paper)", r: 6 }),
@@ -145,7 +145,7 @@ function mountPrivacy(home) {
     here.sort((a, b) => a.eps - b.eps);
     const of = (name) => here.filter((r) => r.bound === name && r.log10_delta !== null);
     const points = (name) => of(name).map((r) => [r.eps, r.log10_delta]);
-    const marks = [Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 })];
+    const marks = [Plot.gridY({ ticks: 7, stroke: "currentColor", strokeOpacity: 0.15 })];
     const fine = n === d3.max(region.n);
     if (wanted.includes("upper") && wanted.includes("lower")) {
       const low = new Map(of("lower").map((r) => [r.eps, r.log10_delta]));
