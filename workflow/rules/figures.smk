@@ -83,7 +83,7 @@ FIGURES = {
             "cells": f"grids/{PLACE[1:]}.parquet",
             **SURROUNDINGS,
         },
-        arguments={"title": region_title, "dots": real_rows},
+        arguments={**NAMED, "dots": real_rows},
         stem=PLACE,
         caption="checkins_map",
         category="Data",

@@ -22,9 +22,9 @@ from shuffledp.numerics.arrays import Floats
 
 _LAND: Final = "#F5F3EE"
 _WATER: Final = "#C3DAE8"
+_RIVER: Final = "#6FB0DC"
 _HALO: Final = "white"
 _INK: Final = "0.1"
-_MOST_NAMES: Final = 8
 _NAME_SIZE: Final = 5.0  # points
 _GLYPH: Final = 0.65  # mean width of a character, as a share of its size
 
@@ -138,7 +138,7 @@ def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     """
     borders = layers[layers["kind"].isin(["district", "water"])].boundary
     _lines(axes, borders, _INK, 0.35, _HALO, 0.9)
-    _lines(axes, layers[layers["kind"] == "river"].geometry, _WATER, 1.3, _INK, 1.9)
+    _lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, _HALO, 2.8)
     _lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
 
 
@@ -179,9 +179,8 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     places = sorted(
         zip(-shapely.area(seen), districts["name"], seen, strict=True), key=lambda p: p[0]
     )
-    named = 0
     for _, name, shape in places:
-        if named == _MOST_NAMES or shape.is_empty or missing_glyphs(name):
+        if shape.is_empty or missing_glyphs(name):
             continue
         middle = shape.representative_point()
         # At half its height a text is widest: a chord of the district has to hold it.
@@ -201,29 +200,16 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
                 path_effects=[withStroke(linewidth=1.4, foreground=_HALO)],
                 zorder=3,
             )
-            named += 1
 
 
-def attribute(axes: Axes, layers: gpd.GeoDataFrame, *, scaled: bool) -> None:
-    """Print the attributions of a base map below the right corner of a map, if it has any.
-
-    A map with a scale bar, ``scaled``, has it between.
-
-    Parameters
-    ----------
-    axes
-        Of the map; is drawn on.
-    layers
-        Base map with a column ``attribution``.
-    scaled
-        Whether a scale bar stands between map and words.
-    """
+def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Print the attributions of a base map below the right corner of a map, if it has any."""
     words = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
     if words:
         axes.annotate(
             words,
             (1.0, 0.0),
-            (0.0, BENEATH - 8.0 * scaled),
+            (0.0, BENEATH - 8.0),
             xycoords="axes fraction",
             textcoords="offset points",
             ha="right",

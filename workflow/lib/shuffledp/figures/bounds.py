@@ -77,15 +77,16 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
     Returns
     -------
     Eps and log10 delta of the steps, of the same shape. The given points are among them, but for
-    one above an earlier one: that is lowered, as the earlier one holds there too.
+    one below the next one: a bound that grows is drawn as large as it is at the next.
     """
     x = np.asarray(eps, np.float64)
-    y = np.minimum.accumulate(np.asarray(log10_delta, np.float64))
+    y = np.asarray(log10_delta, np.float64)
+    y = np.maximum(y, np.append(y[1:], -np.inf))
     part = np.arange(_STEPS) / _STEPS
     at = x[:-1, None] + part * np.diff(x)[:, None]
     # Of the way from one exp(eps) to the next, without overflow.
     way = np.expm1(at - x[:-1, None]) / np.expm1(np.diff(x))[:, None]
     with np.errstate(invalid="ignore"):  # from 0 to 0
-        ratio = np.where(np.isneginf(y[1:]), 0.0, 10.0 ** (y[1:] - y[:-1]))
+        ratio = np.where(np.isneginf(y[1:]), 0.0, 10.0 ** np.minimum(y[1:] - y[:-1], 0.0))
     chords = y[:-1, None] + np.log10((1.0 - way) + way * ratio[:, None])
     return np.append(at.ravel(), x[-1:]), np.append(chords.ravel(), y[-1:])

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import geopandas as gpd
+import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import Normalize
+from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as Outline
@@ -23,7 +24,8 @@ from shuffledp.figures.style import FULL_WIDTH, new_figure
 from shuffledp.numerics.arrays import Floats
 
 PLAIN: Final = FuncFormatter(lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}"))
-_COUNTS: Final = "cividis"
+# Many are dark on white; the lightest stand out from paper and land.
+_COUNTS: Final = ListedColormap(mpl.colormaps["YlGnBu"](np.linspace(0.16, 1.0, 256)), "counts")
 _ACROSS: Final = 3  # panels in a row
 # Inches.
 _LINE: Final = 0.155
@@ -49,7 +51,7 @@ def coloured(
     values: Floats,
     shown: NDArray[np.bool_],
     norm: Normalize,
-    colours: str = _COUNTS,
+    colours: str | Colormap = _COUNTS,
 ) -> PolyCollection:
     """Colour the cells that are shown by their values; by default with the colours of counts.
 
@@ -66,7 +68,7 @@ def coloured(
     norm
         From values to colours.
     colours
-        Name of a colour map of Matplotlib.
+        A colour map of Matplotlib, or its name.
     """
     heat = PolyCollection(
         list(corners[shown]),
@@ -200,10 +202,10 @@ def map_panels(
         frame(axes, corners, margin=not layers.empty, ordinate=column == 0)
         axes.set_title(panel, loc="left")
         panels.append(axes)
-    scale_bar(panels[0])
+        scale_bar(axes)
     if named:
         draw_names(panels[0], layers, width)
-    attribute(panels[-1], layers, scaled=len(panels) == 1)
+    attribute(panels[-1], layers)
     if key:
         figure.legend(handles=list(key), loc="lower center", ncols=2, handlelength=1.6)
     return figure, panels, axes_at(0.25 * FULL_WIDTH, foot - 0.18, 0.55 * FULL_WIDTH, 0.1)

@@ -20,7 +20,7 @@ from shuffledp.figures.cells import (
 )
 from shuffledp.figures.context import MapContext, MapFiles
 from shuffledp.figures.maps import release_title
-from shuffledp.figures.style import local_style, of_series, series_of
+from shuffledp.figures.style import local_style, of_series, plural, series_of
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import read_tables
@@ -51,7 +51,7 @@ def draw_errors(
     """
     rows = largest(certainty)
     words = release_title(title, unit, rows, "matched", target_delta)
-    return error_maps(MapContext.read(words, **place), rows)
+    return error_maps(MapContext.read(words, unit, **place), rows)
 
 
 def draw_trust(
@@ -74,7 +74,7 @@ def draw_trust(
     """
     rows = largest(certainty)
     words = release_title(title, unit, rows, "matched", target_delta)
-    return trust_maps(MapContext.read(words, **place), rows)
+    return trust_maps(MapContext.read(words, unit, **place), rows)
 
 
 def largest(certainty: Path) -> pd.DataFrame:
@@ -113,7 +113,7 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         for label, error in zip(panels, errors, strict=True)
     ]
     much = float(f"{_MARKED * most:.1g}")
-    words = f"too low by more than {much:,g} check-ins"
+    words = f"too low by more than {much:,g} {plural(place.unit)}"
     key = [Line2D([], [], linestyle="none", marker="v", color="black", label=words)]
     # Names would lie on the marks.
     figure, maps, bar = map_panels(place, titles, key, 1, named=False)
@@ -125,7 +125,8 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         cax=bar,
         orientation="horizontal",
         format=PLAIN,
-        label="too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true check-ins per cell  "
+        label="too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
+        f"{plural(place.unit)} per cell  "
         "\N{RIGHTWARDS ARROW}  too high",
     )
     return figure
@@ -144,7 +145,8 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     titles = [f"{label}\n{_known_words(panel)}" for label, panel in panels.items()]
     words = (
         f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors.\n"
-        "There may be check-ins or none: an estimate of zero is not zero check-ins.\n"
+        f"There may be {plural(place.unit)} or none: an estimate of zero is not zero "
+        f"{plural(place.unit)}.\n"
         "Of cells that are empty in truth, one in some 44 counts as known by chance"
     )
     key = key_of([(_UNKNOWN, words)])
@@ -157,7 +159,7 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         cax=bar,
         orientation="horizontal",
         format=PLAIN,
-        label="estimated check-ins per cell, where they exceed 2 standard errors",
+        label=f"estimated {plural(place.unit)} per cell, above 2 standard errors (logarithmic)",
     )
     return figure
 

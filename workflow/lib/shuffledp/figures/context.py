@@ -34,17 +34,28 @@ class MapContext:
         Of the figure.
     layers
         Base map and outline, as `shuffledp.figures.basemap.backdrop` returns them; none by default.
+    unit
+        What a record is: ``one check-in`` or ``one user``.
     """
 
     cells: gpd.GeoDataFrame
     title: str
     layers: gpd.GeoDataFrame = field(default_factory=backdrop)
+    unit: str = "one check-in"
 
     @classmethod
-    def read(cls, title: str, **files: Unpack[MapFiles]) -> "MapContext":
-        """Read grid and surroundings from their files."""
+    def read(cls, title: str, unit: str, **files: Unpack[MapFiles]) -> "MapContext":
+        """Read grid and surroundings from their files.
+
+        Parameters
+        ----------
+        title, unit
+            As in `MapContext`.
+        files
+            Of the grid, and of a base map and an outline if there are any.
+        """
         layers = backdrop(files.get("basemap"), files.get("outline"))
-        return cls(read_cells(files["cells"]), title, layers)
+        return cls(read_cells(files["cells"]), title, layers, unit)
 
     @cached_property
     def corners(self) -> Floats:

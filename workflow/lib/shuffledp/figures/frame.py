@@ -4,6 +4,7 @@ from typing import Final
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FixedLocator, MaxNLocator, ScalarFormatter
 from matplotlib.transforms import ScaledTranslation
 
@@ -57,7 +58,7 @@ def _inner_ticks(low: float, high: float) -> list[float]:
 
 
 def scale_bar(axes: Axes) -> None:
-    """Draw 1, 2 or 5 times a power of ten, an eighth to a quarter of the width, below the map."""
+    """Draw north, and below the map 1, 2 or 5 times a power of ten, some quarter of the width."""
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
     wanted = 0.25 * (east - west) * per_degree
@@ -67,6 +68,19 @@ def scale_bar(axes: Axes) -> None:
     share = length / per_degree / (east - west)
     figure = axes.get_figure()
     assert figure is not None
+    corner = axes.transAxes + ScaledTranslation(-6.0 / 72.0, -2.0 / 72.0, figure.dpi_scale_trans)
+    axes.annotate(
+        "N",
+        (1.0, 1.0),
+        (0.0, -15.0),
+        xycoords=corner,
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        fontsize=6,
+        arrowprops={"arrowstyle": "->", "lw": 0.8, "shrinkA": 0, "shrinkB": 0},
+        path_effects=[withStroke(linewidth=1.4, foreground="white")],
+    )
     row = axes.transAxes + ScaledTranslation(0.0, BENEATH / 72.0, figure.dpi_scale_trans)
     axes.annotate(
         "",

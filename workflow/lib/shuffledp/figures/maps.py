@@ -36,6 +36,7 @@ from shuffledp.figures.style import (
     local_style,
     new_figure,
     of_series,
+    plural,
     series_of,
 )
 from shuffledp.mechanisms.catalogue import get_estimator
@@ -48,8 +49,7 @@ _ALONE: Final = 0.58  # of the width of a page: one map with its colour bar
 # Land or water shows through.
 _ZERO: Final = Fill("none", "0.6", "////")
 _NEGATIVE: Final = Fill("#F4D9E6", "#8C2D62", "xxxx")
-_NO_CHECKIN: Final = "no check-in"
-_ESTIMATED_0: Final = "0: in the original no check-in, elsewhere estimated as 0"
+_ESTIMATED_0: Final = "0: in the original none, elsewhere estimated as 0"
 
 
 def _off_scale(values: Floats) -> list[tuple[Fill, NDArray[np.bool_]]]:
@@ -72,7 +72,9 @@ def _key(values: Floats, zero: str) -> list[Patch]:
     return key_of([(fill, labels[fill]) for fill, _ in _off_scale(values)])
 
 
-def draw_checkins(checkins: Path, *, title: str, dots: bool, **place: Unpack[MapFiles]) -> Figure:
+def draw_checkins(
+    checkins: Path, *, title: str, unit: str, dots: bool, **place: Unpack[MapFiles]
+) -> Figure:
     """Draw `checkins_map` from the files of the check-ins, the grid and what lies round it.
 
     Parameters
@@ -81,13 +83,15 @@ def draw_checkins(checkins: Path, *, title: str, dots: bool, **place: Unpack[Map
         Parquet table with ``latitude`` and ``longitude`` in degrees.
     title
         Of the figure: the place, as a rule.
+    unit
+        What a record is: `check-in` or `user`.
     dots
         Whether each check-in is drawn; only the grid otherwise.
     place
         Files of the grid, and of a base map and an outline if there are any.
     """
     points = read_tables([checkins], columns=["latitude", "longitude"])
-    return checkins_map(MapContext.read(title, **place), points, dots=dots)
+    return checkins_map(MapContext.read(title, unit, **place), points, dots=dots)
 
 
 def draw_estimates(
@@ -122,7 +126,7 @@ def draw_estimates(
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
     rows = calibrated(table[table["n"] == n], calibration, target_delta)
     words = release_title(title, unit, rows, calibration, target_delta)
-    return estimate_maps(MapContext.read(words, **place), release_panels(original, rows), n)
+    return estimate_maps(MapContext.read(words, unit, **place), release_panels(original, rows), n)
 
 
 @local_style()
@@ -151,22 +155,23 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     for axes in left:
         _draw_dots(axes, corners, checkins)
     heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
-    titles = [*(["Check-ins, one dot each"] * dots), "Check-ins per cell"]
+    units = plural(place.unit)
+    titles = [*(["Check-ins, one dot each"] * dots), f"{units.capitalize()} per cell"]
     for axes, panel in zip([*left, right], titles, strict=True):
         surround(axes, layers)
         frame(axes, corners, margin=not layers.empty, ordinate=panel == titles[0])
+        scale_bar(axes)
         axes.set_title(panel, loc="left")
-    scale_bar(left[0] if dots else right)
     draw_names(right, layers, FULL_WIDTH / 2.0)
-    attribute(right, layers, scaled=not dots)
+    attribute(right, layers)
     # An inset keeps the bar as high as the map, whose proportions are fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
-    figure.colorbar(heat, cax=bar, format=PLAIN, label="check-ins per cell")
-    if key := _key(counts, _NO_CHECKIN):
+    figure.colorbar(heat, cax=bar, format=PLAIN, label=f"{units} per cell (logarithmic)")
+    if key := _key(counts, f"no {place.unit.removeprefix('one ')}"):
         figure.legend(handles=key, loc="outside lower center", handlelength=1.6)
     outside = len(checkins) - int(counts.sum())
     dropped = f" ({outside:,} more outside the grid)" if outside else ""
-    words = f"{int(counts.sum()):,} check-ins in {len(counts):,} cells{dropped}"
+    words = f"{int(counts.sum()):,} {units} in {len(counts):,} cells{dropped}"
     figure.suptitle(f"{literal(place.title)}\n{words}")
     return figure
 
@@ -295,7 +300,7 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
         cax=bar,
         orientation="horizontal",
         format=PLAIN,
-        label="check-ins per cell (estimated share × n)",
+        label=f"{plural(place.unit)} per cell (estimated share × n, logarithmic)",
         extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
     )
     return figure

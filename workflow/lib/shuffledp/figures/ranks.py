@@ -20,6 +20,7 @@ from shuffledp.figures.style import (
     marks,
     new_figure,
     of_series,
+    plural,
     series_look,
     series_of,
 )
@@ -53,7 +54,7 @@ def draw_ranks(
     """
     rows = largest(certainty)
     words = release_title(title, unit, rows, "matched", target_delta)
-    return ranked_cells(MapContext.read(words, **place), rows)
+    return ranked_cells(MapContext.read(words, unit, **place), rows)
 
 
 @local_style()
@@ -94,8 +95,8 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     left.set_xlim(left=min(0.0, left.get_xlim()[0]))
     left.set_title(f"The {len(busiest)} busiest of {len(counts):,} cells", loc="left")
     right.set_title("The same, less the true count", loc="left")
-    left.set_xlabel("check-ins per cell")
-    right.set_xlabel("estimated \N{MINUS SIGN} true check-ins per cell")
+    left.set_xlabel(f"{plural(place.unit)} per cell")
+    right.set_xlabel(f"estimated \N{MINUS SIGN} true {plural(place.unit)} per cell")
     right.tick_params(left=False)
     for axes in (left, right):
         axes.xaxis.set_major_formatter(PLAIN)
@@ -103,7 +104,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
         # Bands lead the eye from a name to its marks.
         for index in heights[1::2]:
             axes.axhspan(index - 0.5, index + 0.5, color="0.95", zorder=0, linewidth=0.0)
-    attribute(right, place.layers, scaled=False)
+    attribute(right, place.layers)
     figure.legend(
         handles=_key(series, {each: estimates[each].loc[busiest] for each in series}),
         loc="outside lower center",

@@ -122,8 +122,8 @@ def trust(entry: Entry) -> str:
     if kind == "curator":
         return "One curator holds every record, and must keep it."
     apart = (
-        "A mixer shuffles sealed reports, so that nobody knows whose is whose. An analyst opens "
-        "them. They must not join hands: "
+        "It takes two servers. A mixer shuffles sealed reports, so that nobody knows whose is "
+        "whose; an analyst opens them. They must not join hands: "
     )
     together = {
         "mixer": "together they see every record. The mixer alone learns the exact map.",
@@ -230,7 +230,7 @@ def accuracy(row: "pd.Series[Any]", k: int) -> str:
     """
     unit, error, mean = plural(row["unit"]), row["expected_cell_error"], row["n"] / k
     said = (
-        f"A cell's number is typically {short(error)} {unit} off. "
+        f"A cell's number is typically {short(error)} {unit} off (its standard deviation). "
         f"That is {short(100.0 * error / mean)} % of the mean cell, which has {short(mean)}."
     )
     if row["tv_distance"] > 1.0:

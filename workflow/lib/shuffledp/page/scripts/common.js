@@ -120,20 +120,18 @@ const STEPS = 12; // between two points of a guarantee
  */
 function guaranteeSteps(points) {
   const made = [];
-  let held = Infinity;
-  points.forEach(([eps, log10], i) => {
-    const left = Math.min(held, log10 ?? -Infinity);
-    held = left;
-    const next = points[i + 1];
+  const at = points.map(([, log10], i) => Math.max(log10 ?? -Infinity, points[i + 1]?.[1] ?? -Infinity));
+  points.forEach(([eps], i) => {
+    const [left, next] = [at[i], points[i + 1]];
     if (!next || left === -Infinity) {
       made.push([eps, left]);
       return;
     }
-    const ratio = 10 ** (Math.min(left, next[1] ?? -Infinity) - left);
+    const ratio = 10 ** (Math.min(left, at[i + 1]) - left);
     for (let j = 0; j < STEPS; j++) {
-      const at = eps + (j / STEPS) * (next[0] - eps);
-      const way = Math.expm1(at - eps) / Math.expm1(next[0] - eps);
-      made.push([at, left + Math.log10(1 - way + way * ratio)]);
+      const x = eps + (j / STEPS) * (next[0] - eps);
+      const way = Math.expm1(x - eps) / Math.expm1(next[0] - eps);
+      made.push([x, left + Math.log10(1 - way + way * ratio)]);
     }
   });
   return made.filter(([, log10]) => log10 > -Infinity);

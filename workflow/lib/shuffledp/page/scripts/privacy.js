@@ -86,7 +86,7 @@ function mountPrivacy(home) {
       x: { label: "eps", domain: [0, ends] },
       y: { label: "delta, logarithmic", domain: [least, 0], tickFormat: powerOfTen, ticks: 7 },
       marks: [
-        Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
+        Plot.gridY({ ticks: 7, stroke: "currentColor", strokeOpacity: 0.15 }),
         Plot.line(steps, { x: "0", y: "1", stroke, strokeWidth: 2.5, curve: "step-after", clip: true }),
         Plot.ruleY(log10 === null ? [] : [log10], { stroke: "currentColor", strokeDasharray: "3 3" }),
         Plot.dot([[eps, goal]], { fill: stroke, stroke: "var(--paper)", r: 6 }),
@@ -145,7 +145,7 @@ function mountPrivacy(home) {
     here.sort((a, b) => a.eps - b.eps);
     const of = (name) => here.filter((r) => r.bound === name && r.log10_delta !== null);
     const points = (name) => of(name).map((r) => [r.eps, r.log10_delta]);
-    const marks = [Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 })];
+    const marks = [Plot.gridY({ ticks: 7, stroke: "currentColor", strokeOpacity: 0.15 })];
     const fine = n === d3.max(region.n);
     if (wanted.includes("upper") && wanted.includes("lower")) {
       const low = new Map(of("lower").map((r) => [r.eps, r.log10_delta]));
@@ -156,8 +156,9 @@ function mountPrivacy(home) {
       const { colour, line, guarantee } = region.privacy.bounds[name];
       const stroke = inked(colour);
       const curve = guarantee ? guaranteeSteps(points(name)) : points(name);
-      marks.push(Plot.line(curve, { x: "0", y: "1", stroke, strokeWidth: name === "upper" ? 2.5 : 1.8, strokeDasharray: DASHES[line], clip: true, curve: guarantee ? "step-after" : "linear" }));
-      if (!fine) marks.push(Plot.dot(points(name), { x: "0", y: "1", fill: stroke, r: 3, clip: true }));
+      // A few points prove little between them: elsewhere they stand alone.
+      if (fine) marks.push(Plot.line(curve, { x: "0", y: "1", stroke, strokeWidth: name === "upper" ? 2.5 : 1.8, strokeDasharray: DASHES[line], clip: true, curve: guarantee ? "step-after" : "linear" }));
+      else marks.push(Plot.dot(points(name), { x: "0", y: "1", fill: stroke, r: 3.5, clip: true }));
     }
     if (log10 !== null) marks.push(Plot.ruleY([log10], { stroke: "currentColor", strokeDasharray: "3 3" }));
     const exact = reached && log10 !== null && Math.abs(log10 - goal) < 1e-9 ? reached.eps : null;
@@ -175,7 +176,7 @@ function mountPrivacy(home) {
       const largest = d3.max(of(name), (r) => r.log10_delta);
       return largest > least ? [] : `${name} is below the picture: its delta is nowhere above ${powerOfTen(Math.ceil(largest))}. `;
     });
-    note.textContent = below.join("") + (fine ? "" : "At this n the run has the marked points only. ") +
+    note.textContent = below.join("") + (fine ? "" : "At this n the run has the marked points only: nothing is drawn between them. ") +
       "Of a guarantee the line is what its points prove: nowhere below the certified delta. Only what is called a guarantee may be promised. What is struck out is the papers' formula as it was printed: it claims more privacy than there is.";
   }
 

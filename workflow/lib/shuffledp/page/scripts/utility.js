@@ -66,7 +66,7 @@ function mountUtility(home) {
     const yLabel = kind.value === "ratio" ? `share to be moved, as a multiple of ${look(reference.value)?.label}'s` : "share to be moved";
     const shown = drawn.includes(story.mechanism) ? story.mechanism : null;
     const marks = [
-      Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
+      Plot.gridY({ ticks: 6, stroke: "currentColor", strokeOpacity: 0.15 }),
       Plot.areaY(rows.filter((r) => r.low !== null), { x: "x", y1: "low", y2: "high", z: "mechanism", fill: "mechanism", fillOpacity: 0.15 }),
       Plot.lineY(rows, { x: "x", y: "value", z: "mechanism", stroke: "mechanism", strokeWidth: 1.4 }),
       Plot.lineY(rows.filter((r) => r.mechanism === shown), { x: "x", y: "value", z: "mechanism", stroke: "mechanism", strokeWidth: 4 }),
