@@ -231,6 +231,7 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         report(page, 4)
         ends(page, "Counted")
         expect(page.locator("#answer-title")).to_be_focused()
+        assert "cell 4" not in page.content().partition("<script")[0]
         expect(page.locator("#answer-words")).to_contain_text("You took part in 1 of 2 rounds.")
         assert page.evaluate(KEPT) == [["counted"], 0]
     with visit(
@@ -296,11 +297,9 @@ def test_a_browser_reports_once_in_a_round(shared, visit):
         ends(page, "Counted")
         report(other, 2)
         expect(other.locator("#fault")).to_contain_text("this browser took part in round 1")
-        other.goto("about:blank")
-        other.goto(second)
+        other.reload()
         ends(other, "Counted")
-        other.goto("about:blank")
-        other.goto(f"{second}.2")
+        other.goto(f"{second}.2")  # which alone loads nothing anew
         report(other, 3)
         ends(other, "Counted")
         expect(other.locator("#answer-words")).to_contain_text("You took part in 2 of 2 rounds.")
@@ -415,6 +414,15 @@ def test_it_is_not_shown_inside_another_page(shared, visit):
         expect(fault).to_contain_text("must not be shown inside another")
 
 
+def test_it_must_come_by_https(shared, browser):
+    page = browser.new_page()
+    index = shared.folder / "page" / "index.html"
+    page.route("http://page.example/**", lambda route: route.fulfill(path=index))
+    page.goto(f"http://page.example/{shared.link().partition('/#')[2]}")
+    expect(page.locator("#fault")).to_contain_text("must come by https")
+    page.close()
+
+
 def test_the_promise_is_never_said_too_small(shared, visit):
     eps = shared.campaign.eps
     with visit(shared, shared.link(), reports=0) as page:
@@ -427,7 +435,7 @@ def test_the_promise_is_never_said_too_small(shared, visit):
         assert eps["both"] is None and words[3] == "They could see your place."
         limits = page.locator("#limits").inner_text()
         assert "1 in 1,000,000" in limits and "all 2 rounds together" in limits
-        assert "at least 2 people, of whom 1 may" in limits
+        assert "at least 2 people in a round, of whom 1 may" in limits
         whole = page.inner_text("body")
         assert "unless analyst and mixer join hands" in whole and "Experimental" in whole
         assert shared.campaign.name in whole
