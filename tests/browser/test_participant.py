@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -58,7 +58,6 @@ class Collection:
     keys: list
     tickets: list
     address: str
-    posted: list = field(default_factory=list)
 
     def link(self, suffix=""):
         """Of a ticket that nobody used."""

@@ -57,6 +57,7 @@ async function ask(device, campaign, ticket, round) {
   part("send").addEventListener("click", () => {
     part("ask").hidden = true;
     part("ask").replaceChildren(); // who looks at the page afterwards sees no place
+    show("Sealing", "Your report is drawn and sealed.");
     guarded(device.report(campaign, round, ticket, chosen).then(() => send(device, campaign, round)));
   });
 }
@@ -156,6 +157,7 @@ function guarded(work) {
       ? `Nothing is sent: ${error.message}.`
       : `Something went wrong (${error.message}). Load the page again: a report that waits is sent.`;
     part("ask").hidden = true;
+    part("answer").hidden = true;
   });
 }
 
