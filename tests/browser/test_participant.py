@@ -247,7 +247,8 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         for key in ["ArrowDown"] * 3 + ["ArrowLeft"] * 3 + ["ArrowUp", "ArrowRight"]:
             page.keyboard.press(key)
         expect(page.locator("#choice")).to_contain_text("cell 4,")
-        page.keyboard.press("Tab")
+        for _ in ("closer", "farther", "send"):
+            page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         ends(page, "Counted")
     with visit(fresh, fresh.link(), complaints=[FAILED], reports=3) as page:
@@ -265,6 +266,28 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         ends(page, "Counted")
     assert fresh.respondents() == 4
     assert fresh.counts() == [0, 0, 1, 0, 2, 1]
+
+
+def test_small_cells_come_closer(shared, visit):
+    with visit(shared, shared.link(), reports=0) as page:
+        page.locator("#map").click(position=spot(page, 1))
+        before = page.locator("#cells").bounding_box()
+        closer, farther = page.locator("#closer"), page.locator("#farther")
+        expect(farther).to_have_attribute("aria-disabled", "true")
+        for times in (2, 4):
+            closer.click()
+            width = page.locator("#cells").bounding_box()["width"]
+            assert width == pytest.approx(times * before["width"], rel=0.01)
+        page.locator("#map").click(position=spot(page, 1))
+        expect(page.locator("#choice")).to_contain_text("cell 1,")
+        page.locator("#map").focus()
+        page.keyboard.press("ArrowUp")  # out of what was seen, which follows
+        page.locator("#map").click(position=spot(page, 4))
+        expect(page.locator("#choice")).to_contain_text("cell 4,")
+        for button in (closer, farther):  # as far as it goes
+            while button.get_attribute("aria-disabled") == "false":
+                button.click()
+        assert page.locator("#cells").bounding_box() == pytest.approx(before, abs=1)
 
 
 def test_what_waits_outlives_the_page(shared, visit):

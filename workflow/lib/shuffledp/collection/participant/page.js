@@ -45,7 +45,7 @@ async function ask(device, campaign, ticket, round) {
   let chosen = null;
   part("question").textContent = campaign.question;
   part("ask").hidden = false;
-  drawMap(part("map"), cells, (index) => {
+  drawMap(part("map"), { closer: part("closer"), farther: part("farther") }, cells, (index) => {
     chosen = index;
     const { west, south, east, north } = cells[index];
     part("choice").textContent =
