@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -58,7 +58,6 @@ class Collection:
     keys: list
     tickets: list
     address: str
-    posted: list = field(default_factory=list)
 
     def link(self, suffix=""):
         """Of a ticket that nobody used."""
@@ -231,6 +230,7 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         report(page, 4)
         ends(page, "Counted")
         expect(page.locator("#answer-title")).to_be_focused()
+        assert "cell 4" not in page.content().partition("<script")[0]
         expect(page.locator("#answer-words")).to_contain_text("You took part in 1 of 2 rounds.")
         assert page.evaluate(KEPT) == [["counted"], 0]
     with visit(
@@ -247,7 +247,8 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         for key in ["ArrowDown"] * 3 + ["ArrowLeft"] * 3 + ["ArrowUp", "ArrowRight"]:
             page.keyboard.press(key)
         expect(page.locator("#choice")).to_contain_text("cell 4,")
-        page.keyboard.press("Tab")
+        for _ in ("closer", "farther", "send"):
+            page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         ends(page, "Counted")
     with visit(fresh, fresh.link(), complaints=[FAILED], reports=3) as page:
@@ -265,6 +266,28 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         ends(page, "Counted")
     assert fresh.respondents() == 4
     assert fresh.counts() == [0, 0, 1, 0, 2, 1]
+
+
+def test_small_cells_come_closer(shared, visit):
+    with visit(shared, shared.link(), reports=0) as page:
+        page.locator("#map").click(position=spot(page, 1))
+        before = page.locator("#cells").bounding_box()
+        closer, farther = page.locator("#closer"), page.locator("#farther")
+        expect(farther).to_have_attribute("aria-disabled", "true")
+        for times in (2, 4):
+            closer.click()
+            width = page.locator("#cells").bounding_box()["width"]
+            assert width == pytest.approx(times * before["width"], rel=0.01)
+        page.locator("#map").click(position=spot(page, 1))
+        expect(page.locator("#choice")).to_contain_text("cell 1,")
+        page.locator("#map").focus()
+        page.keyboard.press("ArrowUp")  # out of what was seen, which follows
+        page.locator("#map").click(position=spot(page, 4))
+        expect(page.locator("#choice")).to_contain_text("cell 4,")
+        for button in (closer, farther):  # as far as it goes
+            while button.get_attribute("aria-disabled") == "false":
+                button.click()
+        assert page.locator("#cells").bounding_box() == pytest.approx(before, abs=1)
 
 
 def test_what_waits_outlives_the_page(shared, visit):
@@ -296,11 +319,9 @@ def test_a_browser_reports_once_in_a_round(shared, visit):
         ends(page, "Counted")
         report(other, 2)
         expect(other.locator("#fault")).to_contain_text("this browser took part in round 1")
-        other.goto("about:blank")
-        other.goto(second)
+        other.reload()
         ends(other, "Counted")
-        other.goto("about:blank")
-        other.goto(f"{second}.2")
+        other.goto(f"{second}.2")  # which alone loads nothing anew
         report(other, 3)
         ends(other, "Counted")
         expect(other.locator("#answer-words")).to_contain_text("You took part in 2 of 2 rounds.")
@@ -415,6 +436,15 @@ def test_it_is_not_shown_inside_another_page(shared, visit):
         expect(fault).to_contain_text("must not be shown inside another")
 
 
+def test_it_must_come_by_https(shared, browser):
+    page = browser.new_page()
+    index = shared.folder / "page" / "index.html"
+    page.route("http://page.example/**", lambda route: route.fulfill(path=index))
+    page.goto(f"http://page.example/{shared.link().partition('/#')[2]}")
+    expect(page.locator("#fault")).to_contain_text("must come by https")
+    page.close()
+
+
 def test_the_promise_is_never_said_too_small(shared, visit):
     eps = shared.campaign.eps
     with visit(shared, shared.link(), reports=0) as page:
@@ -427,7 +457,7 @@ def test_the_promise_is_never_said_too_small(shared, visit):
         assert eps["both"] is None and words[3] == "They could see your place."
         limits = page.locator("#limits").inner_text()
         assert "1 in 1,000,000" in limits and "all 2 rounds together" in limits
-        assert "at least 2 people, of whom 1 may" in limits
+        assert "at least 2 people in a round, of whom 1 may" in limits
         whole = page.inner_text("body")
         assert "unless analyst and mixer join hands" in whole and "Experimental" in whole
         assert shared.campaign.name in whole

@@ -3,10 +3,11 @@
 import { cellAt } from "./client.js";
 
 const WIDTH = 1000;
+const CLOSEST = 256;
 const ARROWS = { ArrowUp: [0, 1], ArrowDown: [0, -1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
 
-/** Draw cells in an SVG element; `choose` is told the index of what is chosen. */
-export function drawMap(svg, cells, choose) {
+/** Draw cells in an SVG element, with two buttons; `choose` is told the index of what is chosen. */
+export function drawMap(svg, { closer, farther }, cells, choose) {
   const west = cells.reduce((least, cell) => Math.min(least, cell.west), Infinity);
   const south = cells.reduce((least, cell) => Math.min(least, cell.south), Infinity);
   const east = cells.reduce((most, cell) => Math.max(most, cell.east), -Infinity);
@@ -20,16 +21,35 @@ export function drawMap(svg, cells, choose) {
     `M${ring.map(([x, y]) => `${across(x).toFixed(2)},${down(y).toFixed(2)}`).join("L")}Z`).join("");
   const middle = ({ west, south, east, north }) => [narrow * (west + east) / 2, (south + north) / 2];
   const [all, one] = svg.querySelectorAll("path");
+  const height = down(south);
   let chosen = null;
+  let view = { times: 1, x: 0, y: 0 }; // how much larger, and the corner in the north-west
 
-  svg.setAttribute("viewBox", `0 0 ${WIDTH} ${(down(south)).toFixed(2)}`);
   for (const path of [all, one]) path.setAttribute("fill-rule", "evenodd");
   all.setAttribute("d", cells.map(outline).join(""));
+
+  /** Show a part of the map, with the chosen cell in its middle if it would be at the edge. */
+  function look(times, centre) {
+    const [wide, high] = [WIDTH / times, height / times];
+    let [x, y] = [view.x + WIDTH / view.times / 2, view.y + height / view.times / 2];
+    if (chosen !== null) {
+      const cell = cells[chosen];
+      const [a, b] = [across((cell.west + cell.east) / 2), down((cell.south + cell.north) / 2)];
+      if (centre || Math.abs(a - x) > 0.4 * wide || Math.abs(b - y) > 0.4 * high) [x, y] = [a, b];
+    }
+    const within = (start, size, whole) => Math.min(Math.max(start - size / 2, 0), whole - size);
+    view = { times, x: within(x, wide, WIDTH), y: within(y, high, height) };
+    svg.setAttribute("viewBox", [view.x, view.y, wide, high].map((each) => each.toFixed(3)).join(" "));
+    // Not `disabled`: whoever pressed it keeps the focus.
+    closer.setAttribute("aria-disabled", times >= CLOSEST);
+    farther.setAttribute("aria-disabled", times <= 1);
+  }
 
   function pick(index) {
     if (index === null) return;
     chosen = index;
     one.setAttribute("d", outline(cells[index]));
+    look(view.times, false);
     choose(index);
   }
 
@@ -48,6 +68,9 @@ export function drawMap(svg, cells, choose) {
     return best;
   }
 
+  look(1, false);
+  closer.addEventListener("click", () => look(Math.min(2 * view.times, CLOSEST), true));
+  farther.addEventListener("click", () => look(Math.max(view.times / 2, 1), true));
   svg.addEventListener("click", (event) => {
     const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
     pick(cellAt(cells, west + x / (narrow * scale), north - y / scale));

@@ -45,7 +45,7 @@ async function ask(device, campaign, ticket, round) {
   let chosen = null;
   part("question").textContent = campaign.question;
   part("ask").hidden = false;
-  drawMap(part("map"), cells, (index) => {
+  drawMap(part("map"), { closer: part("closer"), farther: part("farther") }, cells, (index) => {
     chosen = index;
     const { west, south, east, north } = cells[index];
     part("choice").textContent =
@@ -55,8 +55,9 @@ async function ask(device, campaign, ticket, round) {
     part("send").disabled = false;
   });
   part("send").addEventListener("click", () => {
-    part("send").disabled = true;
     part("ask").hidden = true;
+    part("ask").replaceChildren(); // who looks at the page afterwards sees no place
+    show("Sealing", "Your report is drawn and sealed.");
     guarded(device.report(campaign, round, ticket, chosen).then(() => send(device, campaign, round)));
   });
 }
@@ -115,7 +116,7 @@ function learns(eps, nothing) {
   if (value === 0) return "Nothing about your place.";
   const hardly = value > HARDLY ? " This is hardly a promise." : "";
   return (
-    "After all that they see, one place for another is at most " +
+    "Your report can make one place, against any other, at most " +
     `${count(above(Math.exp(value)))} times as likely to them as before (eps ${count(above(value))}).${hardly}`
   );
 }
@@ -144,18 +145,21 @@ function showPromise(campaign) {
     : ", all of them honest";
   part("limits").textContent =
     `This holds whatever they knew before, but for a chance of 1 in ${count(Math.floor(1 / Number(promise.delta)))} ` +
-    `(delta).${all} A round is only opened with at least ${count(fewest)} ` +
-    `people${against}.`;
+    `(delta).${all} It needs at least ${count(fewest)} people in a round${against}; ` +
+    "reports of a round with fewer are never opened.";
   part("promise").hidden = false;
 }
 
 /** Whatever goes wrong is said on the page. */
 function guarded(work) {
   return work.catch((error) => {
-    const words = error instanceof Refused ? error.message : `something went wrong (${error.message})`;
-    part("fault").textContent = `Nothing was sent: ${words}.`;
+    part("fault").textContent = error instanceof Refused
+      ? `Nothing is sent: ${error.message}.`
+      : `Something went wrong (${error.message}). Load the page again: a report that waits is sent.`;
     part("ask").hidden = true;
+    part("answer").hidden = true;
   });
 }
 
+window.addEventListener("hashchange", () => window.location.reload()); // another ticket, or round
 guarded(main());
