@@ -5,11 +5,11 @@ It keeps no address and no time, and writes no log of requests. A proxy in front
 
 import asyncio
 import resource
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import h11
 import uvicorn
@@ -120,8 +120,8 @@ def make_server(stores: Sequence[Path]) -> Starlette:
     """
     rounds = [_Round(path) for path in stores]
     lengths = [each.length for each in rounds]
-    by_key = {each.key: each for each in rounds}
-    if len(by_key) < len(rounds):
+    by_path = {"/v1/{}/{}".format(*each.key).encode(): each for each in rounds}
+    if len(by_path) < len(rounds):
         raise InputError("two of the stores are of one round")
 
     @asynccontextmanager
@@ -133,7 +133,8 @@ def make_server(stores: Sequence[Path]) -> Starlette:
             await each.stop()
 
     async def envelope(request: Request) -> Response:
-        found = by_key.get(_key(request.path_params))
+        # As it was sent: an escaped path is another one for a proxy's rules.
+        found = by_path.get(request.scope["raw_path"])
         try:
             async with asyncio.timeout(_SECONDS_TO_SEND):
                 body = await _body(request, found.length if found else max(lengths))
@@ -155,12 +156,6 @@ def make_server(stores: Sequence[Path]) -> Starlette:
     app.router.redirect_slashes = False
     app.state.most = min(most_waiting(length) for length in lengths)
     return app
-
-
-def _key(path: Mapping[str, Any]) -> tuple[str, int]:
-    number = path["round"]
-    plain = number.isascii() and number.isdecimal() and len(number) < 9 and number[0] != "0"
-    return path["campaign"], int(number) if plain else -1
 
 
 async def _body(request: Request, most: int) -> bytes | None:
