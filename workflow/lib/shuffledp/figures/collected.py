@@ -96,7 +96,7 @@ def _maps(
         _panel(axes, cells, corners, values, norm, layers, ordinate=axes is row[0])
         axes.set_title(words, loc="left")
     scale_bar(row[0])
-    attribute(row[-1], layers, scaled=len(panels) == 1)
+    attribute(row[-1], layers)
     figure.colorbar(
         ScalarMappable(norm, _COLOURS),
         ax=list(row),
