@@ -13,6 +13,7 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
+from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import two_cells
@@ -367,6 +368,22 @@ def test_rounds_of_unary_encoding_are_dominated():
     encoding = UnaryEncoding(2, 0.75, 0.375)
     laws = of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), 2)
     check(encoding.curve(Setting(2, 2, rounds=2)), laws, 2, 3.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [2, 3])
+def test_rounds_of_the_hidden_slot_are_dominated(n):
+    """Its bound, at a share that so few users bear, is a curve like any other."""
+    encoding = UnaryEncoding(2, 0.75, 0.375)
+    kappa = 0.25 * encoding.likelihood
+
+    def upper(eps):
+        if eps >= encoding.eps0:
+            return -inf
+        return hidden_slot_log_delta(encoding.slots(eps, kappa), n, kappa, 0.0)
+
+    curve = Curve(encoding.eps0, upper=cache(upper)).compose(2)
+    check(curve, of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), n), 2, 10.0)
 
 
 @pytest.mark.slow

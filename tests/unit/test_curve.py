@@ -12,7 +12,9 @@ from shuffledp.accounting.curve import Curve, Interval, exp_down, exp_up, larges
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.offers import Released
 
 BUDGET = 2.0
 
@@ -218,6 +220,14 @@ def test_a_randomiser_is_a_mechanism_of_the_accountant():
     assert fewer == of_matrix
     with pytest.raises(InputError, match="count has no meaning for certified"):
         certified(replace(setting, count=3))
+
+
+@pytest.mark.parametrize(("k", "rounds"), [(4, 1), (4, 3), (2, 2)])
+def test_k_rr_by_its_name_has_both_ends_of_k_rr(k, rounds):
+    by_name = Released(KRandomisedResponse(), KRRParameters(1.0))
+    found = certified(Setting(40, k, rounds=rounds, mechanism=by_name)).log_delta(0.4)
+    assert found == certified(Setting(40, k, 1.0, rounds)).log_delta(0.4)
+    assert found.lower > -inf
 
 
 @pytest.mark.parametrize("rate", [{"sampling_rate": 0.5}, {"response_rate": 0.5}])

@@ -177,12 +177,13 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
         row |= {"delta": as_given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
     budget = Budget(eps, log_delta, "")
     shares = np.full(k, 1.0 / k)
+    repeated = setting.rounds > 1 and setting.sampling_rate == 1.0
     for mechanism in chosen:
         name = mechanism.name
         try:
             parameters = (
                 calibrated(mechanism, eps, log_delta, setting)
-                if mechanism.entry.matched and setting.response_rate < 1.0
+                if mechanism.entry.matched and (repeated or setting.response_rate < 1.0)
                 else mechanism.parameters(setting.honest, budget)
             )
         except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
