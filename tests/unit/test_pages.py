@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", ROOT / "config" / "README.md", *sorted((ROOT / "doc
 # Commands that take more than a second or so.
 SLOW = re.compile(
     r"--rounds 52|--k 2 .*--rounds|descend\(|compare --n 123094 .*user-dummies|moved_by_one"
-    r"|matrix noise|variance\(\[1"
+    r"|rounds weeks|matrix noise|variance\(\[1"
 )
 # Commands, some of several lines; what is between them and the next command, the end of the fence
 # or a line that is not indented as they are.
