@@ -8,7 +8,7 @@ from math import fsum
 import numpy as np
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import Curve, LogDelta
 from shuffledp.accounting.rounds.outcomes import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID
 from shuffledp.accounting.rounds.profile import loss_of_curve
@@ -20,6 +20,7 @@ from shuffledp.accounting.rounds.sums import (
     log_hockey_stick,
 )
 from shuffledp.accounting.rounds.tradeoff import gdp_curve
+from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
@@ -59,14 +60,19 @@ def composed(rounds: History) -> Curve:
     return _Composition(rounds, budget).curve()
 
 
-def _cached(curve: Curve) -> Curve:
+def _upper(curve: Curve) -> LogDelta:
     assert curve.upper is not None
-    return replace(curve, upper=cache(curve.upper))
+    return curve.upper
+
+
+def _cached(curve: Curve) -> Curve:
+    return replace(curve, upper=cache(_upper(curve)))
 
 
 def _promises_nothing(curve: Curve) -> bool:
-    assert curve.upper is not None
-    return curve.upper(0.0) >= 0.0
+    """Not even next to the budget."""
+    upper = _upper(curve)
+    return upper(0.0) >= 0.0 and upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
 
 
 def _normal_ones_merged(rounds: History) -> History:
@@ -159,7 +165,7 @@ class _Composition:
         if len(parts) == 1:
             parts, share = [1.0], eps / self._counts[0]
         found = [
-            float(np.log(count)) + curve.log_delta(share * part).promised
+            float(np.log(count)) + _upper(curve)(share * part)
             for (curve, count), part in zip(self._rounds, parts, strict=True)
         ]
         total = float(np.logaddexp.reduce(found))

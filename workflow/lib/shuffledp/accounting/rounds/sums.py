@@ -68,14 +68,17 @@ class _Tilted:
     def _find_tilt(self, mean: float) -> None:
         """By Newton's method, nearly: any tilt is right, the best one is the most precise."""
         lam, low, high = 0.0, 0.0, np.inf
+        longest = 64.0 / max(float(losses[-1]) for losses in self.losses)
         for _ in range(_TILTS):
             above, slope = self._excess(lam, mean)
             if above >= 0.0 and lam == 0.0:
                 break
             low, high = (lam, high) if above < 0.0 else (low, lam)
-            following = lam - above / slope if slope > 0.0 else np.inf
-            if not low < following < high:
-                following = 0.5 * (low + high) if high < np.inf else 2.0 * lam + 1.0
+            # Where losses are rare a step may be far too long.
+            furthest = min(high, 8.0 * lam + longest)
+            following = lam - above / slope if slope > 0.0 else furthest
+            if not low < following < furthest:
+                following = 0.5 * (low + high) if high < np.inf else furthest
             found, lam = abs(following - lam) <= _TILT_XTOL * following, following
             if found:
                 break

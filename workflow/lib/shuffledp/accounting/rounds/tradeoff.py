@@ -152,7 +152,7 @@ def gdp_loss(mu: float) -> Loss:
         some = (p > 0.0) & (q > 0.0)
         losses = np.log(p[some] / q[some])
         error = p_error + q_error + 4.0 * UNIT * (reach + mu) ** 2
-        far = 2.0 * float(np.exp(log_ndtr(-reach + 4.0 * UNIT)))
+        far = 2.0 * float(np.exp(log_ndtr(-reach))) * (1.0 + 1e-9)
         far += float(p[~some].sum()) * (1.0 + error)
         return index[:-1][some], Outcomes(losses, p[some], far, 0.0, error, error)
 
