@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shuffledp.accounting.blanket.atoms import Atoms
+from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point
 from shuffledp.accounting.blanket.hidden_slot import Kernel
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess
 from shuffledp.accounting.setting import Setting
@@ -177,6 +177,18 @@ def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
     high = Kernel.of(scaled, 10_000, 0.0).log_high(scaled) + np.log(top / 10_000)
     reference = log_mean_excess(law, 10_000)
     assert reference.low - 1e-9 <= high < reference.high + above
+
+
+def test_a_deep_delta_takes_no_more_frequencies_and_is_as_near():
+    """Delta is exp(-2e5)."""
+    law = SubsetSelection(16, 1.0, 1).blanket(0.4).with_rest()
+    top = law.values.max()
+    scaled = Atoms(law.values / top, law.masses, law.units)
+    kernel = Kernel.of(scaled, 10_000_000, 0.0)
+    assert kernel.weights.size <= 2**17 + 3
+    high = kernel.log_high(scaled) + np.log(top / 10_000_000)
+    assert high < -1e5
+    assert high == pytest.approx(log_saddle_point(law, 10_000_000), rel=1e-5)
 
 
 def test_the_command_calibrates_by_it_where_asked(capsys):

@@ -13,7 +13,8 @@ from shuffledp.accounting.blanket.worst_pair import Pairs, difference
 from shuffledp.accounting.curve import Interval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, deviation
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.matrix import MatrixRandomiser, pairs_within
 
 
 def curve(n, randomiser):
@@ -99,6 +100,29 @@ def test_what_the_others_never_report_is_lost():
 def test_rows_with_nothing_in_common_have_their_local_delta():
     found = curve(50, MatrixRandomiser(np.eye(3))).log_delta(1.0)
     assert found.lower <= 0.0 <= found.upper
+
+
+def test_places_as_far_apart_as_the_distance_are_near():
+    places = [[0.0, 10.0], [0.0, 11.0], [60.0, 10.0], [60.0, 11.0], [0.0, -350.0]]
+    degree = 2.0 * np.pi * 6371.0088 / 360.0
+    assert pairs_within(places, 0.0).tolist() == [[0, 4]]
+    # Half as far at a latitude of 60 degrees.
+    assert pairs_within(places, 0.51 * degree).tolist() == [[0, 4], [2, 3]]
+    assert [1, 4] in pairs_within(places, degree).tolist()
+    assert [0, 1] not in pairs_within(places, degree * 0.9999).tolist()
+
+
+def test_only_neighbours_count_and_none_leak_nothing():
+    """Records 0 and 1 are alike; 2 is far from both."""
+    rows = [[0.4, 0.6], [0.4, 0.6], [0.1, 0.9]]
+    assert MatrixRandomiser(rows, [[0, 1]]).eps0 == 0.0
+    assert curve(10, MatrixRandomiser(rows, [[0, 1]])).log_delta(0.0).upper == -np.inf
+    near, all_ = MatrixRandomiser(rows, [[2, 0]]), MatrixRandomiser(rows)
+    assert near.eps0 == all_.eps0
+    assert curve(10, near).log_delta(0.1) == curve(10, all_).log_delta(0.1)
+    for pairs in ([], [[0, 3]], [[0, 0.5]], [0, 1]):
+        with pytest.raises(InputError, match=r"neighbours are pairs|numbered from 0 to 2"):
+            MatrixRandomiser(rows, pairs)
 
 
 @pytest.mark.filterwarnings("error")

@@ -16,8 +16,8 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.cli.certificates import verify_rows
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.ledger import released, rounds_rows
+from shuffledp.cli.options import PLANNED
 from shuffledp.cli.output import Row, as_given, finite, log10
-from shuffledp.cli.parser import PLANNED
 from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS

@@ -8,6 +8,23 @@ from decimal import Decimal
 from itertools import takewhile
 from typing import Any, Final, NoReturn
 
+from shuffledp.cli.options import (
+    BOUND,
+    COLLECTION,
+    COUNT,
+    CROWD,
+    DELTA,
+    EPS,
+    HIDDEN_SLOT,
+    MECHANISM,
+    PLANNED,
+    RELEASED,
+    ROUNDS,
+    SAMPLING,
+    SETTING,
+    SEVERAL_DELTAS,
+    SEVERAL_EPS,
+)
 from shuffledp.cli.roles import GROUPS, ROLE_COMMANDS
 from shuffledp.cli.words import decimal, one_line, real, whole
 from shuffledp.errors import InputError, did_you_mean
@@ -34,112 +51,23 @@ class _Version(argparse.Action):
         parser.exit()
 
 
-_SETTING: Final[dict[str, dict[str, Any]]] = {
-    "--n": {"type": whole, "required": True, "help": "number of users"},
-    "--k": {"type": whole, "required": True, "help": "number of cells"},
-    "--eps0": {"type": real, "required": True, "help": "local budget of one report"},
-}
-_ROUNDS: Final[dict[str, dict[str, Any]]] = {
-    "--rounds": {
-        "type": whole,
-        "default": 1,
-        "help": "times the same users report; eps and delta are of all rounds together (default 1)",
-    },
-}
-_SAMPLING: Final[dict[str, dict[str, Any]]] = {
-    "--sampling-rate": {
-        "type": real,
-        "default": 1.0,
-        "help": "probability with which each user takes part in a round, drawn anew for each "
-        "(default 1); what counts as drawn: docs/rounds.md",
-    },
-}
-_CROWD: Final[dict[str, dict[str, Any]]] = {
-    "--colluding": {
-        "type": whole,
-        "default": 0,
-        "help": "how many of the n users tell the analyst all they sent, or send what they like: "
-        "the n - c others hide a user (default 0)",
-    },
-    "--response-rate": {
-        "type": real,
-        "default": 1.0,
-        "help": "probability with which each user responds, independently of the others and of "
-        "the data; delta is that of a user who does (default 1). If it depends on the data, give "
-        "as n the fewest who may respond",
-    },
-}
-_DUMMIES: Final[dict[str, dict[str, Any]]] = {
-    "--dummies": {
-        "type": real,
-        "default": 0.0,
-        "help": "uniform reports that each user sends beside the own one, on average (default 0)",
-    },
-}
-_COUNT: Final[dict[str, dict[str, Any]]] = {
-    "--count": {
-        "type": whole,
-        "help": "how many other users hold the target's cell (single-bin bounds)",
-    },
-}
-_BOUND: Final[dict[str, dict[str, Any]]] = {
-    "--bound": {
-        "nargs": "+",
-        "default": ["certified"],
-        "metavar": "NAME",
-        "help": "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
-    },
-}
-# Whose errors `plan` predicts unless it is told.
-PLANNED: Final = ("gaussian", "krr")
-_MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
-_EPS: Final[dict[str, Any]] = {"type": real, "required": True, "help": "central budget"}
-_DELTA: Final[dict[str, Any]] = {"type": decimal, "required": True, "help": "target delta"}
-_SEVERAL_EPS: Final = {**_EPS, "nargs": "+", "help": "central budgets"}
-_SEVERAL_DELTAS: Final = {**_DELTA, "nargs": "+", "help": "target deltas"}
-
-_HIDDEN_SLOT: Final[dict[str, dict[str, Any]]] = {
-    "--hidden-slot": {
-        "action": "store_true",
-        "help": "bound local randomisers by the hidden slot, too, which is tighter mostly; nobody "
-        "outside this project has reviewed it (docs/hidden-slot.md)",
-    },
-}
-
-# Of `delta` and `epsilon`.
-_RELEASED: Final[dict[str, dict[str, Any]]] = {
-    "--eps0": {**_SETTING["--eps0"], "required": False},
-    "--mechanism": {
-        "metavar": "NAME",
-        "help": "of 'shuffledp list', in place of --eps0 and k-RR; with the (eps, delta) of each "
-        "view, as 'compare' has them",
-    },
-    "--parameters": {
-        "metavar": "NAME=VALUE,...",
-        "help": "of the mechanism, in each round, as 'compare' prints them",
-    },
-}
-_COLLECTION: Final = (
-    _SETTING | _RELEASED | _ROUNDS | _SAMPLING | _CROWD | _DUMMIES | _COUNT | _BOUND
-)
-
 # Of each command: what it does, and its options.
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "delta": (
         "delta of given eps",
-        _COLLECTION | {"--eps": _SEVERAL_EPS},
+        COLLECTION | {"--eps": SEVERAL_EPS},
     ),
     "epsilon": (
         "eps of given delta",
-        _COLLECTION | {"--delta": _SEVERAL_DELTAS},
+        COLLECTION | {"--delta": SEVERAL_DELTAS},
     ),
     "calibrate": (
         "largest eps0 whose certified delta at eps meets the target",
-        {name: _SETTING[name] for name in ("--n", "--k")}
-        | _ROUNDS
-        | _SAMPLING
-        | _CROWD
-        | {"--eps": _EPS, "--delta": _SEVERAL_DELTAS},
+        {name: SETTING[name] for name in ("--n", "--k")}
+        | ROUNDS
+        | SAMPLING
+        | CROWD
+        | {"--eps": EPS, "--delta": SEVERAL_DELTAS},
     ),
     "plan": (
         "find the one of n, k, eps0, eps, delta that is left out (the smallest n, k, eps or delta, "
@@ -153,14 +81,14 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "required": False,
                 "help": f"{details['help']} (leave out exactly one of the five)",
             }
-            for option, details in (_SETTING | {"--eps": _EPS, "--delta": _DELTA}).items()
+            for option, details in (SETTING | {"--eps": EPS, "--delta": DELTA}).items()
         }
-        | _ROUNDS
-        | _SAMPLING
-        | _CROWD
+        | ROUNDS
+        | SAMPLING
+        | CROWD
         | {
             "--mechanism": {
-                **_MECHANISM,
+                **MECHANISM,
                 "help": f"whose errors to predict (default {' '.join(PLANNED)})",
             }
         },
@@ -180,9 +108,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "type": whole,
                 "help": "number of cells (default: those of the histogram; more are empty)",
             },
-            "--eps": _EPS,
-            "--delta": _DELTA,
-            "--mechanism": {**_MECHANISM, "help": "mechanisms to compare (default: all)"},
+            "--eps": EPS,
+            "--delta": DELTA,
+            "--mechanism": {**MECHANISM, "help": "mechanisms to compare (default: all)"},
             "--histogram": {
                 "metavar": "FILE",
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
@@ -191,9 +119,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
             "--share": {"type": real, "help": "part of users signed dummies need at least (0.9)"},
         }
-        | _HIDDEN_SLOT
-        | _ROUNDS
-        | _CROWD,
+        | HIDDEN_SLOT
+        | ROUNDS
+        | CROWD,
     ),
     "matrix": (
         "delta of given eps, or eps of given delta, of any randomiser of one report, shuffled: "
@@ -202,9 +130,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "standard deviation of a record's number of users; none if rows are linearly dependent)",
         {
             "file": {"metavar": "FILE", "help": "csv or parquet, a row of chances for each record"},
-            "--n": _SETTING["--n"],
-            "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
-            "--delta": {**_SEVERAL_DELTAS, "required": False},
+            "--n": SETTING["--n"],
+            "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
+            "--delta": {**SEVERAL_DELTAS, "required": False},
             "--pairs": {
                 "metavar": "FILE",
                 "help": "csv or parquet file with columns 'record' and 'neighbour': lines of the "
@@ -217,9 +145,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             },
             "--distance": {"type": real, "metavar": "KM", "help": "along a great circle"},
         }
-        | _HIDDEN_SLOT
-        | _ROUNDS
-        | _CROWD,
+        | HIDDEN_SLOT
+        | ROUNDS
+        | CROWD,
     ),
     "rounds": (
         "delta of given eps, or eps of given delta, of all rounds of a ledger together, which may "
@@ -230,8 +158,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv file, a row a round: columns n and k; eps0, of k-RR, or mechanism and "
                 "parameters as 'delta' has them; rounds, how often (default 1); note: not read",
             },
-            "--eps": {**_SEVERAL_EPS, "required": False, "help": "central budgets, or"},
-            "--delta": {**_SEVERAL_DELTAS, "required": False},
+            "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
+            "--delta": {**SEVERAL_DELTAS, "required": False},
         },
     ),
     "personalised": (
@@ -255,18 +183,18 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "deviation, the length of the range being 1)",
             },
             "--k": {"type": whole, "help": "number of cells (k-RR)"},
-            **_ROUNDS,
+            **ROUNDS,
         },
     ),
     "bounds": (
         "eps of every applicable bound: guarantees first, each group smallest first "
         "('shuffledp list' and --format csv have the sources)",
-        _SETTING | _ROUNDS | _COUNT | {"--delta": _DELTA},
+        SETTING | ROUNDS | COUNT | {"--delta": DELTA},
     ),
     "rdp": (
         "Renyi DP of given orders, for any randomiser and number of cells",
-        {name: _SETTING[name] for name in ("--n", "--eps0")}
-        | _ROUNDS
+        {name: SETTING[name] for name in ("--n", "--eps0")}
+        | ROUNDS
         | {
             "--order": {
                 "type": real,
@@ -286,9 +214,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "fdp": (
         "trade-off function (f-DP): of whoever tests for one user's report with type I error "
         "alpha, the type II error that he has at least",
-        _SETTING
-        | _ROUNDS
-        | _BOUND
+        SETTING
+        | ROUNDS
+        | BOUND
         | {
             "--alpha": {
                 "type": real,
@@ -302,12 +230,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         "write a certificate of delta at eps, which 'shuffledp verify' checks: of k-RR, by --eps0, "
         "of true reports among dummies by users, by --dummies, or of a view of shuffler-dummies, "
         "two-servers or signed-dummies, by --mechanism",
-        {name: _SETTING[name] for name in ("--n", "--k")}
+        {name: SETTING[name] for name in ("--n", "--k")}
         | {
-            "--eps0": {**_SETTING["--eps0"], "required": False},
-            "--eps": _EPS,
+            "--eps0": {**SETTING["--eps0"], "required": False},
+            "--eps": EPS,
         }
-        | _ROUNDS
+        | ROUNDS
         | {
             "--dummies": {
                 "type": real,
@@ -318,7 +246,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "chances of one dummy each (default: as few as those dummies need)",
             },
             "--mechanism": {"metavar": "NAME", "help": "with its --parameters, of one round"},
-            "--parameters": _RELEASED["--parameters"],
+            "--parameters": RELEASED["--parameters"],
             "--view": {
                 "choices": VIEWS,
                 "default": VIEWS[0],

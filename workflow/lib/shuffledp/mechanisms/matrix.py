@@ -164,7 +164,7 @@ def pairs_within(places: ArrayLike, distance: float) -> Integers:
     across = np.sin(0.5 * (longitude[:, None] - longitude)) ** 2
     half = np.sqrt(apart + np.cos(latitude)[:, None] * np.cos(latitude) * across)
     # Rounding must not part two that are just as far: more neighbours are the safe side.
-    near = 2.0 * _EARTH_KM * np.arcsin(np.minimum(half, 1.0)) <= distance * (1.0 + 1e-9)
+    near = 2.0 * _EARTH_KM * np.arcsin(np.minimum(half, 1.0)) <= distance * (1.0 + 1e-9) + 1e-6
     return np.argwhere(np.triu(near, 1))
 
 

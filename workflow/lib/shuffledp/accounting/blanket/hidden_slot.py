@@ -23,8 +23,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # Width of the normal noise that ends the integral, times the tilt: costs half its square in log
 # delta. Frequencies are taken up to this many times its inverse.
 _NOISE, _REACH = 0.02, 9.2
-# Frequencies at a time.
-_BLOCK = 64
+# Frequencies at most, for which a deep delta has more noise; and at a time.
+_MOST, _BLOCK = 2**17, 64
 # Beyond this an exponential is no float.
 _EXPONENT = 700.0
 
@@ -83,8 +83,9 @@ class Kernel:
         shares = np.exp(at.log_weights(law.values, law.masses))
         centred = law.values - shares @ law.values
         deviation = float(np.sqrt(n * (shares @ centred**2)))
-        noise, period = _NOISE / at.lam, 8.0 * deviation + 20.0 / at.lam
+        period = 8.0 * deviation + 20.0 / at.lam
         step = 2.0 * np.pi / period
+        noise = max(_NOISE / at.lam, _REACH / (_MOST * step))
         t = step * np.arange(int(_REACH / (noise * step)) + 2.0)
         weights = np.where(t == 0.0, 1.0, 2.0) / (at.lam**2 + t**2) / period  # t and -t
         weights *= np.exp(0.5 * noise**2 * (at.lam**2 - t**2))
