@@ -172,7 +172,11 @@ def targets_of(region):
             "config: targets: mechanisms are compared at targets, and there are none; give "
             "their eps and delta (config/README.md)"
         )
-    return {k: v for k, v in REGIONS[region]["targets"].items() if k != "mechanisms"}
+    return {
+        k: v
+        for k, v in REGIONS[region]["targets"].items()
+        if k not in ("mechanisms", "slots")
+    }
 
 
 def parts_of(region, grid):

@@ -186,6 +186,17 @@ FIGURES = {
         caption="mechanisms",
         category="Which mechanism",
     ),
+    "slots": figure(
+        by="slots.draw_slots",
+        inputs={
+            "slots": f"utility/{PLACE[1:]}.slots.csv",
+            "summary": f"utility/{PLACE[1:]}.csv",
+        },
+        arguments={},
+        stem=PLACE,
+        caption="slots",
+        category="Which mechanism",
+    ),
     "budgets": figure(
         by="budgets.draw_places",
         inputs={"table": f"utility/{PLACE[1:]}.budgets.csv"},
@@ -274,8 +285,12 @@ def stem_of(name, calibration):
     return f"{name}{FIGURES[name].stem}".replace("{calibration}", str(calibration))
 
 
-# Figures of what a configuration may lack, with the key that it needs.
-NEEDED = {"mechanisms": "targets", "budgets": "budgets"}
+# Figures of what a configuration may lack: whether a region has it.
+NEEDED = {
+    "mechanisms": lambda spec: "targets" in spec,
+    "slots": lambda spec: "slots" in spec.get("targets", {}),
+    "budgets": lambda spec: "budgets" in spec,
+}
 
 
 def figures_of(region):
@@ -287,7 +302,7 @@ def figures_of(region):
     }
     made = []
     for name, spec in FIGURES.items():
-        possible = name not in NEEDED or NEEDED[name] in REGIONS[region]
+        possible = name not in NEEDED or NEEDED[name](REGIONS[region])
         if possible and "{region}" in spec.stem:
             for calibration in calibrations(name, region):
                 pattern = stem_of(name, calibration)

@@ -123,3 +123,27 @@ rule account_units:
         target_delta=config["target_delta"],
     script:
         "../scripts/account_units.py"
+
+
+rule account_slots:
+    input:
+        samples=result("samples/{region}.{grid}.parquet"),
+    output:
+        table(
+            "utility/{region}.{grid}.slots.csv",
+            of=lambda spec: "slots" in spec.get("targets", {}),
+            first=True,
+        ),
+    log:
+        log_of("account_slots.{region}.{grid}"),
+    benchmark:
+        benchmark_of("account_slots.{region}.{grid}")
+    conda:
+        "../../environment.yml"
+    resources:
+        **cost(1000, 30),
+    params:
+        library=library("account_slots"),
+        targets=of_region("targets"),
+    script:
+        "../scripts/account_slots.py"

@@ -1,0 +1,60 @@
+"""What longer envelopes buy: the table is what `compare` says, the figure what the table says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp.accounting.setting import Setting
+from shuffledp.figures.slots import slots_errors
+from shuffledp.mechanisms.offers import offer
+from shuffledp.mechanisms.signed_dummies import SignedDummies
+from shuffledp.studies.slots import slots_table
+
+TARGETS = {"eps": [0.5, 1.0], "delta": 1e-6, "mechanisms": ["krr"], "slots": [20, 90, 300]}
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    return slots_table(10_000, 192, TARGETS, TARGETS["slots"])
+
+
+def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame) -> None:
+    """Of 20 messages none keep a target, of 90 none the smaller eps."""
+    assert list(zip(table["eps"], table["slots"], strict=True)) == [
+        (0.5, 300),
+        (1.0, 90),
+        (1.0, 300),
+    ]
+    short, long = table[table["eps"] == 1.0].to_dict("records")
+    assert long["cell_error"] < short["cell_error"]
+    assert long["messages"] > short["messages"]
+    found = offer(SignedDummies(90), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192))
+    assert (short["cell_error"], short["messages"]) == (found.cell_sd, found.messages)
+
+
+def test_the_figure_has_a_level_line_for_each_other_mechanism(table: pd.DataFrame) -> None:
+    names = ["krr", "gaussian", "signed-dummies", "oue"]
+    summary = pd.DataFrame(
+        [
+            (name, "raw", n, eps, error + n, "too small" if name == "oue" else None)
+            for error, name in enumerate(names)
+            for n in (1000, 10_000)
+            for eps in (0.5, 1.0)
+        ],
+        columns=["mechanism", "estimator", "n", "eps", "expected_cell_error", "reason"],
+    ).assign(unit="one check-in", region="Paris")
+    figure = slots_errors(table, summary)
+    panels = figure.axes
+    assert len(panels) == 4
+    for axes in panels:
+        signed, *others = axes.get_lines()
+        levels = {float(line.get_ydata()[0]) for line in others}
+        assert levels == {10_000.0, 10_001.0}
+        rows = table[table["eps"] == (1.0 if axes in panels[:2] else 0.5)]
+        assert list(signed.get_ydata()) == rows["cell_error"].tolist()
+    assert "10,000 check-ins" in figure.get_suptitle()
+    (key,) = figure.legends
+    assert [text.get_text() for text in key.get_texts()] == [
+        "signed dummies by users",
+        "shuffle+INV",
+        "Gaussian",
+    ]

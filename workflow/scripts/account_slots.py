@@ -1,0 +1,12 @@
+from pathlib import Path
+
+from shuffledp.pipeline.jobs import job
+from shuffledp.pipeline.tables import read_tables, write_csv
+from shuffledp.studies.slots import slots_table
+
+with job(snakemake.log[0]):
+    samples = read_tables([Path(snakemake.input.samples)])
+    targets = snakemake.params.targets
+    # As in the sweep at targets, whose largest n the others' errors are of.
+    n, k = int(samples["n"].max()), samples["cell"].nunique()
+    write_csv(slots_table(n, k, targets, targets["slots"]), Path(snakemake.output[0]))
