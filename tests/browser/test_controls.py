@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 from shuffledp import Setting
 from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.registry import get_bound
@@ -392,7 +393,13 @@ def test_what_is_saved_is_the_map_without_its_truth(run, page):
     with page.expect_download() as saved:
         page.locator("#maps-body button", has_text="PNG").click()
     assert saved.value.path().read_bytes().startswith(b"\x89PNG")
-    assert saved.value.path().stat().st_size > 5_000
+    with Image.open(saved.value.path()) as picture:
+        width, height = picture.size
+        drawn = page.locator("#maps-body .map").last.bounding_box()
+        # Twice as fine, and beneath it the source of the base map and what the colours are.
+        assert width == pytest.approx(2 * drawn["width"], abs=2)
+        assert height > 2 * drawn["height"] + 100
+        assert len(picture.convert("RGB").getcolors(10**6)) > 20
 
 
 def test_many_are_dark_on_white_and_light_on_black(run, visit):

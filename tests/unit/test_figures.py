@@ -698,6 +698,11 @@ def test_steps_between_two_points_are_upper_ends_of_any_curve() -> None:
     assert (far[12:25] == -800.0).all(), "a bound that grows is as large as at the next point"
 
 
+def test_bounds_of_one_paper_are_told_apart() -> None:
+    blanket = [name for name in BOUND_REGISTRY if "blanket" in name or "balle" in name]
+    assert len({bound_colour(name) for name in blanket}) == len(blanket) == 5
+
+
 def test_a_region_s_name_may_have_any_sign(curves: pd.DataFrame, tmp_path: Path) -> None:
     for name in ("A $ store", "$1$ for $2", "$\\nothing{$"):
         figure = privacy.delta_curves(curves, name, "one check-in", TARGET)

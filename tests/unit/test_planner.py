@@ -124,7 +124,7 @@ def drawn(seed, number):
 
 @pytest.mark.slow
 def test_random_settings_keep_the_target(browser_page):
-    for setting in drawn(2, 7):
+    for setting in drawn(2, 60):
         check(browser_page, *setting)
 
 

@@ -1,5 +1,6 @@
 """Mechanisms that calibrate themselves to targets: what is measured, expected, said and drawn."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -234,6 +235,23 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     assert "error of a cell, check-ins\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))
     assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
+
+
+def test_names_of_close_sizes_do_not_touch():
+    summary = summed("gaussian")
+    known = summary["n"].unique()
+    three = pd.concat(
+        [summary[summary["n"] == known[0]].assign(n=n) for n in (90_000, 100_000, 123_094)]
+    )
+    figure = mechanism_errors(three)
+    figure.canvas.draw()
+    boxes = sorted(
+        (box.x0, box.x1)
+        for label in figure.axes[5].get_xticklabels()
+        for box in [label.get_window_extent()]
+    )
+    assert len(boxes) == 2
+    assert all(left[1] < right[0] for left, right in itertools.pairwise(boxes))
 
 
 def test_without_targets_there_is_nothing_to_compare(tmp_path):

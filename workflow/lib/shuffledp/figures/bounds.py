@@ -35,6 +35,11 @@ _COLOURS: Final = (
     ("#56B4E9", ("explicit data set", "certified lower")),
     ("#8C510A", ("closed-form", "closed form", "feldman")),
     ("#E69F00", ("clones", "(6.1)")),
+    # The five of one paper, from dark to light.
+    ("#00382A", ("balle-krr",)),
+    ("#00664B", ("blanket-bennett-generic",)),
+    ("#3DBE97", ("blanket-hoeffding-generic",)),
+    ("#1B7F8C", ("blanket-hoeffding",)),
     ("#009E73", ("blanket", "balle")),
     ("#777777", ("erlingsson",)),
     ("#AA4499", ("renyi-simple", "theorem 3.3")),

@@ -157,7 +157,10 @@ def _name_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
         means = budget.groupby("n")["tv_distance"].max()
         anchor = len(means) // 4
         where = (means.index[anchor], means.iloc[anchor])
-        axes.annotate(text, where, (2, 6), textcoords="offset points", fontsize=7.5)
+        # Words that begin far to the right would leave the panel: they end there.
+        right = len(means) > 1 and where[0] ** 2 > 1.0 * means.index[0] * means.index[-1]
+        side = "right" if right else "left"
+        axes.annotate(text, where, (2, 6), textcoords="offset points", fontsize=7.5, ha=side)
 
 
 def _draw_ratios(axes: Axes, rows: pd.DataFrame, dashes: Dashes) -> None:

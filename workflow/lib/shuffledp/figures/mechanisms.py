@@ -41,6 +41,7 @@ _ROWS: Final = (
 )
 _WORDS: Final = {"raw": "unbiased estimates", "projected": "distributions"}
 _APART = 0.012  # of eps or n: marks of mechanisms that are equally accurate stay visible
+_NAME: Final = 0.024  # of an axis: a character of a name
 _MARGIN = 1.25  # of eps or n, on either side
 _LETTERS = 118  # in a line of the key
 _LINE = 0.16  # inches
@@ -145,7 +146,12 @@ def _name_values(axes: Axes, values: pd.Series) -> None:
     axes.set_xlim(values.min() / _MARGIN, values.max() * _MARGIN)
     found = np.sort(values.unique())
     if found.max() < 10.0 * found.min() and len(found) <= 6:
-        axes.xaxis.set_major_locator(FixedLocator(found.tolist()))
+        low, high = np.log(axes.get_xlim())
+        named = [found[-1]]
+        for value in found[-2::-1]:  # from the largest on, those that touch no other
+            if np.log(named[-1] / value) > _NAME * len(f"{value:,.6g}") * (high - low):
+                named.append(value)
+        axes.xaxis.set_major_locator(FixedLocator(named))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         axes.xaxis.set_minor_locator(NullLocator())
     else:

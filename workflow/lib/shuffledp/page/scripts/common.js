@@ -153,29 +153,51 @@ function csv(rows) {
   return rows.map((row) => row.map(quoted).join(",") + "\n").join("");
 }
 
-/** Saves a drawing as it looks now, twice as fine. */
-function saveImage(name, svg) {
+const LINE = 20; // pixels, of the words under a picture
+
+/** Words of at most so many pixels a line. */
+function wrapped(context, text, room) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`.trim();
+    if (context.measureText(longer).width <= room) lines[lines.length - 1] = longer;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Saves a drawing as it looks now, twice as fine, with lines of words under it. */
+function saveImage(name, svg, words) {
   const { width, height } = svg.getBoundingClientRect();
   const copy = svg.cloneNode(true);
   copy.setAttribute("xmlns", SVG);
   copy.setAttribute("width", width);
   copy.setAttribute("height", height);
   const style = svgElement("style", {});
-  style.textContent = document.querySelector("style").textContent + "svg { font-family: sans-serif; }";
+  style.textContent = document.querySelector("style").textContent + "svg text { font-family: sans-serif; }";
   copy.prepend(style);
   const image = new Image();
   image.onload = () => {
-    const canvas = element("canvas", { width: 2 * width, height: 2 * height });
+    const canvas = element("canvas", { width: 2 * width });
     const context = canvas.getContext("2d");
-    context.fillStyle = getComputedStyle(document.body).backgroundColor;
+    const font = "13px sans-serif";
+    context.font = font;
+    const lines = words.filter(Boolean).flatMap((text) => wrapped(context, text, width - 20));
+    canvas.height = 2 * (height + LINE * (lines.length + 0.5));
+    context.scale(2, 2);
+    const { backgroundColor, color } = getComputedStyle(document.body);
+    context.fillStyle = backgroundColor;
     context.fillRect(0, 0, canvas.width, canvas.height);
-    context.drawImage(image, 0, 0, canvas.width, canvas.height);
+    context.drawImage(image, 0, 0, width, height);
+    context.fillStyle = color;
+    context.font = font;
+    lines.forEach((text, i) => context.fillText(text, 10, height + LINE * (i + 0.9)));
     canvas.toBlob((blob) => save(name, "image/png", blob));
   };
   image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
 }
 
-/** Buttons that save `table()`, rows with a head, and `drawing()`, an svg; `name()` begins the files' names. */
+/** Buttons that save `table()`, rows with a head, and `drawing()`, an svg and lines of words; `name()` begins the files' names. */
 function downloads(home, name, table, drawing) {
   const row = element("div", { class: "downloads" });
   const button = (text, act) => {
@@ -184,7 +206,7 @@ function downloads(home, name, table, drawing) {
     row.append(made);
   };
   button("Save as CSV", () => save(`${name()}.csv`, "text/csv", csv(table())));
-  if (drawing) button("Save as PNG", () => saveImage(`${name()}.png`, drawing()));
+  if (drawing) button("Save as PNG", () => saveImage(`${name()}.png`, ...drawing()));
   home.append(row);
 }
 

@@ -51,7 +51,7 @@ function errorColour(t) {
 }
 
 function mountMaps(home) {
-  let story, region, project, chosen = 0, zoomed = false;
+  let story, region, project, chosen = 0, zoomed = false, top;
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "Map beside the truth", VIEWS, () => update());
   const zoom = element("button", { type: "button", id: "map-zoom", "aria-pressed": "false", text: "Zoom in" });
@@ -70,7 +70,7 @@ function mountMaps(home) {
   const none = element("p", { class: "note", hidden: "" });
   const body = element("div", {}, controls, noise, element("div", { class: "panels" }, left, right), legend, readout);
   home.append(none, body);
-  downloads(body, () => `map ${region.title} ${story.mechanism} ${story.promise} n ${story.n}`.replaceAll(" ", "-"), table, () => panels[1].svg);
+  downloads(body, () => `map ${region.title} ${story.mechanism} ${story.promise} n ${story.n}`.replaceAll(" ", "-"), table, () => [panels[1].svg, captions()]);
   body.append(attribution);
   let panels = [];
 
@@ -79,6 +79,14 @@ function mountMaps(home) {
     const shown = release();
     return [["cell", "row_from_south", "column_from_west", "district", "estimate", "standard_error"],
       ...shown.estimate.map((value, i) => [i, region.map.row[i] + 1, region.map.column[i] + 1, region.map.district[i], value, shown.error[i]])];
+  }
+
+  /** What the saved picture says under the map: whoever passes it on has to name the base map's source. */
+  function captions() {
+    const ends = [...legend.querySelectorAll(".ticks span")].map((one) => one.textContent).filter(Boolean);
+    const scale = view.value === "error" ? "purple too few, orange too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(Math.round(top))} (${isDark() ? "light" : "dark"}), logarithmic`;
+    return [`${region.title}, ${number.format(story.n)} ${region.plural}. ${document.getElementById("map-title").textContent}. A simulated release.`,
+      `${region.plural} per cell: ${scale}. ${[...legend.querySelectorAll(".keys li")].map((one) => one.textContent).join(" ")}`, attribution.textContent];
   }
 
   /** Pixels that a map is wide: zoomed so that a finger meets one cell. */
@@ -189,7 +197,7 @@ function mountMaps(home) {
   function showTip({ svg, frame, tip, cells }, i) {
     const shown = release();
     const [box, around] = [cells.children[i].getBoundingClientRect(), frame.getBoundingClientRect()];
-    const place = region.map.district[i] || `Cell ${i}`;
+    const place = [region.map.district[i], `cell ${i}`].filter(Boolean).join(", ");
     tip.replaceChildren(place, element("br"), `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, element("br"), `truth ${number.format(region.map.truth[shown.n][i])}`);
     tip.hidden = false;
     const half = tip.offsetWidth / 2;
@@ -233,7 +241,7 @@ function mountMaps(home) {
     const shown = release();
     if (!shown) return;
     const truth = region.map.truth[shown.n];
-    const top = Math.max(10, d3.max(truth), d3.max(shown.estimate));
+    top = Math.max(10, d3.max(truth), d3.max(shown.estimate));
     const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
     const colour = (value) => countColour(scale(value));
     const wrong = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;

@@ -11,7 +11,7 @@ function mountPrivacy(home) {
   const own = element("div", { class: "chart", id: "own-chart" });
   const ownNote = element("p", { class: "note", id: "own-note" });
   const ownPart = element("div", {}, own, ownNote);
-  downloads(ownPart, () => `privacy-${region.title}-${story.mechanism}`, () => [["eps", "log10_delta"], ...guaranteeSteps(ownPoints() ?? [])], () => own.querySelector("svg"));
+  downloads(ownPart, () => `privacy-${region.title}-${story.mechanism}`, () => [["eps", "log10_delta"], ...guaranteeSteps(ownPoints() ?? [])], () => [own.querySelector("svg"), [`${region.title}: ${answer.textContent}`, ownNote.textContent]]);
   const summary = element("summary", { text: "For the referee: every bound on shuffled randomised response, at a given eps0" });
   const details = element("details", { id: "bounds" }, summary);
   const budgets = element("div", { class: "controls" });

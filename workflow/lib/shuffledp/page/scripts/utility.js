@@ -20,7 +20,7 @@ function mountUtility(home) {
   const note = element("p", { class: "note" });
   home.append(controls, chart, note, element("details", {}, element("summary", { text: "The numbers drawn" }), table));
   const drawnRows = () => [...table.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
-  downloads(home, () => `accuracy-${region.title}`, drawnRows, () => chart.querySelector("svg"));
+  downloads(home, () => `accuracy-${region.title}`, drawnRows, () => [chart.querySelector("svg"), ["From the top, " + [...chart.querySelectorAll(".keys li")].map((one) => one.textContent).join("; "), note.textContent]]);
 
   function targets() {
     const { eps } = region.promises.find((one) => one.promise === story.promise);
