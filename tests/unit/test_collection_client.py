@@ -136,13 +136,13 @@ def test_each_opens_what_the_other_seals(campaign, signed, tmp_path):
             suite().decrypt(made[start : start + 52], KEYS[number - 1], info=info(each, number))
             for start in range(16, len(made), 52)
         ]
-        assert messages[0] == (1 + 2 * cell).to_bytes(4, "big")
+        assert (1 + 2 * cell).to_bytes(4, "big") in messages
         assert all(0 <= int.from_bytes(message, "big") <= 2 * K for message in messages)
         path = tmp_path / f"{each.name}.{number}"
         make_store(path, each, number, [token_hash(made[:16])])
         assert Store(path).take([made, made]) == [Answer.COUNTED] * 2
     opened = [int(message, 16) for message in answers[len(asked) :]]
-    assert opened[0] == 1 + 2 * cell
+    assert 1 + 2 * cell in opened
     assert len(opened) == signed.laws.slots and max(opened) <= 2 * K
 
 
@@ -364,6 +364,22 @@ def _python(campaign, cell, times):
 def _javascript(campaign, cell, times):
     job = {"job": "messages", "campaign": encoded(campaign.text), "cell": cell, "times": times}
     return found(client(job))[0]
+
+
+@pytest.mark.parametrize("times", [160, pytest.param(2_000, marks=pytest.mark.slow)])
+def test_a_record_is_at_any_place_of_its_envelope(campaign, times):
+    """A right client fails in one of 1e9 runs."""
+    three = parse_campaign(replace(campaign, laws=Laws(3)).text)
+    job = {"job": "envelope", "campaign": encoded(three.text), "round": 1, "cell": 0}
+    envelopes = found(client(*[job | {"ticket": "00" * 16}] * times))
+    places = np.zeros(3)
+    for envelope in map(bytes.fromhex, envelopes):
+        messages = [
+            suite().decrypt(envelope[start : start + 52], KEYS[0], info=info(three, 1))
+            for start in range(16, len(envelope), 52)
+        ]
+        places[messages.index((1).to_bytes(4, "big"))] += 1
+    assert not _unlikely(places, np.full(3, 1 / 3), times)
 
 
 @pytest.mark.parametrize(
