@@ -45,12 +45,12 @@ def encoded(text):
 
 @pytest.fixture(scope="module")
 def campaign():
-    return make_campaign(
+    made = make_campaign(
         "Wo es laut ist – «näher» 🌍",
         'Where did "noise" wake you\tup?\\ \x7f\u2028',
         K,
         "0" * 64,
-        [key.public_key().public_bytes_raw() for key in KEYS],
+        [bytes(32)],
         "http://localhost:1",
         eps=1.0,
         delta=1e-6,
@@ -59,6 +59,8 @@ def campaign():
         mechanism="user-dummies",
         colluding=50,
     )
+    # More rounds take longer to plan, and no client asks what they have together.
+    return replace(made, rounds=tuple(key.public_key().public_bytes_raw() for key in KEYS))
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +92,7 @@ def _streams(campaign):
     for _ in range(30):
         yield rng.randbytes(4_000)
     for noise in campaign.laws.device:
-        for threshold in noise.number.thresholds:
+        for threshold in noise.number.thresholds[::3]:
             edge = bytes.fromhex(threshold)
             for number in (edge, (max(int(threshold, 16) - 1, 0)).to_bytes(16, "big")):
                 for word in ("ffffffff", "ffffffef", "fffffff0", "00000000"):
@@ -366,20 +368,22 @@ def _javascript(campaign, cell, times):
     return found(client(job))[0]
 
 
-@pytest.mark.parametrize("times", [160, pytest.param(2_000, marks=pytest.mark.slow)])
-def test_a_record_is_at_any_place_of_its_envelope(campaign, times):
+@pytest.mark.parametrize(
+    ("slots", "times"), [(2, 110), pytest.param(3, 2_000, marks=pytest.mark.slow)]
+)
+def test_a_record_is_at_any_place_of_its_envelope(campaign, slots, times):
     """A right client fails in one of 1e9 runs."""
-    three = parse_campaign(replace(campaign, laws=Laws(3)).text)
-    job = {"job": "envelope", "campaign": encoded(three.text), "round": 1, "cell": 0}
+    small = parse_campaign(replace(campaign, laws=Laws(slots)).text)
+    job = {"job": "envelope", "campaign": encoded(small.text), "round": 1, "cell": 0}
     envelopes = found(client(*[job | {"ticket": "00" * 16}] * times))
-    places = np.zeros(3)
+    places = np.zeros(slots)
     for envelope in map(bytes.fromhex, envelopes):
         messages = [
-            suite().decrypt(envelope[start : start + 52], KEYS[0], info=info(three, 1))
+            suite().decrypt(envelope[start : start + 52], KEYS[0], info=info(small, 1))
             for start in range(16, len(envelope), 52)
         ]
         places[messages.index((1).to_bytes(4, "big"))] += 1
-    assert not _unlikely(places, np.full(3, 1 / 3), times)
+    assert not _unlikely(places, np.full(slots, 1 / slots), times)
 
 
 @pytest.mark.parametrize(
