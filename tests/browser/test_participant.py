@@ -99,7 +99,7 @@ def collecting(folder):
         "Where did noise wake you up last night?",
         ROWS * COLUMNS,
         sha256(cells.read_bytes()).hexdigest(),
-        [key.public_key().public_bytes_raw() for key in keys],
+        [bytes(32)],
         mixer,
         eps=1.0,
         delta=1e-6,
@@ -108,7 +108,8 @@ def collecting(folder):
         colluding=20,
     )
     # Few and without noise, so that what was tapped can be counted.
-    few = replace(planned, at_least=2, colluding=1, laws=Laws(3))
+    public = tuple(key.public_key().public_bytes_raw() for key in keys)
+    few = replace(planned, rounds=public, at_least=2, colluding=1, laws=Laws(3))
     campaign = parse_campaign(few.text)
     tickets = [secrets.token_hex(16) for _ in range(40)]
     for number in (1, 2):

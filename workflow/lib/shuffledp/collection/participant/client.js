@@ -2,7 +2,7 @@
 // Experimental. An ES module without dependencies but those beside it; for browsers and Node 20.
 
 import { Refused, bytesOf, hex, sha256 } from "./campaign.js";
-import { drawMessages, systemRandom } from "./draw.js";
+import { drawMessages, shuffled, systemRandom } from "./draw.js";
 import { Aes128Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "./hpke.js";
 
 export { Refused, parseCampaign } from "./campaign.js";
@@ -11,6 +11,7 @@ const TICKET = /^([0-9a-f]{64})\.([0-9a-f]{32})(?:\.([1-9][0-9]{0,4}))?$/;
 const TOKEN_BYTES = 16;
 const SEALED_BYTES = 52;
 const ANSWER_LIMIT = 30000; // milliseconds until an answer counts as lost
+const LATER = [408, 425, 429]; // it did not come in time, or there are too many
 // Answers of the mixer that end a round for this device.
 const ENDS = { 204: "counted", 409: "used", 410: "closed" };
 
@@ -71,12 +72,14 @@ export async function makeEnvelope(campaign, round, ticket, cell) {
   const key = bytesOf(campaign.rounds[round - 1]);
   const recipientPublicKey = await suite.kem.deserializePublicKey(key);
   const info = joined("shuffledp message 1", bytesOf(campaign.name), numbered(round));
-  const made = [await makeToken(campaign, round, ticket)];
+  const sealed = [];
   for (const message of drawMessages(campaign, cell, systemRandom)) {
     const { enc, ct } = await suite.seal({ recipientPublicKey, info }, message);
-    made.push(new Uint8Array(enc), new Uint8Array(ct));
+    sealed.push(joined(new Uint8Array(enc), new Uint8Array(ct)));
   }
-  const envelope = joined(...made);
+  // Nor can a mixer tell by its place which message has the record, and keep that alone.
+  const token = await makeToken(campaign, round, ticket);
+  const envelope = joined(token, ...shuffled(sealed, systemRandom));
   if (envelope.length !== TOKEN_BYTES + SEALED_BYTES * campaign.slots) {
     throw new Error("an envelope has another length than it must have");
   }
@@ -133,7 +136,7 @@ export class Device {
     if (status in ENDS) {
       await stored("readwrite", (rounds) => rounds.put({ ended: ENDS[status] }, key));
     }
-    const refused = status >= 400 && status < 500 && status !== 408 && status !== 429;
+    const refused = status >= 400 && status < 500 && !LATER.includes(status);
     return { state: ENDS[status] ?? "waiting", words, patient: !refused };
   }
 }
@@ -152,10 +155,19 @@ async function post(campaign, round, envelope) {
       referrerPolicy: "no-referrer",
       signal: AbortSignal.timeout(ANSWER_LIMIT),
     });
-    return { status: answer.status, words: (await answer.text()).trim().slice(0, 200) };
+    return { status: answer.status, words: await wordsOf(answer) };
   } catch {
     return { status: 503, words: "nobody answers" };
   }
+}
+
+/** The beginning of what the mixer says, however much it sends. */
+async function wordsOf(answer) {
+  if (answer.body === null) return "";
+  const reader = answer.body.getReader();
+  const { value = new Uint8Array() } = await reader.read();
+  await reader.cancel();
+  return new TextDecoder().decode(value.subarray(0, 200)).replace(/[^ -~]/g, " ").trim();
 }
 
 const keyOf = (campaign, round) => [campaign.name, round];

@@ -29,6 +29,16 @@ function drawBelow(limit, random) {
   }
 }
 
+/** The same things in an order that is uniform among all. */
+export function shuffled(things, random) {
+  const made = [...things];
+  for (let last = made.length - 1; last > 0; last--) {
+    const other = drawBelow(last + 1, random);
+    [made[last], made[other]] = [made[other], made[last]];
+  }
+  return made;
+}
+
 /** A message's 4 bytes: 0 is blank, 1 + 2 cell a plus, 2 + 2 cell a minus. */
 function message(value) {
   const made = new Uint8Array(PLAIN);
