@@ -23,8 +23,8 @@ from shuffledp.collection.messages import SEALED, TOKEN
 from shuffledp.collection.mixer import WORDS, Answer, Store, StoreError
 from shuffledp.errors import InputError
 
-# Envelopes of one transaction, and those that may wait for one.
-_MOST_TOGETHER: Final = 256
+# Messages of one transaction, or one envelope, and envelopes that may wait for it.
+_MOST_TOGETHER: Final = 2**16
 _MOST_WAITING: Final = 4096
 _MOST_BYTES: Final = 2**28  # of all envelopes that wait
 # Of a request, and until its connection is closed where the server waits for the client.
@@ -62,10 +62,10 @@ class _Round:
 
     async def write(self) -> None:
         """Write what waits, together, for ever."""
-        loop = asyncio.get_running_loop()
+        loop, most = asyncio.get_running_loop(), _MOST_TOGETHER // (self.length // SEALED)
         while True:
             some = [await self._waiting.get()]
-            while len(some) < _MOST_TOGETHER and not self._waiting.empty():
+            while len(some) < most and not self._waiting.empty():
                 some.append(self._waiting.get_nowait())
             try:
                 answers = await loop.run_in_executor(

@@ -1,0 +1,181 @@
+"""The promise of a collection and its intervals, through the roles themselves."""
+
+import os
+from contextlib import closing, nullcontext
+
+import collection_audit as audit
+import numpy as np
+import pytest
+from collection_parts import campaign, key_file, private, store_file
+from effort import long
+from shuffledp.collection.analyst import Opened, count_parts, open_part
+from shuffledp.collection.batch import close_round
+from shuffledp.collection.device import make_envelope
+from shuffledp.collection.estimate import _masses, estimate_cells, noise_law
+from shuffledp.collection.messages import token
+from shuffledp.collection.mixer import Answer, Store
+
+FEW = {"two-servers": 3, "signed-dummies": 3, "user-dummies": 6}
+
+
+def small(mechanism):
+    fewest = FEW[mechanism]
+    return campaign(mechanism, cells=2, eps=1.0, delta=0.01, at_least=fewest, people=20)
+
+
+# --- The audit -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", FEW)
+def test_no_view_beats_its_promise(mechanism):
+    made = small(mechanism)
+    assert audit.broken(made, made, 800) == set()
+
+
+MUTANTS = {
+    "no noise": (audit.without_noise, list(FEW), {"analyst", "mixer", "public"}),
+    "M doubled": (audit.doubled, ["signed-dummies", "user-dummies"], {"analyst"}),
+    "minus messages dropped": (audit.without_minus, ["signed-dummies"], {"public"}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mutant", "mechanism"), [(name, each) for name in MUTANTS for each in MUTANTS[name][1]]
+)
+def test_the_audit_catches_a_campaign_that_draws_less(mutant, mechanism):
+    made = small(mechanism)
+    found = audit.broken(MUTANTS[mutant][0](made), made, 600)
+    assert found >= MUTANTS[mutant][2]
+
+
+@pytest.mark.slow
+def test_the_audit_catches_randomness_that_is_used_twice():
+    made = small("two-servers")
+    with audit.drawn_twice():
+        assert audit.broken(made, made, 300) == {"analyst", "mixer", "public"}
+
+
+@pytest.mark.slow
+def test_the_audit_catches_dummies_that_are_drawn_afresh():
+    """A store that was put back from a copy and closed again: docs/security.md warns of it."""
+    made = small("two-servers")
+    assert "analyst" in audit.broken(made, made, 600, exports=4)
+
+
+@pytest.mark.parametrize("mechanism", ["signed-dummies", "user-dummies"])
+def test_the_mixer_catches_lengths_that_are_not_padded(mechanism):
+    made = small(mechanism)
+    with audit.unpadded(), pytest.raises(AssertionError, match="WRONG"):
+        audit.broken(made, made, 20)
+
+
+def test_the_audit_catches_no_noise():
+    """The light twin."""
+    made = small("two-servers")
+    bare = audit.without_noise(made)
+    assert audit.broken(bare, made, 40, alarm=1e-2) == {"analyst", "mixer", "public"}
+
+
+# --- Intervals -----------------------------------------------------------------------------
+
+CELLS, PEOPLE = 20, 200
+# Empty cells, small ones, big ones.
+TRUTH = np.array([0] * 8 + [1, 1, 2, 3, 5, 8] + [10, 15, 20, 30, 45, 60])
+
+
+def draws(table, rng, size):
+    masses = np.maximum(_masses(table), 0.0)
+    return table.first + rng.choice(masses.size, size, p=masses / masses.sum())
+
+
+def totals(made, rng, collections):
+    """Counts of so many collections by sums of what all draw, shape ``(collections, CELLS)``."""
+    counts = np.tile(TRUTH, (collections, 1))
+    for table in (made.laws.mixer, made.laws.analyst):
+        if table is not None:
+            counts += draws(table, rng, counts.shape)
+    for noise in made.laws.device:
+        if noise.sign == "pair":
+            continue
+        numbers = draws(noise.number, rng, (collections, PEOPLE)).sum(axis=1)
+        rows = np.repeat(np.arange(collections), numbers)
+        cells = rng.integers(CELLS, size=rows.size)
+        sizes = draws(noise.size, rng, rows.size)
+        np.add.at(counts, (rows, cells), sizes if noise.sign == "plus" else -sizes)
+    return counts
+
+
+def opened(made, counts):
+    return Opened(made.name, 1, PEOPLE, counts, 0, 0, 0)
+
+
+def crowd(mechanism):
+    made = campaign(mechanism, cells=CELLS, eps=1.0, delta=1e-3, at_least=PEOPLE, people=PEOPLE)
+    assert TRUTH.sum() == PEOPLE
+    return made
+
+
+def covered(made, counts):
+    """Which intervals hold, alone and together, shapes ``(collections, CELLS)``."""
+    found = [estimate_cells(made, opened(made, some)) for some in counts]
+    alone = np.array([(each.low <= TRUTH) & (each.high >= TRUTH) for each in found])
+    together = np.array([(each.low_all <= TRUTH) & (each.high_all >= TRUTH) for each in found])
+    return alone, together, np.array([each.estimate for each in found])
+
+
+@pytest.mark.parametrize("mechanism", FEW)
+@pytest.mark.parametrize("collections", [60, long(2000)])
+def test_coverage_by_totals(mechanism, collections):
+    made, rng = crowd(mechanism), np.random.default_rng(8)
+    alone, together, estimates = covered(made, totals(made, rng, collections))
+    law = noise_law(made, PEOPLE)
+    low, high = law.between(0.05)
+    exact = law.masses[low - law.first : high - law.first + 1].sum()
+    assert 0.95 <= exact < 0.99
+    # Four and a half deviations; where nobody is, an interval that ends below zero holds as well.
+    error = 4.5 * np.sqrt(exact * (1.0 - exact) / collections)
+    found = alone.mean(axis=0)
+    assert np.all(found > exact - error)
+    assert np.all(found[TRUTH > 0] < exact + error)
+    missed = 4.5 * np.sqrt(0.05 * 0.95 / collections)
+    assert together.all(axis=1).mean() > 0.95 - missed
+    off = 4.5 * law.deviation / np.sqrt(collections)
+    assert np.all(np.abs(estimates.mean(axis=0) - TRUTH) < off)
+
+
+def collected(made, folder):
+    """Counts of a collection by the roles themselves."""
+    tickets = [os.urandom(16) for _ in range(PEOPLE)]
+    path = store_file(folder / "store", made, [token(made, 1, each) for each in tickets])
+    records = np.repeat(np.arange(CELLS), TRUTH)
+    with closing(Store(path)) as store:
+        envelopes = [
+            make_envelope(made, 1, ticket, int(cell))
+            for ticket, cell in zip(tickets, records, strict=True)
+        ]
+        assert set(store.take(envelopes)) == {Answer.COUNTED}
+        batch = close_round(store, folder / "batch")
+    key = private(1).private_bytes_raw()
+    parts = {name: open_part(made, batch, key, name) for name in batch.parts}
+    return count_parts(made, batch, parts, key_file(folder / "key"), folder / "counts").counts
+
+
+@pytest.mark.parametrize("mechanism", FEW)
+@pytest.mark.parametrize("collections", [1, long(50)])
+def test_coverage_through_clients(tmp_path, mechanism, collections):
+    made = crowd(mechanism)
+    audit.known(made)
+    # An envelope of signed dummies has many messages: sealing them is all that is left out.
+    with audit.unsealed() if mechanism == "signed-dummies" else nullcontext():
+        counts = []
+        for number in range(collections):
+            (tmp_path / str(number)).mkdir()
+            counts.append(collected(made, tmp_path / str(number)))
+    alone, together, _ = covered(made, np.array(counts))
+    if collections == 1:
+        assert together.mean() > 0.7
+        return
+    assert alone.mean() > 0.95 - 4.5 * np.sqrt(0.05 * 0.95 / alone.size)
+    assert together.all(axis=1).mean() > 0.95 - 4.5 * np.sqrt(0.05 * 0.95 / collections)
