@@ -152,6 +152,10 @@ def altered(change):
         altered(lambda found: found["mixer"]["thresholds"].reverse()),
         altered(lambda found: found["rounds"].append("00")),
         altered(lambda found: found.update(address="file:///etc/passwd")),
+        altered(lambda found: found["cells"].update(sha256="0" * 64 + "\n")),
+        altered(lambda found: found["mixer"]["thresholds"].insert(0, "0" * 32 + "\n")),
+        altered(lambda found: found.update(address="http://x/\n")),
+        campaign().text.replace(b'"title":"A place"', b'"title":"\\ud800"'),
     ],
 )
 def test_what_is_no_campaign_is_refused(text):

@@ -300,7 +300,11 @@ def parse_campaign(text: bytes) -> Campaign:
         where = ".".join(str(step) for step in error.absolute_path) or "it"
         raise InputError(f"{where}: {error.message}")
     made = _made(document)
-    if made.text != text:
+    try:
+        same = made.text == text
+    except UnicodeEncodeError:  # half a pair of UTF-16
+        same = False
+    if not same:
         raise InputError("it is not as this version writes it: another one, or altered")
     if made.at_least > made.people or made.colluding >= made.at_least:
         raise InputError("people, at_least and colluding must become smaller, in this order")
@@ -388,11 +392,11 @@ def _promised(views: Mapping[str, Curve], delta: float) -> dict[str, float | Non
 
 def _blurred(curve: Curve, missed: float) -> Curve:
     """Of what is so far from the law of a curve, in total variation: both data sets may be."""
-    if missed == -np.inf:
+    known = curve.upper
+    if known is None or missed == -np.inf:
         return curve
 
     def upper(eps: float) -> float:
-        more = missed + float(np.logaddexp(0.0, eps))
-        return min(float(np.logaddexp(curve.log_delta(eps).promised, more)), 0.0)
+        return min(float(np.logaddexp(known(eps), missed + np.logaddexp(0.0, eps))), 0.0)
 
     return Curve(np.inf, upper=upper)
