@@ -383,7 +383,9 @@ def test_rounds_of_the_hidden_slot_are_dominated(n):
         return hidden_slot_log_delta(encoding.slots(eps, kappa), n, kappa, 0.0)
 
     curve = Curve(encoding.eps0, upper=cache(upper)).compose(2)
-    check(curve, of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), n), 2, 10.0)
+    assert curve.upper(log(1.5)) < -0.1
+    # So few users are hidden in hardly any slot: it is far above.
+    check(curve, of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), n), 2, 100.0)
 
 
 @pytest.mark.slow
