@@ -13,8 +13,9 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.offers import offer, parameter_words
 from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.signed_dummies import SignedDummies
 from shuffledp.pipeline.tables import UTILITY, read_tables, write_csv, write_table
-from shuffledp.studies.points import TargetSweep
+from shuffledp.studies.points import TargetSweep, promises_table
 from shuffledp.studies.releases import swept
 from shuffledp.studies.utility import COLUMNS, target_findings, utility_summary
 
@@ -273,3 +274,17 @@ def test_the_figure_shows_what_was_measured_and_expected():
     assert any(np.array_equal(one.get_ydata(), rows["expected_cell_error"]) for one in lines)
     # One target and one n are drawn as well.
     assert len(mechanism_errors(summary.query("n == 400 and eps == 1")).axes) == 6
+
+
+def test_the_curve_of_a_promise_is_that_of_the_fewest_who_keep_it():
+    """Of signed dummies: if all n take part they get more, which nobody was promised."""
+    parameters = SignedDummies(200, 0.9).calibrate(1.0, np.log(1e-6), Setting(10_000, 192))
+    asked = {
+        "calibration": "target", "reason": None, "response_rate": 1.0, "n": 10_000, "eps": 1.0,
+        "mechanism": "signed-dummies", "parameters": parameter_words(parameters), "colluding": 0,
+    }  # fmt: skip
+    rows = promises_table(pd.DataFrame([asked]), 192)
+    assert 0.95e-6 < rows.loc[rows["eps"] == 1.0, "delta"].item() <= 1e-6
+    # Too few are left when some of them collude.
+    rows = promises_table(pd.DataFrame([asked | {"colluding": 1_001}]), 192)
+    assert (rows["delta"] == 1.0).all()

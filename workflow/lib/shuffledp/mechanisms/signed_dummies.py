@@ -4,6 +4,12 @@ Every user sends the true cell with sign plus and, for every cell, plus messages
 pairs of both: over M users geometric numbers of the first two, and pairs that hide how they match.
 Messages are sealed for the analyst, and all envelopes have one length: the mixer learns nothing
 from it. `shuffledp.accounting.signed` has the law and the exact delta.
+
+Other shapes were tried, at n = 123,094, k = 408, delta = 1e-6, M = 0.9 n. Negative binomial numbers
+of size 1.1 or 1.2 in place of the geometric ones help where an envelope is hardly long enough: at
+eps = 1 the error is 3.41 in place of none at 60 slots, 3.30 in place of 3.47 at 64, 3.21 in place
+of 3.25 at 71, and within half a per cent at 80; at eps = 2 size 1.2 helps nowhere from 40 to 64
+slots. Of plus messages alone, without pairs, Poisson ones are best: `user_dummies`, 6.53.
 """
 
 from collections.abc import Callable

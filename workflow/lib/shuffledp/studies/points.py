@@ -3,16 +3,17 @@
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.offers import Released, calibrated, read_parameters
+from shuffledp.mechanisms.offers import calibrated, read_parameters
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.numerics.arrays import Integers
@@ -254,8 +255,9 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
     for n, promised, name, words, colluding in (
         met[asked].drop_duplicates().itertuples(index=False, name=None)
     ):
-        released = Released(MECHANISMS[name], read_parameters(MECHANISMS[name], words))
-        own = curve(Setting(n, k, mechanism=released, colluding=colluding))
+        # What is promised, not what all n got if it is for fewer of them.
+        of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], words))
+        own = of_crowd(of, Setting(n, k, colluding=colluding))
         for i in range(_POINTS):
             eps = promised * i / _PARTS
             rows.append((n, k, name, words, eps, own.log_delta(eps).promised))
