@@ -10,7 +10,7 @@ export PYTHONHASHSEED := 0
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help run reproduce test test-slow faults lint wheel bench audit fuzz scale collect findings report docs clean
+.PHONY: help run reproduce test test-slow faults lint wheel bench audit fuzz scale collect findings report pictures docs clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -87,6 +87,9 @@ collect: $(READY) ## Collect a map of Paris from thousands of devices on this ma
 	$(BIN)/snakemake --cores $(CORES) -- results/grids/paris.shape.parquet
 	$(BIN)/python benchmarks/collect.py --folder results/collect
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml results/collect/config.yaml -- collections
+
+pictures: run ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
+	$(BIN)/python docs/_site/pictures.py
 
 docs: $(DOCS_READY) ## Run the tutorial and write the documentation as a site, in site/
 	$(BIN)/python -m nbconvert --log-level WARN --to notebook --execute --output-dir build docs/tutorial.ipynb

@@ -2,31 +2,17 @@
 
 import doctest
 import json
-import math
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
-from shuffledp.accounting.setting import probabilities
 from shuffledp.cli import main
-from shuffledp.geography.grid import make_lattice
-from shuffledp.geography.regions import region_from_config
 from shuffledp.mechanisms.hadamard import HadamardResponse
 from shuffledp.mechanisms.registry import MECHANISMS
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "choosing.md"
-MECHANISMS_OF_README = {
-    "dummies by the shuffler": "shuffler-dummies",
-    "discrete Laplace": "discrete-laplace",
-    "signed dummies by users": "signed-dummies",
-    "noise by both servers": "two-servers",
-    "Gaussian": "gaussian",
-    "dummies by users": "user-dummies",
-    "shuffle+INV (k-RR)": "krr",
-}
 TEXT = PAGE.read_text(encoding="utf-8")
 (COMMAND,) = re.findall(r"^    shuffledp (compare --n .*)$", TEXT, re.MULTILINE)
 # Mechanism, error at two deltas, messages, local eps0.
@@ -64,53 +50,6 @@ def test_dummies_by_users_have_less_error_where_cells_are_few(capsys, n):
         words = ["--n", str(n), "--k", str(k), "--eps", "1", "--delta", "1e-6"]
         main(["compare", *words, "--format", "json", "--mechanism", "krr", "user-dummies"])
         assert json.loads(capsys.readouterr().out)[0]["mechanism"] == best
-
-
-def _embedded(city, shape):
-    """Check-ins of the embedded counts on a grid of the city's box."""
-    box = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["regions"][city]["box"]
-    grid = make_lattice(region_from_config(city, {"box": box}), {"shape": shape})
-    south, west, north, east, number = np.loadtxt(
-        ROOT / "resources" / "cell_counts" / f"{city}.csv", delimiter=",", skiprows=1
-    ).T
-    cell = grid.locate((south + north) / 2.0, (west + east) / 2.0)
-    return np.bincount(cell, number, math.prod(shape)).astype(int)
-
-
-def test_the_readme_has_the_expected_errors_at_both_deltas(capsys, tmp_path):
-    counts = _embedded("san_francisco", [17, 24])
-    assert (counts.sum(), counts.size) == (123_094, 408)
-    histogram = tmp_path / "counts.csv"
-    histogram.write_text("count\n" + "\n".join(map(str, counts)) + "\n")
-    found = []
-    for delta in ("1e-6", "1e-8"):
-        shown = ["--histogram", str(histogram), "--eps", "1", "--delta", delta, "--format", "json"]
-        main(["compare", *shown, "--mechanism", *MECHANISMS_OF_README.values()])
-        found.append({row["mechanism"]: row for row in json.loads(capsys.readouterr().out)})
-    at, deeper = found
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = [line.split(" | ") for line in readme.splitlines() if line.startswith("| ")]
-    lines = [cells for cells in lines if cells[0].removeprefix("| ") in MECHANISMS_OF_README]
-    assert [MECHANISMS_OF_README[cells[0].removeprefix("| ")] for cells in lines] == list(at)
-    for cells in lines:
-        row, other = (of[MECHANISMS_OF_README[cells[0].removeprefix("| ")]] for of in found)
-        assert cells[1:5] == [
-            f"{row['tv_distance']:.4f}",
-            f"{row['cell_sd_users']:.1f}",
-            f"{other['tv_distance']:.4f}",
-            f"{other['cell_sd_users']:.1f}",
-        ]
-        assert float(cells[5]) == round(row["messages"], 2)
-    krr = at["krr"]
-    ratios = (
-        krr["tv_distance"] / at[name]["tv_distance"] for name in ("gaussian", "discrete-laplace")
-    )
-    assert "37 % further than the Gaussian and 3.4 times as far as discrete Laplace" in " ".join(
-        readme.split()
-    )
-    assert [round(ratio, 2) for ratio in ratios] == [1.37, 3.4]
-    assert f"{100 * probabilities(krr['local_eps0'], 408)[0]:.0f} % are true" in readme
-    assert deeper["krr"]["local_eps0"] < krr["local_eps0"]
 
 
 def test_the_example_prints_what_the_page_says():

@@ -18,6 +18,7 @@ PAGES = [ROOT / "README.md", ROOT / "config" / "README.md", *sorted((ROOT / "doc
 SLOW = re.compile(
     r"--rounds 52|--k 2 .*--rounds|descend\(|compare --n 123094 .*user-dummies|moved_by_one"
     r"|rounds weeks|matrix noise|variance\(\[1"
+    r"|(?:bold|noisy|city)\.csv|rounds=m|--rounds 12 "
 )
 # Commands, some of several lines; what is between them and the next command, the end of the fence
 # or a line that is not indented as they are.
