@@ -11,10 +11,10 @@ from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.krr import KRandomisedResponse
-from shuffledp.mechanisms.offers import offer, parameter_words
+from shuffledp.mechanisms.offers import offer, parameter_words, read_parameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.signed_dummies import SignedDummies
-from shuffledp.pipeline.tables import UTILITY, read_tables, write_csv, write_table
+from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
 from shuffledp.studies.points import TargetSweep, promises_table
 from shuffledp.studies.releases import swept
 from shuffledp.studies.utility import COLUMNS, target_findings, utility_summary
@@ -236,6 +236,32 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     assert "error of a cell, check-ins\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))
     assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
+
+
+def test_parameters_are_read_as_they_were_written():
+    shares, setting = np.full(12, 1 / 12), Setting(20_000, 12)
+    for name in ("gaussian", "krr", "user-dummies", "two-servers", "local-hashing"):
+        parameters = offer(MECHANISMS[name], 1.0, np.log(1e-6), setting, shares).parameters
+        words = parameter_words(parameters)
+        assert parameter_words(read_parameters(MECHANISMS[name], words)) == words
+
+
+def test_a_mechanism_s_own_curve_has_its_promise():
+    tables = [measured(name, repetitions=1) for name in ("gaussian", "discrete-laplace")]
+    summary = utility_summary(pd.concat(tables, ignore_index=True), "Town", "one check-in")
+    table = promises_table(summary, 6)
+    assert list(table.columns) == PROMISES.names
+    promised = summary[(summary["estimator"] == "raw") & summary["reason"].isna()]
+    assert set(table["parameters"]) == set(promised["parameters"])
+    for row in promised.itertuples():
+        own = table[(table["n"] == row.n) & (table["mechanism"] == row.mechanism)]
+        own = own[own["parameters"] == row.parameters]
+        assert own["eps"].iloc[[0, -1]].tolist() == [0.0, 1.5 * row.eps]
+        assert own["log10_delta"].is_monotonic_decreasing
+        (at,) = own[own["eps"] == row.eps]["log10_delta"]
+        assert at <= np.log10(DELTA) + 1e-12
+    # Where people drop out each delta is a mean over how many take part.
+    assert promises_table(summary.assign(response_rate=0.9), 6).empty
 
 
 def test_names_of_close_sizes_do_not_touch():

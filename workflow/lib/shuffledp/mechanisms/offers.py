@@ -186,10 +186,12 @@ def offer(
 def read_parameters(mechanism: Mechanism[P], words: str) -> P:
     """Parameters of a mechanism from what `parameter_words` wrote."""
     kinds = {each.name: each.type for each in fields(mechanism.form)}  # type: ignore[arg-type]
+    read = {
+        name: int if kind is int else float if kind is float else str
+        for name, kind in kinds.items()
+    }
     given = dict(part.split("=") for part in words.split(", "))
-    return mechanism.form(
-        **{name: (int if kinds[name] is int else float)(text) for name, text in given.items()}
-    )
+    return mechanism.form(**{name: read[name](text) for name, text in given.items()})
 
 
 def parameter_words(parameters: object) -> str:
