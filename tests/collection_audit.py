@@ -98,8 +98,8 @@ def collect(made, records, folder, exports=1):
     for _ in range(exports - 1):
         path.write_bytes(copy)
         with closing(Store(path)) as store:
-            again = close_round(store, folder / f"again-{len(seen)}")
-        seen.append(by_cell(made, words(messages_of(again))))
+            store.draw()
+            seen.append(by_cell(made, words(store.messages())))
     key = folder / "key"
     key.write_text(private(1).private_bytes_raw().hex())
     parts = {
@@ -138,6 +138,31 @@ def samples(made, number, folder, exports=1):
             [_collected(made, [cell, *others], folder, exports) for _ in range(number)]
             for cell in (0, 1)
         ]
+    return _by_view(found)
+
+
+def of_devices(made, number):
+    """The same features where servers add nothing, by devices alone: a thousand in a second."""
+    others = [i % 2 for i in range(made.at_least - 1)]
+
+    def one(cell):
+        drawn = Counter(
+            int.from_bytes(each, "big")
+            for record in (cell, *others)
+            for each in device.draw_messages(made, record)
+        )
+        plus, minus = by_cell(made, drawn)
+        return {
+            "analyst": _contrasts(plus, minus, plus - minus),
+            "mixer": _contrasts(plus - minus),
+            "public": _contrasts(plus - minus),
+        }
+
+    found = [[one(cell) for _ in range(number)] for cell in (0, 1)]
+    return _by_view(found)
+
+
+def _by_view(found):
     return {
         view: tuple(np.array([each[view] for each in some], float) for some in found)
         for view in VIEWS
@@ -156,29 +181,48 @@ def excess(first, second, eps, alarm=ALARM):
     alarm
         Chance that a bound is wrong.
     """
-    half = len(first) // 2
-    found = []
+    half, found = len(first) // 2, []
     for these, those in ((first, second), (second, first)):
-        best = (-1.0, 0, 1, 0.0)
-        for j, sign in product(range(these.shape[1]), (1, -1)):
-            a, b = np.sort(sign * these[:half, j]), np.sort(sign * those[:half, j])
-            ends = np.unique(a)
-            above = [1 - np.searchsorted(some, ends) / half for some in (a, b)]
-            gains = above[0] - np.exp(eps) * above[1]
-            best = max(best, (gains.max(), j, sign, ends[gains.argmax()]))
-        _, j, sign, t = best
-        hits = [int(np.sum(sign * some[half:, j] >= t)) for some in (these, those)]
-        trials = len(first) - half
-        low = beta.ppf(alarm, hits[0], trials - hits[0] + 1) if hits[0] else 0.0
-        high = beta.ppf(1 - alarm, hits[1] + 1, trials - hits[1]) if hits[1] < trials else 1.0
-        found.append(low - np.exp(eps) * high)
+        for event in (_threshold, _table):
+            holds = event(these[:half], those[:half], eps)
+            a, b = (int(np.sum(holds(some[half:]))) for some in (these, those))
+            trials = len(first) - half
+            # Two directions, two events, two ends.
+            low = beta.ppf(alarm / 8, a, trials - a + 1) if a else 0.0
+            high = beta.ppf(1 - alarm / 8, b + 1, trials - b) if b < trials else 1.0
+            found.append(low - np.exp(eps) * high)
     return max(found)
+
+
+def _threshold(these, those, eps):
+    """That one feature is at least, or at most, a value."""
+    best = (-1.0, 0, 1, 0.0)
+    for j, sign in product(range(these.shape[1]), (1, -1)):
+        a, b = np.sort(sign * these[:, j]), np.sort(sign * those[:, j])
+        ends = np.unique(a)
+        above = [1.0 - np.searchsorted(some, ends) / len(these) for some in (a, b)]
+        gains = above[0] - np.exp(eps) * above[1]
+        best = max(best, (gains.max(), j, sign, ends[gains.argmax()]))
+    _, j, sign, end = best
+    return lambda some: sign * some[:, j] >= end
+
+
+def _table(these, those, eps):
+    """That all features are as they were more often here than there."""
+    a, b = (Counter(map(tuple, some)) for some in (these, those))
+    chosen = {each for each in a if a[each] > np.exp(eps) * b[each]}
+    return lambda some: [tuple(each) in chosen for each in some]
 
 
 def broken(made, promised, number, exports=1, alarm=ALARM):
     """Views in which the promise of a campaign is broken by what another one draws."""
     with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
         found = samples(made, number, Path(folder), exports)
+    return beaten(found, promised, alarm)
+
+
+def beaten(found, promised, alarm=ALARM):
+    """Views in which a promise does not hold for features."""
     return {
         view for view in VIEWS if excess(*found[view], promised.eps[view], alarm) > promised.delta
     }

@@ -28,7 +28,9 @@ from shuffledp.pipeline.files import replacing
 
 # Beginning of a sealed message, random: by it a repeated one is found.
 _MARK: Final = 16
+_SHARES: Final = 16
 _FOREIGN: Final = -1
+_LARGEST: Final = 2**31 - 1  # of no cell
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,12 @@ class _Part:
     """Marks of messages, and what they say; `_FOREIGN` for one that cannot be opened."""
 
     marks: NDArray[np.void]
-    words: Integers
+    words: NDArray[np.int32]
+
+    @property
+    def beginning(self) -> NDArray[np.uint8]:
+        """In which share of all each message is."""
+        return self.marks.view(np.uint8).reshape(-1, _MARK)[:, 0] % _SHARES
 
 
 def read_key(path: Path) -> bytes:
@@ -236,13 +243,14 @@ def open_part(campaign: Campaign, batch: Batch, private: bytes, name: str) -> by
 
     key, bound, opener = _private(private), info(campaign, batch.number), suite().decrypt
     sealed = batch.part(name)
-    words = np.empty(sealed.size, np.int64)
+    words = np.empty(sealed.size, np.int32)
     for i, message in enumerate(sealed.tolist()):
         try:
             plain = opener(message, key, info=bound)
         except InvalidTag:
             plain = b""
-        words[i] = int.from_bytes(plain, "big") if len(plain) == PLAIN else _FOREIGN
+        word = int.from_bytes(plain, "big") if len(plain) == PLAIN else _FOREIGN
+        words[i] = min(word, _LARGEST)
     packed = io.BytesIO()
     marks = np.frombuffer(sealed.tobytes(), np.uint8).reshape(-1, sealed.itemsize)[:, :_MARK]
     np.savez(packed, marks=marks, words=words)
@@ -266,18 +274,23 @@ def _unpacked(campaign: Campaign, batch: Batch, private: bytes, name: str, seale
 
 
 def _counted(campaign: Campaign, batch: Batch, parts: Iterable[_Part]) -> Opened:
-    parts = list(parts)
-    words = np.concatenate([np.empty(0, np.int64), *(part.words for part in parts)])
-    ours = words != _FOREIGN
-    foreign = int((~ours).sum())
-    marks = np.concatenate([np.empty(0, f"V{_MARK}"), *(part.marks for part in parts)])
-    # A mixer that repeats somebody's message would see in the map whose it was.
-    _, first = np.unique(marks[ours], return_index=True)
-    single = words[ours][first]
-    cells, minus = np.divmod(single - 1, 2)
-    valid = (single > 0) & (cells < campaign.cells)
-    counts = np.zeros(campaign.cells, np.int64)
-    np.add.at(counts, cells[valid], 1 - 2 * minus[valid])
+    parts, counts = list(parts), np.zeros(campaign.cells, np.int64)
+    foreign = repeated = out_of_range = 0
+    # A mixer that repeats somebody's message would see in the map whose it was. Marks are random:
+    # those of one beginning are a share of all, so that memory is not needed for all at once.
+    for beginning in range(_SHARES):
+        chosen = [part.beginning == beginning for part in parts]
+        words = _joined([part.words[mine] for part, mine in zip(parts, chosen, strict=True)])
+        marks = _joined([part.marks[mine] for part, mine in zip(parts, chosen, strict=True)])
+        ours = words != _FOREIGN
+        _, first = np.unique(marks[ours], return_index=True)
+        single = words[ours][first]
+        cells, minus = np.divmod(single - 1, 2)
+        valid = (single > 0) & (cells < campaign.cells)
+        np.add.at(counts, cells[valid], 1 - 2 * minus[valid])
+        foreign += int((~ours).sum())
+        repeated += int(ours.sum() - first.size)
+        out_of_range += int(((single != 0) & ~valid).sum())
     if (noise := campaign.laws.analyst) is not None:
         counts += np.array([noise.draw() for _ in range(campaign.cells)])
     return Opened(
@@ -286,9 +299,13 @@ def _counted(campaign: Campaign, batch: Batch, parts: Iterable[_Part]) -> Opened
         batch.respondents,
         counts,
         foreign,
-        int(ours.sum() - first.size),
-        int(((single != 0) & ~valid).sum()),
+        repeated,
+        out_of_range,
     )
+
+
+def _joined(arrays: list[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(arrays) if arrays else np.empty(0, np.int64)
 
 
 def read_opened(path: Path, campaign: Campaign) -> Opened:

@@ -352,6 +352,8 @@ class Store:
             self._store.execute("UPDATE messages SET sealed = zeroblob(?)", (SEALED,))
             self._store.execute("UPDATE tokens SET code = ? WHERE code != ?", (_COUNTED, _UNUSED))
         self._store.execute("PRAGMA journal_mode=TRUNCATE")
+        self._store.execute("PRAGMA secure_delete=OFF")  # of what is zero
         with self._writing():
             self._store.execute("DELETE FROM messages")
+        self._store.execute("PRAGMA secure_delete=ON")
         self._store.execute("VACUUM")
