@@ -13,7 +13,11 @@ import pytest
 from shuffledp import cli
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "config" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "config" / "README.md",
+    *sorted((ROOT / "docs").glob("**/*.md")),
+]
 # Commands that take more than a second or so.
 SLOW = re.compile(
     r"--rounds 52|--k 2 .*--rounds|descend\(|compare --n 123094 .*user-dummies|moved_by_one"
