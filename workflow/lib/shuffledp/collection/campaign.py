@@ -295,8 +295,7 @@ def parse_campaign(text: bytes) -> Campaign:
     if len(text) > LARGEST_FILE:
         raise InputError(f"it has more than {LARGEST_FILE:,} bytes")
     document = _parsed(text)
-    error = best_match(Draft202012Validator(_schema()).iter_errors(document))
-    if error is not None:
+    if error := best_match(Draft202012Validator(_schema()).iter_errors(document)):
         where = ".".join(str(step) for step in error.absolute_path) or "it"
         raise InputError(f"{where}: {error.message}")
     made = _made(document)
@@ -347,8 +346,7 @@ def _table(document: Mapping[str, Any]) -> Table:
 
 def canonical(document: Mapping[str, Any]) -> bytes:
     """Canonical JSON (RFC 8785) of integers, ASCII keys and texts."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return text.encode()
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _parsed(text: bytes) -> Any:
