@@ -32,7 +32,7 @@ from scipy.stats import chisquare, spearmanr
 from shuffledp.cli import main
 from shuffledp.collection import batch as batch_module
 from shuffledp.collection import device, server
-from shuffledp.collection.analyst import open_batch
+from shuffledp.collection.analyst import open_batch, read_opened
 from shuffledp.collection.batch import close_round, read_batch
 from shuffledp.collection.campaign import canonical
 from shuffledp.collection.device import make_envelope
@@ -639,6 +639,18 @@ def test_an_opening_that_was_interrupted_leaves_no_key(tmp_path, monkeypatch, ma
     with pytest.raises(InputError, match="a round is opened once"):
         open_batch(made, batch.folder, key, output, 1)
     assert output.read_bytes() == text and not key.exists()
+
+
+@pytest.mark.parametrize("name", ["round", "respondents", "foreign", "repeated", "out_of_range"])
+@pytest.mark.parametrize("value", ["1", 1.0, True, None, -1, [1]], ids=str)
+def test_altered_counts(tmp_path, made, name, value):
+    counts = {"campaign": made.name, "round": 1, "respondents": 40, "counts": [1] * made.cells}
+    counts |= {"foreign": 0, "repeated": 0, "out_of_range": 0}
+    (tmp_path / "counts").write_bytes(canonical(counts))
+    assert read_opened(tmp_path / "counts", made).respondents == 40
+    (tmp_path / "counts").write_bytes(canonical(counts | {name: value}))
+    with pytest.raises(InputError, match="has no counts"):
+        read_opened(tmp_path / "counts", made)
 
 
 def test_what_respondents_altered_a_manifest_tells(made, batch):

@@ -329,7 +329,9 @@ def read_opened(path: Path, campaign: Campaign) -> Opened:
             found["repeated"],
             found["out_of_range"],
         )
-        whole = made.text == text and counts.shape == (campaign.cells,)
+        numbers = [made.number, made.respondents, made.foreign, made.repeated, made.out_of_range]
+        plain = all(type(each) is int and each >= 0 for each in numbers)
+        whole = plain and made.text == text and counts.shape == (campaign.cells,)
     except OSError as error:
         raise InputError(f"counts {path} cannot be read ({error.strerror})") from error
     except (ValueError, KeyError, TypeError, RecursionError, OverflowError):
