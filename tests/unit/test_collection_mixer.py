@@ -421,6 +421,33 @@ def test_slow_clients_are_let_go_and_stop_nobody(tmp_path, monkeypatch, made, to
         assert post(port, path_of(made), envelopes[0], timeout=5)[0] == 204
 
 
+def test_what_is_no_request_gets_a_line_and_is_not_told_of(capfd, made, tokens, path):
+    first, second = random_envelopes(made, tokens[:2])
+    head = f"POST {path_of(made)} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n".encode()
+    length = f"Content-Length: {len(first)}".encode()
+    source = random.Random(9)
+    odd = [
+        b"GET / HTTP/1.1\r\nHost: x\r\nA: " + b"b" * 10**6 + b"\r\n\r\n",
+        head + length + b"\r\nContent-Length: 5\r\n\r\n" + first,
+        head + b"Content-Length: -5\r\n\r\n" + first,
+        head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        head.replace(b"POST ", b"POST http://x") + length + b"\r\n\r\n" + first,
+        b"\x16\x03\x01" + source.randbytes(200),
+        b"POST /\xff HTTP/1.1\r\nHost: \xff\r\n\r\n",
+        b"CONNECT a:1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
+    ]
+    with serving(path) as port:
+        for text in odd:
+            said = everything(half(port, made, text))
+            assert re.match(rb"HTTP/1.1 40[04] ", said) or said == b"", (text[:60], said)
+        upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n" + length + b"\r\n\r\n"
+        with half(port, made, head.replace(b"Connection: close\r\n", upgrade) + second) as client:
+            assert client.recv(100).startswith(b"HTTP/1.1 204")
+    with closing(Store(path)) as store:
+        assert store.respondents == 1
+    assert capfd.readouterr() == ("", "")
+
+
 def everything(client):
     """What a connection still says, until the other side has closed it."""
     found = b""

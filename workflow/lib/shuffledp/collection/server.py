@@ -252,6 +252,7 @@ def serve(
             date_header=False,
             http=_Connection,
             ws="none",
+            proxy_headers=False,  # who is behind a proxy is nobody's business
             limit_concurrency=most,
             backlog=1024,
             timeout_keep_alive=5,
