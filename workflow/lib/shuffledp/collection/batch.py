@@ -26,6 +26,10 @@ _MANIFEST: Final = "manifest.json"
 _NAME: Final = re.compile(r"part-\d{5,9}\.parquet")
 _LARGEST_MANIFEST: Final = 2**24
 _COLUMN: Final = "message"
+# Random bytes: no dictionary, no compression.
+_BARE: Final[Mapping[str, Any]] = {
+    "compression": "none", "use_dictionary": False, "write_page_checksum": True
+}  # fmt: skip
 _SCHEMA: Final = pa.schema([pa.field(_COLUMN, pa.binary(SEALED), nullable=False)])
 _VERSION: Final = 1
 
@@ -69,7 +73,7 @@ class Batch:
         try:
             if file_sha256(path) != self.parts[name]:
                 raise InputError(f"{path} is damaged, or of another batch: ask the mixer for it")
-            with pq.ParquetFile(path) as stream:
+            with pq.ParquetFile(path, page_checksum_verification=True) as stream:
                 schema, rows = stream.schema_arrow.remove_metadata(), stream.metadata.num_rows
                 # A few bytes may say that they are as many messages as fill a memory.
                 if schema != _SCHEMA or rows > min(PART, path.stat().st_size // SEALED):
@@ -212,8 +216,7 @@ def _write_parts(folder: Path, messages: Iterable[bytes], size: int) -> Iterator
             name = f"part-{number:05d}.parquet"
             table = pa.table([pa.array(some, pa.binary(SEALED))], schema=_SCHEMA)
             with replacing(folder / name) as path:
-                # Random bytes: no dictionary, no compression.
-                pq.write_table(table, path, compression="none", use_dictionary=False)
+                pq.write_table(table, path, **_BARE)
             bar.update(len(some))
             yield name, file_sha256(folder / name)
 

@@ -168,15 +168,17 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
 
     def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> Curve:
         """Of the noise of all n, rounded up, where its law is short enough to be summed."""
-        promised = self._curve(parameters, setting.once, parameters.smallest)
+        promised = self._curve(parameters, setting, parameters.smallest)
         if setting.n <= parameters.smallest:
-            return promised.compose(setting.rounds)
-        exact = self._curve(parameters, setting.once, setting.n)
+            return promised
+        once = self._curve(parameters, setting.once, setting.n)
+        # By the curve alone: over rounds that of the fewest, by its losses, may be the smaller one.
+        exact = replace(once, loss=None).compose(setting.rounds)
 
         def upper(eps: float) -> float:
             return min(promised.log_delta(eps).promised, exact.log_delta(eps).promised)
 
-        return Curve(np.inf, upper=upper).compose(setting.rounds)
+        return Curve(np.inf, upper=upper)
 
     def _curve(self, parameters: SignedDummiesParameters, setting: Setting, users: int) -> Curve:
         """By the noise of so many users, all honest; the others' only hides more."""
