@@ -83,6 +83,8 @@ def test_the_answer_has_the_expected_errors_of_both_cities(capsys, tmp_path):
     assert [MECHANISMS[label] for label in table] == list(found[1])
     for label, cells in table.items():
         assert cells[:3] == [_cell(each[MECHANISMS[label]]) for each in found]
+    off = [100 * each["two-servers"]["tv_distance"] for each in found[:2]]
+    assert f"Paris is {off[0]:.1f} % off, and one of San Francisco {off[1]:.1f} %" in WORDS
     krr = found[1]["krr"]
     ratios = [
         krr["tv_distance"] / found[1][name]["tv_distance"]
