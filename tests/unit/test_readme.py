@@ -124,6 +124,7 @@ def comparison():
     return comparison_summary(errors, units, CONFIG["target_delta"], references)
 
 
+@pytest.mark.slow
 def test_the_ratios_are_those_that_a_run_finds(comparison):
     lines = findings(comparison).partition("\n\n")[0].splitlines()[1:]
     pair = r" +(\S+) at n = \S+ \((\S+) at \S+\)"
@@ -141,6 +142,7 @@ def test_the_ratios_are_those_that_a_run_finds(comparison):
     assert further in " ".join((ROOT / "docs" / "errata.md").read_text(encoding="utf-8").split())
 
 
+@pytest.mark.slow
 def test_what_pages_quote_of_the_findings_is_there(comparison):
     """Numbers that docs/_numbers.csv says `make findings` prints."""
     shown = printed(findings(comparison))
