@@ -98,3 +98,22 @@ def test_reading_the_site_fetches_nothing_from_elsewhere(site):
     assert [address for address in fetched if re.match(r"(\w+:)?//", address)] == []
     for sheet in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()[\s\"']*(https?:)?//", sheet.read_text())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_whoever_sees_little_or_hears_the_site_misses_nothing(site, browser, scheme):
+    """By axe-core; what it calls minor is left to the theme."""
+    axe = (ROOT / "tests" / "browser" / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+    with browser.new_page(color_scheme=scheme) as page:
+        for name in ("index", "city", "errata", "gallery", "reference/accounting"):
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.locator("[role=dialog]:not([aria-label])").count() == 0
+            page.evaluate(axe)
+            found = page.evaluate("axe.run()")
+            wrong = [
+                (rule["id"], rule["nodes"][0]["html"][:120])
+                for rule in found["violations"]
+                if rule["impact"] in {"serious", "critical"}
+            ]
+            assert wrong == [], name

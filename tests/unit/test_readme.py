@@ -83,6 +83,8 @@ def test_the_answer_has_the_expected_errors_of_both_cities(capsys, tmp_path):
     assert [MECHANISMS[label] for label in table] == list(found[1])
     for label, cells in table.items():
         assert cells[:3] == [_cell(each[MECHANISMS[label]]) for each in found]
+    off = [100 * each["two-servers"]["tv_distance"] for each in found[:2]]
+    assert f"Paris is {off[0]:.1f} % off, and one of San Francisco {off[1]:.1f} %" in WORDS
     krr = found[1]["krr"]
     ratios = [
         krr["tv_distance"] / found[1][name]["tv_distance"]
@@ -122,6 +124,7 @@ def comparison():
     return comparison_summary(errors, units, CONFIG["target_delta"], references)
 
 
+@pytest.mark.slow
 def test_the_ratios_are_those_that_a_run_finds(comparison):
     lines = findings(comparison).partition("\n\n")[0].splitlines()[1:]
     pair = r" +(\S+) at n = \S+ \((\S+) at \S+\)"
@@ -139,6 +142,7 @@ def test_the_ratios_are_those_that_a_run_finds(comparison):
     assert further in " ".join((ROOT / "docs" / "errata.md").read_text(encoding="utf-8").split())
 
 
+@pytest.mark.slow
 def test_what_pages_quote_of_the_findings_is_there(comparison):
     """Numbers that docs/_numbers.csv says `make findings` prints."""
     shown = printed(findings(comparison))
