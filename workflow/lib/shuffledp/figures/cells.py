@@ -25,7 +25,7 @@ from shuffledp.numerics.arrays import Floats
 
 PLAIN: Final = FuncFormatter(lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}"))
 # Many are dark on white; the lightest stand out from paper and land.
-_COUNTS: Final = ListedColormap(mpl.colormaps["YlGnBu"](np.linspace(0.16, 1.0, 256)), "counts")
+COUNTS: Final = ListedColormap(mpl.colormaps["YlGnBu"](np.linspace(0.16, 1.0, 256)), "counts")
 _ACROSS: Final = 3  # panels in a row
 # Inches.
 _LINE: Final = 0.155
@@ -51,7 +51,7 @@ def coloured(
     values: Floats,
     shown: NDArray[np.bool_],
     norm: Normalize,
-    colours: str | Colormap = _COUNTS,
+    colours: str | Colormap = COUNTS,
 ) -> PolyCollection:
     """Colour the cells that are shown by their values; by default with the colours of counts.
 

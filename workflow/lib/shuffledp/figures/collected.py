@@ -18,7 +18,7 @@ from shuffledp.collection.campaign import read_campaign
 from shuffledp.collection.estimate import estimate_cells, projected
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import attribute, backdrop
-from shuffledp.figures.cells import PLAIN, height_of, surround
+from shuffledp.figures.cells import COUNTS, PLAIN, height_of, surround
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import FULL_WIDTH, eps_words, local_style, new_figure
 from shuffledp.geography.geojson import read_shapes
@@ -26,7 +26,6 @@ from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.files import file_sha256
 
-_COLOURS: Final = "cividis"
 _EMPTY: Final = {"facecolor": "none", "edgecolor": "0.6", "hatch": "////", "linewidth": 0.0}
 
 
@@ -95,16 +94,16 @@ def _maps(
     for axes, (words, values) in zip(row, panels.items(), strict=True):
         _panel(axes, cells, corners, values, norm, layers, ordinate=axes is row[0])
         axes.set_title(words, loc="left")
-    scale_bar(row[0])
+        scale_bar(axes)
     attribute(row[-1], layers)
     figure.colorbar(
-        ScalarMappable(norm, _COLOURS),
+        ScalarMappable(norm, COUNTS),
         ax=list(row),
         location="bottom",
         shrink=0.6,
         aspect=40,
         format=PLAIN,
-        label="people per cell (hatched: fewer than 1)",
+        label="people per cell, logarithmic (hatched: fewer than 1)",
     )
     figure.suptitle(title)
     return figure
@@ -125,5 +124,6 @@ def _panel(
     if not some.all():
         cells[~some].plot(ax=axes, aspect=None, **_EMPTY)
     coloured = gpd.GeoDataFrame({"people": values[some]}, geometry=cells[some].to_numpy())
-    coloured.plot("people", ax=axes, cmap=_COLOURS, norm=norm, aspect=None, linewidth=0.2)
+    coloured.plot("people", ax=axes, cmap=COUNTS, norm=norm, aspect=None, linewidth=0.2)
+    axes.set_ylabel("")  # geopandas writes its own
     frame(axes, corners, margin=not layers.empty, ordinate=ordinate)
