@@ -63,3 +63,12 @@ def test_hadamard_with_one_block_errs_by_the_root_of_the_users():
         variance = HadamardResponse(408, eps0).variance(np.full(408, 1.0 / 408), 100_000)
         # Those who hold another cell, each with the variance of a fair coin, twice.
         assert 100_000 * variance.mean() >= 1.0 - 1.0 / 408
+
+
+def test_what_the_page_says_of_its_table_follows_from_it():
+    page, (eps0,) = PAGE.read_text(encoding="utf-8"), [row[-1] for row in ROWS if row[0] == "krr"]
+    told = np.exp(float(eps0)) / (np.exp(float(eps0)) + 407)
+    assert f"reports the true cell {100 * told:.0f} % of the time" in page.replace("\n", " ")
+    assert f"(e^{eps0} + 407), {100 * 408 * (1 - told) / 407:.0f} %" in page
+    assert f"{123_094 * 1e-6:.2f} at 1e-6, and {123_094 * 1e-8:.4f} at 1e-8" in page
+    assert f"{100_000**0.25:.1f} and {408**0.5:.1f}; k-RR" in page.replace("\n", " ")
