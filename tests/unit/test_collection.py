@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
+from shuffledp.cli import main as command
 from shuffledp.collection.analyst import open_batch, read_opened
 from shuffledp.collection.batch import close_round, read_batch
 from shuffledp.collection.campaign import canonical, make_campaign, parse_campaign
@@ -375,3 +376,18 @@ def read_opened_like(made):
     from shuffledp.collection.analyst import Opened
 
     return Opened(made.name, 1, PEOPLE, np.arange(CELLS), 0, 0, 0)
+
+
+def test_a_pipe_or_a_device_is_no_file(tmp_path, capsys):
+    pipe, out = tmp_path / "pipe", str(tmp_path / "out")
+    os.mkfifo(pipe)
+    new = ["campaign", "new", "--eps", "1", "--delta", "1e-6", "--at-least", "9", "--output", out]
+    for words in (
+        [*new, "--cells", str(pipe)],
+        ["campaign", "check", str(pipe)],
+        ["open", str(tmp_path), "--campaign", "/dev/zero", "--key", str(pipe), "--output", out],
+        ["estimate", "/dev/zero", "--campaign", str(pipe)],
+        ["mixer", "serve", str(pipe)],
+    ):
+        assert command(words) == 2
+        assert capsys.readouterr().err.endswith("is no regular file\n")

@@ -288,6 +288,8 @@ def _draw(output: Path, campaign: Path, counts: Path) -> None:
         figure.savefig(path)
 
 
+# Arguments that are files to read.
+_FILES: Final = (*("campaign", "cells", "ticket", "tokens", "key", "counts", "regions", "store"),)
 ROLES: Final[dict[str, Callable[[Namespace], Iterator[Row]]]] = {
     "campaign new": _new,
     "campaign check": _check,
@@ -308,6 +310,11 @@ def role_rows(arguments: Namespace) -> list[Row]:
     InputError
         If an argument or a file cannot be used, or a disk or another role does not answer.
     """
+    for name in _FILES:
+        given = getattr(arguments, name, None) or []
+        for path in map(Path, [given] if isinstance(given, str) else given):
+            if path.exists() and not path.is_file():  # a pipe may have no end
+                raise InputError(f"{path} is no regular file")
     try:
         return list(ROLES[arguments.command](arguments))
     except ModuleNotFoundError as error:
