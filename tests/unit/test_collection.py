@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import cache
 from math import comb, exp, factorial
 
+import mpmath
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -16,12 +17,13 @@ from shuffledp.collection.analyst import open_batch, read_opened
 from shuffledp.collection.batch import close_round, read_batch
 from shuffledp.collection.campaign import canonical, make_campaign, parse_campaign
 from shuffledp.collection.device import Device, draw_messages, make_envelope, read_ticket
-from shuffledp.collection.estimate import estimate_cells, estimate_regions, noise_law
+from shuffledp.collection.estimate import count_law, estimate_cells, estimate_regions
 from shuffledp.collection.messages import BLANK, plus, seal, token, token_hash
 from shuffledp.collection.mixer import Answer, Store, make_store
 from shuffledp.collection.tables import (
     Table,
     binomial,
+    blanket,
     clumps,
     draw_below,
     poisson,
@@ -29,7 +31,7 @@ from shuffledp.collection.tables import (
 )
 from shuffledp.errors import InputError
 
-MECHANISMS = ["two-servers", "signed-dummies", "user-dummies"]
+MECHANISMS = ["two-servers", "signed-dummies", "user-dummies", "krr"]
 CELLS, PEOPLE, FEWEST = 5, 40, 30
 
 
@@ -106,6 +108,15 @@ def test_a_draw_counts_the_thresholds_that_are_reached():
         assert table.draw(lambda n, first=first: bytes([first]) + bytes(n - 1)) == expected
 
 
+@pytest.mark.parametrize(("eps0", "k"), [(0.0, 5), (0.5, 2), (3.0, 400)])
+def test_the_blanket_of_krr_is_exact_to_a_unit(eps0, k):
+    table = blanket(eps0, k)
+    with mpmath.workprec(400):
+        truthful = mpmath.expm1(mpmath.mpf(eps0)) / (mpmath.exp(mpmath.mpf(eps0)) + k - 1)
+        (threshold,) = (int(text, 16) for text in table.thresholds)
+        assert 0 <= truthful * 2**128 - threshold < 2
+
+
 def test_uniform_cells_reject_what_is_left_over():
     given = iter([b"\xff\xff\xff\xff", b"\x00\x00\x00\x07"])
     assert draw_below(3, lambda n: next(given)) == 7 % 3
@@ -125,7 +136,10 @@ def test_a_campaign_is_read_as_it_was_written(mechanism):
     again = parse_campaign(made.text)
     assert again == made and again.name == made.name
     again.check()
-    assert made.eps["both"] is None and 0 < made.eps["analyst"] <= 2.0
+    assert 0 < made.eps["analyst"] <= 2.0
+    # Both servers together see every record, but for what k-RR hides.
+    own = made.parameters.get("eps0")
+    assert made.eps["both"] == (own and pytest.approx(own, rel=1e-9))
 
 
 def altered(change):
@@ -191,7 +205,7 @@ def test_more_rounds_cost_privacy_and_not_all_is_collected():
     with pytest.raises(InputError, match="cannot be collected"):
         make_campaign(
             *("t", "q", 5, "0" * 64, [bytes(32)], "http://x"),
-            **{"eps": 1.0, "delta": 1e-3, "at_least": 9, "people": 9, "mechanism": "krr"},
+            **{"eps": 1.0, "delta": 1e-3, "at_least": 9, "people": 9, "mechanism": "oue"},
         )
 
 
@@ -205,7 +219,7 @@ def test_an_envelope_has_one_length_and_no_foreign_message(mechanism):
         drawn = draw_messages(made, 2)
         assert len(drawn) == made.laws.slots
         words = [int.from_bytes(message, "big") for message in drawn]
-        assert plus(2) in drawn
+        assert plus(2) in drawn or mechanism == "krr"
         assert all(0 <= word <= 2 * CELLS for word in words)
     assert len(make_envelope(made, 1, bytes(16), 0)) == 16 + 52 * made.laws.slots
     with pytest.raises(InputError, match="cells 0 to 4"):
@@ -314,19 +328,23 @@ def test_a_device_reports_once_a_round(tmp_path):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("cells", [1, 3])
-def test_the_law_of_the_noise_by_convolution(mechanism, cells):
+@pytest.mark.parametrize("held", [0, 3, 4])
+def test_the_law_of_a_count_by_convolution(mechanism, cells, held):
     made, n = campaign(mechanism), 4
-    found = noise_law(made, n, cells)
-    expected = direct_law(made, n, cells)
+    found = count_law(made, n, cells, held)
+    expected = direct_law(made, n, cells, held)
     for value, mass in expected.items():
         assert found.masses[value - found.first] == pytest.approx(mass, abs=1e-10)
     assert found.masses.sum() == pytest.approx(1.0, abs=1e-10)
 
 
-def direct_law(made, n, cells):
+def direct_law(made, n, cells, held):
     """Of the numbers of so many cells by the definition: message by message, user by user."""
     part, laws = cells / made.cells, made.laws
-    total = {0: 1.0}
+    total, uniform = {0: 1.0}, 0.0 if laws.blanket is None else masses(laws.blanket)[1]
+    for user in range(n):
+        here = (1.0 - uniform) * (user < held) + uniform * part
+        total = added(total, {0: 1.0 - here, 1: here})
     for table in [laws.mixer, laws.analyst] * cells:
         if table is not None:
             total = added(total, dict(zip(values(table).tolist(), masses(table), strict=True)))
@@ -358,7 +376,7 @@ def added(first, second):
 def test_regions_of_dummies_by_users_are_one_law():
     made = campaign("user-dummies")
     parameters = made.released.parameters
-    found = noise_law(made, PEOPLE, CELLS)
+    found = count_law(made, PEOPLE, CELLS)
     exact = stats.binom(PEOPLE * parameters.chances, parameters.rate)
     np.testing.assert_allclose(found.mean, exact.mean(), rtol=1e-9)
     np.testing.assert_allclose(found.deviation, exact.std(), rtol=1e-9)

@@ -24,7 +24,7 @@ from shuffledp.collection.device import draw_messages, make_envelope, read_ticke
 from shuffledp.collection.laws import Laws, Noise
 from shuffledp.collection.messages import info, suite, token, token_hash
 from shuffledp.collection.mixer import Answer, Store, make_store
-from shuffledp.collection.tables import Table, clumps, poisson
+from shuffledp.collection.tables import Table, blanket, clumps, poisson
 from shuffledp.errors import InputError
 
 K = 20
@@ -75,13 +75,19 @@ def signed(campaign):
     return parse_campaign(replace(campaign, laws=Laws(12, noises)).text)
 
 
+@pytest.fixture(scope="module")
+def krr(campaign):
+    """k-RR, whose reports are one message each."""
+    return parse_campaign(replace(campaign, laws=Laws(1, blanket=blanket(1.5, K))).text)
+
+
 def found(answers):
     assert [answer for answer in answers if "refused" in answer] == []
     return [answer["found"] for answer in answers]
 
 
-def test_names_are_the_same(campaign, signed):
-    both = [campaign, signed]
+def test_names_are_the_same(campaign, signed, krr):
+    both = [campaign, signed, krr]
     answers = client(*({"job": "parse", "campaign": encoded(each.text)} for each in both))
     assert found(answers) == [each.name for each in both]
 
@@ -91,17 +97,18 @@ def _streams(campaign):
     rng = random.Random(1)
     for _ in range(30):
         yield rng.randbytes(4_000)
-    for noise in campaign.laws.device:
-        for threshold in noise.number.thresholds[::3]:
+    laws = campaign.laws
+    for table in (laws.blanket, *(noise.number for noise in laws.device)):
+        for threshold in table.thresholds[::3] if table else ():
             edge = bytes.fromhex(threshold)
             for number in (edge, (max(int(threshold, 16) - 1, 0)).to_bytes(16, "big")):
                 for word in ("ffffffff", "ffffffef", "fffffff0", "00000000"):
                     yield number + bytes.fromhex(word) + rng.randbytes(4_000)
 
 
-def test_the_same_bytes_give_the_same_messages(campaign, signed):
+def test_the_same_bytes_give_the_same_messages(campaign, signed, krr):
     jobs, expected = [], []
-    for each in (campaign, signed):
+    for each in (campaign, signed, krr):
         for number, stream in enumerate(_streams(each)):
             cell, bytes_left = number % K, BytesIO(stream)
             messages = draw_messages(each, cell, bytes_left.read)
@@ -358,6 +365,22 @@ def _unlikely(seen, chances, times):
     expected, seen = np.array(groups).T
     assert expected.min() >= room and expected.size > 1
     return chi2.sf(((seen - expected) ** 2 / expected).sum(), expected.size - 1) < 1e-9
+
+
+@pytest.mark.parametrize("draw", [0, 1])
+@pytest.mark.parametrize(
+    "times", [1_000, pytest.param(50_000, marks=pytest.mark.slow)], ids=["light", "long"]
+)
+def test_reports_of_krr_have_its_law(krr, draw, times):
+    """A right client fails in one of 1e9 runs."""
+    seen = np.zeros(K)
+    for (message,) in (_python, _javascript)[draw](krr, 7, times):
+        cell, minus = divmod(int(message, 16) - 1, 2)
+        seen[cell] += 1
+        assert not minus
+    chances = np.full(K, 1.0)
+    chances[7] = np.exp(1.5)
+    assert not _unlikely(seen, chances / chances.sum(), times)
 
 
 def _python(campaign, cell, times):

@@ -11,11 +11,11 @@ from effort import long
 from shuffledp.collection.analyst import Opened, count_parts, open_part
 from shuffledp.collection.batch import close_round
 from shuffledp.collection.device import make_envelope
-from shuffledp.collection.estimate import _masses, estimate_cells, noise_law
+from shuffledp.collection.estimate import _masses, count_law, estimate_cells
 from shuffledp.collection.messages import token
 from shuffledp.collection.mixer import Answer, Store
 
-FEW = {"two-servers": 3, "signed-dummies": 3, "user-dummies": 6}
+FEW = {"two-servers": 3, "signed-dummies": 3, "user-dummies": 6, "krr": 6}
 
 
 def small(mechanism):
@@ -103,6 +103,10 @@ def draws(table, rng, size):
 def totals(made, rng, collections):
     """Counts of so many collections by sums of what all draw, shape ``(collections, CELLS)``."""
     counts = np.tile(TRUTH, (collections, 1))
+    if made.laws.blanket is not None:
+        uniform = np.maximum(_masses(made.laws.blanket)[1], 0.0)
+        moved = rng.binomial(counts, uniform)
+        counts += rng.multinomial(moved.sum(axis=1), np.full(CELLS, 1 / CELLS)) - moved
     for table in (made.laws.mixer, made.laws.analyst):
         if table is not None:
             counts += draws(table, rng, counts.shape)
@@ -140,18 +144,22 @@ def covered(made, counts):
 def test_coverage_by_totals(mechanism, collections):
     made, rng = crowd(mechanism), np.random.default_rng(8)
     alone, together, estimates = covered(made, totals(made, rng, collections))
-    law = noise_law(made, PEOPLE)
-    low, high = law.between(0.05)
-    exact = law.masses[low - law.first : high - law.first + 1].sum()
-    assert 0.95 <= exact < 0.99
+    # Of each cell, given who is there.
+    exact, off = (np.empty(CELLS) for _ in range(2))
+    kept = 1.0 if made.laws.blanket is None else _masses(made.laws.blanket)[0]
+    for cell, held in enumerate(TRUTH.tolist()):
+        law = count_law(made, PEOPLE, 1, held)
+        low, high = law.between(0.05)
+        exact[cell] = law.masses[low - law.first : high - law.first + 1].sum()
+        off[cell] = 4.5 * law.deviation / kept / np.sqrt(collections)
+    assert exact.min() >= 0.95 and exact.max() < 0.99
     # Four and a half deviations; where nobody is, an interval that ends below zero holds as well.
     error = 4.5 * np.sqrt(exact * (1.0 - exact) / collections)
     found = alone.mean(axis=0)
     assert np.all(found > exact - error)
-    assert np.all(found[TRUTH > 0] < exact + error)
+    assert np.all((found < exact + error)[TRUTH > 0])
     missed = 4.5 * np.sqrt(0.05 * 0.95 / collections)
     assert together.all(axis=1).mean() > 0.95 - missed
-    off = 4.5 * law.deviation / np.sqrt(collections)
     assert np.all(np.abs(estimates.mean(axis=0) - TRUTH) < off)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.setting import Setting
-from shuffledp.collection.laws import Laws, Noise, check_collected, make_laws
+from shuffledp.collection.laws import TABLES, Laws, Noise, check_collected, make_laws
 from shuffledp.collection.tables import Table
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
@@ -92,8 +92,7 @@ class Campaign:
                 "colluding": self.colluding,
                 "slots": self.laws.slots,
                 "device": [asdict(noise) for noise in self.laws.device],
-                "mixer": self.laws.mixer and asdict(self.laws.mixer),
-                "analyst": self.laws.analyst and asdict(self.laws.analyst),
+                **{role: each and asdict(each) for role, each in self.laws.tables.items()},
                 "promise": {
                     "neighbours": "replacement",
                     "unit": _unit(len(self.rounds)),
@@ -328,7 +327,7 @@ def _made(document: Mapping[str, Any]) -> Campaign:
                 Noise(noise["sign"], _table(noise["number"]), _table(noise["size"]))
                 for noise in document["device"]
             ),
-            *(document[role] and _table(document[role]) for role in ("mixer", "analyst")),
+            **{role: document[role] and _table(document[role]) for role in TABLES},
         ),
         delta=float(promise["delta"]),
         eps={view: None if eps is None else float(eps) for view, eps in promise["eps"].items()},

@@ -61,7 +61,9 @@ def draw_messages(campaign: Campaign, cell: int, random: Random = os.urandom) ->
     """
     if not 0 <= cell < campaign.cells:
         raise InputError(f"there are cells 0 to {campaign.cells - 1} (got {cell})")
-    while len(drawn := [plus(cell), *_dummies(campaign, random)]) > campaign.laws.slots:
+    blanket = campaign.laws.blanket
+    sent = draw_below(campaign.cells, random) if blanket and blanket.draw(random) else cell
+    while len(drawn := [plus(sent), *_dummies(campaign, random)]) > campaign.laws.slots:
         pass
     return drawn + [BLANK] * (campaign.laws.slots - len(drawn))
 

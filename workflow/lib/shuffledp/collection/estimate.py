@@ -1,11 +1,13 @@
 """From counts to an estimate of each cell: errors and intervals by the exact law of all noise.
 
-What is added to the true number of a cell, or of several, does not depend on it, so that intervals
-hold for empty cells and for full ones. The law follows from the campaign's tables.
+The law of a count, given how many hold its cells, follows from the campaign's tables. An interval
+has all true numbers under which the count is not too rare: it holds for empty cells and full ones.
 """
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -34,12 +36,12 @@ class Law:
     first: int
     masses: Floats
 
-    @property
+    @cached_property
     def mean(self) -> float:
         """Its mean."""
         return float(self.masses @ self._values)
 
-    @property
+    @cached_property
     def deviation(self) -> float:
         """Its standard deviation."""
         return float(np.sqrt(self.masses @ (self._values - self.mean) ** 2))
@@ -81,8 +83,8 @@ class Estimates:
     high_all: Floats
 
 
-def noise_law(campaign: Campaign, respondents: int, cells: int = 1) -> Law:
-    """Law of what is added to the true number of so many cells together.
+def count_law(campaign: Campaign, respondents: int, cells: int = 1, held: int = 0) -> Law:
+    """Law of the count of so many cells together.
 
     Parameters
     ----------
@@ -92,6 +94,8 @@ def noise_law(campaign: Campaign, respondents: int, cells: int = 1) -> Law:
         Of the round: each adds noise where the mechanism says so.
     cells
         Of a region.
+    held
+        How many respondents hold a record there.
 
     Returns
     -------
@@ -99,7 +103,11 @@ def noise_law(campaign: Campaign, respondents: int, cells: int = 1) -> Law:
     """
     laws, part = campaign.laws, cells / campaign.cells
     servers = [table for table in (laws.mixer, laws.analyst) if table is not None]
-    mean = variance = 0.0
+    # Who holds a record there reports it with chance p, who does not with chance q.
+    p, q = _kept(campaign) + (1.0 - _kept(campaign)) * part, (1.0 - _kept(campaign)) * part
+    others = respondents - held
+    mean = held * p + others * q
+    variance = held * p * (1.0 - p) + others * q * (1.0 - q)
     for table in servers:
         first, second = _moments(table)
         mean, variance = mean + cells * first, variance + cells * (second - first**2)
@@ -116,7 +124,9 @@ def noise_law(campaign: Campaign, respondents: int, cells: int = 1) -> Law:
         raise InputError(f"the noise is too wide to be known exactly: deviation {variance**0.5:g}")
     turns = 2j * np.pi * np.fft.rfftfreq(length)
     first_value = int(np.floor(mean)) - length // 2
-    logs = -turns * first_value
+    once = np.exp(turns) - 1.0
+    with np.errstate(divide="ignore"):  # an even chance has no term at half a turn
+        logs = -turns * first_value + _power(1.0 + p * once, held) + _power(1.0 + q * once, others)
     for table in servers:
         logs = logs + cells * np.log(_transform(table, turns))
     for noise in laws.device:
@@ -128,6 +138,16 @@ def noise_law(campaign: Campaign, respondents: int, cells: int = 1) -> Law:
     # With the sign of Fourier's inverse.
     masses = np.fft.irfft(np.conj(np.exp(logs)), length)
     return Law(first_value, np.maximum(masses, 0.0))
+
+
+def _kept(campaign: Campaign) -> float:
+    """Chance that a device sends its record, and no uniform cell in its place."""
+    return 1.0 if campaign.laws.blanket is None else float(_masses(campaign.laws.blanket)[0])
+
+
+def _power(base: Complex, exponent: int) -> Complex | float:
+    """Logarithm of a power; of the power 0 none of the base."""
+    return exponent * np.log(base) if exponent else 0.0
 
 
 def _masses(table: Table) -> Floats:
@@ -160,8 +180,8 @@ def estimate_cells(campaign: Campaign, opened: Opened) -> Estimates:
     campaign, opened
         Counts of a round, and its campaign.
     """
-    law = noise_law(campaign, opened.respondents)
-    return _estimates(opened.counts.astype(np.float64), [law] * campaign.cells, opened.respondents)
+    counts = opened.counts.tolist()
+    return _estimates(campaign, opened.respondents, [(1, count) for count in counts])
 
 
 def estimate_regions(
@@ -187,15 +207,10 @@ def estimate_regions(
             raise InputError(
                 f"region {name!r} must have different cells from 0 to {campaign.cells - 1}"
             )
-    laws = {
-        size: noise_law(campaign, opened.respondents, size)
-        for size in sorted({len(cells) for cells in regions.values()})
-    }
-    counts = [opened.counts[list(cells)].sum() for cells in regions.values()]
     return _estimates(
-        np.array(counts, np.float64),
-        [laws[len(cells)] for cells in regions.values()],
+        campaign,
         opened.respondents,
+        [(len(cells), int(opened.counts[list(cells)].sum())) for cells in regions.values()],
     )
 
 
@@ -204,25 +219,39 @@ def projected(estimates: Estimates, respondents: int) -> Floats:
     return project_simplex(estimates.estimate / respondents) * respondents
 
 
-def _estimates(counts: Floats, laws: Sequence[Law], respondents: int) -> Estimates:
-    missed = 1.0 - COVERAGE
-    ends = {
-        share: {id(law): law.between(share) for law in laws}
-        for share in (missed, missed / len(laws))
-    }
+def _estimates(
+    campaign: Campaign, respondents: int, counts: Sequence[tuple[int, int]]
+) -> Estimates:
+    """Of counts, each of so many cells together."""
+    kept, missed = _kept(campaign), 1.0 - COVERAGE
+
+    @cache
+    def law(cells: int, held: int) -> Law:
+        return count_law(campaign, respondents, cells, held)
+
+    @cache
+    def ends(cells: int, held: int, share: float) -> tuple[int, int]:
+        return law(cells, held).between(share)
+
+    def given(held: int) -> int:
+        return held if kept < 1.0 else 0  # of other noise the law does not depend on it
+
+    def interval(cells: int, count: int, share: float) -> tuple[int, int]:
+        def end(which: int) -> Callable[[int], int]:
+            return lambda held: ends(cells, given(held), share)[which] + held - given(held)
+
+        every = range(respondents + 1)  # ends grow with who holds
+        low = bisect_left(every, count, key=end(1))
+        high = bisect_right(every, count, key=end(0)) - 1
+        return min(low, respondents), max(high, 0)
+
+    estimate = np.array([(count - law(cells, 0).mean) / kept for cells, count in counts])
+    held = [given(each) for each in np.rint(estimate.clip(0.0, respondents)).astype(int).tolist()]
     alone, together = (
-        np.array([ends[share][id(law)] for law in laws], np.float64)
-        for share in (missed, missed / len(laws))
+        np.array([interval(*each, share) for each in counts], np.float64)
+        for share in (missed, missed / len(counts))
     )
-
-    def clipped(values: Floats) -> Floats:
-        return np.clip(values, 0.0, respondents)
-
+    error = [law(cells, h).deviation / kept for (cells, _), h in zip(counts, held, strict=True)]
     return Estimates(
-        counts - [law.mean for law in laws],
-        np.array([law.deviation for law in laws]),
-        clipped(counts - alone[:, 1]),
-        clipped(counts - alone[:, 0]),
-        clipped(counts - together[:, 1]),
-        clipped(counts - together[:, 0]),
+        estimate, np.array(error), alone[:, 0], alone[:, 1], together[:, 0], together[:, 1]
     )

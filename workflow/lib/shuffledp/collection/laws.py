@@ -1,8 +1,9 @@
 """What each role draws, for each mechanism that can be collected: integer tables.
 
-A device sends the true cell, and for each of its noises a number of clumps: each clump has a cell
-that is uniform and a size of its own. A sum of so many clumps over all cells is what the mechanisms
-describe cell by cell: Poisson numbers split into independent ones.
+A device sends the true cell, or by k-RR at times a uniform one in its place (the privacy blanket).
+For each of its noises it adds a number of clumps: each clump has a cell that is uniform and a size
+of its own. A sum of so many clumps over all cells is what the mechanisms describe cell by cell:
+Poisson numbers split into independent ones.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,13 +11,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from shuffledp.collection.tables import Table, binomial, clumps, poisson, two_sided
+from shuffledp.collection.tables import Table, binomial, blanket, clumps, poisson, two_sided
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import get_entries
 
 SIGNS: Final = ("plus", "minus", "pair")
 # A device's envelope has at most so many messages: 200 kB.
 MOST_SLOTS: Final = 4_000
+# What a role draws once for each cell, or each report.
+TABLES: Final = ("mixer", "analyst", "blanket")
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,20 @@ class Laws:
         Dummies that the mixer adds to each cell; or none.
     analyst
         Noise that the analyst adds to each cell; or none.
+    blanket
+        Of a device: 1 if it sends a uniform cell in place of the record, 0 if the record; or none.
     """
 
     slots: int
     device: tuple[Noise, ...] = ()
     mixer: Table | None = None
     analyst: Table | None = None
+    blanket: Table | None = None
+
+    @property
+    def tables(self) -> dict[str, Table | None]:
+        """Those of `TABLES`, by their names."""
+        return {name: getattr(self, name) for name in TABLES}
 
     def rounding(self, people: int, k: int) -> Fraction:
         """How far all that is drawn in a round is at most from the mechanism's law.
@@ -77,8 +88,9 @@ class Laws:
             Number of cells.
         """
         servers = [table.rounding for table in (self.mixer, self.analyst) if table is not None]
-        users = 2 * people * sum((noise.rounding for noise in self.device), Fraction(0))
-        return users + k * sum(servers, Fraction(0))
+        dummies = 2 * sum((noise.rounding for noise in self.device), Fraction(0))
+        record = Fraction(0) if self.blanket is None else self.blanket.rounding
+        return people * (dummies + record) + k * sum(servers, Fraction(0))
 
 
 _ONE: Final = Table(1, ())
@@ -107,10 +119,15 @@ def _user_dummies(parameters: Any, k: int) -> Laws:
     return Laws(1 + parameters.chances, (Noise("plus", number, _ONE),))
 
 
+def _krr(parameters: Any, k: int) -> Laws:
+    return Laws(1, blanket=blanket(parameters.eps0, k))
+
+
 _LAWS: Final[Mapping[str, Callable[[Any, int], Laws]]] = {
     "two-servers": _two_servers,
     "signed-dummies": _signed_dummies,
     "user-dummies": _user_dummies,
+    "krr": _krr,
 }
 COLLECTED: Final = tuple(_LAWS)
 

@@ -133,6 +133,13 @@ def binomial(chances: int, rate: float) -> Table:
         return _table(0, masses(), (1 + odds) ** chances)
 
 
+def blanket(eps0: float, k: int) -> Table:
+    """1 where k-RR sends a uniform cell, in place of the record; else 0."""
+    with _precise() as ball:
+        truthful = ball(eps0).exp() - 1
+        return _table(0, (truthful, ball(k)), truthful + k)
+
+
 def _poisson(mean: Any) -> Table:
     def masses() -> Iterator[Any]:
         mass = mean**0

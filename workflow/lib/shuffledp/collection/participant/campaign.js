@@ -104,6 +104,7 @@ const campaign = object({
   ),
   mixer: orNull(table),
   analyst: orNull(table),
+  blanket: orNull(table),
   promise: object({
     neighbours: exactly("replacement"),
     unit: text(0, 200),

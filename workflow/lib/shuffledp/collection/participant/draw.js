@@ -65,8 +65,10 @@ function dummies(campaign, random) {
 
 /** Messages of a report before they are sealed, blanks included. */
 export function drawMessages(campaign, cell, random) {
+  const { blanket, cells } = campaign;
+  const sent = blanket && drawFrom(blanket, random) ? drawBelow(cells.count, random) : cell;
   let drawn;
-  do drawn = [plus(cell), ...dummies(campaign, random)];
+  do drawn = [plus(sent), ...dummies(campaign, random)];
   while (drawn.length > campaign.slots);
   while (drawn.length < campaign.slots) drawn.push(message(0));
   return drawn;
