@@ -115,22 +115,34 @@ TABLES = [
 ]
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory):
-    """A clone with a finished run for tests that only read it; the others take a `copy` of it.
+def _made_once(tmp_path_factory, name, files=(), **config):
+    """A clone with a finished run, one for all workers of xdist: their folders have one parent.
 
-    One for all workers of xdist: their folders have one parent, and who comes first runs it.
+    Who comes first runs it.
     """
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-    path = folder / "finished run of é"
-    with (folder / "finished.lock").open("w") as lock:
+    path = folder / f"{name} run of é"
+    with (folder / f"{name}.lock").open("w") as lock:
         flock(lock, LOCK_EX)
         if not path.exists():
-            clone = make_clone(folder / "unfinished run of é")
-            clone.run(*TABLES)
+            clone = make_clone(folder / f"un{name} run of é")
+            clone.config |= config
+            clone.run(*files)
             clone.path.rename(path)
     return Clone(path, yaml.safe_load((path / "config" / "config.yaml").read_text()))
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """Of `TABLES`, for tests that only read it; the others take a `copy` of it."""
+    return _made_once(tmp_path_factory, "finished", TABLES)
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory):
+    """Of all that a plain run makes, figures and targets too; to be copied likewise."""
+    return _made_once(tmp_path_factory, "whole", targets={"eps": [1], "delta": 1e-6})
 
 
 def copy(finished, path):

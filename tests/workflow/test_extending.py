@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from workflow.conftest import ROOT
+from workflow.conftest import ROOT, copy
 
 pytestmark = pytest.mark.workflow
 
@@ -317,12 +317,8 @@ def comment_on(clone, module):
 
 
 @pytest.mark.slow
-def test_a_comment_runs_again_what_uses_the_mechanism(clone):
-    clone.config["eps0"] = [2]
-    clone.config["targets"] = {
-        "eps": [0.5], "delta": 1e-6, "mechanisms": ["gaussian", "krr", "user-dummies"]
-    }  # fmt: skip
-    clone.run()
+def test_a_comment_runs_again_what_uses_the_mechanism(whole, tmp_path):
+    clone = copy(whole, tmp_path / "copy of é")
     assert "Nothing to be done" in planned(clone)
     comment_on(clone, "hadamard")
     assert "Nothing to be done" in planned(clone)
