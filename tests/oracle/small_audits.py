@@ -12,6 +12,7 @@ from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.local import LocalParameters
 from shuffledp.mechanisms.local_hashing import HashingParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.mixdump import MixdumpParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
@@ -166,6 +167,18 @@ def _dummies(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
     return UserDummiesParameters(dummies, chances), enumerated.stick(pair, eps), eps
 
 
+def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
+    """User by user: a report by k-RR, and chances of a dummy."""
+    n, dummies = min(n, 2), float(random.uniform(0.05, 2.0))
+    parameters, eps = MixdumpParameters(eps0, dummies), near(random, eps0)
+    chances = int(np.ceil(dummies))
+    laws = [
+        enumerated.among_dummies(law, arb(dummies), chances)
+        for law in laws_of(enumerated.krr(k, eps0))
+    ]
+    return parameters, enumerated.worst(laws, [laws] * (n - 1), eps), eps
+
+
 def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
     """As the analyst sees it, by the users' own laws."""
     parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
@@ -272,6 +285,7 @@ TRUTHS = {
     "two-servers": _geometric,  # as the analyst sees it
     "signed-dummies": _signed,
     "user-dummies": _dummies,
+    "mixdump": _mixdump,
 }
 
 
