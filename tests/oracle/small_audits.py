@@ -108,6 +108,8 @@ def audit_mechanism(findings: Findings, random: Random) -> None:
     n, k = min(n, 3), k if name != "local-hashing" else 2
     if name in ("unary-encoding", "oue", "rappor"):  # 2^k reports
         n = min(n, 2 if k == 3 else 3)
+    if name == "mixdump":
+        n = min(n, 2)
     parameters, truth, eps = TRUTHS.get(name, _local)(random, name, n, k, eps0)
     setting = Setting(n, k)
     upper = MECHANISMS[name].curve(parameters, setting).log_delta(eps).upper
@@ -169,7 +171,7 @@ def _dummies(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
 
 def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
     """User by user: a report by k-RR, and chances of a dummy."""
-    n, dummies = min(n, 2), float(random.uniform(0.05, 2.0))
+    dummies = float(random.uniform(0.05, 2.0))
     parameters, eps = MixdumpParameters(eps0, dummies), near(random, eps0)
     chances = int(np.ceil(dummies))
     laws = [
