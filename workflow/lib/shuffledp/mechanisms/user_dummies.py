@@ -59,7 +59,19 @@ class UserDummiesParameters:
 
 
 def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) -> Integers:
-    """Histogram over k cells of the dummies of so many chances, each taken at that rate."""
+    """Histogram of the dummies of all users.
+
+    Parameters
+    ----------
+    chances
+        Of one dummy each, of all users together.
+    k
+        Number of cells, of which a dummy has any.
+    rate
+        Probability that a chance is taken.
+    rng
+        Source of randomness.
+    """
     return rng.multinomial(rng.binomial(chances, rate), np.full(k, 1.0 / k))
 
 
