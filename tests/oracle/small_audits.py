@@ -12,6 +12,7 @@ from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.local import LocalParameters
 from shuffledp.mechanisms.local_hashing import HashingParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.mechanisms.mixdump import MixdumpParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
@@ -107,6 +108,8 @@ def audit_mechanism(findings: Findings, random: Random) -> None:
     n, k = min(n, 3), k if name != "local-hashing" else 2
     if name in ("unary-encoding", "oue", "rappor"):  # 2^k reports
         n = min(n, 2 if k == 3 else 3)
+    if name == "mixdump":
+        n = min(n, 2)
     parameters, truth, eps = TRUTHS.get(name, _local)(random, name, n, k, eps0)
     setting = Setting(n, k)
     upper = MECHANISMS[name].curve(parameters, setting).log_delta(eps).upper
@@ -164,6 +167,18 @@ def _dummies(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
     eps = log_uniform(random, 1e-3, 4.0)
     pair = enumerated.dummies_pair(n * chances, k, arb(dummies) / chances)
     return UserDummiesParameters(dummies, chances), enumerated.stick(pair, eps), eps
+
+
+def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
+    """User by user: a report by k-RR, and chances of a dummy."""
+    dummies = float(random.uniform(0.05, 2.0))
+    parameters, eps = MixdumpParameters(eps0, dummies), near(random, eps0)
+    chances = int(np.ceil(dummies))
+    laws = [
+        enumerated.among_dummies(law, arb(dummies), chances)
+        for law in laws_of(enumerated.krr(k, eps0))
+    ]
+    return parameters, enumerated.worst(laws, [laws] * (n - 1), eps), eps
 
 
 def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
@@ -272,6 +287,7 @@ TRUTHS = {
     "two-servers": _geometric,  # as the analyst sees it
     "signed-dummies": _signed,
     "user-dummies": _dummies,
+    "mixdump": _mixdump,
 }
 
 

@@ -108,7 +108,9 @@ def _streams(campaign):
 
 def test_the_same_bytes_give_the_same_messages(campaign, signed, krr):
     jobs, expected = [], []
-    for each in (campaign, signed, krr):
+    # Of mixDUMP a device draws both.
+    both = parse_campaign(replace(signed, laws=replace(signed.laws, blanket=krr.laws.blanket)).text)
+    for each in (campaign, signed, krr, both):
         for number, stream in enumerate(_streams(each)):
             cell, bytes_left = number % K, BytesIO(stream)
             messages = draw_messages(each, cell, bytes_left.read)

@@ -15,7 +15,7 @@ from shuffledp.collection.estimate import _masses, count_law, estimate_cells
 from shuffledp.collection.messages import token
 from shuffledp.collection.mixer import Answer, Store
 
-FEW = {"two-servers": 3, "signed-dummies": 3, "user-dummies": 6, "krr": 6}
+FEW = {"two-servers": 3, "signed-dummies": 3, "user-dummies": 6, "krr": 6, "mixdump": 12}
 
 
 def small(mechanism):

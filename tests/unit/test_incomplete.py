@@ -17,6 +17,8 @@ from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.krr import KRRParameters
+from shuffledp.mechanisms.mixdump import Mixdump, MixdumpParameters
 from shuffledp.mechanisms.offers import calibrated
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
@@ -37,17 +39,19 @@ def added(law, cell_law):
     return dict(after)
 
 
-def of_user(law, record, k, report, rate):
-    """Law after one user's report and one chance of a dummy."""
+def of_user(law, record, k, report, rate, chances=1):
+    """Law after one user's report and chances of a dummy."""
     law = added(law, {cell: report(record, cell) for cell in range(k)})
-    return added(law, {None: 1 - rate, **dict.fromkeys(range(k), rate / k)})
+    for _ in range(chances):
+        law = added(law, {None: 1 - rate, **dict.fromkeys(range(k), rate / k)})
+    return law
 
 
-def released(target, others, k, report, rate, response):
+def released(target, others, k, report, rate, response, chances=1):
     """Law of what the analyst sees: the target responds, each other user with a probability."""
-    law = of_user({(0,) * k: Fraction(1)}, target, k, report, rate)
+    law = of_user({(0,) * k: Fraction(1)}, target, k, report, rate, chances)
     for record in others:
-        there = of_user(law, record, k, report, rate)
+        there = of_user(law, record, k, report, rate, chances)
         law = {
             histogram: response * there.get(histogram, 0) + (1 - response) * law.get(histogram, 0)
             for histogram in there.keys() | law.keys()
@@ -55,12 +59,12 @@ def released(target, others, k, report, rate, response):
     return law
 
 
-def worst(n, k, report, rate, response):
+def worst(n, k, report, rate, response, chances=1):
     """Largest delta over all data sets."""
     return max(
         exact.hockey_stick(
-            released(0, others, k, report, rate, response),
-            released(1, others, k, report, rate, response),
+            released(0, others, k, report, rate, response, chances),
+            released(1, others, k, report, rate, response, chances),
             MODERATE,
         )
         for others in combinations_with_replacement(range(k), n - 1)
@@ -104,6 +108,60 @@ def test_krr_among_dummies_covers_every_data_set(n, k, rate):
     found = exp(krr_among_dummies_log_delta(EPS, Setting(n, k, log(3.0)), float(rate)))
     assert found >= float(worst(n, k, krr(k), rate, Fraction(1))) * (1 - 1e-12)
     assert found == pytest.approx(float(over_decoys(n, k, rate)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "dummies"),
+    [(1, 2, 0.5), (2, 2, 1.5), (2, 2, 2.0), (3, 2, 0.75), (2, 3, 1.25), (3, 3, 1.0), (2, 2, 0.0)],
+)
+def test_mixdump_covers_every_data_set_and_keeps_eps0_of_who_sees_all_messages(n, k, dummies):
+    parameters, report = MixdumpParameters(log(3.0), dummies), krr(k)
+    chances = parameters.chances
+    assert dummies <= chances < dummies + 1
+    rate = Fraction(dummies) / chances if chances else Fraction(0)
+    found = exp(Mixdump().curve(parameters, Setting(n, k)).log_delta(EPS).upper)
+    truth = float(worst(n, k, report, rate, Fraction(1), chances))
+    assert truth * (1 - 1e-12) <= found <= (1 if n == 1 and k == 2 else 1.6) * truth * (1 + 1e-9)
+    # A user's own messages, by their ratio; the views say no more than that.
+    nothing = {(0,) * k: Fraction(1)}
+    laws = [of_user(nothing, record, k, report, rate, chances) for record in range(k)]
+    assert {exact.hockey_stick(a, b, E) for a in laws for b in laws} == {0}
+    ((view, both),) = Mixdump().views(parameters, Setting(n, k)).items()
+    assert view == "both" and both.epsilon(log(1e-6)).upper == parameters.eps0
+
+
+@pytest.mark.parametrize(("n", "k", "eps"), [(1000, 20, 1.0), (1000, 1000, 1.0), (60, 4, 0.3)])
+def test_mixdump_errs_less_than_krr_by_as_few_dummies_as_will_do(n, k, eps):
+    mechanism, target, setting = Mixdump(), log(1e-6), Setting(n, k)
+    alone, found = (MECHANISMS[name].calibrate(eps, target, setting) for name in ("krr", "mixdump"))
+    assert alone.eps0 < found.eps0 <= alone.eps0 + 1.0
+    uniform = np.full(k, 1.0 / k)
+    better, krr_alone = (
+        each.variance(uniform, n, parameters).mean()
+        for each, parameters in ((mechanism, found), (MECHANISMS["krr"], alone))
+    )
+    assert better < krr_alone
+
+    def reached(dummies):
+        parameters = MixdumpParameters(found.eps0, dummies)
+        return mechanism.curve(parameters, setting).log_delta(eps).upper
+
+    assert reached(found.dummies) <= target < reached(found.dummies * (1 - 1e-8))
+    # Fewer chances that are all taken would do no more.
+    assert found.chances == 1 or reached(found.chances - 1) > target
+
+
+def test_mixdump_without_a_delta_is_krr():
+    found = Mixdump().calibrate(0.7, -np.inf, Setting(100, 5))
+    assert found == MixdumpParameters(0.7, 0.0)
+    same, krr_alone = (
+        each.variance(np.full(5, 0.2), 100, parameters)
+        for each, parameters in ((Mixdump(), found), (MECHANISMS["krr"], KRRParameters(0.7)))
+    )
+    np.testing.assert_allclose(same, krr_alone, rtol=1e-14)
+    assert Mixdump().calibrate(0.7, 0.0, Setting(100, 5)).dummies == 0.0
+    with pytest.raises(InputError, match=r"at least 0 \(got -1\)"):
+        MixdumpParameters(1.0, -1)
 
 
 def test_without_dummies_krr_is_itself():
@@ -214,7 +272,7 @@ def test_of_dummies_the_upper_end_takes_the_fewest_chances():
         replace(setting, dummies=-1.0)
 
 
-@pytest.mark.parametrize("name", ["krr", "user-dummies", "shuffler-dummies"])
+@pytest.mark.parametrize("name", ["krr", "user-dummies", "mixdump", "shuffler-dummies"])
 def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name):
     mechanism, n, k, target = MECHANISMS[name], 60, 4, log(1e-2)
     setting = Setting(n, k, colluding=10, response_rate=0.8)

@@ -155,7 +155,9 @@ def test_the_first_estimator_is_unbiased_and_has_the_variance_it_says(mechanism)
 
 def _what_one_may_add(mechanism, parameters):
     """Rows that one user may add to what the analyst sees, honest or not."""
-    most = {"user-dummies": "chances", "signed-dummies": "slots"}.get(mechanism.name)
+    most = {"user-dummies": "chances", "mixdump": "chances", "signed-dummies": "slots"}.get(
+        mechanism.name
+    )
     if most == "slots":
         return np.arange(-parameters.slots, parameters.slots + 1)[:, None] * np.eye(K)[0]
     rng, alone = np.random.default_rng(5), np.eye(K, dtype=int)

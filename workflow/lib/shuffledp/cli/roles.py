@@ -42,7 +42,7 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--mechanism": {
                 "default": "two-servers",
                 "metavar": "NAME",
-                "help": "two-servers (default), signed-dummies, user-dummies or krr",
+                "help": "two-servers (default), signed-dummies, user-dummies, krr or mixdump",
             },
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
             "--title": {"default": "Where people are", "help": "what people are told it is"},

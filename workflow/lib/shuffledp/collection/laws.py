@@ -7,7 +7,7 @@ Poisson numbers split into independent ones.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
@@ -123,11 +123,16 @@ def _krr(parameters: Any, k: int) -> Laws:
     return Laws(1, blanket=blanket(parameters.eps0, k))
 
 
+def _mixdump(parameters: Any, k: int) -> Laws:
+    return replace(_user_dummies(parameters, k), blanket=blanket(parameters.eps0, k))
+
+
 _LAWS: Final[Mapping[str, Callable[[Any, int], Laws]]] = {
     "two-servers": _two_servers,
     "signed-dummies": _signed_dummies,
     "user-dummies": _user_dummies,
     "krr": _krr,
+    "mixdump": _mixdump,
 }
 COLLECTED: Final = tuple(_LAWS)
 

@@ -21,7 +21,7 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Mechanism
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, Integers
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,23 @@ class UserDummiesParameters:
     def share(self, k: int) -> float:
         """Probability q that a chance makes a dummy in a given cell of k."""
         return self.rate / k
+
+
+def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) -> Integers:
+    """Histogram of the dummies of all users.
+
+    Parameters
+    ----------
+    chances
+        Of one dummy each, of all users together.
+    k
+        Number of cells, of which a dummy has any.
+    rate
+        Probability that a chance is taken.
+    rng
+        Source of randomness.
+    """
+    return rng.multinomial(rng.binomial(chances, rate), np.full(k, 1.0 / k))
 
 
 def _unbiased(reports: Floats, n: int, parameters: UserDummiesParameters) -> Floats:
@@ -148,13 +165,9 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     ) -> Floats:
         """Histograms of reports and dummies."""
         counts = np.asarray(counts, dtype=np.int64)
-        chances, uniform = (
-            counts.sum() * parameters.chances,
-            np.full(counts.size, 1.0 / counts.size),
-        )
+        chances = int(counts.sum()) * parameters.chances
         dummies = [
-            rng.multinomial(rng.binomial(chances, parameters.rate), uniform)
-            for _ in range(repetitions)
+            draw_dummies(chances, counts.size, parameters.rate, rng) for _ in range(repetitions)
         ]
         return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 

@@ -1,0 +1,148 @@
+"""k-RR among dummies (mixDUMP): users send noisy reports, among which they mix uniform dummies.
+
+`shuffledp.accounting.one_round.dummies` has its certified delta.
+"""
+
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.accountant import krr_curve
+from shuffledp.accounting.calibrate import least_noise, smallest_whole
+from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, probabilities
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
+from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.user_dummies import draw_dummies
+from shuffledp.numerics.arrays import Floats
+
+# By how much more than without dummies a report may reveal. Where cells are few the error falls
+# with it to that of dummies alone, which protect nobody from who sees single reports.
+_MORE: Final = (0.25, 0.5, 0.75, 1.0)
+
+
+@dataclass(frozen=True)
+class MixdumpParameters:
+    """Local budget of every report, and the mean number of a user's dummies, of at least 0.
+
+    Raises
+    ------
+    InputError
+        If the number is negative or not finite.
+    """
+
+    eps0: float
+    dummies: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.dummies < np.inf:
+            raise InputError(
+                f"dummies of a user must be a mean number, at least 0 (got {self.dummies})"
+            )
+
+    @property
+    def chances(self) -> int:
+        """Of one dummy each: as few as those dummies need."""
+        return ceil(self.dummies)
+
+    @property
+    def rate(self) -> float:
+        """Probability that a chance is taken; 1 if there is none."""
+        return self.dummies / self.chances if self.chances else 1.0
+
+
+def _unbiased(reports: Floats, n: int, parameters: MixdumpParameters) -> Floats:
+    k = reports.shape[-1]
+    p, q = probabilities(parameters.eps0, k)
+    return np.asarray((reports / n - parameters.dummies / k - q) / (p - q))
+
+
+class Mixdump(Mechanism[MixdumpParameters]):
+    """Users report through k-RR and add dummies, the shuffler mixes all; see `Mechanism`."""
+
+    name = "mixdump"
+    form = MixdumpParameters
+    estimators = raw_and_projected(_unbiased)
+
+    def curve(self, parameters: MixdumpParameters, setting: Setting) -> Curve:
+        """Certified, of the histogram of reports and dummies."""
+        return krr_curve(replace(setting, eps0=parameters.eps0, dummies=parameters.dummies))
+
+    def calibrate(self, eps: float, log_delta: float, setting: Setting) -> MixdumpParameters:
+        """Those with the least error, of local budgets up to 1 above that of k-RR alone.
+
+        In steps of a quarter. The mean variance over the cells is the same for every histogram.
+        """
+        alone = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
+        found = [MixdumpParameters(alone, 0.0)]
+        for more in _MORE:
+            eps0 = min(alone + more, LARGEST_EPS0)
+            dummies = self._fewest(eps0, eps, log_delta, setting, max(found[-1].chances, 1))
+            if dummies is None:
+                break
+            found.append(MixdumpParameters(eps0, dummies))
+        shares = np.full(setting.k, 1.0 / setting.k)
+        return min(found, key=lambda each: self.variance(shares, setting.n, each)[0])
+
+    def _fewest(
+        self, eps0: float, eps: float, log_delta: float, setting: Setting, start: int
+    ) -> float | None:
+        """Dummies that a local budget needs; None if no number of them will do."""
+
+        def log_delta_of(dummies: float) -> float:
+            upper = self.curve(MixdumpParameters(eps0, dummies), setting).upper
+            assert upper is not None
+            return upper(eps)
+
+        if log_delta_of(0.0) <= log_delta:
+            return 0.0
+        if log_delta == -np.inf:
+            return None
+        largest = (LARGEST_N - 1) // setting.n
+        chances = smallest_whole(lambda r: log_delta_of(r) <= log_delta, 1, largest, start)
+        return None if chances is None else least_noise(log_delta_of, log_delta, float(chances))
+
+    def observe(
+        self,
+        counts: ArrayLike,
+        parameters: MixdumpParameters,
+        rng: np.random.Generator,
+        repetitions: int = 1,
+    ) -> Floats:
+        """Histograms of reports and dummies."""
+        counts = np.asarray(counts, dtype=np.int64)
+        n, k = int(counts.sum()), counts.size
+        rows = [
+            randomise(counts, parameters.eps0, rng)[0]
+            + draw_dummies(n * parameters.chances, k, parameters.rate, rng)
+            for _ in range(repetitions)
+        ]
+        return np.stack(rows).astype(np.float64)
+
+    def variance(self, shares: ArrayLike, n: float, parameters: MixdumpParameters) -> Floats:
+        """Variance of each share by inversion: that of the reports, and of the dummies."""
+        shares = np.asarray(shares, dtype=np.float64)
+        p, q = probabilities(parameters.eps0, shares.shape[-1])
+        dummy = parameters.rate / shares.shape[-1]
+        reports = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
+        dummies = parameters.chances * dummy * (1.0 - dummy)
+        return np.asarray((reports + dummies) / n / (p - q) ** 2)
+
+    def moved_by_one(self, k: int, parameters: MixdumpParameters) -> float:
+        """A report and a dummy of each chance, all of the cell: the mixer takes no more."""
+        p, q = probabilities(parameters.eps0, k)
+        return (1.0 + parameters.chances) / (p - q)
+
+    def messages(self, n: int, k: int, parameters: MixdumpParameters) -> float:
+        """A report, and the user's dummies."""
+        del n, k
+        return 1.0 + parameters.dummies
+
+    def local_eps0(self, parameters: MixdumpParameters) -> float:
+        """The budget of each report, which the user's dummies know nothing of."""
+        return parameters.eps0
