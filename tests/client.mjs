@@ -1,8 +1,10 @@
-// Does what tests ask of the JavaScript client: jobs as JSON on standard input, answers as JSON.
+// Does what tests ask of the JavaScript client in a folder: jobs as JSON on standard input, answers
+// as JSON.
 
 import { readFileSync } from "node:fs";
+import { pathToFileURL } from "node:url";
 
-const folder = new URL("../workflow/lib/shuffledp/collection/participant/", import.meta.url);
+const folder = pathToFileURL(`${process.argv[2]}/`);
 const [client, { drawMessages, systemRandom }, hpke] = await Promise.all(
   ["client.js", "draw.js", "hpke.js"].map((name) => import(new URL(name, folder))),
 );
@@ -37,6 +39,18 @@ const jobs = {
   async messages({ campaign, cell, times }) {
     const found = await campaignOf(campaign);
     return Array.from({ length: times }, () => drawMessages(found, cell, systemRandom).map(hex));
+  },
+  async envelopes({ campaign, round, reports }) {
+    const [found, made] = [await campaignOf(campaign), []];
+    for (const [ticket, cell] of reports) {
+      const secret = new Uint8Array(Buffer.from(ticket, "hex"));
+      made.push(hex(await client.makeEnvelope(found, round, secret, cell)));
+    }
+    return made;
+  },
+  async drawn({ campaign, cells }) {
+    const found = await campaignOf(campaign);
+    return hex(Buffer.concat(cells.flatMap((cell) => drawMessages(found, cell, systemRandom))));
   },
   async open({ key, info, sealed }) {
     const suite = new hpke.CipherSuite({

@@ -2,14 +2,14 @@
 
 Two neighbouring data sets are collected many times. On half of the collections an event is chosen
 that tells them apart best; on the other half its chances are bounded by Clopper and Pearson. If
-``P(event) <= exp(eps) Q(event) + delta`` fails for the bounds, the promise is broken. Sealing alone
-is left out: of a sealed message the plain one is the end, so that a collection takes milliseconds.
+``P(event) <= exp(eps) Q(event) + delta`` fails for the bounds, the promise is broken. HPKE alone is
+left out: a one-time pad of the same length stands for it, so that a collection takes milliseconds.
 """
 
 import os
+from base64 import b64encode
 from collections import Counter
-from contextlib import closing, contextmanager
-from dataclasses import replace
+from contextlib import closing, contextmanager, nullcontext
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,89 +17,156 @@ from unittest import mock
 
 import numpy as np
 from collection_parts import messages_of, private
+from javascript import changed, client, found
 from scipy.stats import beta
 from shuffledp.collection import analyst, device, messages, mixer
 from shuffledp.collection.analyst import count_parts, open_part
 from shuffledp.collection.batch import close_round
 from shuffledp.collection.device import make_envelope
-from shuffledp.collection.laws import Laws, Noise, make_laws
-from shuffledp.collection.messages import SEALED, TOKEN, token, token_hash
+from shuffledp.collection.messages import PLAIN, SEALED, TOKEN, plus, token, token_hash
 from shuffledp.collection.mixer import Answer, Store, make_store
-from shuffledp.collection.tables import Table
 
-VIEWS = ("analyst", "mixer", "public")
 # Of a false alarm, for one view of one mechanism.
 ALARM = 1e-6
 _MEMORY = Path("/dev/shm")  # a disk would be flushed some ten times a collection
-_FRONT = SEALED - messages.PLAIN
+_FRONT = SEALED - PLAIN
 
 
-class _Open:
-    """A cipher suite that hides nothing."""
+class _Pad:
+    """A cipher suite: a message's first bytes are random, and what its last are sealed with."""
 
     @staticmethod
     def encrypt(plain, *_, **__):
-        return os.urandom(_FRONT) + plain
+        front = os.urandom(_FRONT)
+        return front + _xor(front[:PLAIN], plain) if len(plain) == PLAIN else front + plain
 
     @staticmethod
     def decrypt(sealed, *_, **__):
-        return sealed[_FRONT:]
+        front, end = sealed[:_FRONT], sealed[_FRONT:]
+        return _xor(front[:PLAIN], end) if len(end) == PLAIN else end
 
 
-_CAMPAIGNS = {}
+def _xor(first, second):
+    return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).to_bytes(PLAIN, "big")
 
 
-def known(made):
-    """Let `unsealed` read a campaign, which no file need have."""
-    _CAMPAIGNS[made.text] = made
+# The same in JavaScript, in place of its module.
+_PAD = f"""
+const random = (count) => crypto.getRandomValues(new Uint8Array(count));
+export class CipherSuite {{
+  kem = {{ deserializePublicKey: async () => null }};
+  async seal(_, message) {{
+    const [enc, ct] = [random(32), random({_FRONT - 32 + PLAIN})];
+    message.forEach((byte, i) => {{ ct[{_FRONT - 32} + i] = byte ^ enc[i]; }});
+    return {{ enc, ct }};
+  }}
+}}
+export class Aes128Gcm {{}}
+export class DhkemX25519HkdfSha256 {{}}
+export class HkdfSha256 {{}}
+"""
 
 
 @contextmanager
-def unsealed():
-    """Nothing is sealed, and a campaign is parsed once."""
+def unsealed(*campaigns):
+    """Pads stand for ciphers, and these campaigns, which no file need have, are parsed once."""
+    known = {made.text: made for made in campaigns}
     with (
-        mock.patch.object(analyst, "suite", _Open),
-        mock.patch.object(messages, "suite", _Open),
-        mock.patch.object(mixer, "parse_campaign", _CAMPAIGNS.__getitem__),
+        mock.patch.object(analyst, "suite", _Pad),
+        mock.patch.object(messages, "suite", _Pad),
+        mock.patch.object(mixer, "parse_campaign", known.__getitem__),
     ):
         yield
 
 
-def words(sealed):
-    """How many there are of each plain message, blanks among them."""
-    return Counter(int.from_bytes(each[_FRONT:], "big") for each in sealed)
+# --- Clients -------------------------------------------------------------------------------
 
 
-def by_cell(made, found):
-    """Plus and minus of each cell, and what is published of them without the analyst."""
-    plus = [found[1 + 2 * cell] for cell in range(made.cells)]
-    minus = [found[2 + 2 * cell] for cell in range(made.cells)]
-    return np.array(plus), np.array(minus)
+class Python:
+    """Devices in Python; a context manager makes mutants."""
+
+    def __init__(self, mutant=nullcontext):
+        self._mutant = mutant
+
+    def envelopes(self, made, tickets, cells):
+        """An envelope of each cell."""
+        with self._mutant():
+            return [make_envelope(made, 1, t, cell) for t, cell in zip(tickets, cells, strict=True)]
+
+    def drawn(self, made, cells):
+        """What the messages of each say, before they are sealed, shape ``(cells, slots)``."""
+        with self._mutant():
+            said = b"".join(b"".join(device.draw_messages(made, cell)) for cell in cells)
+        return np.frombuffer(said, ">u4").reshape(len(cells), -1)
 
 
-def collect(made, records, folder, exports=1):
-    """Features of each view in a collection of these records; the first is the victim's."""
-    tickets = [os.urandom(16) for _ in records]
+PYTHON = Python()
+
+
+class JavaScript:
+    """Devices in JavaScript; `changes` of their source make mutants."""
+
+    def __init__(self, folder, *changes):
+        self._folder = changed(folder / "javascript", changes, hpke=_PAD)
+
+    def _asked(self, job, made, **given):
+        given |= {"job": job, "campaign": b64encode(made.text).decode()}
+        return found(client(given, folder=self._folder))[0]
+
+    def envelopes(self, made, tickets, cells):
+        reports = [[ticket.hex(), cell] for ticket, cell in zip(tickets, cells, strict=True)]
+        return list(map(bytes.fromhex, self._asked("envelopes", made, round=1, reports=reports)))
+
+    def drawn(self, made, cells):
+        said = bytes.fromhex(self._asked("drawn", made, cells=cells))
+        return np.frombuffer(said, ">u4").reshape(len(cells), -1)
+
+
+# --- Features ------------------------------------------------------------------------------
+
+
+def says(sealed):
+    """What sealed messages say."""
+    held = np.frombuffer(b"".join(sealed), np.uint8).reshape(-1, SEALED)
+    return (held[:, :PLAIN] ^ held[:, _FRONT:]).view(">u4").ravel()
+
+
+def by_cell(made, said):
+    """Plus and minus messages of each cell, of what messages say in the last axis."""
+    plus, minus = ([(said == first + 2 * c).sum(-1) for c in range(made.cells)] for first in (1, 2))
+    return np.stack(plus, -1), np.stack(minus, -1)
+
+
+def _contrasts(*vectors):
+    return np.concatenate(
+        [np.concatenate([each, each[..., :1] - each[..., 1:2]], -1) for each in vectors], -1
+    )
+
+
+def outside(made, envelopes):
+    """What a mixer sees of envelopes: their lengths, and what is not sealed of the victim's."""
+    lengths = [len(each) for each in envelopes]
+    clear = [envelopes[0].count(plus(cell)) for cell in range(made.cells)]
+    return [*lengths, lengths[0] - max(lengths[1:]), *clear]
+
+
+def collect(made, tickets, envelopes, folder, exports=1):
+    """Features of each view in a collection of these envelopes; the first is the victim's."""
     path = folder / "store"
     make_store(path, made, 1, [token_hash(token(made, 1, each)) for each in tickets])
-    envelopes = [
-        make_envelope(made, 1, ticket, cell) for ticket, cell in zip(tickets, records, strict=True)
-    ]
     with closing(Store(path)) as store:
         answers = set(store.take(envelopes))
         assert answers == {Answer.COUNTED}, f"the mixer refuses envelopes: {answers}"
         copy = path.read_bytes()
         batch = close_round(store, folder / "batch")
-    sealed = messages_of(batch)
-    own = words(sealed)
-    for envelope in envelopes:
-        own.subtract(words(_split(envelope)))
-    seen = [by_cell(made, words(sealed))]
+    seen = [by_cell(made, says(messages_of(batch)))]
+    sent = [by_cell(made, says(_split(each)))[0] for each in envelopes]
+    dummies = seen[0][0] - np.sum(sent, axis=0)
     for _ in range(exports - 1):
         path.write_bytes(copy)
         with closing(Store(path)) as store:
             store.draw()
-            seen.append(by_cell(made, words(store.messages())))
+            seen.append(by_cell(made, says(store.messages())))
     key = folder / "key"
     key.write_text(private(1).private_bytes_raw().hex())
     parts = {
@@ -107,12 +174,11 @@ def collect(made, records, folder, exports=1):
     }
     counts = count_parts(made, batch, parts, key, folder / "counts").counts
     plus, minus = (np.mean(each, axis=0) for each in zip(*seen, strict=True))
-    dummies = by_cell(made, own)[0]
-    lengths = [len(each) for each in envelopes]
     return {
         "analyst": _contrasts(plus, minus, plus - minus),
-        "mixer": [*_contrasts(counts - dummies), *lengths, lengths[0] - max(lengths[1:])],
+        "mixer": [*_contrasts(counts - dummies), *outside(made, envelopes)],
         "public": _contrasts(counts),
+        "both": _contrasts(sent[0]),
     }
 
 
@@ -120,53 +186,67 @@ def _split(envelope):
     return [envelope[i : i + SEALED] for i in range(TOKEN, len(envelope), SEALED)]
 
 
-def _contrasts(*vectors):
-    return [value for each in vectors for value in (*each, each[0] - each[1])]
+def _cells(made, victim):
+    """Of a round with the fewest respondents."""
+    return [victim, *(i % 2 for i in range(made.at_least - 1))]
 
 
-def _collected(made, records, folder, exports):
-    with TemporaryDirectory(dir=folder) as place:
-        return collect(made, records, Path(place), exports)
+def _reports(made, number, victim, clients):
+    """Tickets and envelopes of so many collections."""
+    cells = _cells(made, victim) * number
+    tickets = [os.urandom(16) for _ in cells]
+    envelopes = clients.envelopes(made, tickets, cells)
+    for start in range(0, len(cells), made.at_least):
+        each = slice(start, start + made.at_least)
+        yield tickets[each], envelopes[each]
 
 
-def samples(made, number, folder, exports=1):
+def samples(made, number, clients=PYTHON, exports=1):
     """Features of so many collections where the victim reports cell 0, and where it reports 1."""
-    known(made)
-    others = [i % 2 for i in range(made.at_least - 1)]
-    with unsealed():
-        found = [
-            [_collected(made, [cell, *others], folder, exports) for _ in range(number)]
-            for cell in (0, 1)
-        ]
-    return _by_view(found)
+
+    def one(reports):
+        with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+            return collect(made, *reports, Path(folder), exports)
+
+    with unsealed(made):
+        both = [list(map(one, _reports(made, number, cell, clients))) for cell in (0, 1)]
+    views = both[0][0]
+    return {
+        view: tuple(np.array([each[view] for each in some], float) for some in both)
+        for view in views
+    }
 
 
-def of_devices(made, number):
-    """The same features where servers add nothing, by devices alone: a thousand in a second."""
-    others = [i % 2 for i in range(made.at_least - 1)]
+def of_devices(made, number, clients=PYTHON):
+    """Features where servers add nothing, by devices alone: a thousand in a second."""
 
-    def one(cell):
-        drawn = Counter(
-            int.from_bytes(each, "big")
-            for record in (cell, *others)
-            for each in device.draw_messages(made, record)
-        )
-        plus, minus = by_cell(made, drawn)
+    def some(victim):
+        said = (clients).drawn(made, _cells(made, victim) * number)
+        plus, minus = by_cell(made, said.reshape(number, -1))
+        mine, _ = by_cell(made, said.reshape(number, made.at_least, -1)[:, 0])
+        counts = _contrasts(plus - minus)
         return {
             "analyst": _contrasts(plus, minus, plus - minus),
-            "mixer": _contrasts(plus - minus),
-            "public": _contrasts(plus - minus),
+            "mixer": counts,
+            "public": counts,
+            "both": _contrasts(mine),
         }
 
-    found = [[one(cell) for _ in range(number)] for cell in (0, 1)]
-    return _by_view(found)
+    first, second = some(0), some(1)
+    return {view: (first[view], second[view]) for view in first}
 
 
-def _by_view(found):
-    return {
-        view: tuple(np.array([each[view] for each in some], float) for some in found)
-        for view in VIEWS
-    }
+def of_envelopes(made, number, clients=PYTHON):
+    """What a mixer sees that takes whatever comes."""
+    with unsealed(made):
+        both = (
+            [outside(made, sent) for _, sent in _reports(made, number, cell, clients)]
+            for cell in (0, 1)
+        )
+        return {"mixer": tuple(map(np.array, both))}
+
+
+# --- Events --------------------------------------------------------------------------------
 
 
 def excess(first, second, eps, alarm=ALARM):
@@ -214,73 +294,16 @@ def _table(these, those, eps):
     return lambda some: [tuple(each) in chosen for each in some]
 
 
-def broken(made, promised, number, exports=1, alarm=ALARM):
+def broken(made, promised, number, clients=PYTHON, exports=1, alarm=ALARM):
     """Views in which the promise of a campaign is broken by what another one draws."""
-    with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-        found = samples(made, number, Path(folder), exports)
-    return beaten(found, promised, alarm)
+    return beaten(samples(made, number, clients, exports), promised, alarm)
 
 
 def beaten(found, promised, alarm=ALARM):
-    """Views in which a promise does not hold for features."""
+    """Views in which a promise, where there is one, does not hold for features."""
     return {
-        view for view in VIEWS if excess(*found[view], promised.eps[view], alarm) > promised.delta
+        view
+        for view, features in found.items()
+        if (eps := promised.eps[view]) is not None
+        and excess(*features, eps, alarm) > promised.delta
     }
-
-
-# --- Mutants -------------------------------------------------------------------------------
-
-_NOTHING = Table(0, ())
-
-
-def without_noise(made):
-    """Nobody draws."""
-    laws = made.laws
-    return replace(
-        made,
-        laws=Laws(laws.slots, (), laws.mixer and _NOTHING, laws.analyst and _NOTHING),
-    )
-
-
-def doubled(made):
-    """Devices believe that twice as many take part."""
-    parameters = made.released.parameters
-    if made.mechanism == "user-dummies":
-        given = replace(parameters, dummies=parameters.dummies / 2)
-    else:
-        given = replace(parameters, smallest=2 * parameters.smallest)
-    laws = make_laws(made.mechanism, given, made.cells)
-    return replace(made, laws=replace(laws, slots=made.laws.slots))
-
-
-def without_minus(made):
-    """Only what is added is sent; pairs have lost their other half."""
-    noises = [
-        Noise("plus", noise.number, noise.size)
-        for noise in made.laws.device
-        if noise.sign == "plus"
-    ]
-    return replace(made, laws=replace(made.laws, device=tuple(noises)))
-
-
-def drawn_twice():
-    """Randomness of a draw is used again for the next one of the same table."""
-    kept, original = {}, Table.draw
-
-    def draw(self, random=os.urandom):
-        taken = kept.pop(self.thresholds, None)
-        if taken is None:
-            kept[self.thresholds] = taken = random(16)
-        return original(self, lambda _: taken)
-
-    return mock.patch.object(Table, "draw", draw)
-
-
-def unpadded():
-    """Envelopes without blanks."""
-    original = device.draw_messages
-    return mock.patch.object(
-        device,
-        "draw_messages",
-        lambda *given: [each for each in original(*given) if each != messages.BLANK],
-    )

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from javascript import client
+from javascript import CLIENT, client, found
 from scipy.stats import chi2
 from shapely.geometry import Point, shape
 from shuffledp.collection import participant
@@ -79,11 +79,6 @@ def signed(campaign):
 def krr(campaign):
     """k-RR, whose reports are one message each."""
     return parse_campaign(replace(campaign, laws=Laws(1, blanket=blanket(1.5, K))).text)
-
-
-def found(answers):
-    assert [answer for answer in answers if "refused" in answer] == []
-    return [answer["found"] for answer in answers]
 
 
 def test_names_are_the_same(campaign, signed, krr):
@@ -163,10 +158,9 @@ def test_nobody_gives_the_client_its_random_numbers():
         "Device", "Refused", "cellAt", "makeEnvelope", "parseCampaign", "readCells", "readTicket",
     ]  # fmt: skip
     assert arguments == 4  # campaign, round, ticket, cell
-    folder = Path(participant.__file__).parent / "participant"
-    for path in folder.glob("*.js"):
+    for path in CLIENT.glob("*.js"):
         assert not re.search(r"Math\.random|Date\.now", path.read_text()), path.name
-    asked = re.findall(r"getRandomValues", "".join(map(Path.read_text, folder.glob("[!h]*.js"))))
+    asked = re.findall(r"getRandomValues", "".join(map(Path.read_text, CLIENT.glob("[!h]*.js"))))
     assert len(asked) == 1
 
 

@@ -4,6 +4,7 @@ import os
 from contextlib import closing, nullcontext
 
 import collection_audit as audit
+import collection_mutants as mutants
 import numpy as np
 import pytest
 from collection_parts import campaign, key_file, private, store_file
@@ -18,53 +19,134 @@ from shuffledp.collection.mixer import Answer, Store
 FEW = {"two-servers": 3, "signed-dummies": 3, "user-dummies": 6, "krr": 6, "mixdump": 12}
 
 
-def small(mechanism):
+def small(mechanism, delta=0.01):
     fewest = FEW[mechanism]
-    return campaign(mechanism, cells=2, eps=1.0, delta=0.01, at_least=fewest, people=20)
+    return campaign(mechanism, cells=2, eps=1.0, delta=delta, at_least=fewest, people=20)
 
 
 # --- The audit -----------------------------------------------------------------------------
 
 
+@pytest.fixture(params=["python", "javascript"])
+def devices(request, tmp_path):
+    """Devices in a language, honest or of a mutant's name."""
+
+    def made(mutant=None):
+        if request.param == "python":
+            return audit.Python(mutants.PYTHON[mutant] if mutant else nullcontext)
+        return audit.JavaScript(tmp_path, *(mutants.JAVASCRIPT[mutant] if mutant else ()))
+
+    return made
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", FEW)
-def test_no_view_beats_its_promise(mechanism):
+def test_no_view_beats_its_promise(mechanism, devices):
     made = small(mechanism)
-    assert audit.broken(made, made, 800) == set()
+    assert audit.broken(made, made, 800, devices()) == set()
 
 
-MUTANTS = {
-    "no noise": (audit.without_noise, list(FEW), {"analyst", "mixer", "public"}),
-    "minus messages dropped": (audit.without_minus, ["signed-dummies"], {"public"}),
-}
+@pytest.mark.parametrize("mechanism", ["user-dummies", "krr", long("signed-dummies")])
+def test_devices_do_not_beat_their_promise(mechanism, devices):
+    """The light twin."""
+    made, honest = small(mechanism), devices()
+    assert audit.beaten(audit.of_devices(made, 400, honest), made) == set()
+    assert audit.beaten(audit.of_envelopes(made, 400, honest), made) == set()
+
+
+VIEWS = {"analyst", "mixer", "public"}
+ALL = {*VIEWS, "both"}
+# What catches a mutant, and in how many collections. M doubled moves delta by some percent.
+DRAWN_OTHERWISE = [
+    ("no noise", "user-dummies", VIEWS, 400),
+    ("a seed", "user-dummies", VIEWS, 400),
+    ("biased cells", "user-dummies", VIEWS, 400),
+    ("randomness used twice", "user-dummies", VIEWS, 400),
+    ("no noise", "krr", ALL, 400),
+    ("a seed", "krr", ALL, 400),
+    ("biased cells", "krr", {"both"}, 1000),
+    long("M doubled", "krr", {"both"}, 6000),
+    long("M doubled", "user-dummies", VIEWS, 24_000),
+    long("M doubled", "signed-dummies", {"mixer", "public"}, 6000),
+    long("no noise", "signed-dummies", VIEWS, 400),
+    long("a seed", "signed-dummies", VIEWS, 400),
+    long("biased cells", "signed-dummies", VIEWS, 400),
+    long("minus messages dropped", "signed-dummies", VIEWS, 1000),
+]
+
+
+@pytest.mark.parametrize(("mutant", "mechanism", "views", "number"), DRAWN_OTHERWISE)
+def test_the_audit_catches_devices_that_draw_otherwise(mutant, mechanism, views, number, devices):
+    """By devices alone: what servers add makes nothing worse."""
+    made = small(mechanism, delta=0.03)
+    assert audit.beaten(audit.of_devices(made, number, devices(mutant)), made) >= views
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "mechanism"), [(name, each) for name in MUTANTS for each in MUTANTS[name][1]]
+    ("mutant", "mechanism", "views"),
+    [
+        ("no noise", "signed-dummies", VIEWS),
+        ("no noise", "user-dummies", VIEWS),
+        ("no noise", "krr", ALL),
+        ("minus messages dropped", "signed-dummies", {"public"}),
+        ("randomness used twice", "user-dummies", VIEWS),
+        ("biased cells", "user-dummies", VIEWS),
+        ("a seed", "krr", ALL),
+    ],
 )
-def test_the_audit_catches_a_campaign_that_draws_less(mutant, mechanism):
+def test_the_audit_catches_such_devices_in_whole_collections(mutant, mechanism, views, devices):
     made = small(mechanism)
-    found = audit.broken(MUTANTS[mutant][0](made), made, 600)
-    assert found >= MUTANTS[mutant][2]
+    assert audit.broken(made, made, 500, devices(mutant)) >= views
+
+
+@pytest.mark.parametrize(
+    ("mutant", "mechanism"),
+    [
+        ("not padded", "signed-dummies"),
+        ("not padded", "user-dummies"),
+        *(("a length that tells the cell", mechanism) for mechanism in FEW),
+    ],
+)
+def test_the_mixer_refuses_envelopes_of_another_length(mutant, mechanism, devices):
+    made = small(mechanism)
+    with pytest.raises(AssertionError, match="WRONG"):
+        audit.samples(made, 20, devices(mutant))
+
+
+@pytest.mark.parametrize(
+    ("mutant", "mechanism", "number"),
+    [
+        ("a length that tells the cell", "two-servers", 400),
+        ("not sealed", "two-servers", 400),
+        long("a length that tells the cell", "signed-dummies", 400),
+        long("not sealed", "user-dummies", 3000),
+    ],
+)
+def test_the_audit_catches_what_an_envelope_tells_the_mixer(mutant, mechanism, number, devices):
+    made = small(mechanism, delta=0.03)
+    assert audit.beaten(audit.of_envelopes(made, number, devices(mutant)), made) == {"mixer"}
+
+
+SERVERS = [
+    (mutants.without_servers, VIEWS),
+    (mutants.without_analyst, {"mixer"}),
+    (mutants.without_mixer, {"analyst"}),
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", ["signed-dummies", "user-dummies"])
-def test_the_audit_catches_devices_that_believe_in_twice_as_many(mechanism):
-    """Half of the noise moves delta by some percent: many collections, by devices alone."""
-    fewest = FEW[mechanism]
-    made = campaign(mechanism, cells=2, eps=1.0, delta=0.03, at_least=fewest, people=20)
-    assert audit.beaten(audit.of_devices(made, 12_000), made) == set()
-    found = audit.of_devices(audit.doubled(made), 12_000)
-    assert audit.beaten(found, made)
-
-
-@pytest.mark.slow
-def test_the_audit_catches_randomness_that_is_used_twice():
+@pytest.mark.parametrize(("mutant", "views"), SERVERS)
+def test_the_audit_catches_servers_that_add_nothing(mutant, views, devices):
     made = small("two-servers")
-    with audit.drawn_twice():
-        assert audit.broken(made, made, 300) == {"analyst", "mixer", "public"}
+    assert audit.broken(mutant(made), made, 500, devices()) >= views
+
+
+@pytest.mark.slow
+def test_the_audit_catches_servers_that_use_randomness_twice():
+    made = small("two-servers")
+    with mutants.drawn_twice():
+        assert audit.broken(made, made, 300) == VIEWS
 
 
 @pytest.mark.slow
@@ -74,18 +156,11 @@ def test_the_audit_catches_dummies_that_are_drawn_afresh():
     assert "analyst" in audit.broken(made, made, 200, exports=24, alarm=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", ["signed-dummies", "user-dummies"])
-def test_the_mixer_catches_lengths_that_are_not_padded(mechanism):
-    made = small(mechanism)
-    with audit.unpadded(), pytest.raises(AssertionError, match="WRONG"):
-        audit.broken(made, made, 20)
-
-
-def test_the_audit_catches_no_noise():
-    """The light twin."""
+def test_the_audit_catches_no_noise(devices):
+    """The light twin of all that goes through servers."""
     made = small("two-servers")
-    bare = audit.without_noise(made)
-    assert audit.broken(bare, made, 44, alarm=0.05) == {"analyst", "mixer", "public"}
+    bare = mutants.without_servers(made)
+    assert audit.broken(bare, made, 44, devices(), alarm=0.05) == VIEWS
 
 
 # --- Intervals -----------------------------------------------------------------------------
@@ -184,9 +259,8 @@ def collected(made, folder):
 @pytest.mark.parametrize("collections", [1, long(50)])
 def test_coverage_through_clients(tmp_path, mechanism, collections):
     made = crowd(mechanism)
-    audit.known(made)
     # An envelope of signed dummies has many messages: sealing them is all that is left out.
-    with audit.unsealed() if mechanism == "signed-dummies" else nullcontext():
+    with audit.unsealed(made) if mechanism == "signed-dummies" else nullcontext():
         counts = []
         for number in range(collections):
             (tmp_path / str(number)).mkdir()
