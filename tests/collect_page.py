@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+MAPS = " --map map.png --page map.html"
 
 
 def free_port():
@@ -22,7 +23,7 @@ def follow(folder, environment, maps=True):
     changes = {
         "--port 8000": f"--port {port}",
         "--rounds 2 ": f"--rounds 2 --address http://127.0.0.1:{port} ",
-        " --map map.png": " --map map.png" if maps else "",
+        MAPS: MAPS if maps else "",
     }
     for old, new in changes.items():
         assert old in script

@@ -22,6 +22,7 @@ def environment():
 def test_the_page_from_nothing_to_a_map(tmp_path):
     printed = follow(tmp_path, environment())
     assert (tmp_path / "map.png").stat().st_size > 10_000
+    assert "600 people reported." in (tmp_path / "map.html").read_text(encoding="utf-8")
     opened = json.loads((tmp_path / "counts-1.json").read_text())
     assert opened["respondents"] == 600
     assert not (tmp_path / "campaign/analyst/round-1.key").exists()
@@ -54,6 +55,8 @@ def test_batches_are_opened_by_the_pipeline_once(tmp_path):
     counts = tmp_path / "results/collections/paris_1/counts.json"
     first = counts.read_bytes()
     assert (tmp_path / "results/figures/collected.paris_1.png").is_file()
+    page = (tmp_path / "results/collections/paris_1/page.html").read_text(encoding="utf-8")
+    assert "200 people reported." in page and "Ville de Paris" in page
     # Everything anew, without the key: the counts are what they were.
     run(*target[:-2], "--forceall", *target[-2:])
     assert counts.read_bytes() == first

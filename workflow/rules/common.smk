@@ -334,6 +334,12 @@ def of_collection(key):
     return lambda wildcards: COLLECTIONS[wildcards.collection].get(key, [])
 
 
+def cells_of_collection(wildcards):
+    """Input function: the cells that lie beside a campaign."""
+    campaign = Path(COLLECTIONS[wildcards.collection]["campaign"])
+    return str(campaign.with_name("cells.geojson"))
+
+
 def opened_parts(wildcards):
     """Input function: what is found in each part of a batch, by its manifest."""
     # Not at the top: a run without collections shall not load what they need.

@@ -197,11 +197,7 @@ rule draw_collection:
     input:
         campaign=of_collection("campaign"),
         counts=result("collections/{collection}/counts.json"),
-        cells=lambda wildcards: str(
-            Path(COLLECTIONS[wildcards.collection]["campaign"]).with_name(
-                "cells.geojson"
-            )
-        ),
+        cells=cells_of_collection,
         truth=of_collection("truth"),
         basemap=of_collection("basemap"),
     output:
@@ -224,4 +220,5 @@ rule draw_collection:
 rule collections:
     input:
         [result(f"collections/{name}/estimates.csv") for name in COLLECTIONS],
+        [result(f"collections/{name}/page.html") for name in COLLECTIONS],
     localrule: True

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # Names in the folder of a campaign.
 CAMPAIGN: Final = "campaign.json"
 CELLS: Final = "cells.geojson"
+BASEMAP: Final = "basemap.geojson"
 TICKETS: Final = "issuer/tickets.txt"
 TOKENS: Final = "mixer/tokens-{}.txt"
 KEY: Final = "analyst/round-{}.key"
@@ -245,22 +246,24 @@ def _estimate(arguments: Namespace) -> Iterator[Row]:
     from shuffledp.collection.campaign import read_campaign
     from shuffledp.collection.estimate import estimate_cells, estimate_regions, projected
 
-    path = Path(arguments.campaign)
+    path, counts = Path(arguments.campaign), Path(arguments.counts)
     campaign = read_campaign(path)
-    opened = read_opened(Path(arguments.counts), campaign)
+    opened = read_opened(counts, campaign)
     cells = estimate_cells(campaign, opened)
     nearest = projected(cells, opened.respondents)
+    regions = None if arguments.regions is None else _read_regions(Path(arguments.regions))
     if arguments.map is not None:
-        _draw(Path(arguments.map), path, Path(arguments.counts))
-    if arguments.regions is None:
+        _draw(Path(arguments.map), path, counts)
+    if arguments.page is not None:
+        _write_page(Path(arguments.page), path, counts, regions)
+    if regions is None:
         names: list[Any] = list(range(campaign.cells))
         found, more = cells, {"projected": nearest}
     else:
-        regions = _read_regions(Path(arguments.regions))
         found, more = estimate_regions(campaign, opened, regions), {}
         names = [*regions]
     for i, name in enumerate(names):
-        row = {"cell" if arguments.regions is None else "region": name}
+        row = {"cell" if regions is None else "region": name}
         columns = {**vars(found), **more}
         yield row | {column: float(values[i]) for column, values in columns.items()}
 
@@ -283,9 +286,29 @@ def _draw(output: Path, campaign: Path, counts: Path) -> None:
 
     if output.suffix not in (".png", ".svg", ".pdf"):
         raise InputError(f"a map is a png, svg or pdf file (got {output})")
-    figure = draw_collected(campaign, counts, campaign.with_name(CELLS))
+    cells, basemap = campaign.with_name(CELLS), _beside(campaign, BASEMAP)
+    figure = draw_collected(campaign, counts, cells, basemap=basemap)
     with replacing(output) as path:
         figure.savefig(path)
+
+
+def _write_page(
+    output: Path, campaign: Path, counts: Path, regions: dict[str, list[int]] | None
+) -> None:
+    from shuffledp.page.collected import round_data
+    from shuffledp.page.render import render_round
+
+    if output.suffix != ".html":
+        raise InputError(f"a page is an html file (got {output})")
+    cells, basemap = _beside(campaign, CELLS), _beside(campaign, BASEMAP)
+    text = render_round(round_data(campaign, counts, cells, basemap, regions))
+    with replacing(output) as path:
+        path.write_text(text, encoding="utf-8", newline="\n")
+
+
+def _beside(campaign: Path, name: str) -> Path | None:
+    path = campaign.with_name(name)
+    return path if path.is_file() else None
 
 
 # Arguments that are files to read.

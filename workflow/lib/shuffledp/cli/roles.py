@@ -138,6 +138,10 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "csv with columns region and cell: estimate regions instead",
             },
             "--map": {"metavar": "FILE", "help": "draw the estimates (png, svg or pdf)"},
+            "--page": {
+                "metavar": "FILE",
+                "help": "write a page of map, numbers and promise (html); it asks for nothing",
+            },
         },
     ),
 }

@@ -14,14 +14,14 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 
 from shuffledp.collection.analyst import read_opened
-from shuffledp.collection.campaign import read_campaign
+from shuffledp.collection.campaign import Campaign, read_campaign
 from shuffledp.collection.estimate import estimate_cells, projected
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import attribute, backdrop
 from shuffledp.figures.cells import COUNTS, PLAIN, height_of, surround
 from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import FULL_WIDTH, eps_words, local_style, new_figure
-from shuffledp.geography.geojson import read_shapes
+from shuffledp.geography.geojson import Shape, read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.files import file_sha256
@@ -55,8 +55,7 @@ def draw_collected(
         If a file cannot be read, or is not of the campaign.
     """
     known = read_campaign(campaign)
-    if file_sha256(cells) != known.cells_sha256:
-        raise InputError(f"{cells} has not the cells of the campaign")
+    shapes = campaign_cells(cells, known)
     opened = read_opened(counts, known)
     estimates = estimate_cells(known, opened)
     panels = {"Estimated": projected(estimates, opened.respondents)}
@@ -69,8 +68,22 @@ def draw_collected(
         f"for one person's records of all rounds,\nunless mixer and analyst join hands; standard "
         f"error of a cell: {estimates.standard_error[0]:.3g} people"
     )
-    geometry = [shape.geometry for shape in read_shapes(cells, "cells")]
+    geometry = [shape.geometry for shape in shapes]
     return _maps(title, gpd.GeoSeries(geometry), panels, backdrop(basemap, None))
+
+
+def campaign_cells(path: Path, campaign: Campaign) -> list[Shape]:
+    """Cells of a campaign, in their order.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or has others.
+    """
+    shapes = read_shapes(path, "cells")
+    if file_sha256(path) != campaign.cells_sha256:
+        raise InputError(f"{path} has not the cells of the campaign")
+    return shapes
 
 
 def _read_truth(path: Path, cells: int) -> Floats:

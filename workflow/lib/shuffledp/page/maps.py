@@ -10,11 +10,11 @@ import shapely
 
 from shuffledp.figures.basemap import legible
 from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.numerics.arrays import Integers
+from shuffledp.numerics.arrays import Floats, Integers
 
 # Numbers of cells in all releases of a region that the page carries: some 10 characters each.
 _MOST: Final = 150_000
-_DEGREES: Final = 5  # decimals of a coordinate: a metre
+DEGREES: Final = 5  # decimals of a coordinate: a metre
 
 
 def map_data(
@@ -52,16 +52,14 @@ def map_data(
         kept.append((int(n), rows))
     if not kept:
         return None
-    shown = legible(layers, float(np.ptp(corners[..., 0])))
+    box = np.concatenate([corners.min(axis=(0, 1)), corners.max(axis=(0, 1))])
     return {
         # The first corner comes again as the last one.
-        "corners": np.round(corners[:, :-1], _DEGREES).reshape(len(cells), -1).tolist(),
+        "corners": np.round(corners[:, :-1], DEGREES).reshape(len(cells), -1).tolist(),
         "row": cells["row"].tolist(),
         "column": cells["column"].tolist(),
-        "district": _districts(cells, layers),
-        "layers": _layers(shown, corners),
-        "names": _names(shown, corners),
-        "attribution": "; ".join(dict.fromkeys(filter(None, layers["attribution"]))),
+        "district": districts_of(cells.geometry, layers),
+        **surroundings(layers, box),
         "truth": {n: samples[n].tolist() for n, _ in kept},
         "releases": [
             {
@@ -84,42 +82,68 @@ def _short(values: pd.Series) -> list[float]:
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
 
 
-def _districts(cells: gpd.GeoDataFrame, layers: gpd.GeoDataFrame) -> list[str]:
-    """Name of the district that holds the middle of each cell; empty where none has a name."""
+def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
+    """What lies round the cells of a map, as JSON can hold it.
+
+    Parameters
+    ----------
+    layers
+        As `shuffledp.figures.basemap.backdrop` returns them.
+    box
+        Of the cells: west, south, east and north, in degrees.
+
+    Returns
+    -------
+    ``layers``: rings and lines of each near the cells, in the order of the file, with its name.
+    ``names`` of districts, the largest first, and of rivers, where they have room; ``at`` are two
+    points that the name is written along, as far apart as there is room. ``attribution`` is to be
+    shown with them.
+    """
+    shown = legible(layers, float(box[2] - box[0]))
+    return {
+        "layers": _layers(shown, box),
+        "names": _names(shown, box),
+        "attribution": "; ".join(dict.fromkeys(filter(None, layers["attribution"]))),
+    }
+
+
+def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
+    """Name of the district that holds the middle of each cell; empty where none has a name.
+
+    Parameters
+    ----------
+    cells
+        Geometries.
+    layers
+        As of `surroundings`.
+    """
     named = layers[(layers["kind"] == "district") & (layers["name"] != "")]
     found = [""] * len(cells)
-    middles = shapely.centroid(cells.geometry.to_numpy())
+    middles = shapely.centroid(cells.to_numpy())
     for cell, district in zip(*named.sindex.query(middles, predicate="within"), strict=True):
         found[cell] = str(named["name"].iloc[district])
     return found
 
 
-def _layers(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
-    """Rings and lines of each layer near the cells, in the order of the file."""
-    west, south = corners.min(axis=(0, 1))
-    east, north = corners.max(axis=(0, 1))
+def _layers(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
+    west, south, east, north = box
     margin = 0.05 * max(east - west, north - south)
     clipped = shapely.clip_by_rect(
         layers.geometry.to_numpy(), west - margin, south - margin, east + margin, north + margin
     )
     drawn = []
-    for kind, shape in zip(layers["kind"], clipped, strict=True):
+    for kind, name, shape in zip(layers["kind"], layers["name"], clipped, strict=True):
         parts = shapely.get_parts(shape)
         area = shapely.get_type_id(parts) == 3
         lines = [*shapely.get_rings(parts[area]), *parts[~area]]
         if lines:
-            paths = [np.round(shapely.get_coordinates(line), _DEGREES).tolist() for line in lines]
-            drawn.append({"kind": str(kind), "paths": paths})
+            paths = [np.round(shapely.get_coordinates(line), DEGREES).tolist() for line in lines]
+            drawn.append({"kind": str(kind), "name": str(name), "paths": paths})
     return drawn
 
 
-def _names(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
-    """Names of districts, the largest first, and of rivers, where they have room.
-
-    ``at`` are two points that the name is written along, as far apart as there is room.
-    """
-    west, south = corners.min(axis=(0, 1))
-    east, north = corners.max(axis=(0, 1))
+def _names(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
+    west, south, east, north = box
     named = layers[layers["name"] != ""]
     seen = shapely.clip_by_rect(named.geometry.to_numpy(), west, south, east, north)
     found = []
@@ -137,6 +161,6 @@ def _names(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
                 shapely.get_coordinates(min(parts, key=lambda part: part.distance(middle)))[[0, -1]]
             )
         at = shapely.get_coordinates(ends)
-        at = np.round(at[np.argsort(at[:, 0])], _DEGREES)
+        at = np.round(at[np.argsort(at[:, 0])], DEGREES)
         found.append((shape.area, {"kind": str(kind), "name": str(name), "at": at.tolist()}))
     return [one for _, one in sorted(found, key=lambda pair: -pair[0])]

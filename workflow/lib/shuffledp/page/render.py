@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -11,10 +11,14 @@ from jinja2 import Environment, StrictUndefined
 
 _PARTS = files("shuffledp.page")
 # In the order in which they need each other.
-_SCRIPTS = ("vendor/d3.min.js", "vendor/plot.min.js", *(
-    f"scripts/{name}.js"
-    for name in ("common", "maps", "privacy", "utility", "planner", "reproduction", "page")
-))  # fmt: skip
+_SCRIPTS = (
+    *("vendor/d3.min.js", "vendor/plot.min.js", "scripts/common.js", "scripts/drawing.js"),
+    *(
+        f"scripts/{name}.js"
+        for name in ("maps", "privacy", "utility", "planner", "reproduction", "page")
+    ),
+)
+_OF_A_ROUND = ("vendor/d3.min.js", *(f"scripts/{n}.js" for n in ("common", "drawing", "collected")))
 
 
 def _text(name: str) -> str:
@@ -40,11 +44,20 @@ def _source(script: str) -> str:
 
 def render(data: Mapping[str, Any]) -> str:
     """The page of what `shuffledp.page.data.page_data` returns, as HTML."""
+    return _rendered("page.html", _SCRIPTS, data)
+
+
+def render_round(data: Mapping[str, Any]) -> str:
+    """The page of what `shuffledp.page.collected.round_data` returns, as HTML."""
+    return _rendered("collected.html", _OF_A_ROUND, data)
+
+
+def _rendered(template: str, names: Sequence[str], data: Mapping[str, Any]) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    scripts = [_text(name) for name in _SCRIPTS]
-    return environment.from_string(_text("page.html")).render(
+    scripts = [_text(name) for name in names]
+    return environment.from_string(_text(template)).render(
         data=data,
         style=_text("style.css"),
         scripts=scripts,

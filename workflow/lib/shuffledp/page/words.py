@@ -46,10 +46,15 @@ def short(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.10g}"
 
 
+def rounded_up(number: float) -> str:
+    """Write a number in three digits, rounded up."""
+    return f"{float(_UP.create_decimal(repr(float(number)))):g}"
+
+
 def percent(share: float) -> str:
     """Write a share of at most 1 in per cent, rounded up; near 1 by what is left of it."""
     if share <= _NEARLY:
-        return f"{float(_UP.create_decimal(repr(100.0 * float(share)))):g} %"
+        return f"{rounded_up(100.0 * float(share))} %"
     left = 1.0 - share
     return f"all but one in {np.ceil(1.0 / left):,.0f}" if left > 1e-15 else "all"
 
@@ -98,10 +103,10 @@ def protection(unit: str) -> str:
 
 def strength(eps: float, delta: float) -> str:
     """Say what (eps, delta) is for one who guesses between two places."""
-    chance = float(_UP.create_decimal(repr(100.0 * best_guess(eps, delta))))
+    chance = rounded_up(100.0 * best_guess(eps, delta))
     return (
         "Somebody knows all but one record, and that it is in one of two places, each as likely. "
-        f"The map lets them guess right at most {chance:g} % of the time; a coin does 50 %. "
+        f"The map lets them guess right at most {chance} % of the time; a coin does 50 %. "
         f"This is the promise eps = {eps:g}, delta = {plain(delta)}: a smaller eps hides more, and "
         "delta bounds what eps leaves open. It is certified for whatever the data are."
     )
