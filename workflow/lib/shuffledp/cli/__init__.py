@@ -5,7 +5,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from shuffledp.cli.output import print_rows
+from shuffledp.cli.output import print_compared, print_rows
 from shuffledp.cli.parser import parse
 from shuffledp.cli.words import one_line
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory
@@ -56,6 +56,8 @@ def _answered(parsed: Namespace) -> int:
         certify(parsed)
         return 0
     rows = role_rows(parsed) if parsed.command in ROLES else answer(parsed)
-    if rows:  # a server says where it is, and no more
+    if parsed.command == "compare" and parsed.format == "table" and not parsed.detail:
+        print_compared(rows)
+    elif rows:  # a server says where it is, and no more
         print_rows(rows, parsed.format)
     return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

@@ -236,12 +236,11 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     for mechanism in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
         named = asked | {"mechanism": mechanism.name}
         entry = mechanism.entry
-        # A table has no room for it.
-        source = {} if arguments.format == "table" else {"source": entry.source}
+        said = {"trust": entry.trust, "source": entry.source}
         try:
             found = offer(mechanism, eps, log_delta, setting, shares)
         except InputError as error:
-            rows.append(named | unknown | {"trust": entry.trust, "reason": str(error)} | source)
+            rows.append(named | unknown | said | {"reason": str(error)})
             continue
         rows.append(
             named
@@ -254,12 +253,11 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,
-                "trust": entry.trust,
-                "reason": None,
             }
-            | source
+            | said
+            | {"reason": None}
         )
-    return sorted(rows, key=lambda row: np.inf if row["reason"] else row["tv_distance"])
+    return sorted(rows, key=lambda row: np.inf if row["reason"] else row["cell_sd_users"])
 
 
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:

@@ -8,7 +8,10 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
-from typing import Any
+from itertools import takewhile
+from typing import Any, Final
+
+from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 Row = dict[str, Any]
 
@@ -17,11 +20,25 @@ _NARROWEST = 24
 
 # Of all rows alike: said below a table, in one line.
 _OF_ALL = ("neighbours", "unit")
+# A table of mechanisms is no wider, whatever the terminal is.
+_PAGE: Final = 80
+# Above its columns, in two lines.
+_ABOVE: Final = ("", "error", "sent", "moved", "eps of", "", "", "", "who is")
+_HEADS: Final = ("mechanism", "people", "a user", "by 10", *VIEWS, "trusted")
+_NOTES: Final = (
+    "error: standard deviation of a cell's count, root mean square over the cells",
+    "sent: messages; moved: how far 10 dishonest users move a cell's count, at most",
+    "eps of: who opens the reports, mixes them and reads the map, reads the map, both servers; "
+    "-: sees every record, or the exact histogram",
+    "more: --detail (parameters, largest error, sources), --format json (all digits)",
+)
+_SERVERS: Final = "servers: mixer and analyst, not to join hands"
+_USERS: Final = "*: and all users, to add dummies"
 # What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
 _UP = {
     *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"),
     *("local_eps0", "sigma", "eps_analyst", "eps_mixer", "eps_public", "eps_both"),
-    *("delta_analyst", "delta_mixer", "delta_public", "delta_both"),
+    *("moved_by_one", "delta_analyst", "delta_mixer", "delta_public", "delta_both"),
 }
 _DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 
@@ -57,6 +74,20 @@ def _cell(name: str, row: Row) -> str:
     return f"{float(rounded):.7g}" if rounded else "0"
 
 
+def _short(name: str, row: Row, times: int = 1) -> str:
+    """Three digits, rounded to the safe side, in at most seven characters."""
+    if row[name] is None:
+        return "-"
+    value = Decimal(repr(float(row[name]))) * times
+
+    def rounded(digits: int) -> Decimal:
+        return Context(prec=digits, rounding=_rounding(name, row)).create_decimal(value)
+
+    whole = value.quantize(Decimal(1), _rounding(name, row))
+    plain = f"{whole if value == whole or value >= 100 else rounded(3):f}"
+    return plain if len(plain) <= 7 else f"{rounded(3):.2e}".replace("e+", "e")
+
+
 def finite(value: object) -> object:
     """Infinity is no JSON: it becomes null, like a side that a bound does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -85,8 +116,57 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         _print_table(
             [{name: _cell(name, row) for name in row if name not in _OF_ALL} for row in rows], width
         )
-        said = "; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL if name in rows[0])
-        print(*textwrap.wrap(said, max(width, _NARROWEST)), sep="\n", end="\n" if said else "")
+        _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL if name in rows[0]))
+
+
+def print_compared(rows: Sequence[Row]) -> None:
+    """Print rows of `compare` as a table by which mechanisms can be compared, a line for each.
+
+    In a terminal that is narrower than the table, as `print_rows`.
+    """
+    found = [row for row in rows if row["reason"] is None]
+    lines = [_ABOVE, _HEADS, *map(_compared, found)]
+    widths = _widths(lines)
+    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= _PAGE else 1
+    if sum(widths) + gap * (len(widths) - 1) > min(_PAGE, shutil.get_terminal_size().columns):
+        print_rows(rows, "table")
+        return
+    asked = takewhile(lambda name: name != "mechanism", rows[0])
+    _print_words(", ".join(f"{name} = {_cell(name, rows[0])}" for name in asked))
+    print()
+    for line in lines if found else ():
+        cells = [
+            cell.rjust(size) if 0 < i < len(widths) - 1 else cell.ljust(size)
+            for i, (cell, size) in enumerate(zip(line, widths, strict=True))
+        ]
+        print((" " * gap).join(cells).rstrip())
+    for row in rows[len(found) :]:
+        _print_words(f"{row['mechanism']}: {row['reason']}")
+    print()
+    trusted = {line[-1] for line in lines}
+    notes = [_SERVERS] * any("servers" in each for each in trusted)
+    notes += [_USERS] * any("*" in each for each in trusted)
+    for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
+        _print_words(note)
+    _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL))
+
+
+def _compared(row: Row) -> tuple[str, ...]:
+    entry = CATALOGUE[row["mechanism"]]
+    servers = "servers*" if "users" in entry.duty else "servers"
+    return (
+        entry.name,
+        _short("cell_sd_users", row),
+        _short("messages", row),
+        _short("moved_by_one", row, 10),
+        *(_short(f"eps_{view}", row) for view in VIEWS),
+        "curator" if entry.central else servers,
+    )
+
+
+def _print_words(words: str) -> None:
+    width = min(_PAGE, max(shutil.get_terminal_size().columns, _NARROWEST))
+    print(*textwrap.wrap(words, width), sep="\n", end="\n" if words else "")
 
 
 def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:

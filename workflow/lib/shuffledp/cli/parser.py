@@ -95,7 +95,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "compare": (
         "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), and "
-        "the most accurate comes first; its parameters with all digits, what a user's messages "
+        "the most accurate comes first, in a table of 80 columns. With --detail, or as json and "
+        "csv: its parameters with all digits, what a user's messages "
         "reveal before they are mixed (local_eps0; none: all), the eps of who opens the reports, "
         "mixes them and reads the map, reads the map, and both servers' (eps_...; none: all), "
         "messages per user, by how many users one dishonest one moves a cell's estimate at most "
@@ -118,6 +119,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             },
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
             "--share": {"type": real, "help": "part of users signed dummies need at least (0.9)"},
+            "--detail": {"action": "store_true", "help": "all that is known, and who published it"},
         }
         | HIDDEN_SLOT
         | ROUNDS
