@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import legible
+from shuffledp.figures.basemap import legible, named_places
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Integers
 
@@ -60,7 +60,10 @@ def map_data(
         "column": cells["column"].tolist(),
         "district": _districts(cells, layers),
         "layers": _layers(shown, corners),
-        "names": _names(shown, corners),
+        "names": [
+            {"kind": kind, "name": name, "at": np.round(ends, _DEGREES).tolist()}
+            for kind, name, ends in named_places(shown, _window(corners))
+        ],
         "attribution": "; ".join(dict.fromkeys(filter(None, layers["attribution"]))),
         "truth": {n: samples[n].tolist() for n, _ in kept},
         "releases": [
@@ -94,10 +97,14 @@ def _districts(cells: gpd.GeoDataFrame, layers: gpd.GeoDataFrame) -> list[str]:
     return found
 
 
+def _window(corners: Any) -> tuple[float, float, float, float]:
+    """West, south, east and north end of the cells."""
+    return (*corners.min(axis=(0, 1)), *corners.max(axis=(0, 1)))
+
+
 def _layers(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
     """Rings and lines of each layer near the cells, in the order of the file."""
-    west, south = corners.min(axis=(0, 1))
-    east, north = corners.max(axis=(0, 1))
+    west, south, east, north = _window(corners)
     margin = 0.05 * max(east - west, north - south)
     clipped = shapely.clip_by_rect(
         layers.geometry.to_numpy(), west - margin, south - margin, east + margin, north + margin
@@ -111,32 +118,3 @@ def _layers(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
             paths = [np.round(shapely.get_coordinates(line), _DEGREES).tolist() for line in lines]
             drawn.append({"kind": str(kind), "paths": paths})
     return drawn
-
-
-def _names(layers: gpd.GeoDataFrame, corners: Any) -> list[dict[str, Any]]:
-    """Names of districts, the largest first, and of rivers, where they have room.
-
-    ``at`` are two points that the name is written along, as far apart as there is room.
-    """
-    west, south = corners.min(axis=(0, 1))
-    east, north = corners.max(axis=(0, 1))
-    named = layers[layers["name"] != ""]
-    seen = shapely.clip_by_rect(named.geometry.to_numpy(), west, south, east, north)
-    found = []
-    for kind, name, shape in zip(named["kind"], named["name"], seen, strict=True):
-        if shape.is_empty:
-            continue
-        if kind == "river":
-            longest = max(shapely.get_parts(shape), key=shapely.length)
-            ends = shapely.line_interpolate_point(longest, [0.35, 0.65], normalized=True)
-        else:
-            middle = shape.representative_point()
-            chord = shapely.LineString([(west, middle.y), (east, middle.y)])
-            parts = shapely.get_parts(shape.intersection(chord))
-            ends = shapely.points(
-                shapely.get_coordinates(min(parts, key=lambda part: part.distance(middle)))[[0, -1]]
-            )
-        at = shapely.get_coordinates(ends)
-        at = np.round(at[np.argsort(at[:, 0])], _DEGREES)
-        found.append((shape.area, {"kind": str(kind), "name": str(name), "at": at.tolist()}))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]
