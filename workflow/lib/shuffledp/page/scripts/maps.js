@@ -2,9 +2,9 @@
 // Two maps side by side, the truth and a release, on one colour scale; cells are read out.
 
 const VIEWS = [
-  ["estimate", "What was estimated"],
-  ["error", "How wrong it is (estimate minus truth)"],
-  ["known", "Where it shows somebody (above two standard errors)"],
+  ["estimate", "The private map"],
+  ["error", "How wrong the private map is (estimate minus truth)"],
+  ["known", "Where the private map shows somebody (above two standard errors)"],
 ];
 const WIDTH = 1000; // of the cells, in the drawing's own unit
 const MARGIN = 25;
@@ -50,6 +50,12 @@ function errorColour(t) {
   return isDark() ? d3.piecewise(d3.interpolateLab, ["#cdb4ff", "#6f55a8", "#23262b", "#96591b", "#ffbf73"])(t) : d3.interpolatePuOr(t);
 }
 
+/** The next of 10, 20, 50, 100, ...: where a scale of colours ends. */
+function roundTop(value) {
+  const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
+  return [1, 2, 5, 10].map((f) => f * power).find((v) => v >= value);
+}
+
 function mountMaps(home) {
   let story, region, project, chosen = 0, zoomed = false, top;
   const controls = element("div", { class: "controls" });
@@ -84,7 +90,7 @@ function mountMaps(home) {
   /** What the saved picture says under the map: whoever passes it on has to name the base map's source. */
   function captions() {
     const ends = [...legend.querySelectorAll(".ticks span")].map((one) => one.textContent).filter(Boolean);
-    const scale = view.value === "error" ? "purple too few, orange too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(Math.round(top))} (${isDark() ? "light" : "dark"}), logarithmic`;
+    const scale = view.value === "error" ? "purple too few, orange too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(top)} (${isDark() ? "light" : "dark"}), logarithmic`;
     return [`${region.title}, ${number.format(story.n)} ${region.plural}. ${document.getElementById("map-title").textContent}. A simulated release.`,
       `${region.plural} per cell: ${scale}. ${[...legend.querySelectorAll(".keys li")].map((one) => one.textContent).join(" ")}`, attribution.textContent];
   }
@@ -241,7 +247,7 @@ function mountMaps(home) {
     const shown = release();
     if (!shown) return;
     const truth = region.map.truth[shown.n];
-    top = Math.max(10, d3.max(truth), d3.max(shown.estimate));
+    top = roundTop(Math.max(10, d3.max(truth), d3.max(shown.estimate)));
     const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
     const colour = (value) => countColour(scale(value));
     const wrong = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;
@@ -264,8 +270,8 @@ function mountMaps(home) {
       paint(two, i, fill);
     });
     const keys = element("ul", { class: "keys" });
-    const round = d3.range(0, Math.log10(top)).map((d) => [scale(10 ** d), number.format(10 ** d)]);
-    round.push([1, round.at(-1)[0] < 0.8 ? number.format(Math.round(top)) : ""]);
+    const round = d3.range(0, Math.log10(top) + 1e-9).map((d) => [scale(10 ** d), number.format(10 ** d)]);
+    if (!/^10*$/.test(String(top))) round.push([1, number.format(top)]);
     legend.replaceChildren(element("div", { text: `${unit} per cell, ${view.value === "error" ? "the truth" : "on both maps"}; logarithmic scale` }), ...ramp(countColour, round));
     if (view.value === "error") {
       legend.append(element("div", { text: `error, ${unit}: purple too few, orange too many; linear scale` }), ...ramp(errorColour, [[0, `−${number.format(wrong)}`], [0.5, "0"], [1, number.format(wrong)]]));
@@ -276,7 +282,7 @@ function mountMaps(home) {
     }
     legend.append(keys);
     document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}`;
-    document.getElementById("map-title").textContent = `${shown.label}, eps = ${roundedUp(shown.eps)}: ${VIEWS.find(([v]) => v === view.value)[1].toLowerCase()}`;
+    document.getElementById("map-title").textContent = `${VIEWS.find(([v]) => v === view.value)[1]}: ${shown.label}, eps = ${roundedUp(shown.eps)}`;
     const plan = region.plans.find(isPlan(story));
     noise.hidden = !plan?.noise;
     noise.textContent = plan?.noise ? "This map would be mostly noise: a cell's number is farther off than what a cell holds on average." : "";
