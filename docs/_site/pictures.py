@@ -9,7 +9,7 @@ from PIL import Image, PngImagePlugin
 from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.context import MapContext
 from shuffledp.figures.maps import estimate_maps, release_panels
-from shuffledp.figures.style import save
+from shuffledp.figures.style import local_style, save
 from shuffledp.geography.grid import read_cells
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import read_tables
@@ -41,6 +41,7 @@ COLOURS = 128  # enough for lines and for a scale of colours, in a third of the 
 REGION, MECHANISM, EPS, DELTA = "paris", "two-servers", 1.0, 1e-6
 
 
+@local_style()
 def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame) -> Figure:
     """The true map of a region beside a private one.
 
@@ -53,11 +54,16 @@ def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame)
     rows
         Columns of `shuffledp.pipeline.tables.RELEASES`: one release, at one target.
     """
-    promise = rf"$\epsilon$ = {EPS:g}, $\delta$ = {DELTA:g}, for one check-in"
-    title = f"Paris, {original.sum():,} check-ins: as they are, and as a private map\n{promise}"
+    title = f"Paris, {original.sum():,} check-ins: as they are, and as a private map"
     basemap = ROOT / "resources" / "basemaps" / f"{REGION}.geojson"
     place = MapContext(cells, title, backdrop(basemap))
-    return estimate_maps(place, release_panels(original, rows), int(original.sum()))
+    figure = estimate_maps(place, release_panels(original, rows), int(original.sum()))
+    left, right, bar = figure.axes
+    # In words of README, which explains others below the picture.
+    left.set_title("The truth", loc="left")
+    right.set_title("The private map", loc="left")
+    bar.set_xlabel("check-ins per cell (logarithmic scale)")
+    return figure
 
 
 def shrink(figure: Path, picture: Path) -> None:

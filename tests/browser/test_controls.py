@@ -201,6 +201,38 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
             ).get_attribute("aria-label")
 
 
+def test_what_is_promised_is_read_off_at_its_own_delta(run, page):
+    for promise in offered(page, "promise"):
+        for mechanism in offered(page, "mechanism"):
+            tell(page, promise=promise, mechanism=mechanism)
+            assert page.locator("#privacy-delta").input_value() == "1e-5"
+            assert read_off(page, "privacy-answer") <= float(promise.removeprefix("eps = "))
+            page.locator("#privacy-delta").fill("9.999999999e-6")
+            assert "the next larger eps" in page.locator("#privacy-answer").inner_text()
+            page.locator("#privacy-delta").fill("1e-5")
+    tell(page, mechanism="gaussian", promise="eps = 1")
+    page.locator("#privacy-delta").fill("1e-6")
+    assert read_off(page, "privacy-answer") > 1, "Gaussian noise for 1e-5 promises less at 1e-6"
+    words = "eps = 1 and delta = 1e-5"
+    for part in ("#choices", "#planner-body"):
+        assert words in page.locator(f"{part} caption").first.inner_text()
+
+
+def test_a_smaller_delta_has_no_eps_of_a_larger_one(page):
+    """However little: what is certified is certified for just the target."""
+    page.locator("#bounds summary").click()
+    answer = page.locator("#bounds-answer")
+    for typed, exact in [
+        ("1e-6", True),
+        ("0.000001", True),
+        ("10e-7", True),
+        ("9.999999999e-7", False),
+        ("1.000000001e-6", False),
+    ]:
+        page.locator("#privacy-delta").fill(typed)
+        assert ("the next larger eps" not in answer.inner_text()) == exact, typed
+
+
 def test_what_is_no_delta_is_refused_in_words(page):
     field = page.locator("#privacy-delta")
     for wrong in ("", "0", "1", "-1", "-1e-6", "much", "0x64", "1e-6e", "1_0e-6", "2e0", "٣e-6"):
@@ -374,7 +406,7 @@ def test_one_choice_is_told_by_all_parts(run, page):
     label = page.locator("#own-chart svg").get_attribute("aria-label")
     assert "shuffle+INV for n = 400, k = 12" in label
     assert page.locator("#planner-command").inner_text() == (
-        "shuffledp compare --n 400 --k 12 --eps 1 --delta 1e-6"
+        "shuffledp compare --n 400 --k 12 --eps 1 --delta 1e-5"
     )
 
 
@@ -400,6 +432,18 @@ def test_what_is_saved_is_the_map_without_its_truth(run, page):
         assert width == pytest.approx(2 * drawn["width"], abs=2)
         assert height > 2 * drawn["height"] + 100
         assert len(picture.convert("RGB").getcolors(10**6)) > 20
+
+
+def test_each_map_has_names_a_scale_and_north(page):
+    for drawn in page.locator("#maps-body .map").all():
+        words = drawn.locator("text").all_text_contents()
+        assert {"West End", "East End", "Brook", "N"} <= set(words)
+        assert any(re.fullmatch(r"[125]0* k?m", text) for text in words)
+        assert drawn.locator("text.river-name").get_attribute("transform").startswith("rotate(")
+        assert drawn.locator(".scale").count() == 2
+    ticks = page.locator("#maps-body .legend .ticks span").all_inner_texts()
+    assert all(re.fullmatch("[125][0,]*", tick) for tick in ticks) and ticks[:2] == ["1", "10"]
+    assert "logarithmic scale" in page.locator("#maps-body .legend").inner_text()
 
 
 def test_many_are_dark_on_white_and_light_on_black(run, visit):

@@ -77,6 +77,15 @@ def test_on_paper_all_places_are_there_and_no_controls(run, visit):
                 assert part.bounding_box()["x"] + part.bounding_box()["width"] <= 700
 
 
+def test_maps_of_a_wide_screen_are_whole_on_paper(visit):
+    with visit() as page:
+        page.emulate_media(media="print")
+        page.evaluate("document.body.style.width = '700px'")  # as paper does, without an event
+        for frame in page.locator(".mapframe").all():
+            drawn = frame.locator(".map").bounding_box()
+            assert 200 < drawn["width"] <= frame.bounding_box()["width"] + 1
+
+
 def test_a_run_without_targets_shows_its_sweep(run, visit):
     del run.clone.config["targets"]
     run.clone.run("--", "page")

@@ -212,6 +212,18 @@ def test_names_that_do_not_fit_or_cannot_be_written_are_left_out(tmp_path, cells
     figure.canvas.draw()
 
 
+def test_a_river_is_named_along_its_course(tmp_path, cells):
+    course = [[2.0, 60.0], [2.04, 60.01]]
+    river = feature("LineString", course, name="Fyris")
+    figure = two_panels(cells, basemap.backdrop(written(tmp_path, LAND, river)))
+    (name,) = [text for text in figure.axes[0].texts if text.get_text() == "Fyris"]
+    figure.canvas.draw()
+    (x1, y1), (x2, y2) = figure.axes[0].transData.transform(course)
+    assert name.get_rotation() == pytest.approx(np.degrees(np.arctan2(y2 - y1, x2 - x1)), abs=0.5)
+    assert name.get_fontstyle() == "italic"
+    assert "Fyris" not in written_in(figure.axes[1])
+
+
 def test_an_outline_is_drawn_whole(tmp_path, cells):
     # Points and lines of its file are no part of a region.
     part = feature("Polygon", [square(2.0, 60.0, 0.03)])["geometry"]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import pytest
 import shapely
 from matplotlib.artist import Artist
 from matplotlib.collections import PolyCollection
-from matplotlib.colors import to_rgba
+from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
@@ -698,9 +699,23 @@ def test_steps_between_two_points_are_upper_ends_of_any_curve() -> None:
     assert (far[12:25] == -800.0).all(), "a bound that grows is as large as at the next point"
 
 
-def test_bounds_of_one_paper_are_told_apart() -> None:
-    blanket = [name for name in BOUND_REGISTRY if "blanket" in name or "balle" in name]
-    assert len({bound_colour(name) for name in blanket}) == len(blanket) == 5
+def _lab(colour: str) -> np.ndarray:
+    """CIE's L*, a*, b* of a colour in sRGB under D65, in which distances are differences seen."""
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb > 0.04045, ((rgb + 0.055) / 1.055) ** 2.4, rgb / 12.92)
+    to_xyz = [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
+    xyz = np.array(to_xyz) @ linear / [0.9505, 1.0, 1.089]
+    x, y, z = np.where(xyz > 0.008856, np.cbrt(xyz), 7.787 * xyz + 16.0 / 116.0)
+    return np.array([116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)])
+
+
+def test_bounds_are_told_apart_by_colour() -> None:
+    colours = {bound_colour(name) for name in BOUND_REGISTRY} - {None}
+    blanket = {bound_colour(name) for name in BOUND_REGISTRY if re.search("blanket|balle", name)}
+    assert len(blanket) == 5
+    for one, other in combinations(colours, 2):
+        # A difference of some 2 is just seen side by side; thin lines need far more.
+        assert np.linalg.norm(_lab(one) - _lab(other)) > 18.0, (one, other)
 
 
 def test_a_region_s_name_may_have_any_sign(curves: pd.DataFrame, tmp_path: Path) -> None:

@@ -150,11 +150,12 @@ def test_the_table_shows_what_the_library_predicts(form):
     assert "at most 0.1 % larger" in form.inner_text(".note")
     assert form.inner_text("#planner-best").splitlines() == [
         "Where one curator may hold every record: discrete Laplace, by which a cell is typically "
-        "2.80 records off.",
+        "2.80 records off. A single record is the truth, and the curator sees it.",
         "Where mixer and analyst do not join hands: noise by both servers, by which a cell is "
-        "typically 3.96 records off. A single report is the truth.",
+        "typically 3.96 records off. A single report is the truth, for whoever opens it and knows "
+        "who sent it.",
         "Where both together may see noisy reports only: shuffle+INV, by which a cell is typically "
-        "8.79 records off. Of the reports 87.3 % are the truth.",
+        "8.79 records off. A single report is noisy: 87.3 % of the reports are the truth.",
     ]
 
 
@@ -165,7 +166,9 @@ def test_advice_says_how_many_reports_are_the_truth(form):
     form.select_option("#planner-eps", "4")
     own = plans(form, 10**9, 4, 4, 1e-6)["krr"]["localEps0"]
     assert own > 15
-    found = re.search(r"Of the reports all but one in (\S+) are the truth", form.inner_text("main"))
+    found = re.search(
+        r"noisy: all but one in (\S+) of the reports are the truth", form.inner_text("main")
+    )
     assert int(found[1].replace(",", "")) == pytest.approx(1 + math.exp(own) / 3, rel=1e-6)
 
 

@@ -16,6 +16,7 @@ from real_data import GOWALLA, needs_gowalla
 from shuffledp.accounting.setting import probabilities
 from shuffledp.cli import main
 from shuffledp.figures.style import save
+from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import grid_cells, make_lattice
 from shuffledp.geography.regions import region_from_config
 from shuffledp.studies.comparison import comparison_summary, findings
@@ -188,10 +189,12 @@ def test_a_person_of_paris_has_as_many_check_ins_as_pages_say():
         inside = box["south"] <= float(latitude) <= box["north"]
         users[user] += inside and box["west"] <= float(longitude) <= box["east"]
     numbers = [number for number in users.values() if number]
-    assert (len(numbers), np.median(numbers), max(numbers)) == (1026, 3, 641)
+    assert (len(numbers), np.median(numbers), max(numbers)) == (PEOPLE["paris"], 3, 641)
+    points = gzip.decompress((GOWALLA / "san_francisco_points.csv.gz").read_bytes()).decode()
+    assert len({line.split(",")[0] for line in points.splitlines()[1:]}) == PEOPLE["san_francisco"]
     assert "The median Gowalla user has 3 check-ins in Paris, the busiest 641." in WORDS
     data = " ".join((ROOT / "docs" / "data.md").read_text(encoding="utf-8").split())
-    assert "Paris then has 1,026 users" in data
+    assert f"Paris then has {PEOPLE['paris']:,} users" in data
     assert "the median user has 3 and the busiest 641" in data
 
 

@@ -22,9 +22,10 @@ rule write_page:
         **cost(1500, 5),
     params:
         library=library("write_page"),
-        title="Private location histograms",
+        title="Private maps of where people are",
         regions=lambda wildcards: {
             region: {
+                "name": region,
                 "title": plain_title(region),
                 "unit": unit_words(region),
                 "recorded": real_users(SimpleNamespace(region=region)),

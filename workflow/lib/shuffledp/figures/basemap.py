@@ -1,7 +1,7 @@
 """Base maps: land, water, district lines and names under and over the cells of a map."""
 
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Final, NamedTuple
 
 import geopandas as gpd
 import numpy as np
@@ -27,6 +27,7 @@ _HALO: Final = "white"
 _INK: Final = "0.1"
 _NAME_SIZE: Final = 5.0  # points
 _GLYPH: Final = 0.65  # mean width of a character, as a share of its size
+_ALONG: Final = (0.35, 0.65)  # of a river: where its name is written
 
 _FINEST: Final = 0.008  # of a map's width: what is smaller cannot be seen in a column
 
@@ -160,8 +161,56 @@ def _lines(
     )
 
 
+class Named(NamedTuple):
+    """A name on a map, and the two points that it is written along: as far apart as there is room.
+
+    ``kind`` is district or river; ``ends`` are degrees from west to east, shape ``(2, 2)``.
+    """
+
+    kind: str
+    name: str
+    ends: Floats
+
+
+def named_places(
+    layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
+) -> list[Named]:
+    """Names of districts, the largest first, and then of rivers, where they have room.
+
+    Parameters
+    ----------
+    layers
+        As `backdrop` returns them.
+    window
+        West, south, east and north end of the map in degrees.
+    """
+    west, _, east, _ = window
+    named = layers[layers["name"] != ""]
+    seen = shapely.clip_by_rect(named.geometry.to_numpy(), *window)
+    order = np.argsort(-shapely.area(seen), kind="stable")
+    found = []
+    for kind, name, shape in zip(
+        named["kind"].iloc[order], named["name"].iloc[order], seen[order], strict=True
+    ):
+        if shape.is_empty:
+            continue
+        if kind == "river":
+            longest = max(shapely.get_parts(shape), key=shapely.length)
+            points = shapely.line_interpolate_point(longest, _ALONG, normalized=True)
+            ends = shapely.get_coordinates(points)
+        else:
+            # At half its height a text is widest: a chord of the district has to hold it.
+            middle = shape.representative_point()
+            chord = shapely.LineString([(west, middle.y), (east, middle.y)])
+            parts = shapely.get_parts(shape.intersection(chord))
+            nearest = min(parts, key=lambda part: part.distance(middle))
+            ends = shapely.get_coordinates(nearest)[[0, -1]]
+        found.append(Named(str(kind), str(name), ends[np.argsort(ends[:, 0])]))
+    return found
+
+
 def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
-    """Name the largest districts that have room for their name.
+    """Name districts and rivers that have room for their name.
 
     Parameters
     ----------
@@ -173,33 +222,27 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
         Of the axes in inches, about.
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
-    inch = (east - west) / width
-    districts = layers[(layers["kind"] == "district") & (layers["name"] != "")]
-    seen = shapely.clip_by_rect(districts.geometry.to_numpy(), west, south, east, north)
-    places = sorted(
-        zip(-shapely.area(seen), districts["name"], seen, strict=True), key=lambda p: p[0]
-    )
-    for _, name, shape in places:
-        if shape.is_empty or missing_glyphs(name):
+    degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
+    for kind, name, ends in named_places(layers, (west, south, east, north)):
+        across, up = np.diff(ends, axis=0)[0] / degrees  # inches
+        if missing_glyphs(name) or np.hypot(across, up) < len(name) * _GLYPH * _NAME_SIZE / 72.0:
             continue
-        middle = shape.representative_point()
-        # At half its height a text is widest: a chord of the district has to hold it.
-        chord = shapely.LineString([(west, middle.y), (east, middle.y)])
-        parts = shapely.get_parts(shape.intersection(chord))
-        room = max(part.length for part in parts if part.distance(middle) < 1e-9)
-        if room >= len(name) * _GLYPH * _NAME_SIZE / 72.0 * inch:
-            axes.text(
-                middle.x,
-                middle.y,
-                name,
-                fontsize=_NAME_SIZE,
-                ha="center",
-                va="center",
-                color=_INK,
-                parse_math=False,
-                path_effects=[withStroke(linewidth=1.4, foreground=_HALO)],
-                zorder=3,
-            )
+        x, y = ends.mean(axis=0)
+        axes.text(
+            x,
+            y,
+            name,
+            fontsize=_NAME_SIZE,
+            fontstyle="italic" if kind == "river" else "normal",
+            rotation=np.degrees(np.arctan2(up, across)),
+            rotation_mode="anchor",
+            ha="center",
+            va="center",
+            color=_INK,
+            parse_math=False,
+            path_effects=[withStroke(linewidth=1.4, foreground=_HALO)],
+            zorder=3,
+        )
 
 
 def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:

@@ -35,10 +35,10 @@ _COLOURS: Final = (
     ("#56B4E9", ("explicit data set", "certified lower")),
     ("#8C510A", ("closed-form", "closed form", "feldman")),
     ("#E69F00", ("clones", "(6.1)")),
-    # The five of one paper, from dark to light.
+    # The five of one paper: its generic ones and its tight one apart, too.
     ("#00382A", ("balle-krr",)),
     ("#00664B", ("blanket-bennett-generic",)),
-    ("#3DBE97", ("blanket-hoeffding-generic",)),
+    ("#7B61FF", ("blanket-hoeffding-generic",)),
     ("#1B7F8C", ("blanket-hoeffding",)),
     ("#009E73", ("blanket", "balle")),
     ("#777777", ("erlingsson",)),

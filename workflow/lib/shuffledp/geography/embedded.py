@@ -20,6 +20,8 @@ from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.files import replacing
 
 COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
+# Whose check-ins the counts of a city are; the counts themselves do not tell.
+PEOPLE: Final = {"paris": 1_026, "san_francisco": 5_564}
 _DECIMALS: Final = 10  # as many as SNAP's
 _MARGIN: Final = 0.05  # of a rectangle's side kept free at each edge
 _THINNEST: Final = 1e-8  # degrees; a thinner one has no room for ten decimals off its edges

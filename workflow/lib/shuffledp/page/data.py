@@ -11,6 +11,7 @@ from shuffledp.accounting.registry import get_bound
 from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.style import plural, series_look
+from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import read_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 from shuffledp.page.maps import map_data
@@ -55,7 +56,13 @@ def _plain(value: Any, digits: int) -> Any:
 
 
 def region_data(
-    files: Mapping[str, Path], *, title: str, unit: str, recorded: bool, target_delta: float
+    files: Mapping[str, Path],
+    *,
+    name: str,
+    title: str,
+    unit: str,
+    recorded: bool,
+    target_delta: float,
 ) -> dict[str, Any]:
     """What the page shows of one region.
 
@@ -65,10 +72,11 @@ def region_data(
         ``checkins``, ``cells``, ``samples``, ``curves``, ``privacy``, ``sizes``, ``promises``,
         ``utility``, its ``summary`` and ``releases_{part}`` for each part;
         ``basemap`` and ``outline`` if there are any.
-    title, unit
-        Name of the region, and what delta protects there: ``one check-in`` or ``one user``.
+    name, title, unit
+        Name of the region in the configuration and in words, and what delta protects there:
+        ``one check-in`` or ``one user``.
     recorded
-        Whether people and times of the check-ins were recorded, not made up.
+        Whether people and times of the check-ins were recorded; not in the embedded counts.
     target_delta
         Of the releases at equal privacy.
 
@@ -82,16 +90,19 @@ def region_data(
     summary = at_targets(pd.read_csv(files["summary"]))
     utility = read_tables([files["utility"]])
     n, k = max(samples), int(samples[max(samples)].size)
-    known = _recorded(files["checkins"]) if recorded else None
+    people, days = _recorded(files["checkins"]) if recorded else (PEOPLE[name], None)
     made: dict[str, Any] = {
         "title": title,
         "unit": unit,
         "plural": plural(unit),
         "n": sorted(samples),
         "k": k,
-        "about": about(known, n, unit, title),
+        "about": about(people, days, n, unit, title),
         "protection": protection(unit),
-        "promises": firsts[["promise", "eps"]].drop_duplicates().to_dict("records"),
+        "promises": firsts[["promise", "eps"]]
+        .drop_duplicates()
+        .assign(delta=summary["delta"].iloc[0] if len(summary) else target_delta)
+        .to_dict("records"),
         "start": {"n": n, "promise": firsts["promise"].iloc[-1], "mechanism": None},
         "plans": [],
         "tables": [],
@@ -113,11 +124,11 @@ def region_data(
     return made
 
 
-def _recorded(checkins: Path) -> tuple[int, str, str]:
+def _recorded(checkins: Path) -> tuple[int, tuple[str, str]]:
     """Number of people, first and last day."""
     table = read_tables([checkins], columns=["user", "time"])
     first, last = table["time"].min(), table["time"].max()
-    return table["user"].nunique(), f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}"
+    return table["user"].nunique(), (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")
 
 
 def _look(mechanism: str) -> dict[str, str]:
@@ -225,7 +236,7 @@ def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
         "choices": choices(rows, int(samples[n].size)),
         "caption": (
             f"Every mechanism at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{plain(first['delta'])}, for {first['region']}'s {n:,} {unit}"
+            f"{plain(first['delta'])}, as measured with {first['region']}'s {n:,} {unit}"
         ),
         "heads": [
             "Mechanism",

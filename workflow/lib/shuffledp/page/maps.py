@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import legible
+from shuffledp.figures.basemap import legible, named_places
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -102,7 +102,10 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
     shown = legible(layers, float(box[2] - box[0]))
     return {
         "layers": _layers(shown, box),
-        "names": _names(shown, box),
+        "names": [
+            {"kind": kind, "name": name, "at": np.round(ends, DEGREES).tolist()}
+            for kind, name, ends in named_places(shown, tuple(box.tolist()))
+        ],
         "attribution": "; ".join(dict.fromkeys(filter(None, layers["attribution"]))),
     }
 
@@ -140,27 +143,3 @@ def _layers(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
             paths = [np.round(shapely.get_coordinates(line), DEGREES).tolist() for line in lines]
             drawn.append({"kind": str(kind), "name": str(name), "paths": paths})
     return drawn
-
-
-def _names(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
-    west, south, east, north = box
-    named = layers[layers["name"] != ""]
-    seen = shapely.clip_by_rect(named.geometry.to_numpy(), west, south, east, north)
-    found = []
-    for kind, name, shape in zip(named["kind"], named["name"], seen, strict=True):
-        if shape.is_empty:
-            continue
-        if kind == "river":
-            longest = max(shapely.get_parts(shape), key=shapely.length)
-            ends = shapely.line_interpolate_point(longest, [0.35, 0.65], normalized=True)
-        else:
-            middle = shape.representative_point()
-            chord = shapely.LineString([(west, middle.y), (east, middle.y)])
-            parts = shapely.get_parts(shape.intersection(chord))
-            ends = shapely.points(
-                shapely.get_coordinates(min(parts, key=lambda part: part.distance(middle)))[[0, -1]]
-            )
-        at = shapely.get_coordinates(ends)
-        at = np.round(at[np.argsort(at[:, 0])], DEGREES)
-        found.append((shape.area, {"kind": str(kind), "name": str(name), "at": at.tolist()}))
-    return [one for _, one in sorted(found, key=lambda pair: -pair[0])]

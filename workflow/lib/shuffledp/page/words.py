@@ -59,13 +59,15 @@ def percent(share: float) -> str:
     return f"all but one in {np.ceil(1.0 / left):,.0f}" if left > 1e-15 else "all"
 
 
-def about(recorded: tuple[int, str, str] | None, n: int, unit: str, title: str) -> str:
-    """Say what the data are: how many, of whom, from when.
+def about(people: int, days: tuple[str, str] | None, n: int, unit: str, title: str) -> str:
+    """Say what the data are: how many, of whom, from when; and what a record is.
 
     Parameters
     ----------
-    recorded
-        Number of people, first and last day; None for the counts that come with the project.
+    people
+        Number of those whose check-ins they are.
+    days
+        First and last day; None for the counts that come with the project.
     n
         How many there are.
     unit
@@ -73,13 +75,15 @@ def about(recorded: tuple[int, str, str] | None, n: int, unit: str, title: str) 
     title
         Of the region.
     """
-    what = "each a check-in of another person" if unit == "one user" else "each one post of a place"
-    start = f"The data: {counted(n, unit)} in {title}, {what}"
-    if recorded is None:
-        return f"{start} in the app Gowalla in 2009 and 2010. The data do not say whose they are."
-    people, first, last = recorded
-    whose = "" if unit == "one user" else f", by {people:,} people"
-    return f"{start}{whose}, from {first} to {last}."
+    when = (
+        "posted in the app Gowalla in 2009 or 2010" if days is None
+        else f"told, from {days[0]} to {days[1]}"
+    )  # fmt: skip
+    whose = f" of {people:,} people" if unit == "one check-in" else ", one of each person"
+    return (
+        f"The data: {counted(n, 'one check-in')}{whose} in {title}. "
+        f"A check-in, or record, is one visit that somebody {when}."
+    )
 
 
 def protection(unit: str) -> str:
@@ -97,7 +101,7 @@ def protection(unit: str) -> str:
         )
     return (
         "The map hides one check-in, even from somebody who knows every other. It does not hide a "
-        "person: whoever gave a hundred has each hidden, not all together."
+        "person: whoever has a hundred has each hidden, not all together."
     )
 
 
@@ -106,9 +110,10 @@ def strength(eps: float, delta: float) -> str:
     chance = rounded_up(100.0 * best_guess(eps, delta))
     return (
         "Somebody knows all but one record, and that it is in one of two places, each as likely. "
-        f"The map lets them guess right at most {chance} % of the time; a coin does 50 %. "
-        f"This is the promise eps = {eps:g}, delta = {plain(delta)}: a smaller eps hides more, and "
-        "delta bounds what eps leaves open. It is certified for whatever the data are."
+        f"The map lets them guess right at most {chance:g} % of the time; a coin does 50 %. "
+        f"That is promised by two numbers. With eps = {eps:g}, no map becomes more than "
+        f"{float(_UP.create_decimal(repr(float(np.exp(eps))))):g} times as likely by one record. "
+        f"Delta = {plain(delta)} may come on top. Both are proven, whatever the data are."
     )
 
 
@@ -127,8 +132,8 @@ def trust(entry: Entry) -> str:
     if kind == "curator":
         return "One curator holds every record, and must keep it."
     apart = (
-        "It takes two servers. A mixer shuffles sealed reports, so that nobody knows whose is "
-        "whose; an analyst opens them. They must not join hands: "
+        "People send sealed reports to two servers. A mixer shuffles them, so that nobody knows "
+        "whose is whose. An analyst opens them. The two must not join hands: "
     )
     together = {
         "mixer": "together they see every record. The mixer alone learns the exact map.",
@@ -154,9 +159,9 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
     """
     kind = trust_kind(CATALOGUE[mechanism])
     if kind == "curator":
-        return "A single record is the truth, and lies open before the curator."
+        return "A single record is the truth, and the curator sees it."
     if local_eps0 == np.inf:
-        return "A single report is the truth: whoever opens it with its sender's name sees it."
+        return "A single report is the truth, for whoever opens it and knows who sent it."
     if mechanism == "krr":
         true = 1.0 / (1.0 + (k - 1) * np.exp(-local_eps0))
         said = f"{percent(true)} of the reports are the truth"
@@ -235,7 +240,7 @@ def accuracy(row: "pd.Series[Any]", k: int) -> str:
     """
     unit, error, mean = plural(row["unit"]), row["expected_cell_error"], row["n"] / k
     said = (
-        f"A cell's number is typically {short(error)} {unit} off (its standard deviation). "
+        f"A cell's number is typically {short(error)} {unit} off (standard deviation). "
         f"That is {short(100.0 * error / mean)} % of the mean cell, which has {short(mean)}."
     )
     if row["tv_distance"] > 1.0:
@@ -290,6 +295,7 @@ def verdict(row: "pd.Series[Any]", k: int) -> str:
             "larger eps."
         )
     return (
-        f"Yes. A map of {k:,} cells hides every single {row['unit'].removeprefix('one ')}, and a "
-        f"cell's number is typically {error} {unit} off."
+        f"Yes. The map divides {row['region']} into {k:,} cells. Small random errors, the noise, "
+        f"hide every single {row['unit'].removeprefix('one ')}: a cell's number is typically "
+        f"{error} {unit} off."
     )

@@ -86,7 +86,7 @@ function mountMap(home) {
   }
 
   function update() {
-    const top = Math.max(10, d3.max(estimate));
+    const top = roundTop(Math.max(10, d3.max(estimate)));
     const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
     const values = view.value === "projected" ? projected : estimate;
     const coloured = (i) => (view.value === "sure" ? data.sure[i] : values[i] > 0);

@@ -156,8 +156,14 @@ function key(fill, words) {
   return element("li", {}, icon, words);
 }
 
-/** Places and names on a bar of counts: powers of ten, and the end where it is far from the last. */
+/** The next of 10, 20, 50, 100, ...: where a scale of colours ends. */
+function roundTop(value) {
+  const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
+  return [1, 2, 5, 10].map((f) => f * power).find((v) => v >= value);
+}
+
+/** Places and names on a bar of counts: powers of ten, and the end, which is round. */
 function decadeTicks(scale, top) {
-  const ticks = d3.range(0, Math.log10(top)).map((d) => [scale(10 ** d), number.format(10 ** d)]);
-  return [...ticks, [1, ticks.at(-1)[0] < 0.8 ? number.format(Math.round(top)) : ""]];
+  const ticks = d3.range(0, Math.log10(top) + 1e-9).map((d) => [scale(10 ** d), number.format(10 ** d)]);
+  return /^10*$/.test(String(top)) ? ticks : [...ticks, [1, number.format(top)]];
 }

@@ -2,9 +2,9 @@
 // Two maps side by side, the truth and a release, on one colour scale; cells are read out.
 
 const VIEWS = [
-  ["estimate", "What was estimated"],
-  ["error", "How wrong it is (estimate minus truth)"],
-  ["known", "Where it shows somebody (above two standard errors)"],
+  ["estimate", "The private map"],
+  ["error", "How wrong the private map is (estimate minus truth)"],
+  ["known", "Where the private map shows somebody (above two standard errors)"],
 ];
 
 /** Too few is purple, too many orange, right as the paper: told apart without red and green. */
@@ -46,7 +46,7 @@ function mountMaps(home) {
   /** What the saved picture says under the map: whoever passes it on has to name the base map's source. */
   function captions() {
     const ends = [...legend.querySelectorAll(".ticks span")].map((one) => one.textContent).filter(Boolean);
-    const scale = view.value === "error" ? "purple too few, orange too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(Math.round(top))} (${isDark() ? "light" : "dark"}), logarithmic`;
+    const scale = view.value === "error" ? "purple too few, orange too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(top)} (${isDark() ? "light" : "dark"}), logarithmic`;
     return [`${region.title}, ${number.format(story.n)} ${region.plural}. ${document.getElementById("map-title").textContent}. A simulated release.`,
       `${region.plural} per cell: ${scale}. ${[...legend.querySelectorAll(".keys li")].map((one) => one.textContent).join(" ")}`, attribution.textContent];
   }
@@ -109,7 +109,7 @@ function mountMaps(home) {
     const shown = release();
     if (!shown) return;
     const truth = region.map.truth[shown.n];
-    top = Math.max(10, d3.max(truth), d3.max(shown.estimate));
+    top = roundTop(Math.max(10, d3.max(truth), d3.max(shown.estimate)));
     const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
     const colour = (value) => countColour(scale(value));
     const wrong = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;
@@ -142,7 +142,7 @@ function mountMaps(home) {
     }
     legend.append(keys);
     document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}`;
-    document.getElementById("map-title").textContent = `${shown.label}, eps = ${roundedUp(shown.eps)}: ${VIEWS.find(([v]) => v === view.value)[1].toLowerCase()}`;
+    document.getElementById("map-title").textContent = `${VIEWS.find(([v]) => v === view.value)[1]}: ${shown.label}, eps = ${roundedUp(shown.eps)}`;
     const plan = region.plans.find(isPlan(story));
     noise.hidden = !plan?.noise;
     noise.textContent = plan?.noise ? "This map would be mostly noise: a cell's number is farther off than what a cell holds on average." : "";

@@ -364,9 +364,9 @@ const { planFor, mountPlanner } = (() => {
       const alone = of("local");
       const left = (k - 1) / (k - 1 + Math.exp(alone.localEps0));
       best.replaceChildren(element("ul", {},
-        element("li", { text: `Where one curator may hold every record: ${errs(of("curator"))}.` }),
-        element("li", { text: `Where mixer and analyst do not join hands: ${errs(apart)}. A single report is the truth.` }),
-        element("li", { text: `Where both together may see noisy reports only: ${errs(alone)}. Of the reports ${percent(left)} are the truth.` })));
+        element("li", { text: `Where one curator may hold every record: ${errs(of("curator"))}. A single record is the truth, and the curator sees it.` }),
+        element("li", { text: `Where mixer and analyst do not join hands: ${errs(apart)}. A single report is the truth, for whoever opens it and knows who sent it.` }),
+        element("li", { text: `Where both together may see noisy reports only: ${errs(alone)}. A single report is noisy: ${percent(left)} of the reports are the truth.` })));
       noise.hidden = plans[0].cellError <= n / k;
       noise.textContent = noise.hidden ? "" : `This map would be noise: even by ${errs(plans[0])}, and a cell has ${significant(n / k)} on average. Take fewer cells, or more users.`;
       const caption = `What keeps eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
@@ -388,8 +388,8 @@ const { planFor, mountPlanner } = (() => {
       told = chosen;
       fields.n.value = n;
       fields.k.value = region.k;
-      const eps = region.promises.find((one) => one.promise === promise)?.eps;
-      if (data.eps.includes(eps)) fields.eps.value = String(eps);
+      const kept = region.promises.find((one) => one.promise === promise);
+      for (const name of ["eps", "delta"]) if (data[name].includes(kept?.[name])) fields[name].value = String(kept[name]);
       show();
     }
     return { show: begin, redraw() {} };

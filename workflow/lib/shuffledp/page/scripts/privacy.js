@@ -53,6 +53,10 @@ function mountPrivacy(home) {
     return region.plans.find(isPlan(story))?.curve ?? null;
   }
 
+  function promised() {
+    return region.promises.find((one) => one.promise === story.promise);
+  }
+
   /** What is typed, as a log of delta; null if it is no delta. */
   function asked() {
     const log10 = log10Of(target.value);
@@ -75,12 +79,13 @@ function mountPrivacy(home) {
     const plan = region.plans.find(isPlan(story));
     const log10 = asked();
     const steps = guaranteeSteps(points);
-    // Where delta is 0 every target is met.
-    const met = log10 === null ? null : d3.min(points.filter(([, y]) => y === null || y <= log10), ([eps]) => eps) ?? null;
-    const { eps } = region.promises.find((one) => one.promise === story.promise);
-    const least = Math.min(-9, log10 ?? -9, Math.log10(region.privacy.delta)) - 2;
+    const { eps, delta } = promised();
+    const goal = log10Of(String(delta)); // as what is typed is read
+    // What is promised is kept. Where delta is 0 every target is met.
+    const kept = log10 === null ? [] : [...points.filter(([, y]) => y === null || y <= log10), ...(log10 >= goal ? [[eps]] : [])];
+    const met = d3.min(kept, ([x]) => x) ?? null;
+    const least = Math.min(-9, log10 ?? -9, goal) - 2;
     const ends = points[points.length - 1][0];
-    const goal = Math.log10(region.privacy.delta);
     const stroke = inked(region.looks[story.mechanism].colour);
     draw(own, `certified delta against eps of ${plan.label} for n = ${story.n}, k = ${region.k}`, {
       x: { label: "eps", domain: [0, ends] },
@@ -94,7 +99,7 @@ function mountPrivacy(home) {
       ],
     });
     const command = `shuffledp epsilon --n ${story.n} --k ${region.k} --mechanism ${story.mechanism} --parameters "${plan.parameters}" --delta ${target.value.trim()}`;
-    readOut(answer, met === null ? null : { eps: met }, `${plan.label} with ${number.format(story.n)} ${region.plural} in ${region.k} cells`, command);
+    readOut(answer, met === null ? null : { eps: met, exact: log10 === goal && met === eps }, `${plan.label} with ${number.format(story.n)} ${region.plural} in ${region.k} cells`, command);
     ownNote.textContent = `A guarantee: the accountant's upper ends at ${points.length} points, and between them what these prove, as steps. Of ${plan.label} with ${plan.parameters}. ` +
       (points.some(([, y]) => y === null) ? "Where the line ends delta is 0. " : "") + "Nobody else than those whom it asks to trust learns more.";
   }
@@ -109,7 +114,7 @@ function mountPrivacy(home) {
     draw(people, `certified eps against the number of people at delta = ${region.privacy.delta}`, {
       marginRight: 70,
       x: { label: "people, n (one report each)", type: "log", tickFormat: decades },
-      y: { label: "certified central budget eps", type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
+      y: { label: "certified eps", type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
       symbol: { range: symbols },
       marks: [
         Plot.gridY({ stroke: "currentColor", strokeOpacity: 0.15 }),
@@ -140,7 +145,7 @@ function mountPrivacy(home) {
     const log10 = asked();
     const least = Math.min(-12, log10 === null ? -12 : log10 - 2);
     const reached = rowsOf(region.privacy.reached).find((r) => r.n === n && r.eps0 === eps0);
-    const goal = Math.log10(region.privacy.delta);
+    const goal = log10Of(String(region.privacy.delta)); // as what is typed is read: the same where it is the same
     if (reached) here.push({ ...reached, bound: "upper", log10_delta: goal });
     here.sort((a, b) => a.eps - b.eps);
     const of = (name) => here.filter((r) => r.bound === name && r.log10_delta !== null);
@@ -161,12 +166,12 @@ function mountPrivacy(home) {
       else marks.push(Plot.dot(points(name), { x: "0", y: "1", fill: stroke, r: 3.5, clip: true }));
     }
     if (log10 !== null) marks.push(Plot.ruleY([log10], { stroke: "currentColor", strokeDasharray: "3 3" }));
-    const exact = reached && log10 !== null && Math.abs(log10 - goal) < 1e-9 ? reached.eps : null;
+    const exact = reached && log10 === goal ? reached.eps : null;
     const eps = exact ?? (log10 === null ? null : readOff(of("upper"), log10));
     if (eps !== null) marks.push(Plot.dot([[eps, log10]], { fill: "currentColor", r: 5 }));
     const visible = here.filter((r) => r.log10_delta !== null && r.log10_delta > least);
     draw(chart, `delta against eps for n = ${n}, k = ${region.k}, eps0 = ${eps0}`, {
-      x: { label: "central budget eps", domain: [0, Math.max(d3.max(visible, (r) => r.eps) ?? eps0, eps ?? 0)], nice: false },
+      x: { label: "eps", domain: [0, Math.max(d3.max(visible, (r) => r.eps) ?? eps0, eps ?? 0)], nice: false },
       y: { label: "delta, logarithmic", domain: [least, 0], tickFormat: powerOfTen, ticks: 7 },
       marks,
     });
@@ -187,7 +192,7 @@ function mountPrivacy(home) {
     if (other) {
       rows = rowsOf(region.privacy.curves);
       fill(budget, unique(rows.map((r) => r.eps0)).map((e) => [e, e]));
-      target.value = brief(region.privacy.delta, 6);
+      target.value = brief(promised().delta, 6);
       choices();
       details.open = !region.plans.length;
     }

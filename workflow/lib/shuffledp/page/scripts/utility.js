@@ -60,7 +60,7 @@ function mountUtility(home) {
     const rows = { n: targets, ratio: ratios, eps: sweep }[kind.value]();
     const drawn = unique(rows.map((r) => r.mechanism));
     const logarithmic = kind.value !== "eps" || d3.min(rows, (r) => r.x) > 0;
-    const words = kind.value === "eps" ? "central budget eps" : `${region.plural}, n`;
+    const words = kind.value === "eps" ? "eps" : `${region.plural}, n`;
     const colour = { domain: drawn, range: drawn.map((m) => inked(look(m).colour)) };
     const symbol = { domain: drawn, range: drawn.map((m) => look(m).symbol) };
     const yLabel = kind.value === "ratio" ? `share to be moved, as a multiple of ${look(reference.value)?.label}'s` : "share to be moved";
