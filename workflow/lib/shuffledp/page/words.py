@@ -110,9 +110,9 @@ def strength(eps: float, delta: float) -> str:
     chance = rounded_up(100.0 * best_guess(eps, delta))
     return (
         "Somebody knows all but one record, and that it is in one of two places, each as likely. "
-        f"The map lets them guess right at most {chance:g} % of the time; a coin does 50 %. "
+        f"The map lets them guess right at most {chance} % of the time; a coin does 50 %. "
         f"That is promised by two numbers. With eps = {eps:g}, no map becomes more than "
-        f"{float(_UP.create_decimal(repr(float(np.exp(eps))))):g} times as likely by one record. "
+        f"{rounded_up(np.exp(eps))} times as likely by one record. "
         f"Delta = {plain(delta)} may come on top. Both are proven, whatever the data are."
     )
 
