@@ -252,10 +252,15 @@ def test_a_matrix_over_rounds_composes(capsys, tmp_path):
     assert back["delta_upper"] == pytest.approx(1e-4, rel=1e-3)
 
 
-def test_every_mechanism_names_who_published_it(capsys):
-    listed = {row["name"]: row for row in rows(capsys, "list") if row["kind"] == "mechanism"}
+def test_every_mechanism_and_bound_names_who_published_it(capsys):
+    every = rows(capsys, "list")
+    assert all(row["source"] and row["about"] for row in every)
+    listed = {row["name"]: row for row in every if row["kind"] == "mechanism"}
     assert set(listed) == set(MECHANISMS)
-    assert all(row["source"] and row["about"] for row in listed.values())
+    # Somebody's name and a year, unless it is of this project.
+    assert {
+        row["name"] for row in every if not re.search(r"[A-Z]\w+ .*(19|20)\d\d", row["source"])
+    } == {"lower", "exact-2rr"}
     for row in rows(capsys, *TWO, "--n", "1e4", "--k", "16"):
         assert row["source"] == listed[row["mechanism"]]["source"]
 

@@ -174,7 +174,7 @@ def _blanket(inequality: closed_forms.Inequality, *, any_randomiser: bool) -> Bo
     return Bound(
         f"blanket-{inequality}" + ("-generic" if any_randomiser else ""),
         "upper",
-        "Balle, Bell, Gascon and Nissim 2019, section 5",
+        "Balle, Bell, Gascón and Nissim 2019, section 5",
         f"privacy blanket of {whose} by {inequality.capitalize()}'s inequality",
         log_delta_function=lambda eps, s: float(
             closed_forms.blanket_log_delta(eps, s, inequality, any_randomiser=any_randomiser)
@@ -213,7 +213,8 @@ _BOUNDS = (
     Bound(
         "upper",
         "upper",
-        "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md)",
+        "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
+        "Balle, Bell, Gascón and Nissim 2019",
         "certified: exact against an adversary who also learns which others randomised",
         log_delta_function=_upper,
         composes=True,
@@ -242,7 +243,7 @@ _BOUNDS = (
     Bound(
         "single-bin",
         "lower",
-        "Biswas et al., eqs. (6) and (10), corrected",
+        "Biswas et al. 2023, eqs. (6) and (10), corrected",
         "the count of one bin alone; at the worst count unless --count is given",
         log_delta_function=_single_bin,
         over_counts=single_bin.log_delta,
@@ -250,7 +251,7 @@ _BOUNDS = (
     Bound(
         "single-bin-as-printed",
         "as printed",
-        "Biswas et al., Theorem IV.1, as printed",
+        "Biswas et al. 2023, Theorem IV.1, as printed",
         "misprinted privacy loss: far too small; only to reproduce the paper's tables",
         log_delta_function=_as_printed,
         domain=_needs_count,

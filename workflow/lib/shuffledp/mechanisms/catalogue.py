@@ -134,7 +134,7 @@ _ENTRIES: Final = (
         name="gaussian",
         label="Gaussian",
         home="shuffledp.mechanisms.gaussian.CentralGaussian",
-        source="Dwork et al. 2006; calibrated exactly: Balle and Wang 2018",
+        source="Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
         seen=_CENTRAL,
         estimators=_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
@@ -147,7 +147,8 @@ _ENTRIES: Final = (
         name="krr",
         label="shuffle+INV",
         home="shuffledp.mechanisms.krr.KRandomisedResponse",
-        source="Warner 1965 for k = 2; Kairouz, Bonawitz and Ramage 2016",
+        source="Warner 1965 for k = 2; Kairouz, Oh and Viswanath 2014; shuffled: Balle, Bell, "
+        "Gascón and Nissim 2019",
         seen=_LOCAL,
         estimators=_estimators(
             "shuffle+INV",
@@ -170,8 +171,8 @@ _ENTRIES: Final = (
         name="user-dummies",
         label="dummies by users",
         home="shuffledp.mechanisms.user_dummies.UserDummies",
-        source="close to FE1: Luo, Wang and Yi 2022, and pureDUMP: Li, Liu, Feng et al. 2020, a "
-        "preprint; exact delta: here",
+        source="close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
+        "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
         seen=_CLEAR,
         duty="all users, to add dummies",
         estimators=_estimators("dummies by users", "#E69F00", "X"),
@@ -180,7 +181,8 @@ _ENTRIES: Final = (
         name="shuffler-dummies",
         label="dummies by the shuffler",
         home="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
-        source="close to: Murakami, Sei and Eriguchi 2025; exact delta: here",
+        source="close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
+        "Wang, Ding, Xu et al. 2020; exact delta: here",
         seen=_CLEAR | {"mixer": "the exact histogram, once the map is out"},
         duty="mixer, to add dummies",
         estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
@@ -189,7 +191,8 @@ _ENTRIES: Final = (
         name="two-servers",
         label="noise by both servers",
         home="shuffledp.mechanisms.two_servers.TwoServers",
-        source="here; nobody else was found",
+        source="here; histograms among two servers that do not collude, by encrypted computation: "
+        "Bell, Gascón, Ghazi et al. 2022",
         seen=_CLEAR,
         duty="mixer and analyst, to add noise each",
         estimators=_estimators("noise by both servers", "#117733", ">"),
@@ -216,7 +219,7 @@ _ENTRIES: Final = (
         "subset-selection",
         "subset selection, best m",
         "shuffledp.mechanisms.subset_selection.ShuffledSubsets",
-        "Wang et al. 2016; Ye and Barg 2018",
+        "Wang, Huang, Wang et al. 2016; Ye and Barg 2018; m for the shuffler: here",
         "#882255",
         "v",
     ),
@@ -224,7 +227,7 @@ _ENTRIES: Final = (
         "unary-encoding",
         "unary encoding, best p",
         "shuffledp.mechanisms.unary_encoding.ShuffledUnaryEncoding",
-        "Wang, Blocki, Li and Jha 2017",
+        "Wang, Blocki, Li and Jha 2017; p for the shuffler: here",
         "#332288",
         "p",
     ),
@@ -248,7 +251,7 @@ _ENTRIES: Final = (
         "local-hashing",
         "local hashing, best g",
         "shuffledp.mechanisms.local_hashing.ShuffledHashing",
-        "Wang, Blocki, Li and Jha 2017",
+        "Wang, Blocki, Li and Jha 2017; g for the shuffler: Wang, Ding, Xu et al. 2020 (SOLH)",
         "#999933",
         "H",
     ),
