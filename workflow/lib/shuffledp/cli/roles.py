@@ -45,6 +45,10 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "two-servers (default), signed-dummies or user-dummies",
             },
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
+            "--basemap": {
+                "metavar": "FILE",
+                "help": "GeoJSON of districts, water and rivers, drawn under the cells",
+            },
             "--title": {"default": "Where people are", "help": "what people are told it is"},
             "--question": {"default": "Where are you now?", "help": "what people are asked"},
             "--address": {
