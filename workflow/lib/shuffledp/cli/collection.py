@@ -4,7 +4,7 @@ import csv
 import secrets
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -216,9 +216,15 @@ def _serve(arguments: Namespace) -> Iterator[Row]:
 def _close(arguments: Namespace) -> Iterator[Row]:
     from shuffledp.collection.batch import close_round
     from shuffledp.collection.mixer import Store
+    from shuffledp.collection.shards import Shard, Shards
 
-    with closing(Store(Path(arguments.store))) as store:
-        batch = close_round(store, Path(arguments.output))
+    paths, folder = [Path(store) for store in arguments.store], Path(arguments.output)
+    with ExitStack() as opened:
+        if len(paths) == 1:
+            batch = close_round(opened.enter_context(closing(Store(paths[0]))), folder)
+        else:
+            shards = [opened.enter_context(closing(Shard(path))) for path in paths]
+            batch = close_round(Shards(shards), folder)
     yield {
         "batch": arguments.output,
         "round": batch.number,

@@ -113,9 +113,10 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "mixer close": (
         "experimental - close a round: add the mixer's dummies, write the permuted messages for "
-        "the analyst, then delete them; the server may go on",
+        "the analyst, then delete them; the server may go on. Several stores of a round, whose "
+        "tokens differ, are closed into one batch",
         {
-            "store": _STORE,
+            "store": {**_STORE, "nargs": "+"},
             "--output": {"required": True, "metavar": "FOLDER", "help": "must not exist"},
         },
     ),
