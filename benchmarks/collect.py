@@ -23,6 +23,7 @@ from tqdm import tqdm
 
 ROOT = Path(__file__).resolve().parent.parent
 CITY = "paris"
+BASEMAP = ROOT / f"resources/basemaps/{CITY}.geojson"
 
 
 def command(*words: object) -> None:
@@ -83,7 +84,7 @@ def main() -> None:
         *("campaign", "new", "--cells", folder / "cells.geojson", "--eps", 1, "--delta", "1e-6"),
         *("--at-least", options.people * 4 // 5, "--people", options.people),
         *("--rounds", options.rounds, "--title", "Paris", "--output", folder / "campaign"),
-        *("--address", f"http://127.0.0.1:{options.port}"),
+        *("--address", f"http://127.0.0.1:{options.port}", "--basemap", BASEMAP),
     )
     campaign = read_campaign(folder / "campaign/campaign.json")
     # Real check-ins, in an order of no seed: nobody can undo what is collected.
@@ -102,7 +103,7 @@ def main() -> None:
             "key": str(folder / f"campaign/analyst/round-{number}.key"),
             "counts": str(folder / f"counts-{number}.json"),
             "truth": str(folder / f"truth-{number}.csv"),
-            "basemap": str(Path(os.path.relpath(ROOT)) / f"resources/basemaps/{CITY}.geojson"),
+            "basemap": os.path.relpath(BASEMAP),
         }
     (folder / "config.yaml").write_text(yaml.safe_dump({"collections": entries}))
 

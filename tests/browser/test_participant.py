@@ -25,6 +25,8 @@ from shuffledp.collection.laws import Laws
 from shuffledp.collection.messages import token, token_hash
 from shuffledp.collection.mixer import Store, make_store
 from shuffledp.collection.participant import write_participant_folder
+from shuffledp.geography.geojson import read_shapes
+from shuffledp.page.maps import read_surroundings
 
 pytestmark = pytest.mark.slow
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
@@ -86,8 +88,27 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
+BASEMAP = [
+    ("Polygon", [[[-9, 40], [9, 40], [9, 60], [-9, 60], [-9, 40]]],
+     {"kind": "water", "attribution": "Sea: </script><i>nobody's</i>"}),
+    ("Polygon", [[[0, 50], [2, 50], [2, 52], [0, 52], [0, 50]]], {"name": "<b>West</b> End"}),
+    ("LineString", [[0, 50.2], [3, 51.8]], {"name": "Flow"}),
+]  # fmt: skip
+
+
+def _around(folder):
+    features = [
+        {"type": "Feature", "properties": known, "geometry": {"type": kind, "coordinates": points}}
+        for kind, points, known in BASEMAP
+    ]
+    path, cells = folder / "basemap.geojson", folder / "around.geojson"
+    cells.write_bytes(_cells())
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return read_surroundings(path, [each.geometry for each in read_shapes(cells, "cells")])
+
+
 @contextmanager
-def collecting(folder):
+def collecting(folder, *around):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     mixer = f"http://127.0.0.1:{port}"
@@ -115,7 +136,7 @@ def collecting(folder):
     for number in (1, 2):
         hashes = [token_hash(token(campaign, number, bytes.fromhex(each))) for each in tickets]
         make_store(folder / f"{number}.store", campaign, number, hashes)
-    write_participant_folder(folder / "page", campaign, cells)
+    write_participant_folder(folder / "page", campaign, cells, *around)
     served = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder / "page"))
     threading.Thread(target=served.serve_forever, daemon=True).start()
     command = [sys.executable, "-m", "shuffledp", "mixer", "serve", "--port", str(port)]
@@ -147,6 +168,14 @@ def fresh(tmp_path, browser):
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory, browser):
     with collecting(tmp_path_factory.mktemp("participant")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory, browser):
+    """With a base map under its cells."""
+    folder = tmp_path_factory.mktemp("mapped")
+    with collecting(folder, _around(folder)) as made:
         yield made
 
 
@@ -267,6 +296,43 @@ def test_what_is_tapped_is_what_the_analyst_counts(fresh, visit):
         ends(page, "Counted")
     assert fresh.respondents() == 4
     assert fresh.counts() == [0, 0, 1, 0, 2, 1]
+
+
+def test_places_lie_under_the_cells(mapped, visit):
+    """Without another request; what a name holds is text."""
+    with visit(mapped, mapped.link(), reports=1) as page:
+        expect(page.locator("#map")).to_be_visible()
+        assert page.locator("#under path").evaluate_all(
+            "all => all.map((one) => one.getAttribute('class'))"
+        ) == ["water", "district", "river"]
+        names = page.locator("#names text")
+        assert sorted(names.all_text_contents()) == ["<b>West</b> End", "Flow"]
+        assert page.locator("#source").inner_text() == "Map: Sea: </script><i>nobody's</i>"
+        # West End is two of three columns, and the river crosses all.
+        boxes = [page.locator(f"#under .{kind}").bounding_box() for kind in ("district", "river")]
+        whole = page.locator("#cells").bounding_box()
+        assert boxes[0]["x"] == pytest.approx(whole["x"], abs=5)
+        assert boxes[0]["width"] == pytest.approx(2 / 3 * whole["width"], rel=0.03)
+        assert boxes[0]["height"] == pytest.approx(whole["height"], rel=0.03)
+        assert boxes[1]["width"] > 0.9 * whole["width"]
+        size = names.first.bounding_box()["height"]
+        for cell, words in [
+            (0, "<b>Old Town</b>"),
+            (1, "cell 1 in <b>West</b> End"),
+            (2, "cell 2"),
+        ]:
+            page.locator("#map").click(position=spot(page, cell))
+            expect(page.locator("#choice")).to_contain_text(f"Your choice: {words}, around")
+        page.locator("#map").click(position=spot(page, 1))
+        page.locator("#closer").click()
+        for name in names.all():
+            assert name.bounding_box()["height"] == pytest.approx(size, rel=0.2), (
+                "as large as before"
+            )
+        page.locator("#send").click()
+        ends(page, "Counted")
+        page.set_viewport_size(PHONE)  # what is gone is not drawn again
+        assert "West" not in page.locator("main").inner_text()
 
 
 def test_small_cells_come_closer(shared, visit):
@@ -466,9 +532,9 @@ def test_the_promise_is_never_said_too_small(shared, visit):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
-def test_axe_finds_nothing(shared, visit, viewport, scheme, tmp_path):
-    link = shared.link()
-    with visit(shared, link, viewport=viewport, color_scheme=scheme, bypass_csp=True) as page:
+def test_axe_finds_nothing(mapped, visit, viewport, scheme, tmp_path):
+    link = mapped.link()
+    with visit(mapped, link, viewport=viewport, color_scheme=scheme, bypass_csp=True) as page:
         page.locator("#map").click(position=spot(page, 1))
         for state in ("asked", "answered"):
             page.screenshot(path=tmp_path / f"{state}.png", full_page=True)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 from fractions import Fraction
 from functools import cache
 from math import comb, exp, factorial
@@ -13,9 +14,9 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from scipy import stats
 from shuffledp.cli import main as command
-from shuffledp.collection.analyst import open_batch, read_opened
+from shuffledp.collection.analyst import Opened, open_batch, read_opened
 from shuffledp.collection.batch import close_round, read_batch
-from shuffledp.collection.campaign import canonical, make_campaign, parse_campaign
+from shuffledp.collection.campaign import canonical, make_campaign, parse_campaign, read_campaign
 from shuffledp.collection.device import Device, draw_messages, make_envelope, read_ticket
 from shuffledp.collection.estimate import count_law, estimate_cells, estimate_regions
 from shuffledp.collection.messages import BLANK, plus, seal, token, token_hash
@@ -390,9 +391,38 @@ def test_regions_must_be_of_cells():
             estimate_regions(campaign(), opened, {"some": wrong})
 
 
-def read_opened_like(made):
-    from shuffledp.collection.analyst import Opened
+def test_a_base_map_lies_under_the_participants_page_and_the_estimates(tmp_path):
+    def square(west, **properties):
+        ring = [[west, 0], [west + 1, 0], [west + 1, 1], [west, 1], [west, 0]]
+        geometry = {"type": "Polygon", "coordinates": [ring]}
+        return {"type": "Feature", "properties": properties, "geometry": geometry}
 
+    for name, shapes in [
+        ("cells", [square(0), square(1)]),
+        ("map", [square(0, name="Left", attribution="A survey"), square(90, name="Far")]),
+    ]:
+        document = {"type": "FeatureCollection", "features": shapes}
+        (tmp_path / name).write_text(json.dumps(document))
+    folder = tmp_path / "campaign"
+    new = ["campaign", "new", "--eps", "2", "--delta", "1e-3", "--at-least", "30"]
+    new += ["--cells", str(tmp_path / "cells"), "--output", str(folder)]
+    assert command([*new, "--basemap", str(tmp_path / "none")]) == 2 and not folder.exists()
+    assert command([*new, "--basemap", str(tmp_path / "map")]) == 0
+    page = (folder / "participant" / "index.html").read_text()
+    around = json.loads(re.search(r'id="around">(.*?)</script>', page)[1])
+    assert [layer["name"] for layer in around["layers"]] == ["Left"]  # what is far is left out
+    assert around["attribution"] == "A survey"
+    made = read_campaign(folder / "campaign.json")
+    opened = Opened(made.name, 1, 30, np.array([60, 60]), 0, 0, 0)
+    (tmp_path / "counts").write_bytes(opened.text)
+    words = ["estimate", str(tmp_path / "counts"), "--campaign", str(folder / "campaign.json")]
+    assert command([*words, "--page", str(tmp_path / "out.html")]) == 0
+    found = re.search(r'id="data">(.*?)</script>', (tmp_path / "out.html").read_text())[1]
+    data = json.loads(found)
+    assert data["places"] == ["Left", ""] and data["map"]["attribution"] == "A survey"
+
+
+def read_opened_like(made):
     return Opened(made.name, 1, PEOPLE, np.arange(CELLS), 0, 0, 0)
 
 

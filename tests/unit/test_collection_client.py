@@ -155,7 +155,8 @@ def test_each_opens_what_the_other_seals(campaign, signed, tmp_path):
 def test_nobody_gives_the_client_its_random_numbers():
     ((names, arguments),) = found(client({"job": "names"}))
     assert names == [
-        "Device", "Refused", "cellAt", "makeEnvelope", "parseCampaign", "readCells", "readTicket",
+        "Device", "Refused", "cellAt", "cellOf", "makeEnvelope", "parseCampaign", "readCells",
+        "readTicket",
     ]  # fmt: skip
     assert arguments == 4  # campaign, round, ticket, cell
     for path in CLIENT.glob("*.js"):
@@ -438,12 +439,19 @@ def test_the_page_has_all_parts_and_no_links(campaign, tmp_path):
     assert (tmp_path / "page" / "campaign.json").read_bytes() == known.text
     assert (tmp_path / "page" / "cells.geojson").read_bytes() == cells.read_bytes()
     page = (tmp_path / "page" / "index.html").read_text()
-    assert "$" + "script" not in page and page.count("<script") == page.count("</script>") == 1
+    assert "$" + "script" not in page and page.count("<script") == page.count("</script>") == 2
     assert not re.search(r"^(import|export)\b", page, re.MULTILINE)
     with pytest.raises(InputError, match="there already"):
         participant.write_participant_folder(tmp_path / "page", known, cells)
     with pytest.raises(InputError, match="not the cells"):
         participant.write_participant_folder(tmp_path / "other", campaign, cells)
+    around = {"layers": [], "names": [{"name": "</script><script>"}], "attribution": "$script"}
+    page = participant.make_page(known, around)
+    assert page.count("<script") == page.count("</script>") == 2
+    found = re.search(r'id="around">(.*?)</script>', page)[1]
+    assert json.loads(found) == around
+    with pytest.raises(InputError, match="200,000: simplify"):
+        participant.make_page(known, around | {"attribution": 200_000 * "x"})
     for address in ("http://a;b", "http://a/'x'", "http://a/?b", "http://[::1]:80", "http://a,b"):
         with pytest.raises(InputError, match="cannot send"):
             participant.make_page(replace(known, address=address))

@@ -5,7 +5,8 @@ import os
 import random
 import signal
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 import pytest
 from collection_parts import campaign, messages_of, random_envelopes, store_file, tokens_of
@@ -13,6 +14,7 @@ from effort import long
 from shuffledp.collection.batch import close_round
 from shuffledp.collection.messages import TOKEN
 from shuffledp.collection.mixer import Answer, Store
+from shuffledp.collection.shards import Shard, Shards
 
 FORK = multiprocessing.get_context("fork")
 
@@ -30,7 +32,21 @@ def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def count_events(path, folder, counter, deadly):
+@contextmanager
+def stores_of(paths):
+    """A store, or several as one."""
+    with ExitStack() as opened:
+        if len(paths) == 1:
+            yield opened.enter_context(closing(Store(paths[0])))
+        else:
+            yield Shards([opened.enter_context(closing(Shard(path))) for path in paths])
+
+
+def first_of(store):
+    return store._stores[0] if isinstance(store, Shards) else store
+
+
+def count_events(paths, folder, counter, deadly):
     """Close a round; be killed at an event: steps of the database, or something with a file."""
 
     def event(*_):
@@ -38,56 +54,65 @@ def count_events(path, folder, counter, deadly):
         if counter.value == deadly:
             die()
 
-    with closing(Store(path)) as store:
-        store._store.set_progress_handler(event, 40)
+    with stores_of(paths) as store:
+        for each in store._stores if isinstance(store, Shards) else [store]:
+            each._store.set_progress_handler(event, 40)
         sys.addaudithook(lambda name, _: event() if name in ("open", "os.rename") else None)
         close_round(store, folder)
 
 
 @pytest.fixture
-def filled(tmp_path):
-    made = campaign(cells=40)
+def filled(tmp_path, shards):
+    """Stores, none of which could be closed alone where they are shards, and what they took."""
+    made = campaign(cells=40, at_least=100)
     tokens = tokens_of(made, 150)
     envelopes = random_envelopes(made, tokens)
-    with closing(Store(store_file(tmp_path / "store", made, tokens))) as store:
-        assert set(store.take(envelopes)) == {Answer.COUNTED}
-    return tmp_path / "store", envelopes
+    paths = [tmp_path / f"store-{index}" for index in range(shards)]
+    for index, path in enumerate(paths):
+        with closing(Store(store_file(path, made, tokens[index::shards]))) as store:
+            assert set(store.take(envelopes[index::shards])) == {Answer.COUNTED}
+    return paths, envelopes
 
 
+@pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("kills", [2, long(40)])
-def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, filled, kills):
+def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, filled, shards, kills):
     """The same batch bytes once one was written, and dummies that are drawn once."""
-    path, envelopes = filled
+    paths, envelopes = filled
     counter, source = FORK.Value("q", 0), random.Random(5)
-    whole = path.read_bytes()
-    assert in_a_process(count_events, path, tmp_path / "first", counter, 0) == 0
+    whole = {path: path.read_bytes() for path in paths}
+    assert in_a_process(count_events, paths, tmp_path / "first", counter, 0) == 0
     events = counter.value
     assert events > 100
     sent = {each[TOKEN:] for each in envelopes}
     drawn_at = set()
     for kill in range(kills):
-        path.write_bytes(whole)
+        for path, content in whole.items():
+            path.write_bytes(content)
         folder = tmp_path / f"batch-{kill}"
         deadly = 1 + (events * kill + source.randrange(events)) // kills
         before = None
         for another in (deadly, source.randrange(1, events), 0):
             counter.value = 0
-            in_a_process(count_events, path, folder, counter, another)
-            with closing(Store(path)) as store:
-                if not store.taking and store.written is None and store._value("state") == 2:
+            source.shuffle(paths)
+            in_a_process(count_events, paths, folder, counter, another)
+            with stores_of(paths) as store:
+                if store.written is None and first_of(store)._value("state") == 2:
                     now = list(store.messages())
                     assert before is None or now == before, "dummies were drawn again"
                     before = now
                     drawn_at.add(kill)
-        with closing(Store(path)) as store:
+        with stores_of(paths) as store:
             batch = close_round(store, folder)
             assert store.size == 0 and store.written
         taken = messages_of(batch)
+        assert batch.respondents == len(envelopes)
         assert before is None or taken == before
         assert len(set(taken)) == len(taken) and sent <= set(taken)
-        content = path.read_bytes()
+        content = b"".join(map(Path.read_bytes, paths))
         assert not any(each in content for each in taken)
-        assert sorted(file.name for file in tmp_path.glob("store*")) == ["store", "store-journal"]
+        left = {file.name for file in tmp_path.glob("store*")} - {path.name for path in paths}
+        assert left <= {f"{path.name}-journal" for path in paths}
     # Moments lie evenly over the events. How many follow the dummies depends on what a process
     # has yet to import: 22 of 40, or 7.
     assert len(drawn_at) >= kills // 10, f"{len(drawn_at)} kills after the dummies were drawn"

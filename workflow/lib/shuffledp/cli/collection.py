@@ -4,7 +4,7 @@ import csv
 import secrets
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,11 +44,17 @@ def _new(arguments: Namespace) -> Iterator[Row]:
             f"a campaign has up to {_MOST_PEOPLE:,} people and {_MOST_ROUNDS:,} rounds (got "
             f"{people:,} and {arguments.rounds:,})"
         )
+    polygons = _polygons(cells)
+    around = {}
+    if arguments.basemap is not None:
+        from shuffledp.page.maps import read_surroundings
+
+        around = {"around": read_surroundings(Path(arguments.basemap), polygons)}
     keys = [X25519PrivateKey.generate() for _ in range(arguments.rounds)]
     campaign = make_campaign(
         arguments.title,
         arguments.question,
-        len(_polygons(cells)),
+        len(polygons),
         file_sha256(cells),
         [key.public_key().public_bytes_raw() for key in keys],
         arguments.address,
@@ -65,7 +71,9 @@ def _new(arguments: Namespace) -> Iterator[Row]:
         made.mkdir()
         (made / CAMPAIGN).write_bytes(campaign.text)
         (made / CELLS).write_bytes(cells.read_bytes())
-        write_participant_folder(made / "participant", campaign, made / CELLS)
+        write_participant_folder(made / "participant", campaign, made / CELLS, **around)
+        if arguments.basemap is not None:
+            (made / BASEMAP).write_bytes(Path(arguments.basemap).read_bytes())
         _write_secret(made / TICKETS, (f"{campaign.name}.{each.hex()}" for each in tickets))
         bar = tqdm(keys, "tokens of rounds", delay=2.0, leave=False, disable=None)
         for number, key in enumerate(bar, start=1):
@@ -208,9 +216,15 @@ def _serve(arguments: Namespace) -> Iterator[Row]:
 def _close(arguments: Namespace) -> Iterator[Row]:
     from shuffledp.collection.batch import close_round
     from shuffledp.collection.mixer import Store
+    from shuffledp.collection.shards import Shard, Shards
 
-    with closing(Store(Path(arguments.store))) as store:
-        batch = close_round(store, Path(arguments.output))
+    paths, folder = [Path(store) for store in arguments.store], Path(arguments.output)
+    with ExitStack() as opened:
+        if len(paths) == 1:
+            batch = close_round(opened.enter_context(closing(Store(paths[0]))), folder)
+        else:
+            shards = [opened.enter_context(closing(Shard(path))) for path in paths]
+            batch = close_round(Shards(shards), folder)
     yield {
         "batch": arguments.output,
         "round": batch.number,
@@ -312,7 +326,9 @@ def _beside(campaign: Path, name: str) -> Path | None:
 
 
 # Arguments that are files to read.
-_FILES: Final = (*("campaign", "cells", "ticket", "tokens", "key", "counts", "regions", "store"),)
+_FILES: Final = (
+    *("campaign", "cells", "ticket", "tokens", "key", "counts", "regions", "store", "basemap"),
+)
 ROLES: Final[dict[str, Callable[[Namespace], Iterator[Row]]]] = {
     "campaign new": _new,
     "campaign check": _check,

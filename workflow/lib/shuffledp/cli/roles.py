@@ -45,6 +45,10 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "help": "two-servers (default), signed-dummies, user-dummies, krr or mixdump",
             },
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
+            "--basemap": {
+                "metavar": "FILE",
+                "help": "GeoJSON of districts, water and rivers, drawn under the cells",
+            },
             "--title": {"default": "Where people are", "help": "what people are told it is"},
             "--question": {"default": "Where are you now?", "help": "what people are asked"},
             "--address": {
@@ -109,9 +113,10 @@ ROLE_COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     ),
     "mixer close": (
         "experimental - close a round: add the mixer's dummies, write the permuted messages for "
-        "the analyst, then delete them; the server may go on",
+        "the analyst, then delete them; the server may go on. Several stores of a round, whose "
+        "tokens differ, are closed into one batch",
         {
-            "store": _STORE,
+            "store": {**_STORE, "nargs": "+"},
             "--output": {"required": True, "metavar": "FOLDER", "help": "must not exist"},
         },
     ),

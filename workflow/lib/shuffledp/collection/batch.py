@@ -18,6 +18,7 @@ from tqdm import tqdm
 from shuffledp.collection.campaign import Campaign, canonical
 from shuffledp.collection.messages import SEALED
 from shuffledp.collection.mixer import Store
+from shuffledp.collection.shards import Shards
 from shuffledp.errors import InputError
 from shuffledp.pipeline.files import file_sha256, replacing
 
@@ -141,7 +142,7 @@ def read_batch(folder: Path, campaign: Campaign) -> Batch:
     return made
 
 
-def close_round(store: Store, folder: Path) -> Batch:
+def close_round(store: Store | Shards, folder: Path) -> Batch:
     """Close a round: draw the mixer's dummies, write the batch, then delete what was taken.
 
     Begun anew after any interruption it writes the same batch, or finds it, and goes on: dummies
@@ -150,7 +151,7 @@ def close_round(store: Store, folder: Path) -> Batch:
     Parameters
     ----------
     store
-        Of the round.
+        Of the round, or all its shards.
     folder
         Where the batch shall lie; may not exist, unless it is this batch.
 
@@ -180,7 +181,7 @@ def _digest(batch: Batch) -> bytes:
     return hashlib.sha256(_written(batch)).digest()
 
 
-def _found(store: Store, folder: Path) -> Batch:
+def _found(store: Store | Shards, folder: Path) -> Batch:
     """The batch in a folder, if it is what would be written."""
     batch, messages = read_batch(folder, store.campaign), store.messages()
     whole = (batch.number, batch.messages) == (store.number, store.size)
@@ -192,7 +193,7 @@ def _found(store: Store, folder: Path) -> Batch:
     return batch
 
 
-def _write(store: Store, folder: Path) -> Batch:
+def _write(store: Store | Shards, folder: Path) -> Batch:
     with replacing(folder) as made:
         parts = dict(_write_parts(made, store.messages(), store.size))
         batch = Batch(

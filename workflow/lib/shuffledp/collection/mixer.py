@@ -12,13 +12,13 @@ import hmac
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from tqdm import tqdm
 
@@ -30,16 +30,17 @@ _TABLES: Final = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE tokens (hash BLOB PRIMARY KEY, code BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE messages (place INTEGER PRIMARY KEY, sealed BLOB NOT NULL);
+CREATE TABLE turns (part INTEGER PRIMARY KEY, shards BLOB NOT NULL);
 """
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 # States of a store, in this order: it takes envelopes; it takes no more; dummies are among the
 # messages; the batch is written and the messages are deleted.
-_OPEN, _CLOSED, _DRAWN, _WRITTEN = range(4)
+OPEN, CLOSED, _DRAWN, _WRITTEN = range(4)
 _CACHE: Final = 64  # MiB of a connection
 # Codes of a token that is unused, and of one that was counted in a batch that is written.
 _UNUSED, _COUNTED = bytes(32), b"\xff" * 32
 _TOGETHER: Final = 4096  # dummies
-_RANDOM: Final = secrets.SystemRandom()
+RANDOM: Final = secrets.SystemRandom()
 
 
 class Answer(Enum):
@@ -104,7 +105,7 @@ def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[byt
                 "format": _FORMAT,
                 "campaign": campaign.text,
                 "round": number,
-                "state": _OPEN,
+                "state": OPEN,
                 "respondents": 0,
             }
             with store:
@@ -113,6 +114,21 @@ def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[byt
                 store.executemany("INSERT INTO tokens VALUES (?, ?)", rows)
         finally:
             store.close()
+
+
+def check_respondents(campaign: Campaign, respondents: int) -> None:
+    """Refuse to close a round of too few.
+
+    Raises
+    ------
+    InputError
+        If there are fewer than the campaign needs.
+    """
+    if respondents < campaign.at_least:
+        raise InputError(
+            f"{respondents} people responded, and the promise needs {campaign.at_least}: the round "
+            "stays open"
+        )
 
 
 @dataclass(frozen=True)
@@ -187,7 +203,7 @@ class Store:
             If the disk does not take them, or the store is not where it was: none was counted.
         """
         with self._writing():
-            if self._value("state") != _OPEN:
+            if self._value("state") != OPEN:
                 # What was counted before is, and the answer may have been lost.
                 return [self._take(each, closed=True) for each in envelopes]
             self._bodies = []
@@ -222,7 +238,7 @@ class Store:
         Each statement is one step, so that the thread that serves is not asked between rows.
         """
         old, new = self.size, self.size + len(sealed) // SEALED
-        places = _RANDOM.sample(range(new), new - old)
+        places = RANDOM.sample(range(new), new - old)
         taken = set(places)
         left = [place for place in range(old, new) if place not in taken]
         moved = dict(zip(left, (place for place in places if place < old), strict=True))
@@ -273,13 +289,18 @@ class Store:
     @property
     def taking(self) -> bool:
         """Whether it takes envelopes."""
-        return self._value("state") == _OPEN
+        return self._value("state") == OPEN
 
     @property
     def written(self) -> bytes | None:
         """What `empty` was told: SHA-256 of the batch that was written."""
-        found = self._store.execute("SELECT value FROM about WHERE name = 'batch'").fetchone()
-        return None if found is None else bytes(found[0])
+        found = self._late("batch")
+        return None if found is None else bytes(found)
+
+    def _late(self, name: str) -> Any:
+        """A value that a store has from some time on, or None."""
+        row = self._store.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
 
     def draw(self) -> None:
         """Take no more envelopes, and add the mixer's dummies, drawn once whatever happens after.
@@ -291,19 +312,22 @@ class Store:
         StoreError
             As `take`.
         """
-        campaign = self.campaign
         with self._writing():
-            if self._value("state") == _OPEN:
-                if self.respondents < campaign.at_least:
-                    raise InputError(
-                        f"{self.respondents} people responded, and the promise needs "
-                        f"{campaign.at_least}: the round stays open"
-                    )
-                self._set("state", _CLOSED)
+            if self._value("state") == OPEN:
+                check_respondents(self.campaign, self.respondents)
+                self._set("state", CLOSED)
+        self._add_dummies()
+
+    def _add_dummies(self, more: Callable[[], object] | None = None) -> None:
+        """In the transaction that adds the dummies, `more` is done where it is one of shards."""
         with self._writing():
-            if self._value("state") == _CLOSED:
+            if (self._late("shards") is None) != (more is None):
+                raise InputError(f"{self.path} is closed with other stores: name all of them")
+            if self._value("state") == CLOSED:
                 for some in self._dummies():
-                    self._add(b"".join(seal(campaign, self.number, some)))
+                    self._add(b"".join(seal(self.campaign, self.number, some)))
+                if more is not None:
+                    more()
                 self._set("state", _DRAWN)
 
     def _dummies(self) -> Iterator[list[bytes]]:
@@ -350,10 +374,12 @@ class Store:
         self._store.execute("PRAGMA journal_mode=OFF")
         with self._writing():
             self._store.execute("UPDATE messages SET sealed = zeroblob(?)", (SEALED,))
+            self._store.execute("UPDATE turns SET shards = zeroblob(length(shards))")
             self._store.execute("UPDATE tokens SET code = ? WHERE code != ?", (_COUNTED, _UNUSED))
         self._store.execute("PRAGMA journal_mode=TRUNCATE")
         self._store.execute("PRAGMA secure_delete=OFF")  # of what is zero
         with self._writing():
             self._store.execute("DELETE FROM messages")
+            self._store.execute("DELETE FROM turns")
         self._store.execute("PRAGMA secure_delete=ON")
         self._store.execute("VACUUM")

@@ -1,6 +1,7 @@
 """What the page's maps are drawn from: cells, base map, the truth and one release of each kind."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import geopandas as gpd
@@ -8,7 +9,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import legible, named_places
+from shuffledp.figures.basemap import backdrop, legible, named_places
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -80,6 +81,24 @@ def map_data(
 def _short(values: pd.Series) -> list[float]:
     """Numbers of records: the page shows one decimal, and that of twice a number must be right."""
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
+
+
+def read_surroundings(basemap: Path, cells: Sequence[Any]) -> dict[str, Any]:
+    """What `surroundings` says of a file and of cells.
+
+    Parameters
+    ----------
+    basemap
+        GeoJSON, as of `shuffledp.figures.basemap.read_basemap`.
+    cells
+        Geometries in degrees.
+
+    Raises
+    ------
+    InputError
+        If the file is no base map.
+    """
+    return surroundings(backdrop(basemap), shapely.total_bounds(np.asarray(cells)))
 
 
 def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:

@@ -220,7 +220,7 @@ function shapesOf(node, properties) {
   return node.geometry === null ? [] : shapesOf(node.geometry, node.properties ?? {});
 }
 
-function cellOf([{ type, coordinates }, { name }]) {
+export function cellOf([{ type, coordinates }, { name }]) {
   const polygons = { Polygon: [coordinates], MultiPolygon: coordinates }[type];
   if (!polygons) throw new Error(`there is a ${type}`);
   let [west, south, east, north] = [Infinity, Infinity, -Infinity, -Infinity];

@@ -1,6 +1,6 @@
 // The participant's page: campaign and ticket are checked, a place is chosen, one report is sent.
 
-import { Device, Refused, parseCampaign, readCells, readTicket } from "./client.js";
+import { Device, Refused, cellAt, cellOf, parseCampaign, readCells, readTicket } from "./client.js";
 import { drawMap } from "./map.js";
 
 const FIRST_PAUSE = 500; // milliseconds
@@ -41,11 +41,20 @@ async function fetched(name) {
 
 async function ask(device, campaign, ticket, round) {
   const cells = await readCells(await fetched("cells.geojson"), campaign);
-  const named = (index) => cells[index].name || `cell ${index}`;
+  const around = JSON.parse(part("around").textContent);
+  const districts = around.layers.filter((layer) => layer.kind === "district" && layer.name)
+    .map(({ name, paths }) => cellOf([{ type: "Polygon", coordinates: paths }, { name }]));
+  const named = (index) => {
+    const { name, west, south, east, north } = cells[index];
+    const district = districts[cellAt(districts, (west + east) / 2, (south + north) / 2)]?.name;
+    return name || (district ? `cell ${index} in ${district}` : `cell ${index}`);
+  };
   let chosen = null;
   part("question").textContent = campaign.question;
   part("ask").hidden = false;
-  drawMap(part("map"), { closer: part("closer"), farther: part("farther") }, cells, (index) => {
+  part("source").textContent = `Map: ${around.attribution}`;
+  part("source").hidden = !around.attribution;
+  drawMap(part("map"), { closer: part("closer"), farther: part("farther") }, cells, around, (index) => {
     chosen = index;
     const { west, south, east, north } = cells[index];
     part("choice").textContent =
