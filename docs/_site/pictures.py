@@ -72,7 +72,10 @@ def shrink(figure: Path, picture: Path) -> None:
         words = PngImagePlugin.PngInfo()
         for key, value in full.text.items():
             words.add_text(key, value)
-        few = full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        # Rare colours are kept as well: those of a thin line's key.
+        few = full.convert("RGB").quantize(
+            COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+        )
         few.save(picture, optimize=True, pnginfo=words)
 
 
