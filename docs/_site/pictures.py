@@ -35,7 +35,7 @@ TAKEN = {
     "units": "figures/units.paris.shape",
     "all-bounds": "paper/figures/literature.all-bounds",
 }
-COLOURS = 128  # enough for lines and for a scale of colours, in a third of the bytes
+COLOURS = 256  # enough for lines and for a scale of colours, in half of the bytes
 
 # The map of the first screen: the mechanism that docs/choosing.md recommends without a curator.
 REGION, MECHANISM, EPS, DELTA = "paris", "two-servers", 1.0, 1e-6
@@ -72,7 +72,10 @@ def shrink(figure: Path, picture: Path) -> None:
         words = PngImagePlugin.PngInfo()
         for key, value in full.text.items():
             words.add_text(key, value)
-        few = full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        # Rare colours are kept as well: those of a thin line's key.
+        few = full.convert("RGB").quantize(
+            COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+        )
         few.save(picture, optimize=True, pnginfo=words)
 
 

@@ -386,6 +386,22 @@ def test_an_address_brings_the_view_back(run, page, visit):
         assert other.locator("#maps").bounding_box()["y"] < 150, "and its place on the page"
 
 
+def test_a_link_has_all_that_is_seen(page, visit):
+    page.locator("#bounds summary").click()
+    tell(page, n=400, promise="eps = 1", mechanism="krr")
+    choose(page, "privacy-eps0", "2")
+    choose(page, "utility-kind", "ratio")
+    shown = {
+        one.get_attribute("id"): one.input_value()
+        for one in page.locator("main select, main input[type=text]").all()
+        if one.is_visible()
+    }
+    with visit(fragment=page.locator("#view-link").get_attribute("href")) as other:
+        assert other.locator("#bounds").get_attribute("open") is not None
+        assert {name: other.locator(f"#{name}").input_value() for name in shown} == shown
+        assert other.locator("#privacy-eps0").is_visible()
+
+
 def test_an_address_that_says_nonsense_changes_nothing(run, visit):
     with visit(fragment="#region=Atlantis&n=x&mechanism=%3Cb%3E&nothing") as page:
         assert page.locator("#region").input_value() == run.data["regions"][0]["title"]

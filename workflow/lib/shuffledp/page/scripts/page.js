@@ -12,6 +12,7 @@ function mountStory(home, regions, changed) {
   const mechanism = select(controls, "mechanism", "How it is hidden", [], () => choose());
   const size = select(controls, "n", "How many, n", [], () => choose());
   place.parentElement.hidden = regions.length < 2;
+  controls.append(element("a", { id: "view-link", href: "#", text: "Link to this view" }));
   home.append(controls);
 
   function offer(region) {
@@ -69,10 +70,13 @@ function keepAddress() {
   const touched = new Set();
   const controls = () => [...document.querySelectorAll("#story select, main select, main input[type=text]")];
   let anchor = "";
+  const words = (kept) => [anchor, new URLSearchParams(controls().filter(kept).map((one) => [one.id, one.value])).toString()].filter(Boolean).join("&");
+  // The link has all that is seen; the address what was chosen.
+  const link = () => document.getElementById("view-link")?.setAttribute("href", `#${words((one) => one.checkVisibility())}`);
   const write = () => {
-    const kept = controls().filter((one) => touched.has(one.id)).map((one) => [one.id, one.value]);
-    const words = [anchor, new URLSearchParams(kept).toString()].filter(Boolean).join("&");
-    history.replaceState(null, "", words ? `#${words}` : location.pathname + location.search);
+    const chosen = words((one) => touched.has(one.id));
+    history.replaceState(null, "", chosen ? `#${chosen}` : location.pathname + location.search);
+    link();
   };
   const note = (event) => {
     if (!event.target.id || !controls().includes(event.target)) return;
@@ -87,6 +91,8 @@ function keepAddress() {
       if (!asked.has(one.id)) continue;
       const value = asked.get(one.id);
       if (one.tagName === "SELECT" && ![...one.options].some((o) => o.value === value)) continue;
+      const folded = one.closest("details");
+      if (folded) folded.open = true;
       one.value = value;
       one.dispatchEvent(new Event(one.tagName === "SELECT" ? "change" : "input", { bubbles: true }));
     }
@@ -94,9 +100,11 @@ function keepAddress() {
     if (found && found.tagName === "DETAILS") found.open = true;
     if (found) found.scrollIntoView({ behavior: "instant", block: "start" });
     if (touched.size) write();
+    link();
   };
   document.addEventListener("change", note);
   document.addEventListener("input", note);
+  document.addEventListener("toggle", link, true);
   window.addEventListener("hashchange", read);
   read();
 }
