@@ -35,6 +35,7 @@ _TAIL = 1e-40
 _NOTHING = -600.0
 # Entries of the largest table, some seconds: beyond, nothing is known.
 _LARGEST_TABLE = 2**23
+_LARGEST_EPS = 700.0
 # Ratios that are told apart in it, and the least one beside 0.
 _SPLIT, _LEAST = 2**15, 1e-9
 
@@ -225,7 +226,8 @@ class SignedNoise:
             At least 0.
         """
         masses, ratios, beyond, units = self._law
-        e, slack = np.exp(eps), UNIT * units
+        # Delta falls: beyond, it is not above that of an eps whose exp is a float.
+        e, slack = np.exp(min(eps, _LARGEST_EPS)), UNIT * units
         first = np.append(np.cumsum((masses * ratios)[::-1])[::-1], 0.0)  # of r or more
         second = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
         start = np.searchsorted(ratios, e * ratios * (1.0 - 4.0 * slack))
