@@ -202,13 +202,20 @@ def negative_binomial(size: arb, ratio: arb, reach: int) -> list[arb]:
 
 
 def signed_messages(
-    k: int, ratio: arb, pairs: arb, shape: arb | None, smallest: int, room: int
+    k: int,
+    ratio: arb,
+    pairs: arb,
+    shape: arb | None,
+    smallest: int,
+    room: int,
+    size: arb,
 ) -> Law:
     """A user's dummies, if at most ``room``: plus messages of each cell, then minus messages.
 
-    ``shape`` None: a Poisson number of pairs.
+    ``shape`` None: a Poisson number of pairs. Plus messages of all users are negative binomial of
+    ``size``, and so are minus messages.
     """
-    single = negative_binomial(arb(1) / smallest, ratio, room)
+    single = negative_binomial(size / smallest, ratio, room)
     if shape is None:
         mean = pairs / smallest
         twins = [(-mean).exp()]

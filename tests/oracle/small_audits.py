@@ -196,6 +196,7 @@ def _envelopes(random: Random, n: int, k: int) -> SignedDummiesParameters:
         float(random.choice([np.inf, 0.7, 3.0])),
         int(random.integers(4, 8 if k == 2 else 6)),
         int(random.integers(1, n + 1)),
+        float(random.choice([1.0, 1.1, 2.0, 0.6])),
     )
 
 
@@ -204,7 +205,8 @@ def _of_users(parameters: SignedDummiesParameters, n: int, k: int, eps: float) -
     shape = None if parameters.shape == np.inf else arb(parameters.shape)
     ratio, pairs = arb(parameters.ratio), arb(parameters.pairs)
     sizes = parameters.smallest, parameters.slots - 1
-    dummies = enumerated.signed_messages(k, ratio, pairs, shape, *sizes)
+    size = arb(parameters.size)
+    dummies = enumerated.signed_messages(k, ratio, pairs, shape, *sizes, size)
     laws = [enumerated.shifted(dummies, x) for x in range(k)]
 
     def published(key: tuple[int, ...]) -> tuple[int, ...]:
@@ -237,7 +239,8 @@ def audit_signed_noise(findings: Findings, random: Random) -> None:
     shape = float(random.choice([np.inf, 0.7, 3.0, 20.0]))
     ratio, pairs = random.uniform(0.01, 0.35), log_uniform(random, 0.05, 1.5)
     eps, counts = log_uniform(random, 1e-3, 4.0), np.arange(size)
-    g = stats.nbinom.pmf(counts, 1.0 / smallest, 1.0 - ratio)
+    clumps = float(random.choice([1.0, 1.2, 2.0, 0.6]))
+    g = stats.nbinom.pmf(counts, clumps / smallest, 1.0 - ratio)
     twins = (
         stats.poisson.pmf(counts, pairs / smallest)
         if shape == np.inf
@@ -250,8 +253,11 @@ def audit_signed_noise(findings: Findings, random: Random) -> None:
     with_record = np.vstack([np.zeros(size), law[:-1]])
     p, q = np.outer(with_record, law), np.outer(law, with_record)
     direct = max(np.maximum(x - np.exp(eps) * y, 0.0).sum() for x, y in ((p, q), (q, p)))
-    high = SignedNoise(ratio, pairs, shape).of_more(n / smallest).log_delta(eps)
-    where, kind = (n, smallest, ratio, pairs, shape, eps), "n = M" if n == smallest else "n > M"
+    high = SignedNoise(ratio, pairs, shape, clumps).of_more(n / smallest).log_delta(eps)
+    where, kind = (
+        (n, smallest, ratio, pairs, shape, clumps, eps),
+        "n = M" if n == smallest else "n > M",
+    )
     findings.not_below(f"signed noise, {kind}", high, arb(direct * (1.0 - 1e-11)), where)
     loose = direct * 1.001 + 2.0 * (1.0 - law.sum()) + 1e-14
     findings.at_most(f"signed noise is exact, {kind}", high, float(np.log(loose)), where)

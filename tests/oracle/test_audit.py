@@ -185,7 +185,7 @@ class Signed(Collection):
         again = np.ones(shape, bool)
         while again.any():
             size = (int(again.sum()), k)
-            found[:2, again] = rng.negative_binomial(1.0 / made.smallest, keep, (2, *size))
+            found[:2, again] = rng.negative_binomial(made.size / made.smallest, keep, (2, *size))
             if not self.minus:
                 found[1] = 0
             found[2, again] = rng.poisson(made.pairs / made.smallest, size)
@@ -245,6 +245,7 @@ HONEST = {
         SignedDummies(), replace(SIGNED, slots=12), 2, (1, 1)
     ),
     "signed dummies, 16 cells": Signed(SignedDummies(), SPARSE, 16, MANY),
+    "signed dummies, of another size": Signed(SignedDummies(), replace(SIGNED, size=1.6), 3, FEW),
 }
 
 

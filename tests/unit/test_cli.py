@@ -822,6 +822,10 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
         ([*RELEASED, "krr", "--parameters", "eps=1"], "of krr are eps0, each once, as in eps0=1"),
         ([*RELEASED, "krr", "--parameters", "eps0=1,eps0=2"], "of krr are eps0, each once"),
         ([*RELEASED, "two-servers", "--parameters", "eps=1"], "of two-servers lack nu"),
+        (
+            [*RELEASED, "signed-dummies", "--parameters", "size=1"],
+            "lack ratio, pairs, shape, slots",
+        ),
         ([*RELEASED, "two-servers", "--parameters", "eps=1,nu=2.5"], "nu of two-servers is no"),
         ([*RELEASED, "gaussian", "--parameters", "sigma=nan"], "sigma must be positive"),
         ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound is for k-RR"),

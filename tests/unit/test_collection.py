@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import re
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import comb, exp, factorial
@@ -19,6 +20,7 @@ from shuffledp.collection.batch import close_round, read_batch
 from shuffledp.collection.campaign import canonical, make_campaign, parse_campaign, read_campaign
 from shuffledp.collection.device import Device, draw_messages, make_envelope, read_ticket
 from shuffledp.collection.estimate import count_law, estimate_cells, estimate_regions
+from shuffledp.collection.laws import make_laws
 from shuffledp.collection.messages import BLANK, plus, seal, token, token_hash
 from shuffledp.collection.mixer import Answer, Store, make_store
 from shuffledp.collection.tables import (
@@ -31,6 +33,7 @@ from shuffledp.collection.tables import (
     two_sided,
 )
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
 
 MECHANISMS = ["two-servers", "signed-dummies", "user-dummies", "krr", "mixdump"]
 CELLS, PEOPLE, FEWEST = 5, 40, 30
@@ -101,6 +104,34 @@ def test_clumps_make_a_negative_binomial_number():
     table = poisson(3.2)
     exact = [exp(-3.2) * 3.2**t / factorial(t) for t in values(table)]
     np.testing.assert_allclose(masses(table), exact, rtol=1e-12, atol=1e-30)
+
+
+def test_dummies_of_another_size_are_drawn():
+    parameters = SignedDummiesParameters(0.6, 5.0, np.inf, 50, 7, 1.4)
+    number, _ = clumps(0.6, 1.4 * CELLS / 7)
+    laws = make_laws("signed-dummies", parameters, CELLS)
+    assert [noise.number for noise in laws.device[:2]] == [number, number]
+
+
+def test_a_campaign_from_before_there_were_sizes_is_read():
+    """It is of geometric numbers, and keeps its name."""
+    made = campaign("signed-dummies")
+    old = {name: value for name, value in made.parameters.items() if name != "size"}
+    geometric = replace(made.released.parameters, size=1.0, ratio=0.4, pairs=120.0)
+    laws = make_laws("signed-dummies", geometric, CELLS)
+    made = replace(made, parameters=old | {"ratio": 0.4, "pairs": 120.0}, laws=laws)
+    views, aim = made.views(FEWEST), np.log(made.delta)
+    made = replace(
+        made,
+        eps={view: eps and views[view].epsilon(aim).promised for view, eps in made.eps.items()},
+    )
+    assert 1.0 < made.eps["analyst"] < 2.0
+    read = parse_campaign(made.text)
+    assert read.released.parameters == geometric
+    assert read.name == made.name
+    read.check()
+    with pytest.raises(InputError, match="tables are not those"):
+        replace(read, parameters=read.parameters | {"size": 1.4}).check()
 
 
 def test_a_draw_counts_the_thresholds_that_are_reached():

@@ -1,7 +1,8 @@
 """Exact privacy of a histogram among signed dummies: plus and minus messages, and pairs of both.
 
 Of a cell the analyst counts ``a = x + A + Z`` plus and ``b = B + Z`` minus messages: x true
-records, A and B geometric of ratio q, Z negative binomial or Poisson. The noise alone has the law
+records, A and B negative binomial of ratio q and size s, Z negative binomial or Poisson. Where
+s = 1, so that A and B are geometric, the noise alone has the law
 
     f(a, b) = (1 - q)^2 q^|a - b| G(min(a, b)),    G(t) = P(Z = t) + q^2 G(t - 1).
 
@@ -10,8 +11,8 @@ has mass ``q / (1 + q)``, and by ``q G(a - 1) / G(a)`` where ``a <= b``, of mass
 The target adds 1 to one of two cells, so that ``delta = E (r - e^eps r')_+`` with independent r and
 r', on every data set. After Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021), who add up numbers.
 
-Where more take part than the promise asks for, s times as many, A and B are negative binomial of
-size s, and r differs from cell to cell: with their probabilities g it is of the table
+Where more take part than the promise asks for, so many times as many, s is as many times as large.
+If it is not 1, r differs from cell to cell: with the probabilities g of A it is of the table
 
     f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 """
@@ -34,6 +35,7 @@ _TAIL = 1e-40
 _NOTHING = -600.0
 # Entries of the largest table, some seconds: beyond, nothing is known.
 _LARGEST_TABLE = 2**23
+_LARGEST_EPS = 700.0
 # Ratios that are told apart in it, and the least one beside 0.
 _SPLIT, _LEAST = 2**15, 1e-9
 
@@ -65,10 +67,17 @@ class SignedNoise:
         return SignedNoise(self.ratio, times * self.pairs, times * self.shape, times * self.size)
 
     @property
+    def entries(self) -> int:
+        """Of the table, about; 0 where there is a formula in place of it."""
+        if self.size == 1.0:
+            return 0
+        half, reach = self._reaches
+        return reach * (self._window.size + half)
+
+    @property
     def known(self) -> bool:
         """Whether the law is short enough to be summed."""
-        half, reach = self._reaches
-        return self.size == 1.0 or reach * (self._window.size + half) < _LARGEST_TABLE
+        return self.entries < _LARGEST_TABLE
 
     def _log_pairs(self, t: Floats) -> Floats:
         """Natural logs of P(Z = t)."""
@@ -217,7 +226,8 @@ class SignedNoise:
             At least 0.
         """
         masses, ratios, beyond, units = self._law
-        e, slack = np.exp(eps), UNIT * units
+        # Delta falls: beyond, it is not above that of an eps whose exp is a float.
+        e, slack = np.exp(min(eps, _LARGEST_EPS)), UNIT * units
         first = np.append(np.cumsum((masses * ratios)[::-1])[::-1], 0.0)  # of r or more
         second = np.append(np.cumsum(masses[::-1])[::-1], 0.0)
         start = np.searchsorted(ratios, e * ratios * (1.0 - 4.0 * slack))

@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from decimal import Decimal
 from typing import Any, Final
 
@@ -101,7 +101,8 @@ def parameters_of(mechanism: str, form: type[Any], words: str) -> Any:
     InputError
         If one is missing, unknown, or out of range.
     """
-    known = {each.name: each.type for each in fields(form) if each.type in (int, float)}
+    numbers = [each for each in fields(form) if each.type in (int, float)]
+    known = {each.name: each.type for each in numbers}
     given = dict[str, float]()
     for part in words.split(","):
         name, _, text = (piece.strip() for piece in part.partition("="))
@@ -114,6 +115,7 @@ def parameters_of(mechanism: str, form: type[Any], words: str) -> Any:
             given[name] = number(text) if known[name] is float else whole(text)
         except (ValueError, argparse.ArgumentTypeError):
             raise InputError(f"{name} of {mechanism} is no such number (got {text})") from None
-    if missing := [name for name in known if name not in given]:
+    needed = [each.name for each in numbers if each.default is MISSING]
+    if missing := [name for name in needed if name not in given]:
         raise InputError(f"--parameters of {mechanism} lack {', '.join(missing)}")
     return form(**given)

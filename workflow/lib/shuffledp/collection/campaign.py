@@ -6,7 +6,7 @@ Every role reads the same file, refuses one that is altered, and checks what it 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from importlib.resources import files
 from itertools import pairwise
@@ -128,12 +128,14 @@ class Campaign:
     def released(self) -> Released[Any]:
         """The mechanism at its parameters."""
         (mechanism,) = get_mechanisms([self.mechanism])
-        kinds = {field.name: field.type for field in fields(mechanism.form)}
+        known = fields(mechanism.form)
+        kinds = {field.name: field.type for field in known}
+        needed = {field.name for field in known if field.default is MISSING}
         values = {
             name: int(value) if kinds.get(name) is int else value
             for name, value in self.parameters.items()
         }
-        if set(values) != set(kinds):
+        if not needed <= set(values) <= set(kinds):
             raise InputError(
                 f"parameters of {self.mechanism} are {', '.join(kinds)} (got {', '.join(values)})"
             )

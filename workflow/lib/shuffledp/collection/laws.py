@@ -103,7 +103,7 @@ def _two_servers(parameters: Any, k: int) -> Laws:
 
 
 def _signed_dummies(parameters: Any, k: int) -> Laws:
-    number, size = clumps(parameters.ratio, k / parameters.smallest)
+    number, size = clumps(parameters.ratio, parameters.size * k / parameters.smallest)
     pairs = poisson(k * parameters.pairs / parameters.smallest)
     device = (
         Noise("plus", number, size),

@@ -318,7 +318,7 @@ def noise_job(given: dict[str, Any], eps: float, deep: float) -> Job:
             return geometric(noise, None, eps)
         return both_noises(noise, centre, eps, deep)
     demand(name == "signed-dummies", f"unknown mechanism {shown(name)}")
-    only(parameters, {"ratio", "pairs", "shape", "slots", "smallest"}, "parameters")
+    only(parameters, {"ratio", "pairs", "shape", "slots", "smallest", "size"}, "parameters")
     shape = parameters.get("shape")
     signed = SignedDummies(
         number(parameters.get("ratio"), "ratio"),
@@ -326,10 +326,12 @@ def noise_job(given: dict[str, Any], eps: float, deep: float) -> Job:
         None if shape is None else number(shape, "shape"),
         whole(parameters.get("slots"), 2, "slots"),
         whole(parameters.get("smallest"), 1, "smallest"),
+        number(parameters.get("size", 1.0), "size"),
     )
     demand(1e-9 < signed.ratio < 1.0 - 1e-9, "ratio must be in (0, 1)")
     demand(1e-9 < signed.pairs < 1e9, "pairs must be positive and below 1e9")
     demand(signed.shape is None or 1e-6 < signed.shape < 1e9, "shape must be positive")
+    demand(1e-3 <= signed.size <= 1e3, "size must be from 1e-3 to 1e3")
     demand(signed.slots < 10**9, "there are too many slots")
     demand(signed.smallest <= given["n"], "n is below the smallest number of users")
     return signed.delta(given["k"], eps, deep)

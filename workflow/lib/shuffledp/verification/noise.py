@@ -12,21 +12,25 @@ Exchanging the cells gives the other direction.
    budget))_+ / T^2.
  * The sum of both: h by two recursions, of what lies below and above.
  * Signed dummies: (a, b) = (A + Z, B + Z). r = 1 / q where a > b, of mass q / (1 + q); else it
-   depends on t = a: G(t) = P(Z = t) + q^2 G(t - 1), r = q G(t - 1) / G(t), of mass (1 - q) G(t). It
-   is that of M users; others are told. Who has more messages than fit draws anew, which moves the
-   law of one user by the chance of that: M (1 + e^eps) times it is added.
+   depends on t = a: G(t) = P(Z = t) + q^2 G(t - 1), r = q G(t - 1) / G(t), of mass (1 - q) G(t). If
+   A and B are of another size than 1, with chances g, it is of the table h(a, b) = sum_z P(Z = z)
+   g(a - z) g(b - z). It is that of M users; others are told. Who has more messages than fit draws
+   anew, which moves the law of one user by the chance of that: M (1 + e^eps) times it is added.
 """
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from flint import arb
+from flint import arb, arb_poly
 
 from shuffledp.verification.deltas import Job, RefusedError
 
 # A term of a law takes as long as so many inner terms of a sum.
 TERM = 20
+# And an entry of a table.
+ENTRY = 6
 # How much less than delta, in nats, windows leave out.
 LEVEL = 60.0
 
@@ -141,6 +145,7 @@ class SignedDummies:
     shape: float | None
     slots: int
     smallest: int
+    size: float = 1.0
 
     def twins(self, times: arb, last: int) -> list[arb]:
         """Chances of 0, 1, ..., last pairs of so many times all cells' users."""
@@ -157,7 +162,7 @@ class SignedDummies:
         """Chance that a user's messages over k cells are more than the slots."""
         room, times = self.slots - 1, arb(k) / self.smallest
         fit, total = list[arb](), arb(0)
-        for chance in negative_binomial(2 * times, arb(self.ratio), room):
+        for chance in negative_binomial(2 * arb(self.size) * times, arb(self.ratio), room):
             total += chance
             fit.append(total)
         pairs = self.twins(times, room // 2)
@@ -184,16 +189,13 @@ class SignedDummies:
         deep
             As for `both_noises`.
         """
-        last = self.last(deep)
+        first, last, reach = self.first(deep), self.last(deep), self.reach(deep)
+        terms = TERM * last if self.size == 1.0 else ENTRY * 2 * reach * (last - first)
 
         def run() -> arb:
-            q, e, before = arb(self.ratio), arb(eps).exp(), arb(0)
-            masses, ratios = [q / (1 + q)], [1 / q]
-            for chance in self.twins(arb(1), last):
-                weight = chance + q * q * before
-                masses.append((1 - q) * weight)
-                ratios.append(q * before / weight)
-                before = weight
+            e = arb(eps).exp()
+            found = self.formula(last) if self.size == 1.0 else self.table(first, last, reach)
+            masses, ratios = [mass for mass, _ in found], [ratio for _, ratio in found]
             if not all(ratio.is_finite() for ratio in ratios):
                 raise RefusedError("the law of the pairs is not told in balls")
             # Of the other cell, and of the record's: E r = 1.
@@ -202,7 +204,45 @@ class SignedDummies:
             over = self.smallest * self.overflow(k).max(arb(0)) * (1 + e)
             return at_least(masses, ratios, e) + beyond.max(arb(0)) + over
 
-        return Job(TERM * (last + self.slots), run)
+        return Job(terms + TERM * self.slots, run)
+
+    def formula(self, last: int) -> list[tuple[arb, arb]]:
+        """Masses of the noise and ratios r, of geometric A and B."""
+        q, before = arb(self.ratio), arb(0)
+        found = [(q / (1 + q), 1 / q)]
+        for chance in self.twins(arb(1), last):
+            weight = chance + q * q * before
+            found.append(((1 - q) * weight, q * before / weight))
+            before = weight
+        return found
+
+    def reach(self, deep: float) -> int:
+        """What A or B exceeds by about exp(-deep)."""
+        return math.ceil((deep + 4.0 * self.size) / -math.log(self.ratio))
+
+    def first(self, deep: float) -> int:
+        """What Z is below by about exp(-deep)."""
+        if self.shape is not None:
+            return 0
+        return max(math.floor(self.pairs - math.sqrt(2.0 * deep * self.pairs)), 0)
+
+    def table(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
+        """As `formula`, of any A and B: where Z, A and B are not too large, nor Z too small."""
+        single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
+        pairs = arb_poly(self.twins(arb(1), last)[first:])
+        # By the difference of a and b, from 0 on, and the smaller one.
+        rows = list[list[arb]]()
+        for d in range(reach + 1):
+            both = arb_poly([single[t] * single[t + d] for t in range(reach)])
+            rows.append((pairs * both).coeffs())
+        found = list[tuple[arb, arb]]()
+        for less, row in itertools.pairwise(rows):
+            # a > b: a - 1 is nearer to b; a <= b: it is farther from it.
+            found += [(mass, other / mass) for mass, other in zip(row, less, strict=True)]
+            found += [
+                (mass, other / mass) for mass, other in zip(less, [arb(0), *row[:-1]], strict=True)
+            ]
+        return found
 
 
 def negative_binomial(size: arb, ratio: arb, last: int) -> list[arb]:
