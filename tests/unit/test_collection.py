@@ -241,6 +241,20 @@ def test_more_rounds_cost_privacy_and_not_all_is_collected():
         )
 
 
+@pytest.mark.parametrize("mechanism", ["two-servers", "user-dummies", "krr"])
+def test_who_came_to_each_round_counts_in_it(mechanism):
+    """The mixed rounds lie between; noise by servers does not depend on who comes."""
+    made = replace(campaign(mechanism), rounds=campaign(mechanism).rounds * 2)
+    few, mixed, more = (
+        made.views(came)["analyst"].epsilon(np.log(made.delta)).upper
+        for came in ([FEWEST] * 2, [4 * FEWEST, FEWEST], [4 * FEWEST] * 2)
+    )
+    if mechanism == "two-servers":
+        assert few == mixed == more
+    else:
+        assert 1.05 * more < mixed < few / 1.05
+
+
 # --- Roles ---------------------------------------------------------------------------------
 
 

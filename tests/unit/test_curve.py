@@ -8,7 +8,15 @@ import pytest
 from shuffledp.accounting.accountant import curve as certified
 from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.crowd import of_crowd
-from shuffledp.accounting.curve import Curve, Interval, exp_down, exp_up, largest_eps0
+from shuffledp.accounting.curve import (
+    Curve,
+    Interval,
+    exp_down,
+    exp_up,
+    largest_eps0,
+    of_near_laws,
+    smaller,
+)
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
@@ -54,6 +62,36 @@ def test_eps_inverts_each_end_whatever_the_lead_says(shift):
     assert curve.epsilon([0.0, -inf]).upper.tolist() == [0.0, BUDGET]
     with pytest.raises(InputError, match="delta"):
         curve.epsilon(0.1)
+
+
+@pytest.mark.parametrize("distance", [1e-9, 1e-3, 0.2])
+def test_laws_near_those_of_a_curve_have_a_delta_that_does_not_grow(distance):
+    upper = of_near_laws(two_rr, log(distance))
+    eps = np.linspace(0.0, 30.0, 1501)
+    found = np.array([upper(float(each)) for each in eps])
+    assert (np.diff(found) <= 1e-6).all()
+    # The least of the sums so far.
+    sums = [exp(two_rr(each)) + distance * (1.0 + exp(each)) for each in eps.tolist()]
+    least = np.minimum.accumulate(np.minimum(sums, 1.0))
+    np.testing.assert_allclose(np.exp(found), least, rtol=0.02)  # as fine as the grid
+    assert (np.exp(found) <= least * (1.0 + 1e-6)).all()
+    # Of the laws that are moved as they may be: to what the other never shows.
+    p = exp(BUDGET) / (exp(BUDGET) + 1.0)
+    first = np.array([p, 1.0 - p, 0.0, 0.0])
+    second = first[[1, 0, 2, 3]]
+    for cell in (0, 1):
+        taken = min(distance, second[cell])
+        a, b = first + distance * np.array([-1.0, 0, 1, 0]), second.copy()
+        b[cell], b[3] = b[cell] - taken, taken
+        for each, high in zip(eps, found, strict=True):
+            assert np.maximum(a - exp(each) * b, 0.0).sum() <= exp(high) * (1.0 + 1e-12)
+
+
+def test_laws_that_are_those_of_a_curve_are_its_own():
+    assert of_near_laws(two_rr, -inf) is two_rr
+    both = smaller(ONE, Curve(inf, upper=lambda eps: -0.7 - 0.1 * eps))
+    assert both.budget == BUDGET
+    assert both.log_delta([0.0, 1.9]).upper.tolist() == [-0.7, two_rr(1.9)]
 
 
 def test_without_a_budget_eps_is_found_or_infinite():

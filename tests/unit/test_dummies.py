@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from oracle import exact
 from scipy import signal, stats
 from scipy.optimize import brentq
-from shuffledp.accounting import pairs
+from shuffledp.accounting import accountant, pairs
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
 from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
@@ -23,6 +23,7 @@ from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
+from shuffledp.mechanisms.offers import Released
 from shuffledp.mechanisms.protocol import Budget, expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     LARGEST_NU,
@@ -528,6 +529,21 @@ def test_what_signed_dummies_cost(messages, shape, error):
 
     ratio = brentq(missed, 0.3, 0.95, xtol=1e-9)
     assert np.sqrt(2.0 * ratio) / (1.0 - ratio) == pytest.approx(error, rel=0.01)
+
+
+@pytest.mark.parametrize(("n", "rounds"), [(1000, 1), (1000, 2), (1300, 1), (1300, 2)])
+def test_what_does_not_fit_into_envelopes_never_lets_delta_grow(n, rounds):
+    """Its share is times exp(eps): of 12 it was 400 times the delta of 1."""
+    parameters = SignedDummiesParameters(0.633, 1616.0, np.inf, 160, 1000)
+    curve = SignedDummies().achieved(parameters, Setting(n, 20, rounds=rounds))
+    found = curve.log_delta(np.linspace(0.0, 16.0, 321)).upper
+    assert (np.diff(found) <= 1e-6).all()
+    assert found[-1] < log(1e-7)
+    # What all of them got in rounds that differ is something, too.
+    how = Released(SignedDummies(), parameters)
+    ledger = [Setting(number, 20, mechanism=how) for number in (1000, n + 1)]
+    equal = accountant.epsilon(1e-5, replace(ledger[0], rounds=2)).upper
+    assert accountant.epsilon(1e-5, ledger).upper < 1.02 * equal  # by points of a curve
 
 
 # The errors are of a script that sums the laws of two cells as they stand.

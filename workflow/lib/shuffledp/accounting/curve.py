@@ -5,6 +5,7 @@ from __future__ import annotations  # so that help() shows ArrayLike, not what i
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from time import monotonic
 from typing import Any, Generic, TypeVar, overload
 
@@ -16,12 +17,14 @@ from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Floats, plain
+from shuffledp.numerics.arrays import UNIT, Floats, plain
 
 LogDelta = Callable[[float], float]
 End = TypeVar("End", bound=float | Floats)
 # Where a search for eps ends: beyond, it counts as infinite.
 _FARTHEST = 1e6
+# How finely the least of a sum is looked for, and a log of a share that hardly adds to it.
+_TURN, _SLIGHT = 1e-6, 9.0
 # Seconds of a search before it shows that it goes on.
 _PATIENCE = 2.0
 
@@ -276,6 +279,63 @@ def largest_eps0(
             return calibrate.eps0(counted, log_delta, least)
         xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
         return calibrate.led_eps0(counted, log_delta, least, scouted, xtol)
+
+
+def smaller(first: Curve, second: Curve) -> Curve:
+    """Of two curves of one collection, with upper ends, the smaller delta at each eps."""
+
+    def upper(eps: float) -> float:
+        return min(first.log_delta(eps).promised, second.log_delta(eps).promised)
+
+    return Curve(min(first.budget, second.budget), upper=upper)
+
+
+def of_near_laws(known: LogDelta, missed: float) -> LogDelta:
+    """Log of delta of laws that may be so far from those of a known upper end, both of them.
+
+    Parameters
+    ----------
+    known
+        Log of delta, rounded up.
+    missed
+        Log of the distance in total variation.
+
+    Returns
+    -------
+    The sum of delta and ``distance (1 + exp(eps))``, rounded up. Delta does not grow with eps: from
+    where that sum is least on it stays.
+    """
+    if missed == -np.inf:
+        return known
+
+    def total(eps: float) -> float:
+        found = float(np.logaddexp(known(eps), missed + np.logaddexp(0.0, eps)))
+        return min(found + 8.0 * UNIT * (1.0 + abs(found) + abs(missed) + eps), 0.0)
+
+    @cache
+    def least() -> tuple[float, float]:
+        """A golden section: both terms are convex in exp(eps)."""
+        low, high = 0.0, max(-missed, 0.0)  # where the distance alone makes 1
+        ratio = 0.5 * (5.0**0.5 - 1.0)
+        points = [high - ratio * (high - low), low + ratio * (high - low)]
+        values = [total(eps) for eps in points]
+        while high - low > _TURN:
+            if values[0] <= values[1]:
+                high = points[1]
+                points = [high - ratio * (high - low), points[0]]
+                values = [total(points[0]), values[0]]
+            else:
+                low = points[0]
+                points = [points[1], low + ratio * (high - low)]
+                values = [values[1], total(points[1])]
+        return min(zip(values, points, strict=True))
+
+    def upper(eps: float) -> float:
+        if missed + eps < known(eps) - _SLIGHT or eps <= (turn := least())[1]:
+            return total(eps)
+        return min(total(eps), turn[0])
+
+    return upper
 
 
 def exp_up(log_delta: ArrayLike) -> Any:

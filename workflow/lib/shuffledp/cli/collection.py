@@ -3,7 +3,7 @@
 import csv
 import secrets
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -81,7 +81,7 @@ def _new(arguments: Namespace) -> Iterator[Row]:
             hashes = sorted(token_hash(token(campaign, number, each)).hex() for each in tickets)
             _write_secret(made / TOKENS.format(number), hashes)
             _write_secret(made / KEY.format(number), [key.private_bytes_raw().hex()])
-    yield from _promise_rows(campaign, campaign.at_least, len(keys))
+    yield from _promise_rows(campaign, [campaign.at_least] * len(keys))
 
 
 def _write_secret(path: Path, lines: Any) -> None:
@@ -101,13 +101,13 @@ def _polygons(path: Path) -> list[Any]:
     return shapes
 
 
-def _promise_rows(campaign: "Campaign", respondents: int, rounds: int) -> Iterator[Row]:
+def _promise_rows(campaign: "Campaign", respondents: Sequence[int]) -> Iterator[Row]:
     """What each view has; the eps that is promised where it is what the campaign says."""
     import numpy as np
 
     from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
-    views = campaign.views(respondents, rounds)
+    views, rounds = campaign.views(respondents), len(respondents)
     seen = CATALOGUE[campaign.mechanism].seen
     for view in VIEWS:
         eps = views[view].epsilon(float(np.log(campaign.delta))).promised
@@ -116,7 +116,7 @@ def _promise_rows(campaign: "Campaign", respondents: int, rounds: int) -> Iterat
             "eps": None if eps == np.inf else eps,
             "delta": campaign.delta,
             "sees": seen.get(view, "what eps and delta allow"),
-            "respondents": respondents,
+            "respondents": min(respondents),
             "rounds": rounds,
             "mechanism": campaign.mechanism,
             "campaign": campaign.name,
@@ -134,9 +134,8 @@ def _check(arguments: Namespace) -> Iterator[Row]:
     opened = [read_opened(Path(path), campaign) for path in arguments.counts or ()]
     if len({each.number for each in opened}) < len(opened):
         raise InputError("two of the counts are of one round")
-    # What holds with the fewest holds in a round with more.
-    fewest = min((each.respondents for each in opened), default=campaign.at_least)
-    yield from _promise_rows(campaign, fewest, len(opened) or len(campaign.rounds))
+    came = [each.respondents for each in opened] or [campaign.at_least] * len(campaign.rounds)
+    yield from _promise_rows(campaign, came)
 
 
 def _report(arguments: Namespace) -> Iterator[Row]:

@@ -3,22 +3,19 @@
 import csv
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
 from shuffledp.accounting.curve import Curve, exp_up
-from shuffledp.accounting.rounds.history import composed
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import words
 from shuffledp.cli.output import Row, as_given, log10
 from shuffledp.cli.tables import csv_reading
 from shuffledp.errors import InputError, did_you_mean
-from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRRParameters
-from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.offers import Released, views_of_rounds
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
 LARGEST_ROWS: Final = 100_000
@@ -113,18 +110,14 @@ def _ledger_views(settings: list[Setting], curve: Curve) -> dict[str, Curve]:
     """Of each view, where a mechanism of a ledger tells them apart; the given curve is of all."""
     if all(each.mechanism is None for each in settings):
         return {}
-    found: dict[str, list[tuple[Curve, int]]] = {view: [] for view in VIEWS}
-    told = set[str]()
-    for once, count in accountant.distinct(settings).items():
-        own = accountant.curve(once)
-        how = once.mechanism
-        if not isinstance(how, Released):
-            how = Released(MECHANISMS["krr"], KRRParameters(once.eps0))
-        for view, seen in how.views(once, own).items():
-            found[view].append((replace(seen, lower=None), count))
-            told |= {view} if seen is not own else set()
-    whole = replace(curve, lower=None)
-    return {view: composed(found[view]) if view in told else whole for view in VIEWS}
+
+    def how(once: Setting) -> Released[Any]:
+        if isinstance(once.mechanism, Released):
+            return once.mechanism
+        return Released(MECHANISMS["krr"], KRRParameters(once.eps0))
+
+    distinct = accountant.distinct(settings).items()
+    return views_of_rounds([(how(once), once, count) for once, count in distinct], curve)
 
 
 def rounds_rows(arguments: Namespace) -> Iterable[Row]:

@@ -15,14 +15,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from shuffledp.accounting.accountant import curve as curve_of
+from shuffledp.accounting.accountant import distinct
 from shuffledp.accounting.crowd import of_crowd
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import Curve, of_near_laws, smaller
 from shuffledp.accounting.setting import Setting
 from shuffledp.collection.laws import TABLES, Laws, Noise, check_collected, make_laws
 from shuffledp.collection.tables import Table
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.offers import Released, calibrated
+from shuffledp.mechanisms.offers import Released, calibrated, views_of_rounds
 from shuffledp.mechanisms.registry import get_mechanisms
 
 VERSION: Final = 1
@@ -141,35 +143,33 @@ class Campaign:
             )
         return Released(mechanism, mechanism.form(**values))
 
-    def views(self, respondents: int, rounds: int | None = None) -> dict[str, Curve]:
+    def views(self, respondents: Sequence[int]) -> dict[str, Curve]:
         """Delta over eps of each of `catalogue.VIEWS`, with the rounding of the tables.
 
         Parameters
         ----------
         respondents
             Of each round, those who collude among them.
-        rounds
-            How many; by default all of the campaign.
 
         Raises
         ------
         InputError
             If there are fewer respondents than collude.
         """
-        rounds = len(self.rounds) if rounds is None else rounds
-        setting = Setting(
-            respondents,
-            self.cells,
-            rounds=rounds,
-            colluding=self.colluding,
-            mechanism=self.released,
-        )
-        curve = of_crowd(self.released.curve, setting)
+        rounds, how = len(respondents), self.released
+        settings = [
+            Setting(number, self.cells, colluding=self.colluding, mechanism=how)
+            for number in sorted(respondents)
+        ]
+        # What holds with the fewest holds in a round with more.
+        setting = replace(settings[0], rounds=rounds)
+        views = how.views(setting, of_crowd(how.curve, setting))
+        if settings[0] != settings[-1]:
+            each = [(how, once, count) for once, count in distinct(settings).items()]
+            found = views_of_rounds(each, curve_of(settings))
+            views = {view: smaller(views[view], found[view]) for view in VIEWS}
         missed = float(np.log(float(rounds * self.laws.rounding(self.people, self.cells)) * 1.01))
-        return {
-            view: _blurred(found, missed)
-            for view, found in self.released.views(setting, curve).items()
-        }
+        return {view: _blurred(curve, missed) for view, curve in views.items()}
 
     def check(self) -> None:
         """Find tables and promise anew from mechanism and parameters.
@@ -182,7 +182,7 @@ class Campaign:
         made = make_laws(self.mechanism, self.released.parameters, self.cells)
         if made != self.laws:
             raise InputError("the campaign's tables are not those of its mechanism and parameters")
-        kept = _promised(self.views(self.at_least), self.delta)
+        kept = _promised(self.views([self.at_least] * len(self.rounds)), self.delta)
         for view, eps in self.eps.items():
             truth = kept[view]
             if eps is not None and (truth is None or truth > eps):
@@ -257,7 +257,7 @@ def make_campaign(
         rounds=tuple(keys),
         address=address,
     )
-    made = replace(made, eps=_promised(made.views(at_least), delta))
+    made = replace(made, eps=_promised(made.views([at_least] * len(keys)), delta))
     if not (made.eps["analyst"] or np.inf) <= eps:
         raise InputError(f"delta is too small for tables of 128 bits (got delta={delta})")
     return parse_campaign(made.text)  # what others read is what was meant
@@ -391,11 +391,5 @@ def _promised(views: Mapping[str, Curve], delta: float) -> dict[str, float | Non
 
 def _blurred(curve: Curve, missed: float) -> Curve:
     """Of what is so far from the law of a curve, in total variation: both data sets may be."""
-    known = curve.upper
-    if known is None or missed == -np.inf:
-        return curve
-
-    def upper(eps: float) -> float:
-        return min(float(np.logaddexp(known(eps), missed + np.logaddexp(0.0, eps))), 0.0)
-
-    return Curve(np.inf, upper=upper)
+    assert curve.upper is not None
+    return curve if missed == -np.inf else Curve(np.inf, upper=of_near_laws(curve.upper, missed))

@@ -1,14 +1,17 @@
 """What a mechanism gives when it calibrates itself to a target: (eps, delta) for n users."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from shuffledp.accounting import accountant
 from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.rounds.history import composed
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
@@ -36,6 +39,29 @@ class Released(Generic[P]):
         """
         everybody = replace(setting.honest, mechanism=None, sampling_rate=1.0, response_rate=1.0)
         return dict.fromkeys(VIEWS, curve) | self.mechanism.views(self.parameters, everybody)
+
+
+def views_of_rounds(
+    rounds: Iterable[tuple[Released[Any], Setting, int]], curve: Curve
+) -> dict[str, Curve]:
+    """Delta over eps of each of `catalogue.VIEWS` after rounds that differ.
+
+    Parameters
+    ----------
+    rounds
+        How users report, the setting of a round, and how many there are of it.
+    curve
+        After all of them, of who has no other in any.
+    """
+    found: dict[str, list[tuple[Curve, int]]] = {view: [] for view in VIEWS}
+    told = set[str]()
+    for how, once, count in rounds:
+        own = accountant.curve(once)
+        for view, seen in how.views(once, own).items():
+            found[view].append((replace(seen, lower=None), count))
+            told |= {view} if seen is not own else set()
+    whole = replace(curve, lower=None)
+    return {view: composed(found[view]) if view in told else whole for view in VIEWS}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import Curve, of_near_laws, smaller
 from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -80,12 +80,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             return promised
         once = self._curve(parameters, setting.once, setting.n)
         # By the curve alone: over rounds that of the fewest, by its losses, may be the smaller one.
-        exact = replace(once, loss=None).compose(setting.rounds)
-
-        def upper(eps: float) -> float:
-            return min(promised.log_delta(eps).promised, exact.log_delta(eps).promised)
-
-        return Curve(np.inf, upper=upper)
+        return smaller(promised, replace(once, loss=None).compose(setting.rounds))
 
     def _curve(self, parameters: SignedDummiesParameters, setting: Setting, users: int) -> Curve:
         """By the noise of so many users, all honest; the others' only hides more."""
@@ -96,14 +91,10 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             return lost()
         over = parameters.anybody(setting.k, users)
 
-        def upper(eps: float) -> float:
-            missed = np.log(over) + np.logaddexp(0.0, eps) if over else -np.inf
-            return min(float(np.logaddexp(noise.log_delta(eps), missed)), 0.0)
-
         # Of data sets that attain it only what all messages show is known.
         once = Curve(
             np.inf,
-            upper=upper,
+            upper=of_near_laws(noise.log_delta, float(np.log(over)) if over else -np.inf),
             loss=lambda: replace(parameters.noise.loss, down=(), apart=over),
         )
         return once.compose(setting.rounds)

@@ -225,7 +225,7 @@ def _guess(eps: float, delta: float) -> str:
 
 def _views(campaign: Campaign, opened: Opened) -> Iterator[list[str]]:
     """What each view was promised, and what it has of this round."""
-    came = campaign.views(opened.respondents, 1)
+    came = campaign.views([opened.respondents])
     seen = CATALOGUE[campaign.mechanism].seen
     for view in VIEWS:
         promised = _budget(campaign.eps[view])

@@ -8,7 +8,7 @@ from math import fsum
 import numpy as np
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve, LogDelta
+from shuffledp.accounting.curve import Curve, LogDelta, of_near_laws
 from shuffledp.accounting.rounds.outcomes import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID
 from shuffledp.accounting.rounds.profile import loss_of_curve
@@ -101,6 +101,13 @@ class _Composition:
             loss_of_curve(curve) if curve.loss is None else curve.loss() for curve, _ in rounds
         ]
         self._of, self._down = cache(self._upper_laws), cache(self._lower_laws)
+        apart = fsum(
+            count * loss.apart for loss, count in zip(self._losses, self._counts, strict=True)
+        )
+        self._together = of_near_laws(self._of_losses, float(np.log(apart)) if apart else -np.inf)
+
+    def _of_losses(self, eps: float) -> float:
+        return deep_enough(self._of, eps, max(loss.share for loss in self._losses))
 
     @property
     def _step(self) -> float:
@@ -143,13 +150,7 @@ class _Composition:
         """Log of delta, rounded up."""
         if eps >= self._budget:
             return -np.inf
-        high = deep_enough(self._of, eps, max(loss.share for loss in self._losses))
-        apart = fsum(
-            count * loss.apart for loss, count in zip(self._losses, self._counts, strict=True)
-        )
-        if apart:
-            high = float(np.logaddexp(high, np.log(apart) + np.logaddexp(0.0, eps)))
-            high += 8.0 * UNIT * (1.0 + abs(high) + eps)
+        high = self._together(eps)
         if high < _FAR or len(self._losses) == 1:
             high = min(high, self._one_by_one(eps))
         return min(high, 0.0)
