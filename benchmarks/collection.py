@@ -27,6 +27,7 @@ from shuffledp.collection.campaign import Campaign, make_campaign
 from shuffledp.collection.laws import Laws
 from shuffledp.collection.messages import SEALED, info, plus, seal, suite, token_hash
 from shuffledp.collection.mixer import Store, make_store
+from shuffledp.collection.shards import Shard, Shards
 
 KEY = X25519PrivateKey.generate()
 SERVE = """
@@ -98,37 +99,40 @@ def mixer(folder: Path, envelopes: int, connections: int, together: int) -> tupl
     return found
 
 
-def close(folder: Path, messages: int) -> None:
+def close(folder: Path, messages: int, shards: int = 1) -> None:
     """Close a round of random messages, in a process of its own."""
     slots = 65
-    people = -(-messages // slots)
-    made = campaign(people, slots)
-    path = folder / "large"
-    make_store(path, made, 1, [token_hash(os.urandom(16)) for _ in range(1000)])
-    with closing(sqlite3.connect(path)) as store:
-        store.execute("PRAGMA synchronous=OFF")
-        with store:
-            store.execute(
-                "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?) "
-                "INSERT INTO messages SELECT i, randomblob(?) FROM n",
-                (people * slots, SEALED),
-            )
-            store.execute("UPDATE about SET value = ? WHERE name = 'respondents'", (people,))
+    people = -(-messages // slots // shards)
+    made = campaign(people * shards, slots)
+    paths = [folder / f"large-{shards}-{index}" for index in range(shards)]
+    for path in paths:
+        make_store(path, made, 1, [token_hash(os.urandom(16)) for _ in range(1000)])
+        with closing(sqlite3.connect(path)) as store:
+            store.execute("PRAGMA synchronous=OFF")
+            with store:
+                store.execute(
+                    "WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 "
+                    "< ?) INSERT INTO messages SELECT i, randomblob(?) FROM n",
+                    (people * slots, SEALED),
+                )
+                store.execute("UPDATE about SET value = ? WHERE name = 'respondents'", (people,))
+    people *= shards
     child = os.fork()
     start = time.perf_counter()
+    batch = folder / f"batch-{shards}"
     if child == 0:
-        with closing(Store(path)) as large:
-            close_round(large, folder / "batch")
+        large = Store(paths[0]) if shards == 1 else Shards([Shard(path) for path in paths])
+        close_round(large, batch)
         os._exit(0)
     _, status, spent = os.wait4(child, 0)
     seconds = time.perf_counter() - start
     assert status == 0
-    many = f"close of {people * slots:,} messages"
+    many = f"close of {people * slots:,} messages" + (f" in {shards} shards" * (shards > 1))
     limits = (90.0, 1000.0) if messages <= 10**7 else (None, None)
     show(many, spent.ru_utime + spent.ru_stime, "s")
     show("the same, by the clock", seconds, "s", limits[0])
     show("its peak memory", spent.ru_maxrss / 1024, "MB", limits[1])
-    held = sum(file.stat().st_size for file in (folder / "batch").iterdir())
+    held = sum(file.stat().st_size for file in batch.iterdir())
     show("its batch, each message", held / (people * slots), "bytes")
 
 
@@ -181,6 +185,7 @@ def main() -> None:
         if options.only in (None, "close"):
             print("Mixer, close")
             close(folder, int(options.messages))
+            close(folder, int(options.messages), shards=4)
         if options.only in (None, "analyst"):
             print("Analyst")
             analyst(folder, 40_000)

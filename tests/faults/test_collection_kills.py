@@ -121,10 +121,11 @@ def test_a_mixer_that_is_killed_under_load(tmp_path, fault):
     assert sorted(messages_of(batch)) == bodies(envelopes)
 
 
-def close_by_command(path, folder, **options):
-    words = [sys.executable, "-m", "shuffledp", "mixer", "close", str(path), "--output"]
+def close_by_command(*paths_and_folder, **options):
+    *paths, folder = map(str, paths_and_folder)
+    words = [sys.executable, "-m", "shuffledp", "mixer", "close", *paths, "--output", folder]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return run([*words, str(folder)], seconds=300, env=environment, **options)
+    return run(words, seconds=300, env=environment, **options)
 
 
 def test_a_close_under_load(tmp_path, fault):
@@ -147,6 +148,32 @@ def test_a_close_under_load(tmp_path, fault):
         batch = read_batch(tmp_path / "batch", made)
         assert batch.respondents == len(clients.counted)
         assert sorted(messages_of(batch)) == bodies(clients.counted)
+
+
+def test_shards_closed_under_load(tmp_path, fault):
+    """They are closed one after another: what a later one counts until then is in the batch."""
+    made = campaign("user-dummies", people=1500)
+    tokens = tokens_of(made, made.people)
+    halves = [random_envelopes(made, tokens[index::2]) for index in range(2)]
+    paths = [store_file(tmp_path / f"store-{i}", made, tokens[i::2]) for i in range(2)]
+    ports = [free_port(), free_port()]
+    with (
+        fault("shards closed under load"),
+        Mixer(paths[0], port=ports[0]),
+        Mixer(paths[1], port=ports[1]),
+        Clients(ports[0], path_of(made), halves[0], threads=4) as one,
+        Clients(ports[1], path_of(made), halves[1], threads=4) as two,
+    ):
+        wait_until(lambda: min(len(one.counted), len(two.counted)) >= 50, "answers")
+        done = close_by_command(*paths, tmp_path / "batch")
+        assert done.returncode == 0, done.stderr
+        for clients, envelopes in zip((one, two), halves, strict=True):
+            clients.join()
+            assert clients.counted | clients.closed == set(envelopes)
+            assert clients.closed and clients.others <= {503}
+        batch = read_batch(tmp_path / "batch", made)
+        assert batch.respondents == len(one.counted) + len(two.counted)
+        assert sorted(messages_of(batch)) == bodies(one.counted | two.counted)
 
 
 def test_a_store_that_is_away_and_back(tmp_path, fault):

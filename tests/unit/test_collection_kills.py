@@ -118,6 +118,26 @@ def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, filled, sh
     assert len(drawn_at) >= kills // 10, f"{len(drawn_at)} kills after the dummies were drawn"
 
 
+def empty_until_rows_go(path):
+    with closing(Store(path)) as store:
+        store._store.set_trace_callback(lambda words: die() if "DELETE FROM m" in words else None)
+        store.empty(bytes(32))
+
+
+@pytest.mark.parametrize("shards", [3])
+def test_messages_and_turns_are_overwritten_where_they_lie(filled, shards):
+    """Turns tell from which shard a message came, and so whose it may be."""
+    paths, _ = filled
+    with stores_of(paths) as store:
+        store.draw()
+        taken, turns = list(store.messages()), bytes(first_of(store).turns())[:1024]
+    assert len(turns) > 300 and turns in paths[0].read_bytes()
+    assert in_a_process(empty_until_rows_go, paths[0]) == -signal.SIGKILL
+    content = paths[0].read_bytes()
+    assert turns not in content and turns[:100] not in content
+    assert not any(each in content for each in taken)
+
+
 def take_all(path, envelopes, answers):
     with closing(Store(path)) as store:
         for start in range(0, len(envelopes), 3):

@@ -79,17 +79,15 @@ def test_all_messages_are_in_one_batch_once(shards, tmp_path, capsys):
         close(paths, tmp_path / "other")
 
 
-def test_turns_are_overwritten(shards, tmp_path):
-    """They tell from which shard a message came, so whose it may be."""
+def test_the_order_is_drawn_once(shards):
     _, paths, _ = shards
-    with ExitStack() as opened:
-        stores = [opened.enter_context(closing(Shard(path))) for path in paths]
-        group = Shards(stores)
-        group.draw()
-        turns = bytes(stores[0].turns())
-        assert len(turns) == group.size and turns in paths[0].read_bytes()
-        close_round(group, tmp_path / "batch")
-    assert len(set(turns)) == SHARDS and turns not in paths[0].read_bytes()
+    orders = []
+    for order in (paths, paths[::-1]):
+        with ExitStack() as opened:
+            group = Shards([opened.enter_context(closing(Shard(path))) for path in order])
+            group.draw()
+            orders += [list(group.messages()), list(group.messages())]
+    assert orders[0] == orders[1] == orders[2] == orders[3]
 
 
 def test_a_token_is_of_one_shard(shards):

@@ -360,7 +360,7 @@ def test_a_page_of_a_round_has_what_is_known_and_no_more(tmp_path, monkeypatch):
 
     some = data([400, 0, 0, 0, 0])
     assert some["sure"] == [True, False, False, False, False] and not some["noise"]
-    assert "surely in 1 of 5 cells" in some["verdict"]
+    assert "somebody is in 1 of 5 cells" in some["verdict"]
     assert some["map"] is None and some["rows"][0][0] == "0"
     assert data([0] * 5)["verdict"].startswith("100 people reported. The noise hides them all")
     page = render_round(some)

@@ -86,6 +86,7 @@ def round_data(
     drawn = _map(known, cells, basemap) if cells is not None and few else None
     places = drawn.pop("places") if drawn else [""] * known.cells
     sure = found.low_all > 0
+    noise = bool(np.median(found.standard_error) > opened.respondents / known.cells)
     order = np.lexsort((np.arange(known.cells), -found.estimate))[:_MOST_ROWS]
     nearest = projected(found, opened.respondents)
     numbers = columns(pd.DataFrame({**vars(found), "projected": nearest}))
@@ -96,8 +97,8 @@ def round_data(
         "rounds": len(known.rounds),
         "respondents": opened.respondents,
         "k": known.cells,
-        "noise": bool(np.median(found.standard_error) > opened.respondents / known.cells),
-        "verdict": _verdict(opened, sure),
+        "noise": noise,
+        "verdict": _verdict(opened, sure, noise),
         "answers": _answers(known, opened, found, sure),
         "map": drawn,
         "columns": numbers if few else {},
@@ -164,12 +165,15 @@ def _cells(number: int) -> str:
     return f"{number:,} {'cell' if number == 1 else 'cells'}"
 
 
-def _verdict(opened: Opened, sure: Any) -> str:
+def _verdict(opened: Opened, sure: Any, noise: bool) -> str:
     who = f"{opened.respondents:,} people reported."
     if not sure.any():
         return f"{who} The noise hides them all: of no cell is it sure that somebody is there."
-    held = f"Somebody is surely in {sure.sum():,} of {_cells(sure.size)}"
-    return f"{who} {held}; of the others this map does not know."
+    most = " Most numbers are noise." if noise else ""
+    return (
+        f"{who} With {_COVERAGE} certainty somebody is in {sure.sum():,} of {_cells(sure.size)}; "
+        f"of the others this map does not know.{most}"
+    )
 
 
 def _answers(
