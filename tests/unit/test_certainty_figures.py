@@ -153,7 +153,7 @@ def test_all_or_no_cells_known(cells, rows, known):
 
 def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
     figure = ranks.ranked_cells(MapContext(cells, "Title", layers), rows)
-    left, right = figure.axes
+    left, right, where, aside = figure.axes
     names = [label.get_text().split() for label in left.get_yticklabels()]
     assert [name[-1] for name in names] == [str(rank) for rank in range(1, 13)]
     assert [int(name[-2]) for name in names] == ORDER
@@ -177,11 +177,15 @@ def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
                 reach, np.stack([raw[column] - two, raw[column] + two], axis=1), atol=1e-9
             )
         inside = int((raw["error"].abs() <= 2 * raw["standard_error"]).sum())
-        (line,) = [
-            text for text in key(figure) if text.startswith(get_estimator(mechanism, "raw").label)
-        ]
+        said = [" ".join(text.get_text().split()) for text in aside.get_legend().get_texts()]
+        label = get_estimator(mechanism, "raw").label
+        (line,) = [text for text in said if text.startswith(label)]
         assert line.endswith(f": {inside} of 12 intervals hold the true count")
-    assert [text.get_text() for text in right.texts] == ["Map: nobody"]
+    ranked = {text.get_text(): text.get_position() for text in where.texts}
+    assert "Map: nobody" in ranked
+    corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(12, -1, 2)
+    for rank, cell in enumerate(ORDER, 1):
+        np.testing.assert_allclose(ranked[str(rank)], corners[cell, :-1].mean(axis=0))
 
 
 def test_twenty_cells_are_enough(rows):

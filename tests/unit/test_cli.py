@@ -167,6 +167,15 @@ def test_compare_is_a_table_of_80_columns(capsys, monkeypatch, words):
     assert out.endswith("of one user\n")
 
 
+def test_a_distance_above_1_is_explained(capsys):
+    words = "a tv_distance above 1: errors exceed all records"
+    for command in (["compare", "--detail"], ["plan"]):
+        for n, explained in (("30", True), ("1e6", False)):
+            _, out, _ = run(capsys, *command, "--mechanism", "gaussian", "--n", n, "--k", "20",
+                            "--eps", "0.5", "--delta", "1e-6")  # fmt: skip
+            assert (words in out) == explained
+
+
 def test_compare_prints_blocks_where_a_terminal_is_narrow(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
     arguments = [*TWO, "--n", "1e4", "--k", "16"]

@@ -1,5 +1,7 @@
 """Curves under one another are named; those that can be told apart are not."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
@@ -48,7 +50,11 @@ def test_a_figure_of_curves_says_so_above_its_legend() -> None:
     (legend,) = figure.legends
     assert legend.get_title().get_text().endswith("wide: k = 2; k = 4.")
     parted = curve_panels(table[table["curve"] != "k = 4"], text)
-    assert parted.legends[0].get_title().get_text() == ""
+    assert parted.legends[0].get_title().get_text() == (
+        "Computed at the marks. Between them the lines of guarantees lead the eye."
+    )
+    proven = curve_panels(table[table["curve"] != "k = 4"], replace(text, between="next"))
+    assert proven.legends[0].get_title().get_text() == ""
     # What is no bound has no bound's colour.
     colours = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
     assert colours["clones"] == "#E69F00"

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +22,11 @@ import pandas as pd
 import pytest
 import shapely
 from matplotlib.artist import Artist
+from matplotlib.cbook import STEP_LOOKUP_MAP
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb, to_rgba
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -45,7 +47,7 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, Estimator, get_estimator
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
-from shuffledp.reproduction.figure import FigureText
+from shuffledp.reproduction.figure import FigureText, curve
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.points import BudgetSweep
@@ -775,6 +777,52 @@ def test_delta_curves_shade_what_the_lower_bounds_exclude(curves: pd.DataFrame) 
     extent = words.get_window_extent().transformed(axes.transData.inverted())
     for corner in extent.corners():  # inside the panel and inside the shade
         assert inside.contains_point(corner)
+
+
+def _corners(line: Line2D) -> np.ndarray:
+    """The line as it is drawn, steps and all, shape (2, points)."""
+    steps = STEP_LOOKUP_MAP[line.get_drawstyle()]
+    return np.asarray(steps(*line.get_xydata().T))
+
+
+def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant() -> None:
+    """At 200 random places between few points, of which the accountant knows both ends."""
+    setting = Setting(100, 12, 4.0)
+    certified, attained = (BOUND_REGISTRY[name].curve(setting) for name in ("upper", "lower"))
+    eps = np.linspace(0.05, 2.4, 7)
+    delta = np.exp([certified.log_delta(e).upper for e in eps])
+    text = FigureText(title="", x_label="", y_label="", caption="", between="delta over eps")
+    (over_eps,) = curve_panels(curve("", "a", "upper", eps, delta), text).axes[0].lines
+    text = replace(text, between="eps over delta")
+    (over_delta,) = curve_panels(curve("", "a", "upper", delta, eps), text).axes[0].lines
+    everything = literature.all_bounds(curve("", "upper", "upper", eps, np.log10(delta)), text)
+    (of_all,) = everything.axes[0].lines
+    # As they are seen, on logarithmic axes of delta.
+    lines = [
+        (_corners(over_eps)[0], np.log(_corners(over_eps)[1])),
+        (_corners(over_delta)[1], np.log(_corners(over_delta)[0])),
+        (_corners(of_all)[0], np.log(10.0) * _corners(of_all)[1]),
+    ]
+    assert all(set(eps) <= set(x) for x, _ in lines)
+    for e in np.random.default_rng(2).uniform(eps[0], eps[-1], 200):
+        least = certified.log_delta(e).upper
+        assert attained.log_delta(e).lower <= least
+        assert all(least <= np.interp(e, *line) for line in lines)
+
+
+def test_a_guarantee_that_grows_has_the_value_of_the_next_point() -> None:
+    """And a type II error, which falls, that of the next; where nothing is proven are marks."""
+    x = np.array([2.0, 4.0, 8.0, 16.0])
+    for y in (x**2, 1.0 / x):
+        table = curve("", "any", "exact", x, y)
+        text = FigureText(title="", x_label="", y_label="", caption="", between="next")
+        (line,) = curve_panels(table, text).axes[0].lines
+        corners = _corners(line).T
+        for before, after in pairwise(corners):
+            assert before[0] == after[0] or before[1] == after[1] in y
+        assert [*x[:-1]] == [at for at, value in corners[1:-1:2]]
+        (marked,) = curve_panels(table, replace(text, between="points")).axes[0].lines
+        assert marked.get_marker() != "" and marked.get_markevery() == (0, 1)
 
 
 def test_delta_curves_of_a_small_target_go_below_it(curves: pd.DataFrame) -> None:

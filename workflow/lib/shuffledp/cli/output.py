@@ -116,6 +116,9 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         _print_table(
             [{name: _cell(name, row) for name in row if name not in _OF_ALL} for row in rows], width
         )
+        distances = [row[name] for row in rows for name in row if name.endswith("tv_distance")]
+        if any(distance is not None and distance > 1.0 for distance in distances):
+            _print_words("a tv_distance above 1: errors exceed all records, the map is noise")
         _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL if name in rows[0]))
 
 

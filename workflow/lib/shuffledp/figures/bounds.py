@@ -25,6 +25,8 @@ WORTH: Final[Mapping[Kind, str]] = MappingProxyType(
     }
 )
 
+GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
+
 # By a word of the bound's name or of the curve's, the first that is found. Okabe and Ito's colours
 # without yellow, which is too light for lines, then Tol's muted ones.
 _COLOURS: Final = (
@@ -51,7 +53,7 @@ _COLOURS: Final = (
 )
 _NAMED: Final = {"upper": "#000000", "lower": "#56B4E9"}
 
-_STEPS: Final = 12  # between two points of a guarantee: too small to be seen
+STEPS: Final = 12  # between two points of a guarantee: too small to be seen
 
 
 def bound_colour(name: str) -> str | None:
@@ -87,7 +89,7 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
     x = np.asarray(eps, np.float64)
     y = np.asarray(log10_delta, np.float64)
     y = np.maximum(y, np.append(y[1:], -np.inf))
-    part = np.arange(_STEPS) / _STEPS
+    part = np.arange(STEPS) / STEPS
     at = x[:-1, None] + part * np.diff(x)[:, None]
     # Of the way from one exp(eps) to the next, without overflow.
     way = np.expm1(at - x[:-1, None]) / np.expm1(np.diff(x))[:, None]

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from shuffledp.figures.style import (
-    DISTANCE_LABEL,
     FULL_WIDTH,
     Series,
+    distance_label,
     legend_marks,
     literal,
     local_style,
@@ -67,8 +67,9 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     dashes = dict(zip(sorted(summary["eps0"].unique()), cycle(_DASHES), strict=False))
     for column, region in zip(panels.T, regions, strict=True):
         _draw_column(column, region, summary[summary["region"] == region], dashes)
-    for axes in panels[:2, 0]:
-        axes.set_ylabel(DISTANCE_LABEL)
+    for axes, estimate in zip(panels[:2, 0], ("raw", "projected"), strict=True):
+        alike = summary[summary["estimate"] == estimate]
+        axes.set_ylabel(distance_label(alike["p90"].max()))
     references = [CATALOGUE[name].label for name in summary["reference"].unique()]
     panels[2, 0].set_ylabel(f"ratio of mean distances\n(above 1: {' or '.join(references)} closer)")
     entries = legend_marks(series_of(summary))

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from shuffledp.figures.style import (
-    DISTANCE_LABEL,
     Series,
     calibration_words,
     counted,
+    distance_label,
     eps_words,
     legend_marks,
     literal,
@@ -131,7 +131,7 @@ def _draw_series(axes: Axes, series: Series, drawn: Mapping[float, pd.Series], s
 
 
 def _distance_axis(axes: Axes, shown: pd.Series) -> None:
-    axes.set_ylabel(DISTANCE_LABEL)
+    axes.set_ylabel(distance_label(shown.max()))
     if shown.max() > _LOG_FROM * shown.min() > 0.0:
         axes.set_yscale("log")
         plain_log_axis(axes.yaxis)

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from shuffledp.accounting.bound import Kind
-from shuffledp.figures.bounds import LINES, WORTH, bound_colour
+from shuffledp.figures.bounds import GUARANTEES, LINES, WORTH, bound_colour, guarantee_steps
 from shuffledp.figures.coincidence import coincidence_words
 from shuffledp.figures.style import local_style, new_figure, power
 from shuffledp.pipeline.tables import read_metadata, read_tables
@@ -82,12 +82,14 @@ def _colour(rows: pd.DataFrame) -> str:
 
 
 def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
-    colour, name = _colour(rows), rows["curve"].iloc[0]
+    colour, name, kind = _colour(rows), rows["curve"].iloc[0], rows["kind"].iloc[0]
+    drawn = rows.sort_values("x")[["x", "y"]].to_numpy().T
+    proven = kind in GUARANTEES
     axes.plot(
-        rows["x"],
-        rows["y"],
+        *(guarantee_steps(*drawn) if proven else drawn),
+        drawstyle="steps-post" if proven else "default",
         color=colour,
-        linestyle=LINES[rows["kind"].iloc[0]],
+        linestyle=LINES[kind],
         # `lower` is drawn upon `upper`, which it may hide.
         linewidth=2.4 if name == "upper" else 1.2,
         zorder=_BAND.get(name, 2.0),

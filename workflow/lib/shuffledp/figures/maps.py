@@ -156,7 +156,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
         _draw_dots(axes, corners, checkins)
     heat = _heat(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
     units = plural(place.unit)
-    titles = [*(["Check-ins, one dot each"] * dots), f"{units.capitalize()} per cell"]
+    titles = [*([f"{units.capitalize()}, one dot each"] * dots), f"{units.capitalize()} per cell"]
     for axes, panel in zip([*left, right], titles, strict=True):
         surround(axes, layers)
         frame(axes, corners, margin=not layers.empty, ordinate=panel == titles[0])
@@ -215,7 +215,7 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     """
     (n,) = rows["n"].unique()
     if original.sum() != n:
-        raise InputError(f"original must hold the {n} check-ins released (got {original.sum()})")
+        raise InputError(f"original must hold the {n} records released (got {original.sum()})")
     panels = {"Original": original / n}
     projected = rows[rows["estimator"] == "projected"]
     for series in series_of(projected):

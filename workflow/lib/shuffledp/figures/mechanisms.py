@@ -15,9 +15,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.style import (
-    DISTANCE_LABEL,
     Series,
     counted,
+    distance_label,
     literal,
     local_style,
     marks,
@@ -33,11 +33,12 @@ from shuffledp.figures.style import (
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.pipeline.selection import at_targets
 
-# Of each row: the estimator, what is measured and what is expected, the label of the axis.
+# Of each row: the estimator, what is measured and what is expected, the label of the axis (a
+# distance's own where there is none).
 _ROWS: Final = (
     ("raw", "cell_error", "cell_error_", "error of a cell, {units}\n(root mean square)"),
-    ("raw", "tv_distance", "", DISTANCE_LABEL),
-    ("projected", "tv_distance", "", DISTANCE_LABEL),
+    ("raw", "tv_distance", "", ""),
+    ("projected", "tv_distance", "", ""),
 )
 _WORDS: Final = {"raw": "unbiased estimates", "projected": "distributions"}
 _APART = 0.012  # of eps or n: marks of mechanisms that are equally accurate stay visible
@@ -98,11 +99,12 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
             axes.set_title(f"{_WORDS[estimate]}, {fixed}", loc="left")
         column[-1].set_xlabel(label)
         _name_values(column[-1], summary[x])
-    for axes, (*_, label) in zip(panels[:, 0], _ROWS, strict=True):
+    for axes, (estimate, *_, label) in zip(panels[:, 0], _ROWS, strict=True):
+        most = met[met["estimator"] == estimate]["p90"].max()
         axes.set_yscale("log")
         axes.margins(y=0.15)  # a narrow range has two names at least
         plain_log_axis(axes.yaxis)
-        axes.set_ylabel(label.format(units=plural(unit)))
+        axes.set_ylabel(label.format(units=plural(unit)) or distance_label(most))
     figure.legend(handles=key, loc="outside lower left", ncols=1)
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
     crowd = Setting(

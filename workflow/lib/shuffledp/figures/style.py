@@ -27,6 +27,7 @@ from shuffledp.pipeline.selection import DELTA_HAT
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
+BEYOND: Final = "errors exceed all records"
 EXTENSIONS: Final = ("png", "pdf", "svg")
 
 Series = tuple[str, str]  # names of a mechanism and of one of its estimators
@@ -144,6 +145,17 @@ def number_label(unit: str) -> str:
         if unit == "one user"
         else (f"number of {plural(unit)} n")
     )
+
+
+def distance_label(most: float) -> str:
+    """Label of an axis of distances, which may be above 1 where estimates are no distributions.
+
+    Parameters
+    ----------
+    most
+        The largest distance shown.
+    """
+    return DISTANCE_LABEL if most <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: {BEYOND})"
 
 
 def shades(number: int) -> list[str]:

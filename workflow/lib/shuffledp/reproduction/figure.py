@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 Kind = Literal["exact", "upper", "lower", "approximate", "as printed"]
 KINDS: tuple[Kind, ...] = ("exact", "upper", "lower", "approximate", "as printed")
+# What a figure may draw of a guarantee between two points, where nothing was computed.
+Between = Literal["points", "next", "delta over eps", "eps over delta"]
 COLUMNS = ("panel", "curve", "kind", "x", "y")
 
 
@@ -27,6 +29,9 @@ class FigureText:
         What is to be seen, every parameter, and which of them the paper does not state.
     x_scale, y_scale
         ``log`` or ``linear``.
+    between
+        What a guarantee proves between its points: nothing (``points``); up to each point what it
+        says there (``next``), as of what does not fall with x; or what any delta over eps obeys.
     """
 
     title: str
@@ -35,9 +40,10 @@ class FigureText:
     caption: str
     x_scale: str = "log"
     y_scale: str = "log"
+    between: Between = "points"
 
     @staticmethod
-    def read(metadata: Mapping[str, str]) -> "FigureText":
+    def read(metadata: Mapping[str, Any]) -> "FigureText":
         """Take it from the metadata of the curves, among other keys."""
         return FigureText(**{field.name: metadata[field.name] for field in fields(FigureText)})
 

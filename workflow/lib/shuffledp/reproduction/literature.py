@@ -18,9 +18,7 @@ from shuffledp.reproduction.figure import FigureSpec, curve, curves
 # worst count for single-bin.
 SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
 # Closer where eps nears 0, which bends a curve on a logarithmic axis.
-LOG10_DELTAS: Final = -np.concatenate(
-    [np.arange(2.0, 6.0, 0.25), [6.0, 7.0, 8.0, 10.0, 13.0, 16.0, 20.0, 25.0, 30.0]]
-)
+LOG10_DELTAS: Final = -np.append(np.arange(2.0, 6.0, 0.25), np.linspace(6.0, 30.0, 17))
 _EPS: Final = np.geomspace(1e-4, 0.4, 15)
 
 

@@ -127,6 +127,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             title="Chen et al., figure 2: trade-off functions",
             x_label=r"type I error $\alpha$",
             y_label="type II error",
+            between="next",
             compute=figure_2,
             caption=(
                 "Least type II error of a test between neighbouring data sets, against its type I "
@@ -140,6 +141,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             title="Chen et al., figure 3: a delta, and ten rounds",
             x_label=r"type I error $\alpha$",
             y_label="type II error",
+            between="next",
             compute=figure_3,
             caption=(
                 "Left: mu-GDP and, independently, (0, delta)-DP; the curve is drawn towards the "

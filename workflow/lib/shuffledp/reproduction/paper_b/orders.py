@@ -42,6 +42,7 @@ FIGURE: Final = FigureSpec(
     title="Girgis et al., figure 2: Rényi divergence of the shuffle model",
     x_label=r"order $\lambda$",
     y_label="Rényi divergence",
+    between="next",
     compute=rdp_against_order,
     caption=(
         "Every panel is at assumed eps0 and n, which the available text does not give. "

@@ -148,6 +148,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             ),
             x_label=r"$\delta$",
             y_label=r"total $\epsilon$",
+            between="eps over delta",
             compute=_figure_1,
             caption=(
                 "n = 1,000 users, k = 4 cells, gamma = 0.25 (eps0 = log 13 = 2.565), n_c = 1, 4, "
@@ -160,6 +161,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             title="Koskela et al., figure 3: shuffled k-RR, one round",
             x_label=r"$\delta$",
             y_label=r"$\epsilon$",
+            between="eps over delta",
             compute=_figure_3,
             caption=(
                 "k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n = 1,000 (a) and 10,000 (b); "
@@ -173,6 +175,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             ),
             x_label=r"$\delta$",
             y_label=r"total $\epsilon$",
+            between="eps over delta",
             compute=_figure_4,
             caption=(
                 "n = 10,000 users, k = 5 cells, gamma = 0.1 (eps0 = log 46 = 3.829), n_c = 1, 2, 4 "

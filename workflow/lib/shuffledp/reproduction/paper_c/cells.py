@@ -55,6 +55,7 @@ FIGURES: Final[Mapping[str, FigureSpec]] = MappingProxyType(
             r"(a) n = 1,000, $\epsilon_0 = 1$; (b) n = 10,000, $\epsilon_0 = 4$",
             x_label=r"$\delta$",
             y_label=r"$\epsilon$",
+            between="eps over delta",
             compute=_figure_10,
             caption=(
                 "One round: (a) n = 1,000, eps0 = 1; (b) n = 10,000, eps0 = 4; all as stated. "

@@ -119,6 +119,7 @@ def _spec(number: int, eps0: float, n: int, smallest: float) -> FigureSpec:
         rf"$\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",
+        between="delta over eps",
         compute=lambda: _general(eps0, n, smallest),
         caption=f"n = {n:,} users, eps0 = {eps0:g}, {_CAPTION}",
         x_scale="linear",

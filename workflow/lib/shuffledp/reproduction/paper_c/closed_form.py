@@ -150,6 +150,7 @@ def _spec(number: int, eps0: float, n: int, compose: Composition) -> FigureSpec:
         rf"n = {n:,}, $\epsilon_0 = {eps0:g}$",
         x_label=r"total $\epsilon$",
         y_label=r"$\delta$",
+        between="delta over eps",
         compute=compute,
         caption=(
             f"n = {n:,} users, eps0 = {eps0:g}, n_c = {', '.join(map(str, all_rounds))}; all "
