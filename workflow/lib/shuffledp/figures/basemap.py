@@ -227,8 +227,10 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
         across, up = np.diff(ends, axis=0)[0] / degrees  # inches
         if missing_glyphs(name) or np.hypot(across, up) < len(name) * _GLYPH * _NAME_SIZE / 72.0:
             continue
+        x, y = ends.mean(axis=0)
         axes.text(
-            *ends.mean(axis=0),
+            x,
+            y,
             name,
             fontsize=_NAME_SIZE,
             fontstyle="italic" if kind == "river" else "normal",

@@ -139,7 +139,8 @@ function mountMaps(home) {
     svg.append(svgElement("defs", {}, hatch));
     const under = svgElement("g", { "aria-hidden": "true" });
     const over = svgElement("g", { "aria-hidden": "true" });
-    for (const layer of region.map.layers) {
+    // Rivers over borders, which often run along them.
+    for (const layer of d3.sort(region.map.layers, (one) => one.kind === "river")) {
       const area = layer.kind !== "river";
       const d = layer.paths.map((p) => pathOf(p, project, area)).join("");
       if (layer.kind === "district" || layer.kind === "water")
