@@ -33,7 +33,12 @@ TAKEN = {
     "ranks": "figures/ranks.paris.shape.eps0-4",
     "sizes": "figures/sizes.paris.shape",
     "units": "figures/units.paris.shape",
+    "distances-as-published": "figures/distances.san_francisco.shape.as-published",
+    "estimates-as-published": "figures/estimates.paris.shape.eps0-4.as-published",
     "all-bounds": "paper/figures/literature.all-bounds",
+    "paper": "paper/figures/paper_c.figure-2",
+    "personalised": "paper/figures/personalised.dependence",
+    "slots": "mechanisms/figures/slots.paris.shape",
 }
 COLOURS = 256  # enough for lines and for a scale of colours, in half of the bytes
 

@@ -455,6 +455,9 @@ def test_each_map_has_names_a_scale_and_north(page):
         words = drawn.locator("text").all_text_contents()
         assert {"West End", "East End", "Brook", "N"} <= set(words)
         assert any(re.fullmatch(r"[125]0* k?m", text) for text in words)
+        lines = drawn.locator("path.river, path.border")
+        kinds = [one.get_attribute("class") for one in lines.all()]
+        assert kinds[-1] == "river", "no border hides it"
         assert drawn.locator("text.river-name").get_attribute("transform").startswith("rotate(")
         assert drawn.locator(".scale").count() == 2
     ticks = page.locator("#maps-body .legend .ticks span").all_inner_texts()

@@ -493,6 +493,7 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
             assert any(np.allclose(span, quantiles, rtol=1e-12) for span in spans)
         assert len(flat) == 3  # what is not inverted is no fair comparison
     assert "n = 400 check-ins" in figure.get_suptitle()
+    assert "lead there is no advantage" in figure.get_suptitle()
     users = distances.distance_over_eps(utility, "City", "one user")
     assert "n = 400 users" in users.get_suptitle()
     assert legend(figure) == [

@@ -152,8 +152,9 @@ def test_a_map_of_noise_is_no_answer():
 def test_what_one_map_shows_falsely_is_said():
     said = shown([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
     assert "Of 4 cells 2 are in use. One such map shows 1 of these" in said
-    assert "1 of those it marks are empty" in said
-    assert "are empty" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
+    assert "1 of those it marks is empty" in said
+    assert "2 of those it marks are empty" in shown([5.0, 5.0], [1.0, 1.0], [0, 0], 2.0)
+    assert "it marks" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
 
 
 def test_no_sentence_of_the_first_screen_is_long():

@@ -264,7 +264,7 @@ def shown(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
     known = np.asarray(estimate) > limit * np.asarray(standard_error)
     used = np.asarray(truth) > 0
     false = int(np.count_nonzero(known & ~used))
-    wrongly = f" {false} of those it marks are empty." if false else ""
+    wrongly = f" {false} of those it marks {'is' if false == 1 else 'are'} empty." if false else ""
     return (
         f"Of {used.size:,} cells {np.count_nonzero(used):,} are in use. One such map shows "
         f"{np.count_nonzero(known & used):,} of these, by a number above twice its error.{wrongly} "

@@ -83,7 +83,8 @@ function cellMap(figure, id, label, drawing, acts) {
   svg.append(svgElement("defs", {}, hatch));
   const under = svgElement("g", { "aria-hidden": "true" });
   const over = svgElement("g", { "aria-hidden": "true" });
-  for (const layer of drawing.layers) {
+  // Rivers over borders, which often run along them.
+  for (const layer of d3.sort(drawing.layers, (one) => one.kind === "river")) {
     const area = layer.kind !== "river";
     const d = layer.paths.map((p) => pathOf(p, drawing.project, area)).join("");
     if (layer.kind === "district" || layer.kind === "water")

@@ -6,7 +6,7 @@ const data = JSON.parse(document.getElementById("data").textContent);
 
 /** The controls at the top; `changed` is told what is chosen. */
 function mountStory(home, regions, changed) {
-  const controls = element("div", { class: "controls" }, element("p", { text: "Choose, for the whole page" }));
+  const controls = element("div", { class: "controls" }, element("p", { text: "Choose for all:" }));
   const place = select(controls, "region", "Place", regions.map((r) => [r.title, r.title]), () => choose(true));
   const promise = select(controls, "promise", "Promise", [], () => choose());
   const mechanism = select(controls, "mechanism", "How it is hidden", [], () => choose());

@@ -113,6 +113,7 @@ function mountPrivacy(home) {
     const ends = budgets.map((eps0) => all.filter((r) => r.eps0 === eps0).at(-1));
     draw(people, `certified eps against the number of people at delta = ${region.privacy.delta}`, {
       marginRight: 70,
+      insetBottom: 14, // room for the last name, above the axis
       x: { label: "people, n (one report each)", type: "log", tickFormat: decades },
       y: { label: "certified eps", type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
       symbol: { range: symbols },
