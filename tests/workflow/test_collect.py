@@ -26,7 +26,7 @@ def environment():
 def any_in(words, text):
     """Whether one of many words is in a text: sought by their first 8 bytes."""
     begun = {int.from_bytes(word[:8], sys.byteorder): word for word in words}
-    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(text, np.uint8), 8)
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(text + bytes(8), np.uint8), 8)
     held = np.isin(windows.copy().view(np.uint64).ravel(), np.array([*begun], np.uint64))
     places = np.flatnonzero(held).tolist()
     return any(begun[int.from_bytes(text[i : i + 8], sys.byteorder)] in text for i in places)
