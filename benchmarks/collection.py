@@ -167,7 +167,7 @@ def analyst(folder: Path, messages: int) -> None:
 def main() -> None:
     """Measure all roles."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=float, default=1e6, help="of a close (default 1e6)")
+    parser.add_argument("--messages", type=float, default=1e7, help="of a close (default 1e7)")
     parser.add_argument("--envelopes", type=int, default=8000, help="sent to the mixer")
     parser.add_argument("--only", choices=["mixer", "close", "analyst"])
     options = parser.parse_args()

@@ -376,6 +376,20 @@ def test_what_waits_outlives_the_page(shared, visit):
     assert shared.respondents() == before + 1
 
 
+def test_a_mixer_whose_store_is_away_is_asked_again(fresh, visit):
+    store, away = fresh.folder / "1.store", fresh.folder / "away"
+    with visit(fresh, fresh.link(), complaints=[FAILED]) as page:
+        expect(page.locator("#map")).to_be_visible()
+        store.rename(away)
+        report(page, 3)
+        ends(page, "Not counted yet")
+        expect(page.locator("#answer-words")).to_contain_text("the mixer cannot take it now")
+        away.rename(store)
+        ends(page, "Counted")
+        assert page.evaluate(KEPT) == [["counted"], 0]
+    assert fresh.respondents() == 1
+
+
 def test_a_browser_reports_once_in_a_round(shared, visit):
     before = shared.respondents(1), shared.respondents(2)
     first, second = shared.link(), shared.link()

@@ -439,6 +439,7 @@ def test_the_page_has_all_parts_and_no_links(campaign, tmp_path):
     assert (tmp_path / "page" / "campaign.json").read_bytes() == known.text
     assert (tmp_path / "page" / "cells.geojson").read_bytes() == cells.read_bytes()
     page = (tmp_path / "page" / "index.html").read_text()
+    assert page == participant.make_page(known)
     assert "$" + "script" not in page and page.count("<script") == page.count("</script>") == 2
     assert not re.search(r"^(import|export)\b", page, re.MULTILINE)
     with pytest.raises(InputError, match="there already"):

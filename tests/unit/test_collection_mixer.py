@@ -2,13 +2,16 @@
 
 import hashlib
 import json
+import os
 import random
 import re
 import signal
 import socket
 import sqlite3
+import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +20,7 @@ import pytest
 from collection_parts import (
     Mixer,
     campaign,
+    free_port,
     key_file,
     messages_of,
     path_of,
@@ -27,6 +31,7 @@ from collection_parts import (
     store_file,
     tokens_of,
 )
+from cryptography.exceptions import InvalidTag
 from effort import examples
 from scipy.stats import chisquare, spearmanr
 from shuffledp.cli import main
@@ -35,8 +40,17 @@ from shuffledp.collection import device, server
 from shuffledp.collection.analyst import open_batch, read_opened
 from shuffledp.collection.batch import close_round, read_batch
 from shuffledp.collection.campaign import canonical
-from shuffledp.collection.device import make_envelope
-from shuffledp.collection.messages import SEALED, TOKEN, plus, seal, token_hash
+from shuffledp.collection.device import Device, make_envelope
+from shuffledp.collection.messages import (
+    SEALED,
+    TOKEN,
+    info,
+    plus,
+    seal,
+    suite,
+    token,
+    token_hash,
+)
 from shuffledp.collection.mixer import Answer, Store
 from shuffledp.errors import InputError
 
@@ -107,8 +121,7 @@ def test_no_byte_of_a_store_tells_the_order_of_arrival(tmp_path):
     # Nor do tokens: which were used last lies where it lay.
     used = np.array([files["store"].find(token_hash(each)) for each in tokens])
     assert spearmanr(arrived, used).pvalue > 1e-6
-    for token in tokens:
-        assert token not in files["store"]
+    assert not any(each in files["store"] for each in tokens)
 
 
 def test_every_order_of_a_few_messages_is_as_likely(tmp_path):
@@ -170,13 +183,16 @@ def test_a_server_keeps_and_says_no_address_and_no_time(tmp_path, made, tokens, 
         assert mixer.stop() == -signal.SIGTERM
     printed = mixer.printed.decode()
     assert printed.count("\n") == 1, printed
+    texts = [printed.encode(), *(file.read_bytes() for file in tmp_path.iterdir())]
     with closing(Store(path)) as store:
         store.take(envelopes)
         close_round(store, tmp_path / "batch")
-    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    texts += [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
+    assert len(texts) >= 5  # the server's words; store and journal, before and after; the batch
     seconds = range(int(begun), int(time.time()) + 2)
     day = time.strftime("%Y-%m-%d", time.gmtime(begun))
-    for text in [printed.encode(), *(file.read_bytes() for file in files)]:
+    for text in texts:
+        assert not any(each in text for each in tokens)
         for source in sources:
             assert source.encode() not in text and socket.inet_aton(source) not in text
         assert day.encode() not in text
@@ -231,6 +247,7 @@ def test_a_close_that_is_interrupted_goes_on(tmp_path, monkeypatch, filled, path
         batch = close_round(again, tmp_path / "batch")
         assert messages_of(batch) == drawn and set(bodies(envelopes)) <= set(drawn)
         assert again.size == 0
+        assert again.written == hashlib.sha256(manifest_of(batch).read_bytes()).digest()
         with pytest.raises(InputError, match="was written"):
             close_round(again, tmp_path / "other")
         assert close_round(again, tmp_path / "batch") == batch
@@ -511,9 +528,16 @@ def batch(tmp_path, made, tokens, monkeypatch):
         return close_round(store, tmp_path / "batch")
 
 
+SCHEMA = pa.schema([pa.field("message", pa.binary(SEALED), nullable=False)])
+
+
+def manifest_of(batch):
+    return batch.folder / "manifest.json"
+
+
 def manifest(batch, **changes):
     """Alter a manifest, keeping it canonical."""
-    path = batch.folder / "manifest.json"
+    path = manifest_of(batch)
     path.write_bytes(canonical(json.loads(path.read_bytes()) | changes))
 
 
@@ -633,10 +657,32 @@ def test_parts_of_two_campaigns(tmp_path, made, batch, tokens):
     other = campaign(eps=1.9)
     name = sorted(batch.parts)[0]
     theirs = seal(other, 1, [plus(1)] * 25)
-    schema = pa.schema([pa.field("message", pa.binary(SEALED), nullable=False)])
-    replaced(batch, name, pa.table([pa.array(theirs, pa.binary(SEALED))], schema=schema))
+    replaced(batch, name, pa.table([pa.array(theirs, pa.binary(SEALED))], schema=SCHEMA))
     opened = open_batch(made, batch.folder, key_file(tmp_path / "key"), tmp_path / "c", 1)
     assert opened.foreign == 25
+
+
+@pytest.mark.parametrize("part", ["some", "all"])
+def test_messages_of_another_round(tmp_path, capsys, made, batch, part):
+    """Of one key: a round is part of what a message is bound to. Where all are, the key is kept."""
+    rounds = replace(made, rounds=made.rounds * 2)
+    for name in sorted(batch.parts)[: 1 if part == "some" else None]:
+        theirs = seal(rounds, 2, [plus(1)] * batch.part(name).size)
+        replaced(batch, name, pa.table([pa.array(theirs, pa.binary(SEALED))], schema=SCHEMA))
+        batch = replace(batch, parts=json.loads(manifest_of(batch).read_bytes())["parts"])
+    if part == "all":
+        refusal(tmp_path, made, batch)
+        assert one_line(capsys)
+    else:
+        opened = open_batch(made, batch.folder, key_file(tmp_path / "key"), tmp_path / "c", 1)
+        assert opened.foreign == 25
+    # The same messages, bound to this campaign and the other round.
+    (bound,) = seal(rounds, 2, [plus(1)])
+    key = private(1)
+    assert suite().decrypt(bound, key, info=info(rounds, 2)) == plus(1)
+    for other in (info(rounds, 1), info(made, 1)):
+        with pytest.raises(InvalidTag):
+            suite().decrypt(bound, key, info=other)
 
 
 def test_the_order_of_messages_and_parts_does_not_matter(tmp_path, made, batch):
@@ -696,6 +742,40 @@ def test_what_respondents_altered_a_manifest_tells(made, batch):
 
 
 # --- Devices -------------------------------------------------------------------------------
+
+
+def test_a_device_sends_the_same_until_it_is_counted(tmp_path):
+    """Nobody answers; the store is away; the answer was lost; the round is closed."""
+    port = free_port()
+    made = replace(campaign(), address=f"http://127.0.0.1:{port}")
+    tickets = [os.urandom(16) for _ in range(3)]
+    path = store_file(tmp_path / "store", made, [token(made, 1, each) for each in tickets])
+    first, second, late = (Device(tmp_path / name) for name in ("first", "second", "late"))
+    for ticket, each in zip(tickets, (first, second, late), strict=True):
+        each.report(made, 1, ticket, 2)
+    (waiting,) = (tmp_path / "first").iterdir()
+    envelope = waiting.read_bytes()
+    with pytest.raises(OSError, match="nobody answers"):
+        first.send(made, 1, patience=0.0)
+    with Mixer(path, port=port):
+        path.rename(tmp_path / "away")
+        with pytest.raises(OSError, match="cannot take it now"):
+            first.send(made, 1, patience=0.0)
+        assert waiting.read_bytes() == envelope and not path.exists()
+        again = threading.Thread(target=first.send, args=(made, 1))
+        again.start()  # it sends on until the store is back
+        (tmp_path / "away").rename(path)
+        again.join(120)
+        assert [file.suffix for file in (tmp_path / "first").iterdir()] == [".counted"]
+        # Counted, and the device never heard of it.
+        (lost,) = (tmp_path / "second").iterdir()
+        assert post(port, path_of(made), lost.read_bytes())[0] == 204
+        second.send(made, 1)
+        with closing(Store(path)) as store:
+            assert store.respondents == 2 and store.size == 2
+            store._set("state", 1)  # closed; there are too few for a batch
+        with pytest.raises(InputError, match="the round is closed"):
+            late.send(made, 1)
 
 
 def test_the_place_of_a_message_in_an_envelope_says_nothing(monkeypatch):

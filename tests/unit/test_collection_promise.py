@@ -46,7 +46,7 @@ def test_no_view_beats_its_promise(mechanism, devices):
     assert audit.broken(made, made, 800, devices()) == set()
 
 
-@pytest.mark.parametrize("mechanism", ["user-dummies", "krr", long("signed-dummies")])
+@pytest.mark.parametrize("mechanism", ["user-dummies", "krr", "mixdump", long("signed-dummies")])
 def test_devices_do_not_beat_their_promise(mechanism, devices):
     """The light twin."""
     made, honest = small(mechanism), devices()
@@ -65,6 +65,7 @@ DRAWN_OTHERWISE = [
     ("no noise", "krr", ALL, 400),
     ("a seed", "krr", ALL, 400),
     ("biased cells", "krr", {"both"}, 1000),
+    ("no noise", "mixdump", ALL, 400),
     long("M doubled", "krr", {"both"}, 6000),
     long("M doubled", "user-dummies", VIEWS, 24_000),
     long("M doubled", "signed-dummies", {"mixer", "public"}, 6000),

@@ -4,10 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from collect_page import follow, free_port
+from shuffledp.collection.campaign import read_campaign
+from shuffledp.collection.device import read_ticket
+from shuffledp.collection.messages import token
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,6 +21,15 @@ def environment():
     folder = Path(sys.executable).parent
     paths = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": f"{ROOT}/workflow/lib"}
     return os.environ | paths
+
+
+def any_in(words, text):
+    """Whether one of many words is in a text: sought by their first 8 bytes."""
+    begun = {int.from_bytes(word[:8], sys.byteorder): word for word in words}
+    windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(text + bytes(8), np.uint8), 8)
+    held = np.isin(windows.copy().view(np.uint64).ravel(), np.array([*begun], np.uint64))
+    places = np.flatnonzero(held).tolist()
+    return any(begun[int.from_bytes(text[i : i + 8], sys.byteorder)] in text for i in places)
 
 
 @pytest.mark.slow
@@ -27,6 +41,22 @@ def test_the_page_from_nothing_to_a_map(tmp_path):
     assert opened["respondents"] == 600
     assert not (tmp_path / "campaign/analyst/round-1.key").exists()
     assert "south" in printed
+    # What others get or could steal, byte by byte: no ticket, no token, no day.
+    made = read_campaign(tmp_path / "campaign/campaign.json")
+    lines = (tmp_path / "campaign/issuer/tickets.txt").read_text().splitlines()
+    tickets = [read_ticket(line, made) for line in lines]
+    secret = [*tickets, *(token(made, number, each) for each in tickets for number in (1, 2))]
+    secret += [each.hex().encode() for each in secret]
+    files = [file for file in tmp_path.rglob("*") if file.is_file() and "issuer" not in file.parts]
+    assert any_in(secret, bytes(5) + secret[7] + bytes(3)) and not any_in(secret, bytes(99))
+    kept = {file.relative_to(tmp_path).as_posix(): file.read_bytes() for file in files}
+    device = [name for name in kept if name.endswith(".counted")]
+    assert {"map.html", "map.png", "counts-1.json", "round-1.sqlite"} < set(kept)
+    assert len(device) == 1 and kept.pop(device[0]) == b""
+    assert kept.pop("ticket.txt").decode().strip() == lines[0]
+    assert [name for name, text in kept.items() if any_in(secret, text)] == []
+    day = time.strftime("%Y-%m-%d").encode()
+    assert [name for name, text in kept.items() if day in text] == []
 
 
 @pytest.mark.slow

@@ -171,7 +171,8 @@ def count_parts(
     Raises
     ------
     InputError
-        If one is not what was found in that part, or the batch is cut.
+        If one is not what was found in that part, the batch is cut, or nothing in it is of the
+        round: the key is kept for the right one.
     """
     if set(parts) != set(batch.parts):
         raise InputError(f"the batch has {len(batch.parts)} parts (got {len(parts)})")
@@ -181,6 +182,8 @@ def count_parts(
     if (found := sum(part.words.size for part in unpacked)) != batch.messages:
         raise InputError(f"the batch has {batch.messages} messages (got {found})")
     opened = _counted(campaign, batch, unpacked)
+    if opened.foreign == batch.messages:
+        raise InputError(f"batch {batch.folder} has no message that was sealed for this round")
     with replacing(output) as path:
         path.touch(0o600)
         path.write_bytes(opened.text)
