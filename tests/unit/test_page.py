@@ -364,6 +364,8 @@ def test_a_page_of_a_round_has_what_is_known_and_no_more(tmp_path, monkeypatch):
     assert "somebody is in 1 of 5 cells" in some["verdict"]
     assert some["map"] is None and some["rows"][0][0] == "0"
     assert data([0] * 5)["verdict"].startswith("100 people reported. The noise hides them all")
+    answers = dict(some["answers"])
+    assert "they see every record" in answers["What is not protected"]
     page = render_round(some)
     scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     hashes = [b64encode(sha256(one.encode()).digest()).decode() for one in scripts]
@@ -382,3 +384,17 @@ def test_a_page_of_a_round_has_what_is_known_and_no_more(tmp_path, monkeypatch):
     assert command([*words, str(tmp_path / "out.txt")]) == 2
     assert command([*words, str(tmp_path / "out.html")]) == 2  # other cells lie beside it
     assert not list(tmp_path.glob("out*"))
+
+
+def test_a_page_of_krr_says_what_both_together_see(tmp_path):
+    made = campaign("krr", cells=5, at_least=300)
+    (tmp_path / "campaign.json").write_bytes(made.text)
+    (tmp_path / "counts.json").write_bytes(
+        Opened(made.name, 1, 400, np.array([200, 50, 50, 50, 50]), 0, 0, 0).text
+    )
+    data = round_data(tmp_path / "campaign.json", tmp_path / "counts.json")
+    _, promised, came, words = data["views"][-1]
+    eps0 = made.eps["both"]
+    assert made.eps["analyst"] < eps0 <= float(promised.removeprefix("eps = ")) < eps0 + 0.01
+    assert came == promised and words.startswith("They see each person's noisy reports. Of two")
+    assert "noisy reports" in dict(data["answers"])["What is not protected"]

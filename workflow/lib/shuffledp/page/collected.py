@@ -208,9 +208,16 @@ def _answers(
         (
             "What is not protected",
             "That a person took part: the mixer knows. And if mixer and analyst join hands, "
-            f"they see {CATALOGUE[campaign.mechanism].seen['both']}.",
+            f"they see {_seen(campaign, 'both')}.",
         ),
     ]
+
+
+def _seen(campaign: Campaign, view: str) -> str:
+    """What a view sees that sees more than the promise of all."""
+    if campaign.eps[view] is not None:
+        return "each person's noisy reports"
+    return CATALOGUE[campaign.mechanism].seen[view]
 
 
 def _budget(eps: float | None) -> float:
@@ -234,7 +241,7 @@ def _views(campaign: Campaign, opened: Opened) -> Iterator[list[str]]:
     for view in VIEWS:
         promised = _budget(campaign.eps[view])
         eps = came[view].epsilon(float(np.log(campaign.delta))).promised
-        sees = f"They see {seen[view]}." if view in seen else ""
+        sees = f"They see {_seen(campaign, view)}." if view in seen else ""
         yield [
             _WHO[view],
             *("nothing" if x == np.inf else f"eps = {rounded_up(x)}" for x in (promised, eps)),
