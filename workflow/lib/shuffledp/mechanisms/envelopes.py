@@ -28,7 +28,7 @@ _XTOL: Final = 1e-3
 # Sizes that are tried while the error falls, of plus and of minus messages: with more small clumps
 # the ratio is smaller, so that more pairs fit. Beyond, and of larger tables, of some tenths of a
 # second, none is tried. A search begins so many times above the least noise, in such steps.
-_SIZES: Final = (1.05, 1.1, 1.2, 1.4)
+_SIZES: Final = (1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 8.0, 12.0)
 _LARGEST_TABLE: Final = 2**20
 _STARTS: Final = 1.1 ** np.arange(1.0, 9.0)
 _NOISE_XTOL: Final = 1e-5
