@@ -18,7 +18,7 @@ from shuffledp.cli.tables import csv_reading
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRRParameters
-from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.offers import Released, read_parameters
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
 LARGEST_ROWS: Final = 100_000
@@ -34,7 +34,7 @@ def released(name: str, parameters: str) -> Released[Any]:
         If there is no such mechanism, or a parameter is missing, unknown or out of range.
     """
     (mechanism,) = get_mechanisms([name])
-    return Released(mechanism, words.parameters_of(name, mechanism.form, parameters))
+    return Released(mechanism, read_parameters(mechanism, parameters))
 
 
 def read_rounds(source: str | Path) -> list[Setting]:
