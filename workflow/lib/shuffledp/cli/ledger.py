@@ -13,7 +13,7 @@ from shuffledp.accounting.curve import Curve, exp_up
 from shuffledp.accounting.rounds.history import composed
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import words
-from shuffledp.cli.output import Row, as_given, log10
+from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
 from shuffledp.cli.tables import csv_reading
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.mechanisms.catalogue import VIEWS
@@ -139,23 +139,16 @@ def rounds_rows(arguments: Namespace) -> Iterable[Row]:
     views = _ledger_views(settings, curve).items()
     common: Row = {"rows": len(settings), "rounds": sum(each.rounds for each in settings)}
     for eps in arguments.eps or ():
-        logs = curve.log_delta(eps)
-        deltas = logs.exp()
         yield {
             **common,
             "eps": eps,
-            "delta_lower": deltas.lower,
-            "delta_upper": deltas.upper,
-            "log10_delta_lower": log10(logs.lower),
-            "log10_delta_upper": log10(logs.upper),
+            **delta_ends(curve, eps),
             **{f"delta_{view}": exp_up(each.log_delta(eps).promised) for view, each in views},
         }
     for delta in arguments.delta or ():
-        found = curve.epsilon(log_of(delta))
         yield {
             **common,
             "delta": as_given(delta),
-            "eps_lower": found.lower,
-            "eps_upper": found.upper,
+            **eps_ends(curve, log_of(delta)),
             **{f"eps_{view}": each.epsilon(log_of(delta)).promised for view, each in views},
         }
