@@ -34,6 +34,11 @@ TAKEN = {
     "sizes": "figures/sizes.paris.shape",
     "units": "figures/units.paris.shape",
     "all-bounds": "paper/figures/literature.all-bounds",
+    "paper-a": "paper/figures/paper_a.figure-2",
+    "paper-b": "paper/figures/paper_b.figure-3",
+    "paper-c": "paper/figures/paper_c.figure-1",
+    "paper-d": "paper/figures/paper_d.figure-4",
+    "personalised": "paper/figures/personalised.figure-6",
 }
 COLOURS = 128  # enough for lines and for a scale of colours, in a third of the bytes
 
