@@ -36,8 +36,11 @@ TAKEN = {
     "distances-as-published": "figures/distances.san_francisco.shape.as-published",
     "estimates-as-published": "figures/estimates.paris.shape.eps0-4.as-published",
     "all-bounds": "paper/figures/literature.all-bounds",
-    "paper": "paper/figures/paper_c.figure-2",
-    "personalised": "paper/figures/personalised.dependence",
+    "paper-a": "paper/figures/paper_a.figure-2",
+    "paper-b": "paper/figures/paper_b.figure-3",
+    "paper-c": "paper/figures/paper_c.figure-1",
+    "paper-d": "paper/figures/paper_d.figure-4",
+    "personalised": "paper/figures/personalised.figure-6",
     "slots": "mechanisms/figures/slots.paris.shape",
 }
 COLOURS = 256  # enough for lines and for a scale of colours, in half of the bytes

@@ -376,7 +376,7 @@ def test_release_panels_refuse_another_histogram_or_missing_cells(releases: pd.D
     panels = maps.release_panels(COUNTS, rows)
     assert sorted(panels) == ["Gaussian, projected", "Original", "shuffle+INV, projected"]
     assert next(iter(panels)) == "Original"
-    with pytest.raises(InputError, match="400 check-ins"):
+    with pytest.raises(InputError, match="400 records"):
         maps.release_panels(COUNTS + 1, rows)
     with pytest.raises(InputError, match=r"12 cells of 'Gaussian, projected'.*got 11"):
         dropped = (rows["mechanism"] == "gaussian") & (rows["cell"] == 5)

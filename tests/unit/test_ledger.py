@@ -96,7 +96,7 @@ def test_equal_rows_are_rounds(capsys, tmp_path):
             "row 1: it has more values than columns: parameters stand in quotes",
         ),
         ("n,k,mechanism,parameters\n9,3,laplace,eps=1\n", "row 1: there is no mechanism 'laplace'"),
-        ("n,k,mechanism,parameters\n9,3,gaussian,mu=1\n", "row 1: --parameters of gaussian are"),
+        ("n,k,mechanism,parameters\n9,3,gaussian,mu=1\n", "row 1: parameters of gaussian are"),
         ("n,k,eps0\n9,3,1\0\n", "is no csv file|row 1: "),
         ("n,k,eps0,rounds\n9,3,1,1e6\n9,3,2,1\n", r"at most 1,000,000 \(got 1,000,001\)"),
     ],

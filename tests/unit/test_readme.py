@@ -15,10 +15,17 @@ from PIL import Image
 from real_data import GOWALLA, needs_gowalla
 from shuffledp.accounting.setting import probabilities
 from shuffledp.cli import main
+from shuffledp.figures.curves import curve_panels
+from shuffledp.figures.paper_a import synthetic_distances
+from shuffledp.figures.personalised import estimate_panels
 from shuffledp.figures.style import save
 from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import grid_cells, make_lattice
 from shuffledp.geography.regions import region_from_config
+from shuffledp.personalised.studies.estimates import estimate_table
+from shuffledp.personalised.studies.own_budgets import privacy_table
+from shuffledp.reproduction import paper_b, paper_c, paper_d
+from shuffledp.reproduction.paper_a import distance_table
 from shuffledp.studies.comparison import comparison_summary, findings
 from shuffledp.studies.points import BudgetSweep, TargetSweep
 from shuffledp.studies.releases import swept
@@ -168,13 +175,49 @@ def test_the_map_of_the_first_screen_is_what_a_run_draws(tmp_path):
     parts = swept({counts.sum(): counts}, target, 1, [pictures["MECHANISM"]], **names)
     rows = pd.concat([releases for releases, _ in parts], ignore_index=True)
     cells = grid_cells(region_from_config(city, {"box": region["box"]}), region["grids"]["shape"])
-    figure = pictures["private_map"](cells, counts, rows)
-    drawn, *_ = save(figure, tmp_path / "map", "true data")
-    pictures["shrink"](drawn, tmp_path / "small.png")
-    paths = ROOT / "docs" / "figures" / "map.png", tmp_path / "small.png"
+    require_same(pictures["private_map"](cells, counts, rows), "map", tmp_path)
+
+
+def require_same(figure, name, folder):
+    """A picture of docs/figures is the figure, but for what Matplotlib's versions change."""
+    pictures = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))
+    drawn, *_ = save(figure, folder / name, "true data")
+    pictures["shrink"](drawn, folder / "small.png")
+    paths = ROOT / "docs" / "figures" / f"{name}.png", folder / "small.png"
     kept, fresh = (np.asarray(Image.open(path).convert("RGB"), dtype=float) for path in paths)
     assert kept.shape == fresh.shape
     assert np.abs(kept - fresh).mean() < 0.1
+
+
+def personalised_figure():
+    """The gallery's picture of users with budgets of their own, under its title."""
+    estimates = estimate_table("figure-6", CONFIG["seed"])
+    known = privacy_table("figure-6").drop(columns="tagged")
+    table = estimates.merge(known, on=["varied", "value", "estimator"])
+    with Image.open(ROOT / "docs" / "figures" / "personalised.png") as picture:
+        return estimate_panels(table, picture.text["Title"])
+
+
+def recomputed(study, name):
+    """A figure of a paper whose curves are computed."""
+    figure = study.FIGURES[name]
+    return curve_panels(figure.compute(), figure)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "draw"),
+    [
+        ("paper-a", lambda: synthetic_distances(distance_table(CONFIG["seed"]))),
+        ("paper-b", lambda: recomputed(paper_b, "figure-3")),
+        ("paper-c", lambda: recomputed(paper_c, "figure-1")),
+        ("paper-d", lambda: recomputed(paper_d, "figure-4")),
+        ("personalised", personalised_figure),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_the_papers_pictures_are_what_is_computed(name, draw, tmp_path):
+    require_same(draw(), name, tmp_path)
 
 
 PLAIN = ["README.md", "docs/city.md"]  # what is read first

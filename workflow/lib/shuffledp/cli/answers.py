@@ -17,7 +17,7 @@ from shuffledp.cli.certificates import verify_rows
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.ledger import released, rounds_rows
 from shuffledp.cli.options import PLANNED
-from shuffledp.cli.output import Row, as_given, finite, log10
+from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends, finite, log10
 from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
@@ -80,20 +80,16 @@ def _delta_rows(arguments: Namespace) -> Iterable[Row]:
     for name in arguments.bound:
         curve = accountant.curve(setting, name)
         for eps in arguments.eps:
-            logs = curve.log_delta(eps)
-            deltas = logs.exp()
+            ends = delta_ends(curve, eps)
             yield {
                 **_settings_row(arguments),
                 "eps": eps,
                 **_rounds_row(arguments),
                 **_given_of(arguments, dummies=0.0),
                 "bound": name,
-                "delta_lower": deltas.lower,
-                "delta_upper": deltas.upper,
-                "log10_delta_lower": log10(logs.lower),
-                "log10_delta_upper": log10(logs.upper),
+                **ends,
                 **{
-                    f"delta_{view}": deltas.upper
+                    f"delta_{view}": ends["delta_upper"]
                     if each is curve
                     else exp_up(each.log_delta(eps).promised)
                     for view, each in _views(setting, curve).items()
@@ -106,17 +102,16 @@ def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
     for name in arguments.bound:
         curve = accountant.curve(setting, name)
         for delta in arguments.delta:
-            found = curve.epsilon(log_of(delta))
+            ends = eps_ends(curve, log_of(delta))
             yield {
                 **_settings_row(arguments),
                 "delta": as_given(delta),
                 **_rounds_row(arguments),
                 **_given_of(arguments, dummies=0.0),
                 "bound": name,
-                "eps_lower": found.lower,
-                "eps_upper": found.upper,
+                **ends,
                 **{
-                    f"eps_{view}": found.upper
+                    f"eps_{view}": ends["eps_upper"]
                     if each is curve
                     else each.epsilon(log_of(delta)).promised
                     for view, each in _views(setting, curve).items()

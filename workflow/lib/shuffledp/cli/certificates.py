@@ -11,7 +11,6 @@ import numpy as np
 from shuffledp.accounting.curve import exp_down, exp_up
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, log10
-from shuffledp.cli.words import parameters_of
 from shuffledp.errors import InputError
 
 if TYPE_CHECKING:
@@ -61,6 +60,7 @@ def _of_view(arguments: Namespace) -> dict[str, Any]:
     from dataclasses import asdict
 
     from shuffledp.accounting.certificate import view_certificate
+    from shuffledp.mechanisms.offers import read_parameters
     from shuffledp.mechanisms.registry import get_mechanisms
 
     if arguments.rounds > 1:
@@ -68,7 +68,7 @@ def _of_view(arguments: Namespace) -> dict[str, Any]:
     if arguments.parameters is None:
         raise InputError("--mechanism needs its --parameters")
     (mechanism,) = get_mechanisms([arguments.mechanism])
-    parameters = parameters_of(mechanism.name, mechanism.form, arguments.parameters)
+    parameters = read_parameters(mechanism, arguments.parameters)
     setting = Setting(arguments.n, arguments.k)
     curve = mechanism.curve(parameters, setting)
     seen = mechanism.views(parameters, setting)

@@ -11,7 +11,7 @@ import numpy as np
 from shuffledp.accounting.accountant import log_of
 from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli.output import Row, as_given, log10
+from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
 from shuffledp.cli.tables import Budgets, read_budgets
 from shuffledp.cli.words import NEIGHBOURS
 from shuffledp.errors import InputError
@@ -89,26 +89,10 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
         common["hidden_slot"] = True
     errors["neighbours"] = neighbours
     for eps in arguments.eps or ():
-        logs = curve.log_delta(eps)
-        deltas = logs.exp()
-        yield {
-            **common,
-            "eps": eps,
-            "delta_lower": deltas.lower,
-            "delta_upper": deltas.upper,
-            "log10_delta_lower": log10(logs.lower),
-            "log10_delta_upper": log10(logs.upper),
-            **errors,
-        }
+        yield {**common, "eps": eps, **delta_ends(curve, eps), **errors}
     for delta in arguments.delta or ():
-        found = curve.epsilon(log_of(delta))
-        yield {
-            **common,
-            "delta": as_given(delta),
-            "eps_lower": found.lower,
-            "eps_upper": found.upper,
-            **errors,
-        }
+        ends = eps_ends(curve, log_of(delta))
+        yield {**common, "delta": as_given(delta), **ends, **errors}
 
 
 def _noisy(source: Path, given: Budgets) -> tuple[BudgetGroups, dict[float, float]]:

@@ -11,11 +11,11 @@ from shuffledp.accounting.accountant import log_of
 from shuffledp.accounting.curve import Curve, exp_up
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import words
-from shuffledp.cli.output import Row, as_given, log10
+from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
 from shuffledp.cli.tables import csv_reading
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.mechanisms.krr import KRRParameters
-from shuffledp.mechanisms.offers import Released, views_of_rounds
+from shuffledp.mechanisms.offers import Released, read_parameters, views_of_rounds
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 
 LARGEST_ROWS: Final = 100_000
@@ -31,7 +31,7 @@ def released(name: str, parameters: str) -> Released[Any]:
         If there is no such mechanism, or a parameter is missing, unknown or out of range.
     """
     (mechanism,) = get_mechanisms([name])
-    return Released(mechanism, words.parameters_of(name, mechanism.form, parameters))
+    return Released(mechanism, read_parameters(mechanism, parameters))
 
 
 def read_rounds(source: str | Path) -> list[Setting]:
@@ -132,23 +132,16 @@ def rounds_rows(arguments: Namespace) -> Iterable[Row]:
     views = _ledger_views(settings, curve).items()
     common: Row = {"rows": len(settings), "rounds": sum(each.rounds for each in settings)}
     for eps in arguments.eps or ():
-        logs = curve.log_delta(eps)
-        deltas = logs.exp()
         yield {
             **common,
             "eps": eps,
-            "delta_lower": deltas.lower,
-            "delta_upper": deltas.upper,
-            "log10_delta_lower": log10(logs.lower),
-            "log10_delta_upper": log10(logs.upper),
+            **delta_ends(curve, eps),
             **{f"delta_{view}": exp_up(each.log_delta(eps).promised) for view, each in views},
         }
     for delta in arguments.delta or ():
-        found = curve.epsilon(log_of(delta))
         yield {
             **common,
             "delta": as_given(delta),
-            "eps_lower": found.lower,
-            "eps_upper": found.upper,
+            **eps_ends(curve, log_of(delta)),
             **{f"eps_{view}": each.epsilon(log_of(delta)).promised for view, each in views},
         }

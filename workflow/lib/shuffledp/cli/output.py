@@ -9,9 +9,12 @@ import textwrap
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import takewhile
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
+
+if TYPE_CHECKING:  # it takes NumPy, which --help does not need
+    from shuffledp.accounting.curve import Curve
 
 Row = dict[str, Any]
 
@@ -51,6 +54,24 @@ def as_given(delta: Decimal) -> float | str:
 def log10(log_delta: float | None) -> float | None:
     """Of its natural log, if there is one."""
     return None if log_delta is None else log_delta / math.log(10.0)
+
+
+def delta_ends(curve: "Curve", eps: float) -> Row:
+    """Certified ends of delta at an eps."""
+    logs = curve.log_delta(eps)
+    deltas = logs.exp()
+    return {
+        "delta_lower": deltas.lower,
+        "delta_upper": deltas.upper,
+        "log10_delta_lower": log10(logs.lower),
+        "log10_delta_upper": log10(logs.upper),
+    }
+
+
+def eps_ends(curve: "Curve", log_delta: float) -> Row:
+    """Certified ends of the eps of a natural log of delta."""
+    found = curve.epsilon(log_delta)
+    return {"eps_lower": found.lower, "eps_upper": found.upper}
 
 
 def _rounding(name: str, row: Row) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.cli import words
 from shuffledp.errors import InputError, is_out_of_memory
+from shuffledp.numerics import written
 from shuffledp.numerics.arrays import Floats, Integers
 
 _COLUMN = "count"
@@ -82,7 +83,7 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
 
 def _number(value: Any) -> float:
-    return words.number(value) if isinstance(value, str) else float(value)
+    return written.number(value) if isinstance(value, str) else float(value)
 
 
 def _regular(source: Path) -> Path:
@@ -352,7 +353,7 @@ def read_matrix(source: Path) -> Floats:
 
 def _is_number(text: str) -> bool:
     try:
-        words.number(text)
+        written.number(text)
     except ValueError:
         return False
     return True

@@ -31,57 +31,52 @@ _MARKED: Final = 0.2  # of the end of the scale, about: what is too low by more 
 _UNKNOWN: Final = Fill("none", "0.45", "......")
 
 
-def draw_errors(
-    certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
-) -> Figure:
-    """Draw `error_maps` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`.
+class Release(MapFiles):
+    """Files of a place, and what is said of the releases there.
 
-    Parameters
+    Attributes
     ----------
-    certainty
-        Parquet table of what each release shows of each cell.
     title
         Of the figure: the place, as a rule.
     unit
         What a record is: `check-in` or `user`.
     target_delta
         Delta in (0, 1) of the calibrations to a target.
-    place
-        Files of the grid, and of a base map and an outline if there are any.
     """
-    rows = largest(certainty)
-    words = release_title(title, unit, rows, "matched", target_delta)
-    return error_maps(MapContext.read(words, unit, **place), rows)
+
+    title: str
+    unit: str
+    target_delta: float
 
 
-def draw_trust(
+def draw_errors(certainty: Path, **release: Unpack[Release]) -> Figure:
+    """Draw `error_maps` of the largest n from files; parameters as `read_release`."""
+    return error_maps(*read_release(certainty, **release))
+
+
+def draw_trust(certainty: Path, **release: Unpack[Release]) -> Figure:
+    """Draw `trust_maps` of the largest n from files; parameters as `read_release`."""
+    return trust_maps(*read_release(certainty, **release))
+
+
+def read_release(
     certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
-) -> Figure:
-    """Draw `trust_maps` of the largest n from files, as `draw_errors`.
+) -> tuple[MapContext, pd.DataFrame]:
+    """Read what each release of the largest n shows of each cell, and where that is.
 
     Parameters
     ----------
     certainty
-        Parquet table of what each release shows of each cell.
-    title
-        Of the figure: the place, as a rule.
-    unit
-        What a record is: `check-in` or `user`.
-    target_delta
-        Delta in (0, 1) of the calibrations to a target.
+        Parquet table of `pipeline.tables.CERTAINTY`.
+    title, unit, target_delta
+        As of `Release`.
     place
         Files of the grid, and of a base map and an outline if there are any.
     """
-    rows = largest(certainty)
-    words = release_title(title, unit, rows, "matched", target_delta)
-    return trust_maps(MapContext.read(words, unit, **place), rows)
-
-
-def largest(certainty: Path) -> pd.DataFrame:
-    """Read the rows of the largest n of a table of `pipeline.tables.CERTAINTY`."""
     table = read_tables([certainty])
     rows: pd.DataFrame = table[table["n"] == table["n"].max()]
-    return rows
+    words = release_title(title, unit, rows, "matched", target_delta)
+    return MapContext.read(words, unit, **place), rows
 
 
 def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:

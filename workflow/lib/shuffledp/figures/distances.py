@@ -64,17 +64,7 @@ def draw_distances(
 
 
 def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Draw `distance_over_eps` from the file of the distances.
-
-    Parameters
-    ----------
-    utility
-        Table of the distances of the releases.
-    title
-        Of the figure: the place, as a rule.
-    unit
-        What a record is: `check-in` or `user`.
-    """
+    """Draw `distance_over_eps` from the file of the distances; parameters as `draw_distances`."""
     return distance_over_eps(read_tables([utility]), title, unit)
 
 

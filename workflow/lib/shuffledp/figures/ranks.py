@@ -14,10 +14,9 @@ from matplotlib.patheffects import withStroke
 
 from shuffledp.figures.basemap import attribute, districts_at
 from shuffledp.figures.cells import PLAIN, height_of, surround
-from shuffledp.figures.certainty import largest
-from shuffledp.figures.context import MapContext, MapFiles
+from shuffledp.figures.certainty import Release, read_release
+from shuffledp.figures.context import MapContext
 from shuffledp.figures.frame import frame, scale_bar
-from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import (
     FULL_WIDTH,
     Series,
@@ -40,29 +39,9 @@ _LEAST, _LARGEST = 3.0, 6.5  # points: of those numbers
 _BETWEEN: Final = 0.6  # of the distance of two cells: how far apart their first and last mark are
 
 
-def draw_ranks(
-    certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
-) -> Figure:
-    """Draw `ranked_cells` of the largest n from files, as `shuffledp.figures.maps.draw_estimates`.
-
-    The base map names the districts.
-
-    Parameters
-    ----------
-    certainty
-        Parquet table of what each release shows of each cell.
-    title
-        Of the figure: the place, as a rule.
-    unit
-        What a record is: `check-in` or `user`.
-    target_delta
-        Delta in (0, 1) of the calibrations to a target.
-    place
-        Files of the grid, and of a base map and an outline if there are any.
-    """
-    rows = largest(certainty)
-    words = release_title(title, unit, rows, "matched", target_delta)
-    return ranked_cells(MapContext.read(words, unit, **place), rows)
+def draw_ranks(certainty: Path, **release: Unpack[Release]) -> Figure:
+    """Draw `ranked_cells` from files, as `certainty.draw_errors`; the base map names districts."""
+    return ranked_cells(*read_release(certainty, **release))
 
 
 @local_style()

@@ -27,7 +27,6 @@ from shuffledp.pipeline.selection import DELTA_HAT
 
 FULL_WIDTH: Final = 7.16  # inches: two columns of a journal page
 DISTANCE_LABEL: Final = "total variation distance"
-BEYOND: Final = "errors exceed all records"
 EXTENSIONS: Final = ("png", "pdf", "svg")
 
 Series = tuple[str, str]  # names of a mechanism and of one of its estimators
@@ -155,7 +154,7 @@ def distance_label(most: float) -> str:
     most
         The largest distance shown.
     """
-    return DISTANCE_LABEL if most <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: {BEYOND})"
+    return DISTANCE_LABEL if most <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: mere noise)"
 
 
 def shades(number: int) -> list[str]:

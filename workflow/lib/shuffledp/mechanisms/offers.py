@@ -1,7 +1,7 @@
 """What a mechanism gives when it calibrates itself to a target: (eps, delta) for n users."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from typing import Any, Final, Generic
 
@@ -13,9 +13,11 @@ from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.rounds.history import composed
 from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
 from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.written import number, whole
 
 # How far below the target of the log of delta dropouts may leave it, nearly.
 _WASTED: Final = 0.002
@@ -210,22 +212,40 @@ def offer(
 
 
 def read_parameters(mechanism: Mechanism[P], words: str) -> P:
-    """Parameters of a mechanism from what `parameter_words` wrote."""
-    kinds = {each.name: each.type for each in fields(mechanism.form)}  # type: ignore[arg-type]
-    read = {
-        name: int if kind is int else float if kind is float else str
-        for name, kind in kinds.items()
-    }
-    given = dict(part.split("=") for part in words.split(", "))
-    return mechanism.form(**{name: read[name](text) for name, text in given.items()})
+    """Parameters of a mechanism as `parameter_words` writes them: ``eps=1.0, nu=25``.
+
+    Raises
+    ------
+    InputError
+        If one is missing, unknown, or out of range.
+    """
+    name_of, form = mechanism.name, mechanism.form
+    numbers = [each for each in fields(form) if each.type in (int, float)]  # type: ignore[arg-type]
+    known = {each.name: each.type for each in numbers}
+    given = dict[str, float]()
+    for part in words.split(","):
+        name, _, text = (piece.strip() for piece in part.partition("="))
+        if name not in known or name in given:
+            raise InputError(
+                f"parameters of {name_of} are {', '.join(known)}, each once, as in "
+                f"{next(iter(known))}=1 (got {part.strip()})"
+            )
+        try:
+            given[name] = number(text) if known[name] is float else whole(text)
+        except ValueError:
+            raise InputError(f"{name} of {name_of} is no such number (got {text})") from None
+    needed = [each.name for each in numbers if each.default is MISSING]
+    if missing := [name for name in needed if name not in given]:
+        raise InputError(f"parameters of {name_of} lack {', '.join(missing)}")
+    return form(**given)
 
 
 def parameter_words(parameters: object) -> str:
-    """Write the numbers and names among a mechanism's parameters: ``theta=0.6, nu=25``.
+    """Write the numbers among a mechanism's parameters: ``eps=1.0, nu=25``.
 
     All digits are kept: a rounded parameter might not keep the target.
     """
     values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}  # type: ignore[arg-type]
     return ", ".join(
-        f"{name}={value}" for name, value in values.items() if isinstance(value, int | float | str)
+        f"{name}={value}" for name, value in values.items() if isinstance(value, int | float)
     )

@@ -135,11 +135,14 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     ) -> Floats:
         """Histograms of reports and dummies."""
         counts = np.asarray(counts, dtype=np.int64)
-        dummies = [
-            two_sided.draw(counts.size, parameters.eps, rng, parameters.nu)
-            for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(dummies), dtype=np.float64)
+        noise = [self.noise(counts.size, parameters, rng) for _ in range(repetitions)]
+        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+
+    def noise(
+        self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
+    ) -> Floats:
+        """What is added to the k counts of a release: the dummies."""
+        return two_sided.draw(k, parameters.eps, rng, parameters.nu)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

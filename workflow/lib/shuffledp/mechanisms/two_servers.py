@@ -44,21 +44,12 @@ class TwoServers(ShufflerDummies):
             "public": (public if both.known else mixer).compose(setting.rounds),
         }
 
-    def observe(
-        self,
-        counts: ArrayLike,
-        parameters: ShufflerDummiesParameters,
-        rng: np.random.Generator,
-        repetitions: int = 1,
+    def noise(
+        self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """Histograms of reports and dummies, with the analyst's noise."""
-        counts = np.asarray(counts, dtype=np.int64)
-        noise = [
-            two_sided.draw(counts.size, parameters.eps, rng, parameters.nu)
-            + two_sided.draw(counts.size, parameters.eps, rng)
-            for _ in range(repetitions)
-        ]
-        return np.asarray(counts + np.stack(noise), dtype=np.float64)
+        """The dummies, then the analyst's noise."""
+        dummies = super().noise(k, parameters, rng)
+        return dummies + two_sided.draw(k, parameters.eps, rng)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters

@@ -1,1 +1,1 @@
-"""Kinds of arrays, how floats round, and roots."""
+"""Kinds of arrays, how floats round and are written, and roots."""
