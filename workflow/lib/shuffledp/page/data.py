@@ -238,7 +238,7 @@ def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
         "choices": choices(rows, int(samples[n].size)),
         "caption": (
             f"Every mechanism at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{plain(first['delta'])}, as measured with {first['region']}'s {n:,} {unit}"
+            f"{plain(first['delta'])}, errors measured on {first['region']}'s {n:,} {unit}"
         ),
         "heads": [
             "Mechanism",
