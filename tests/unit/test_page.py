@@ -24,7 +24,7 @@ from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.page import collected, maps, reproduction
 from shuffledp.page.collected import round_data
-from shuffledp.page.data import columns
+from shuffledp.page.data import _EMBEDDED, _recorded, columns
 from shuffledp.page.maps import map_data
 from shuffledp.page.provenance import configuration_text, provenance, revision
 from shuffledp.page.render import embedded_json, render, render_round
@@ -81,12 +81,28 @@ def test_a_share_is_never_said_to_be_less_than_it_is():
 
 
 def test_what_the_data_are_is_said():
-    town = about(97, ("2010-10-01", "2010-10-28"), 400, "one check-in", "Town")
+    dates = "told, from 2010-10-01 to 2010-10-28"
+    town = about(97, dates, 400, "one check-in", "Town")
     assert town.startswith("The data: 400 check-ins of 97 people in Town.")
     assert town.endswith("somebody told, from 2010-10-01 to 2010-10-28.")
-    town = about(97, None, 97, "one user", "Town")
+    town = about(97, dates, 97, "one user", "Town")
     assert town.startswith("The data: 97 check-ins, one of each person in Town.")
-    assert town.endswith("Gowalla in 2009 or 2010.")
+
+
+def test_what_the_data_do_not_say_is_not_said(tmp_path):
+    """README's example has a file with latitudes and longitudes alone."""
+    bare = pd.DataFrame({"user": pd.array([None] * 2, "Int64"), "time": pd.to_datetime([None] * 2)})
+    bare.to_parquet(tmp_path / "bare.parquet")
+    assert _recorded(tmp_path / "bare.parquet") == (None, "told")
+    day = pd.Timestamp("2010-10-01T12:00:00Z")
+    pd.DataFrame({"user": [1, 1, 2], "time": day}).to_parquet(tmp_path / "known.parquet")
+    people, told = _recorded(tmp_path / "known.parquet")
+    assert (people, told) == (2, "told, from 2010-10-01 to 2010-10-01")
+    town = about(None, "told", 400, "one check-in", "Town")
+    assert town.startswith("The data: 400 check-ins in Town.") and town.endswith("somebody told.")
+
+
+def test_what_is_protected_is_said():
     assert protection("one user").startswith("The map hides one person")
     assert "does not hide a person" in protection("one check-in")
 
@@ -159,7 +175,7 @@ def test_what_one_map_shows_falsely_is_said():
 
 def test_no_sentence_of_the_first_screen_is_long():
     row = SUMMARY.iloc[0]
-    said = [about(5_564, None, 123_094, "one check-in", "San Francisco"),
+    said = [about(5_564, _EMBEDDED, 123_094, "one check-in", "San Francisco"),
             protection("one check-in"),
             protection("one user"), strength(1.0, 1e-6), verdict(row, 12), verdict(row, 1000),
             accuracy(row, 12), *map(trust, CATALOGUE.values()),

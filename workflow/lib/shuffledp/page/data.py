@@ -35,6 +35,7 @@ from shuffledp.studies.samples import read_samples
 
 _DIGITS: Final = 6  # of what curves are drawn from
 _ALL_DIGITS: Final = 17  # of a guarantee: the page rounds it up, from no less than it is
+_EMBEDDED: Final = "posted in the app Gowalla in 2009 or 2010"
 # Matplotlib's markers by the names that d3 has for them.
 _SYMBOLS: Final = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle", "v": "triangle2", "*": "star",
@@ -90,14 +91,14 @@ def region_data(
     summary = at_targets(pd.read_csv(files["summary"]))
     utility = read_tables([files["utility"]])
     n, k = max(samples), int(samples[max(samples)].size)
-    people, days = _recorded(files["checkins"]) if recorded else (PEOPLE[name], None)
+    people, told = _recorded(files["checkins"]) if recorded else (PEOPLE[name], _EMBEDDED)
     made: dict[str, Any] = {
         "title": title,
         "unit": unit,
         "plural": plural(unit),
         "n": sorted(samples),
         "k": k,
-        "about": about(people, days, n, unit, title),
+        "about": about(people, told, n, unit, title),
         "protection": protection(unit),
         "promises": firsts[["promise", "eps"]]
         .drop_duplicates()
@@ -124,11 +125,12 @@ def region_data(
     return made
 
 
-def _recorded(checkins: Path) -> tuple[int, tuple[str, str]]:
-    """Number of people, first and last day."""
+def _recorded(checkins: Path) -> tuple[int | None, str]:
+    """Number of people, and how and when they told, as far as the file has them."""
     table = read_tables([checkins], columns=["user", "time"])
+    people = None if table["user"].isna().any() else table["user"].nunique()
     first, last = table["time"].min(), table["time"].max()
-    return table["user"].nunique(), (f"{first:%Y-%m-%d}", f"{last:%Y-%m-%d}")
+    return people, "told" if pd.isna(first) else f"told, from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
 
 
 def _look(mechanism: str) -> dict[str, str]:
@@ -236,7 +238,7 @@ def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
         "choices": choices(rows, int(samples[n].size)),
         "caption": (
             f"Every mechanism at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{plain(first['delta'])}, as measured with {first['region']}'s {n:,} {unit}"
+            f"{plain(first['delta'])}, errors measured on {first['region']}'s {n:,} {unit}"
         ),
         "heads": [
             "Mechanism",

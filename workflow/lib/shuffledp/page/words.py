@@ -59,15 +59,15 @@ def percent(share: float) -> str:
     return f"all but one in {np.ceil(1.0 / left):,.0f}" if left > 1e-15 else "all"
 
 
-def about(people: int, days: tuple[str, str] | None, n: int, unit: str, title: str) -> str:
+def about(people: int | None, told: str, n: int, unit: str, title: str) -> str:
     """Say what the data are: how many, of whom, from when; and what a record is.
 
     Parameters
     ----------
     people
-        Number of those whose check-ins they are.
-    days
-        First and last day; None for the counts that come with the project.
+        Number of those whose check-ins they are, if it is known.
+    told
+        How and when somebody told of a visit.
     n
         How many there are.
     unit
@@ -75,14 +75,11 @@ def about(people: int, days: tuple[str, str] | None, n: int, unit: str, title: s
     title
         Of the region.
     """
-    when = (
-        "posted in the app Gowalla in 2009 or 2010" if days is None
-        else f"told, from {days[0]} to {days[1]}"
-    )  # fmt: skip
-    whose = f" of {people:,} people" if unit == "one check-in" else ", one of each person"
+    of_all = "" if people is None else f" of {people:,} people"
+    whose = of_all if unit == "one check-in" else ", one of each person"
     return (
         f"The data: {counted(n, 'one check-in')}{whose} in {title}. "
-        f"A check-in, or record, is one visit that somebody {when}."
+        f"A check-in, or record, is one visit that somebody {told}."
     )
 
 
