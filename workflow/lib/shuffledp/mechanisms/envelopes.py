@@ -199,7 +199,17 @@ class Target:
         return made if self.crowded(made) <= 0.0 else None
 
     def fullest(self, deviation: float, size: float, slots: int) -> SignedDummiesParameters | None:
-        """With so much noise, and as many pairs as fit; None if there are too few."""
+        """With so much noise, and as many pairs as fit; None if there are too few.
+
+        Parameters
+        ----------
+        deviation
+            Of a cell's noise, in users.
+        size
+            Of the negative binomial numbers.
+        slots
+            Messages of an envelope.
+        """
         ratio = _ratio(deviation, size)
 
         def made(pairs: float) -> SignedDummiesParameters:
