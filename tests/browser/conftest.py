@@ -48,7 +48,7 @@ class Run:
         return json.loads(found[1])
 
     def table(self, name):
-        path = self.clone.path / "results" / name
+        path = self.page.parent / name
         return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
 
 
@@ -72,9 +72,9 @@ def run(tmp_path_factory, browser):
     # Another delta than the sweep's: what is said of one must not be said of the other.
     clone.config["targets"] = {"eps": [1, 2], "delta": 1.0e-5}
     clone.run("--", "page")
-    # A copy: a test makes another page in the same place.
-    made = shutil.copy(clone.path / "results" / "report.html", clone.path.parent)
-    return Run(clone, Path(made))
+    # A copy: a test makes another page and its tables in the same place.
+    made = shutil.copytree(clone.path / "results", clone.path.parent / "made")
+    return Run(clone, Path(made) / "report.html")
 
 
 @pytest.fixture(scope="session")
