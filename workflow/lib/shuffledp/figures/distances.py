@@ -64,7 +64,13 @@ def draw_distances(
 
 
 def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Draw `distance_over_eps` from the file of the distances; parameters as `draw_distances`."""
+    """Draw `distance_over_eps` from the file of the distances.
+
+    Parameters
+    ----------
+    utility, title, unit
+        As for `draw_distances`.
+    """
     return distance_over_eps(read_tables([utility]), title, unit)
 
 

@@ -141,7 +141,17 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def noise(
         self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """What is added to the k counts of a release: the dummies."""
+        """What is added to the counts of a release: the dummies.
+
+        Parameters
+        ----------
+        k
+            Number of cells.
+        parameters
+            Of the mechanism.
+        rng
+            Source of randomness.
+        """
         return two_sided.draw(k, parameters.eps, rng, parameters.nu)
 
     def variance(
