@@ -41,6 +41,9 @@ TAKEN = {
     "personalised": "paper/figures/personalised.figure-6",
 }
 COLOURS = 128  # enough for lines and for a scale of colours, in a third of the bytes
+# Of most figures the nearest colours; where thin lines have many hues, none of which may change.
+MOST, HUES = Image.Quantize.MEDIANCUT, Image.Quantize.FASTOCTREE
+OF_MANY_HUES = {"all-bounds"}
 
 # The map of the first screen: the mechanism that docs/choosing.md recommends without a curator.
 REGION, MECHANISM, EPS, DELTA = "paris", "two-servers", 1.0, 1e-6
@@ -65,13 +68,13 @@ def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame)
     return estimate_maps(place, release_panels(original, rows), int(original.sum()))
 
 
-def shrink(figure: Path, picture: Path) -> None:
+def shrink(figure: Path, picture: Path, method: Image.Quantize = MOST) -> None:
     """Write a figure with few colours, and the title that it has."""
     with Image.open(figure) as full:
         words = PngImagePlugin.PngInfo()
         for key, value in full.text.items():
             words.add_text(key, value)
-        few = full.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+        few = full.convert("RGB").quantize(COLOURS, method, dither=Image.Dither.NONE)
         few.save(picture, optimize=True, pnginfo=words)
 
 
@@ -87,7 +90,8 @@ def main() -> None:
     save(figure, RESULTS / "figures" / "map", "true data")
     for name, source in {"map": "figures/map", **TAKEN}.items():
         if (path := RESULTS / f"{source}.png").exists():
-            shrink(path, PICTURES / f"{name}.png")
+            method = HUES if name in OF_MANY_HUES else MOST
+            shrink(path, PICTURES / f"{name}.png", method)
 
 
 if __name__ == "__main__":
