@@ -47,7 +47,13 @@ class TwoServers(ShufflerDummies):
     def noise(
         self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """The dummies, then the analyst's noise."""
+        """The dummies, and then the analyst's noise.
+
+        Parameters
+        ----------
+        k, parameters, rng
+            As for `ShufflerDummies.noise`.
+        """
         dummies = super().noise(k, parameters, rng)
         return dummies + two_sided.draw(k, parameters.eps, rng)
 
