@@ -227,7 +227,15 @@ class SignedDummies:
         return max(math.floor(self.pairs - math.sqrt(2.0 * deep * self.pairs)), 0)
 
     def table(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
-        """As `formula`, of any A and B: where Z, A and B are not too large, nor Z too small."""
+        """As `formula`, of any A and B: where Z, A and B are not too large, nor Z too small.
+
+        Parameters
+        ----------
+        first, last
+            Of Z.
+        reach
+            The largest difference of A and B, and of the smaller one of them.
+        """
         single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
         pairs = arb_poly(self.twins(arb(1), last)[first:])
         # By the difference of a and b, from 0 on, and the smaller one.
