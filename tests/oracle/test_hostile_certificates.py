@@ -34,6 +34,9 @@ BOTH = {"eps": 1.0, "nu": 5}
 SIGNED = {"ratio": 0.5, "pairs": 40.0, "shape": np.inf, "slots": 90, "smallest": 40}
 VIEWS = {
     "signed": lambda: view_certificate(1.0, (50, 5), "signed-dummies", SIGNED, ("analyst", -1.0)),
+    "sized": lambda: view_certificate(
+        1.0, (50, 5), "signed-dummies", SIGNED | {"size": 1.1}, ("analyst", -1.0)
+    ),
     "servers": lambda: view_certificate(0.0, (50, 5), "two-servers", BOTH, ("public", -1.0)),
 }
 

@@ -130,13 +130,12 @@ class Campaign:
     def released(self) -> Released[Any]:
         """The mechanism at its parameters."""
         (mechanism,) = get_mechanisms([self.mechanism])
-        known = fields(mechanism.form)
-        kinds = {field.name: field.type for field in known}
-        needed = {field.name for field in known if field.default is MISSING}
+        kinds = {field.name: field.type for field in fields(mechanism.form)}
         values = {
             name: int(value) if kinds.get(name) is int else value
             for name, value in self.parameters.items()
         }
+        needed = {field.name for field in fields(mechanism.form) if field.default is MISSING}
         if not needed <= set(values) <= set(kinds):
             raise InputError(
                 f"parameters of {self.mechanism} are {', '.join(kinds)} (got {', '.join(values)})"

@@ -199,14 +199,12 @@ class Target:
         return made if self.crowded(made) <= 0.0 else None
 
     def fullest(self, deviation: float, size: float, slots: int) -> SignedDummiesParameters | None:
-        """With so much noise, and as many pairs as fit; None if there are too few.
+        """With as many pairs as fit; None if there are too few.
 
         Parameters
         ----------
-        deviation
-            Of a cell's noise, in users.
-        size
-            Of the negative binomial numbers.
+        deviation, size
+            Of the noise: its standard deviation, and the size of its numbers.
         slots
             Messages of an envelope.
         """

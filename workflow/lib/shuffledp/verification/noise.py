@@ -232,9 +232,9 @@ class SignedDummies:
         Parameters
         ----------
         first, last
-            Least and largest number of pairs that count.
+            Of Z.
         reach
-            Largest difference of the plus and the minus messages that counts.
+            The largest difference of A and B, and of the smaller one of them.
         """
         single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
         pairs = arb_poly(self.twins(arb(1), last)[first:])
