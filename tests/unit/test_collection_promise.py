@@ -68,11 +68,10 @@ DRAWN_OTHERWISE = [
     ("no noise", "mixdump", ALL, 400),
     long("M doubled", "krr", {"both"}, 6000),
     long("M doubled", "user-dummies", VIEWS, 24_000),
-    long("M doubled", "signed-dummies", {"mixer", "public"}, 6000),
     long("no noise", "signed-dummies", VIEWS, 400),
     long("a seed", "signed-dummies", VIEWS, 400),
     long("biased cells", "signed-dummies", VIEWS, 400),
-    long("minus messages dropped", "signed-dummies", VIEWS, 1000),
+    long("minus messages dropped", "signed-dummies", VIEWS, 6000),
 ]
 
 
@@ -84,21 +83,30 @@ def test_the_audit_catches_devices_that_draw_otherwise(mutant, mechanism, views,
 
 
 @pytest.mark.slow
+def test_the_audit_catches_signed_dummies_for_twice_as_many(devices):
+    """Of wide noise, half moves a small delta too little to be seen."""
+    made = small("signed-dummies", delta=0.1)
+    found = audit.of_devices(made, 12_000, devices("M doubled"))
+    assert audit.beaten(found, made) & {"mixer", "public"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mutant", "mechanism", "views"),
+    ("mutant", "mechanism", "views", "number"),
     [
-        ("no noise", "signed-dummies", VIEWS),
-        ("no noise", "user-dummies", VIEWS),
-        ("no noise", "krr", ALL),
-        ("minus messages dropped", "signed-dummies", {"public"}),
-        ("randomness used twice", "user-dummies", VIEWS),
-        ("biased cells", "user-dummies", VIEWS),
-        ("a seed", "krr", ALL),
+        ("no noise", "signed-dummies", VIEWS, 200),
+        ("no noise", "user-dummies", VIEWS, 200),
+        ("no noise", "krr", ALL, 200),
+        ("randomness used twice", "user-dummies", VIEWS, 200),
+        ("biased cells", "user-dummies", VIEWS, 200),
+        ("a seed", "krr", ALL, 200),
     ],
 )
-def test_the_audit_catches_such_devices_in_whole_collections(mutant, mechanism, views, devices):
+def test_the_audit_catches_such_devices_in_whole_collections(
+    mutant, mechanism, views, number, devices
+):
     made = small(mechanism)
-    assert audit.broken(made, made, 500, devices(mutant)) >= views
+    assert audit.broken(made, made, number, devices(mutant)) >= views
 
 
 @pytest.mark.parametrize(
@@ -140,7 +148,7 @@ SERVERS = [
 @pytest.mark.parametrize(("mutant", "views"), SERVERS)
 def test_the_audit_catches_servers_that_add_nothing(mutant, views, devices):
     made = small("two-servers")
-    assert audit.broken(mutant(made), made, 500, devices()) >= views
+    assert audit.broken(mutant(made), made, 200, devices()) >= views
 
 
 @pytest.mark.slow
