@@ -68,7 +68,7 @@ SAMPLES_BY_SIZE = {n: rows["count"].to_numpy() for n, rows in SAMPLED.groupby("n
 
 
 def _twin(estimator: Estimator) -> Estimator:
-    marker = {"s": "P", "D": "X", "^": "v"}[estimator.look.marker]
+    marker = {"s": "P", "D": "X"}[estimator.look.marker]
     label = estimator.label.replace("shuffle", "twin")
     return replace(estimator, label=label, look=replace(estimator.look, marker=marker))
 
