@@ -202,7 +202,7 @@ def test_the_table_and_its_file_are_what_the_command_prints(files, estimate, vis
 def test_the_promise_is_never_said_too_small(files, estimate, visit, tmp_path):
     estimate(files, "--page", tmp_path / "out.html")
     known = parse_campaign((files / "campaign.json").read_bytes())
-    came = known.views(sum(COUNTS), 1)
+    came = known.views([sum(COUNTS)])
     with visit(tmp_path / "out.html") as page:
         rows = page.locator("#privacy tbody tr").all()
         lines = [row.locator("td").all_inner_texts() for row in rows]

@@ -95,7 +95,7 @@ def test_a_random_audit_finds_nothing():
 @pytest.mark.parametrize(
     ("audited", "settings"),
     [
-        long(small_audits.audit_envelopes, 100),
+        long(small_audits.audit_envelopes, 40),
         long(small_audits.audit_signed_noise, 100),
         long(small_audits.audit_servers, 100),
         (small_audits.audit_envelopes, 2),

@@ -55,7 +55,7 @@ def test_the_standard_error_is_the_spread_and_two_of_them_cover_the_truth(name):
     assert inside.groupby(raw["cell"]).mean().min() > 0.90
     known = cells["known"].mean()
     assert known[7] == 1.0
-    assert known[0] < 0.05, "nobody is there: once in 44 by chance"
+    assert known[0] < 0.06, "nobody is there: once in 30 to 44 by chance"
 
 
 def test_errors_and_intervals_are_in_users_and_need_no_truth(few):

@@ -120,7 +120,7 @@ def test_a_campaign_from_before_there_were_sizes_is_read():
     geometric = replace(made.released.parameters, size=1.0, ratio=0.4, pairs=120.0)
     laws = make_laws("signed-dummies", geometric, CELLS)
     made = replace(made, parameters=old | {"ratio": 0.4, "pairs": 120.0}, laws=laws)
-    views, aim = made.views(FEWEST), np.log(made.delta)
+    views, aim = made.views([FEWEST]), np.log(made.delta)
     made = replace(
         made,
         eps={view: eps and views[view].epsilon(aim).promised for view, eps in made.eps.items()},

@@ -15,12 +15,13 @@ from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main, tables
-from shuffledp.cli.words import number, one_line
+from shuffledp.cli.words import one_line
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import read_basemap
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.layout import layout_from_config
 from shuffledp.geography.regions import region_from_config
+from shuffledp.numerics.written import number
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from planned import planned
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli.words import exact
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import GaussianParameters
@@ -18,6 +17,7 @@ from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
+from shuffledp.numerics.written import exact
 from shuffledp.page import planner
 from shuffledp.page.planner import LOSS, PLANNED, planner_data
 

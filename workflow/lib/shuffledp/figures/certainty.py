@@ -142,7 +142,7 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
         f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors.\n"
         f"There may be {plural(place.unit)} or none: an estimate of zero is not zero "
         f"{plural(place.unit)}.\n"
-        "Of cells that are empty in truth, one in some 44 counts as known by chance"
+        "Of cells that are empty in truth, one in 30 to 44 counts as known by chance"
     )
     key = key_of([(_UNKNOWN, words)])
     figure, maps, bar = map_panels(place, titles, key, 3)

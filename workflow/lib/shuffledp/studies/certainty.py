@@ -35,7 +35,7 @@ def certainty_table(
     records. The standard error is missing where the estimate is biased: take that of the unbiased
     one of the same release.
     ``known``, alike for all estimates of a release, says that the unbiased one exceeds
-    `STANDARD_ERRORS` standard errors. A cell where nobody is does so, too, once in some 44.
+    `STANDARD_ERRORS` standard errors. A cell where nobody is does so, too, once in 30 to 44.
 
     Raises
     ------
