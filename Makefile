@@ -33,7 +33,7 @@ run: $(READY) ## Run the default experiment: tables and figures in results/
 reproduce: $(READY) ## Recompute the four papers' numbers and figures
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml config/paper.yaml -- reproduce
 
-# One worker per core that this process may use; two more where tests wait for Slurm and browsers.
+# One worker per core that this process may use; one more where tests wait for Slurm and browsers.
 PYTEST := $(BIN)/python -m pytest -n
 CORES_HERE := $$($(BIN)/python -c 'import os; print(len(os.sched_getaffinity(0)))')
 
@@ -41,7 +41,7 @@ test: $(READY) ## Run the quick tests (some 3 minutes on 2 cores)
 	$(PYTEST) $(CORES_HERE)
 
 test-slow: $(READY) ## Run those and the long ones, with more examples: every browser, Slurm and oracle test
-	$(PYTEST) $$(($(CORES_HERE) + 2)) -m "not faults" --hypothesis-profile=slow --durations=40
+	$(PYTEST) $$(($(CORES_HERE) + 1)) -m "not faults" --hypothesis-profile=slow --durations=40
 
 faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
 	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow --faults-page=docs/faults.md tests/faults$(GROUP:%=/test_%.py)
