@@ -118,8 +118,8 @@ def test_a_close_that_is_killed_at_any_moment_is_done_again(tmp_path, filled, sh
         assert not any(each in content for each in taken)
         left = {file.name for file in tmp_path.glob("store*")} - {path.name for path in paths}
         assert left <= {f"{path.name}-journal" for path in paths}
-    # Moments lie evenly over the events.
-    assert len(drawn_at) >= kills // 10, f"{len(drawn_at)} kills after the dummies were drawn"
+    # Moments lie evenly over the events; five or six of forty follow the dummies.
+    assert len(drawn_at) >= kills // 20, f"{len(drawn_at)} kills after the dummies were drawn"
 
 
 def empty_until_rows_go(path):
