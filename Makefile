@@ -88,7 +88,7 @@ collect: $(READY) ## Collect a map of Paris from thousands of devices on this ma
 	$(BIN)/python benchmarks/collect.py --folder results/collect
 	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml results/collect/config.yaml -- collections
 
-pictures: run ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
+pictures: run docs ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
 	$(BIN)/python docs/_site/pictures.py
 
 docs: $(DOCS_READY) ## Run the tutorial and write the documentation as a site, in site/

@@ -1,6 +1,13 @@
-"""The pictures of these pages, from a finished run: `make pictures` writes them to docs/figures."""
+"""The pictures of these pages, from finished runs: `make pictures` writes them to docs/figures.
 
+The tutorial keeps its own: what `make docs` made of it, with smaller pictures.
+"""
+
+import json
+from base64 import b64decode, b64encode
+from io import BytesIO
 from pathlib import Path
+from typing import IO, Any
 
 import geopandas as gpd
 import pandas as pd
@@ -74,7 +81,7 @@ def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame)
     return figure
 
 
-def shrink(figure: Path, picture: Path) -> None:
+def shrink(figure: Path | IO[bytes], picture: Path | IO[bytes]) -> None:
     """Write a figure with few colours, and the title that it has."""
     with Image.open(figure) as full:
         words = PngImagePlugin.PngInfo()
@@ -84,11 +91,41 @@ def shrink(figure: Path, picture: Path) -> None:
         few = full.convert("RGB").quantize(
             COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
         )
-        few.save(picture, optimize=True, pnginfo=words)
+        few.save(picture, format="png", optimize=True, pnginfo=words)
+
+
+def kept(notebook: dict[str, Any]) -> dict[str, Any]:
+    """A notebook with what its cells printed and drew, but for when, and with few colours."""
+    cells = [dict(cell) for cell in notebook["cells"]]
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            cell |= {"execution_count": None, "metadata": {}, "outputs": _outputs(cell["outputs"])}
+    return notebook | {"cells": cells}
+
+
+def _outputs(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Streams in one piece each: where they are cut differs from run to run."""
+    streams: dict[str, str] = {}
+    others = []
+    for output in given:
+        if output["output_type"] == "stream":
+            streams[output["name"]] = streams.get(output["name"], "") + "".join(output["text"])
+            continue
+        data = dict(output["data"])
+        if "image/png" in data:
+            small = BytesIO()
+            shrink(BytesIO(b64decode(data["image/png"])), small)
+            data["image/png"] = b64encode(small.getvalue()).decode()
+        others.append(output | {"execution_count": None, "data": data})
+    texts = [
+        {"name": name, "output_type": "stream", "text": text.splitlines(keepends=True)}
+        for name, text in sorted(streams.items())
+    ]
+    return [*texts, *others]
 
 
 def main() -> None:
-    """Draw the map, and take the other pictures from the run's figures."""
+    """Draw the map, and take the other pictures from the run's figures, and from the tutorial."""
     releases = read_tables([RESULTS / f"releases/{REGION}.shape.target-{MECHANISM}.parquet"])
     n = releases["n"].max()
     samples = read_tables([RESULTS / f"samples/{REGION}.shape.parquet"], n=n)
@@ -100,6 +137,9 @@ def main() -> None:
     for name, source in {"map": "figures/map", **TAKEN}.items():
         if (path := RESULTS / f"{source}.png").exists():
             shrink(path, PICTURES / f"{name}.png")
+    ran = json.loads((ROOT / "build" / "tutorial.ipynb").read_text(encoding="utf-8"))
+    text = json.dumps(kept(ran), indent=1, ensure_ascii=False)
+    (ROOT / "docs" / "tutorial.ipynb").write_text(f"{text}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -391,6 +391,8 @@ def test_a_link_has_all_that_is_seen(page, visit):
     tell(page, n=400, promise="eps = 1", mechanism="krr")
     choose(page, "privacy-eps0", "2")
     choose(page, "utility-kind", "ratio")
+    page.locator("#map-zoom").check()
+    page.locator("#map-right-5").click()
     shown = {
         one.get_attribute("id"): one.input_value()
         for one in page.locator("main select, main input[type=text]").all()
@@ -400,6 +402,9 @@ def test_a_link_has_all_that_is_seen(page, visit):
         assert other.locator("#bounds").get_attribute("open") is not None
         assert {name: other.locator(f"#{name}").input_value() for name in shown} == shown
         assert other.locator("#privacy-eps0").is_visible()
+        assert other.locator("#map-zoom").is_checked() and shown["map-cell"] == "5"
+        assert other.locator("#map-readout").inner_text().startswith("Cell 5 ")
+        assert other.locator("#map-left-5[aria-selected=true]").is_visible()
 
 
 def test_an_address_that_says_nonsense_changes_nothing(run, visit):

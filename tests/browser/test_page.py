@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from pypdf import PdfReader
 from shuffledp.page.planner import PLANNED
 from shuffledp.page.render import render
 from shuffledp.page.reproduction import SHOWN, reproduction_data
@@ -84,6 +85,25 @@ def test_maps_of_a_wide_screen_are_whole_on_paper(visit):
         for frame in page.locator(".mapframe").all():
             drawn = frame.locator(".map").bounding_box()
             assert 200 < drawn["width"] <= frame.bounding_box()["width"] + 1
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_no_sheet_of_paper_ends_with_a_heading(visit, tmp_path, paper):
+    """Nor with what belongs to the next sheet: a table's caption or its row of headings."""
+
+    def letters(text):
+        return "".join(text.split())
+
+    with visit() as page:
+        page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
+        page.pdf(path=tmp_path / "page.pdf", format=paper)
+        page.emulate_media(media="print")
+        found = page.locator("h2, h3, caption, thead tr").all()
+        leading = [letters(one.inner_text()) for one in found if one.is_visible()]
+    sheets = [letters(sheet.extract_text()) for sheet in PdfReader(tmp_path / "page.pdf").pages]
+    assert len(sheets) > 3 and all(words in "".join(sheets) for words in leading)
+    ended = [words for sheet in sheets for words in leading if words and sheet.endswith(words)]
+    assert ended == []
 
 
 def test_a_run_without_targets_shows_its_sweep(run, visit):

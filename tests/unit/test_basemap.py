@@ -65,8 +65,12 @@ def written_in(axes):
 @pytest.mark.parametrize(
     ("city", "kinds", "source"),
     [
-        ("san_francisco", {"district": 37, "water": 1}, "DataSF, Planning Neighborhoods (PDDL)"),
-        ("paris", {"district": 20, "river": 1}, "Ville de Paris (ODbL)"),
+        (
+            "san_francisco",
+            {"district": 35, "park": 2, "place": 4, "water": 1},
+            "DataSF, Planning Neighborhoods (PDDL)",
+        ),
+        ("paris", {"district": 20, "place": 9, "river": 1}, "Ville de Paris (ODbL)"),
     ],
 )
 def test_shipped_maps_name_their_source(city, kinds, source):
@@ -123,7 +127,7 @@ def test_heights_and_odd_properties_are_left_out(tmp_path):
 
 
 def test_properties_are_optional(tmp_path):
-    point = feature("Point", [2.0, 60.0], name="left out")
+    point = feature("Point", [2.0, 60.0])  # nothing to show
     layers = basemap.read_basemap(
         written(tmp_path, feature("Polygon", [square(0, 0, 1)]), point, RIVER)
     )
@@ -144,7 +148,7 @@ def test_properties_are_optional(tmp_path):
         ('{"type": "Topology", "objects": {}}', "is not GeoJSON: it is malformed"),
         ('{"type": "FeatureCollection", "features": [null]}', "is not GeoJSON: it is malformed"),
         ('{"type": "FeatureCollection", "features": []}', "holds no polygon or line"),
-        (json.dumps(feature("Point", [2.0, 60.0])), "holds no polygon or line"),
+        (json.dumps(feature("Point", [2.0, 60.0], name="A")), "holds no polygon or line"),
         (
             json.dumps(feature("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])),
             r"holds an invalid shape \(Self-intersection",
@@ -222,6 +226,34 @@ def test_a_river_is_named_along_its_course(tmp_path, cells):
     assert name.get_rotation() == pytest.approx(np.degrees(np.arctan2(y2 - y1, x2 - x1)), abs=0.5)
     assert name.get_fontstyle() == "italic"
     assert "Fyris" not in written_in(figure.axes[1])
+
+
+def test_a_place_is_named_where_no_other_name_is(tmp_path, cells):
+    """Of places that would lie on a district's name, or on one another, the first is shown."""
+    ring = shapely.get_coordinates(shapely.box(2.0, 60.0, 2.04, 60.03)).tolist()
+    land = feature("Polygon", [ring], name="District")
+    where = {"Square": 60.005, "Too near": 60.0052, "On it": 60.0151, "Station": 60.028}
+    places = [feature("Point", [2.02, at], name=name) for name, at in where.items()]
+    figure = two_panels(cells, basemap.backdrop(written(tmp_path, land, *places)))
+    shown = {t.get_text(): t.get_position() for t in figure.axes[0].texts if t.get_text()}
+    assert [name for name in shown if name in (*where, "District")] == [
+        "District",
+        "Square",
+        "Station",
+    ]
+    assert shown["Square"] == pytest.approx((2.02, 60.005))
+
+
+def test_a_park_is_a_green_district(tmp_path):
+    figure = Figure(figsize=(6, 6))
+    axes = figure.subplots()
+    axes.set(xlim=(1.99, 2.05), ylim=(59.99, 60.05))
+    park = feature("Polygon", [square(2.0, 60.0, 0.02)], name="Wood", kind="park")
+    layers = basemap.backdrop(written(tmp_path, SEA, park))
+    basemap.draw_under(axes, layers)
+    red, green, blue = colour_at(figure, axes, 2.015, 60.015)
+    assert green > red > blue
+    assert basemap.districts_at(layers, np.array([[2.01, 60.01], [2.03, 60.03]])) == ["Wood", ""]
 
 
 def test_an_outline_is_drawn_whole(tmp_path, cells):

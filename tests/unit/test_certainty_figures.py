@@ -133,9 +133,11 @@ def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
         assert heat.norm.vmax == rows.loc[rows["estimator"] == "raw", "estimate"].max()
         (unknown,) = [patch for patch in axes.patches if patch.get_hatch()]
         assert len(unknown.get_path().to_polygons()) == (~known).sum()
-        empty = int((known & (raw["count"] == 0)).sum())
+        held = raw["count"] > 0
+        found = [(known & of).sum() for of in (held, ~held)]
         assert axes.get_title(loc="left").split("\n")[1:] == [
-            f"known: {known.sum()} of 12 cells, {empty or 'none'} empty",
+            f"known: {found[0]} of {held.sum()} occupied, "
+            f"{found[1]} of {12 - held.sum()} empty cells",
             f"each estimated at {raw['estimate'][known].min():.0f} or more",
         ]
     assert "an estimate of zero is not zero check-ins" in key(figure)[0]
@@ -147,7 +149,10 @@ def test_all_or_no_cells_known(cells, rows, known):
     figure.draw_without_rendering()
     for axes in panels(figure).values():
         title = axes.get_title(loc="left")
-        assert title.split("\n")[1].startswith(f"known: {12 * known} of 12 cells")
+        held = (series(rows, "krr", "raw")["count"] > 0).sum()
+        shown, empty = held * known, (12 - held) * known
+        words = f"known: {shown} of {held} occupied, {empty} of {12 - held} empty cells"
+        assert title.split("\n")[1] == words
         assert ("or more" in title) == known
 
 

@@ -2,27 +2,58 @@
 
 import json
 import re
+import runpy
 import shutil
 import subprocess
 import sys
+from base64 import b64decode
+from io import BytesIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 import shuffledp
 from needs import needs
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
 # What a browser fetches by itself.
 FETCHED = re.compile(
     r'<(?:script|img|iframe|source)\b[^>]*\bsrc="?([^"> ]+)|<link\b[^>]*\bhref="?([^"> ]+)'
 )
 
 
-def test_the_tutorial_is_kept_without_outputs():
-    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
-    code = [cell for cell in cells if cell["cell_type"] == "code"]
-    assert len(code) > 5
-    assert [cell["id"] for cell in code if cell["outputs"] or cell["execution_count"]] == []
+def outputs(notebook):
+    """What each code cell printed, and what it drew."""
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    texts = [["".join(o["text"]) for o in cell["outputs"] if "text" in o] for cell in cells]
+    drawn = [o["data"]["image/png"] for cell in cells for o in cell["outputs"] if "data" in o
+             if "image/png" in o["data"]]  # fmt: skip
+    return texts, [b64decode(picture) for picture in drawn]
+
+
+def test_the_tutorial_is_kept_with_small_pictures():
+    texts, drawn = outputs(json.loads(TUTORIAL.read_text(encoding="utf-8")))
+    assert len(texts) > 5 and sum(map(bool, texts)) >= 4 and len(drawn) == 3
+    assert all(len(picture) < 120_000 for picture in drawn)
+
+
+@pytest.mark.slow
+def test_the_tutorial_is_kept_as_it_ran():
+    """But for what Matplotlib's versions change."""
+    made = ROOT / "build" / "tutorial.ipynb"
+    if not made.exists():
+        pytest.skip(needs("site", "`make docs` runs the tutorial"))
+    ran, now = (json.loads(path.read_text(encoding="utf-8")) for path in (made, TUTORIAL))
+    sources = [[cell["source"] for cell in each["cells"]] for each in (ran, now)]
+    assert sources[0] == sources[1], "`make docs` runs the tutorial as it is now"
+    kept = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))["kept"]
+    (said, fresh), (told, old) = outputs(kept(ran)), outputs(now)
+    assert said == told, "`make pictures` keeps what the tutorial prints now"
+    for pair in zip(fresh, old, strict=True):
+        one, other = (np.asarray(Image.open(BytesIO(p)).convert("RGB"), dtype=float) for p in pair)
+        assert one.shape == other.shape and np.abs(one - other).mean() < 0.1
 
 
 def test_the_reference_lists_what_the_package_gives():

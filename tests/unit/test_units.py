@@ -77,6 +77,8 @@ def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.Data
     every, one_each = upper.lines
     rows = known[known["unit"] == "checkin"]
     np.testing.assert_array_equal(every.get_xydata(), rows[["checkins", "eps"]])
+    # Between two points the line has the eps of more check-ins: a guarantee there, too.
+    assert rows["eps"].is_monotonic_increasing and every.get_drawstyle() == "steps-pre"
     assert set(one_each.get_ydata()) == set(known[known["unit"] == "user"]["eps"])
     assert (every.get_linestyle(), one_each.get_linestyle()) == ("-", "--")
     assert every.get_color() == one_each.get_color() == budget_looks([2.0])[2.0]["color"]

@@ -67,7 +67,12 @@ def test_regions_have_values_of_their_own_and_a_target_and_can_be_left_out(clone
     assert "village" in planned
     assert "ruin" not in planned
 
-    clone.run(*overlay, "village")
+    planned = clone.run("--dry-run", *overlay, "village").stdout
+    assert "distances.village.shape" in planned and "town.shape" not in planned
+    stems = ["utility/village.shape.parquet", "privacy/village.shape.parquet",
+             "figures/distances.village.shape.matched.svg"]  # fmt: skip
+    targets = [f"results/{stem}" for stem in stems]
+    clone.run(*overlay, *targets)
     results = clone.path / "results"
     assert not (results / "checkins" / "town.parquet").exists(), "only what was asked for"
     utility = pd.read_parquet(results / "utility" / "village.shape.parquet")
@@ -83,7 +88,7 @@ def test_regions_have_values_of_their_own_and_a_target_and_can_be_left_out(clone
     assert pd.read_parquet(results / "grids" / "village.shape.parquet")["count"].sum() == len(users)
     figure = results / "figures" / "distances.village.shape.matched.svg"
     assert "unit: one user" in figure.read_text()
-    assert nothing_to_do(clone.run(*overlay, "village"))
+    assert nothing_to_do(clone.run(*overlay, *targets))
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ If it is not 1, r differs from cell to cell: with the probabilities g of A it is
     f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import sqrt
 
@@ -29,7 +29,7 @@ from scipy.special import gammaln, pdtrc, xlogy
 from shuffledp.accounting.rounds.privacy_loss import Loss, Outcomes, loss_of_cells
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# What is left out of the law of the pairs.
+# What is left out of the laws, so that the smallest delta is about as much.
 _TAIL = 1e-40
 # Smaller logs of their chances, below the mean, count as never.
 _NOTHING = -600.0
@@ -38,6 +38,9 @@ _LARGEST_TABLE = 2**23
 _LARGEST_EPS = 700.0
 # Ratios that are told apart in it, and the least one beside 0.
 _SPLIT, _LEAST = 2**15, 1e-9
+# Units of rounding by which a ratio may be outside the two that it is split onto: those of a
+# logarithm below 40 and of its product, and of powers with exponents below 40.
+_MISPLACED = 512.0
 
 
 @dataclass(frozen=True)
@@ -54,17 +57,23 @@ class SignedNoise:
         Of the negative binomial law of Z; inf for a Poisson law.
     size
         s, positive, of the negative binomial laws of A and B: 1 for geometric ones.
+    tail
+        About the chance of what is left out of the laws, in (0, 1). Delta has it in it: with more
+        left out it is larger, and quicker.
     """
 
     ratio: float
     pairs: float
     shape: float = np.inf
     size: float = 1.0
+    tail: float = _TAIL
 
     @lru_cache(maxsize=128)  # noqa: B019 (numbers of participants that are asked at each eps)
     def of_more(self, times: float) -> "SignedNoise":
         """Of so many times as many users, each of whom sends as much."""
-        return SignedNoise(self.ratio, times * self.pairs, times * self.shape, times * self.size)
+        return replace(
+            self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size
+        )
 
     @property
     def entries(self) -> int:
@@ -102,7 +111,7 @@ class SignedNoise:
     @property
     def _last(self) -> float:
         """What Z exceeds with about that chance: what is beyond is added, whatever it is."""
-        depth = -float(np.log(_TAIL))
+        depth = -float(np.log(self.tail))
         if self.shape == np.inf:  # Bernstein
             return self.pairs + depth / 3.0 + sqrt(depth**2 / 9.0 + 2.0 * depth * self.pairs)
         return self.pairs + depth * (1.0 + self.pairs / self.shape)
@@ -129,7 +138,7 @@ class SignedNoise:
     def _classes(self) -> tuple[Floats, Floats, float, float]:
         """As `_law`, in no order, of geometric A and B."""
         q = self.ratio
-        last = float(np.ceil(self._last + np.log(_TAIL) / (2.0 * np.log(q))))
+        last = float(np.ceil(self._last + np.log(self.tail) / (2.0 * np.log(q))))
         t = np.arange(self._first, last + 1.0)
         logs = self._log_pairs(t)
         some = slice(int(np.argmax(logs > _NOTHING)), None)
@@ -148,15 +157,15 @@ class SignedNoise:
 
     @property
     def _reaches(self) -> tuple[int, int]:
-        """What both A and B reach with about a chance of `_TAIL`, and what either does."""
+        """What both A and B reach with about a chance of ``tail``, and what either does."""
         law = stats.nbinom(self.size, 1.0 - self.ratio)
-        return int(law.isf(sqrt(_TAIL))) + 1, int(law.isf(_TAIL)) + 1
+        return int(law.isf(sqrt(self.tail))) + 1, int(law.isf(self.tail)) + 1
 
     @cached_property
     def _window(self) -> Floats:
         """Values of Z, outside which it lies with about that chance."""
         z = np.arange(self._first, np.ceil(self._last) + 1.0)
-        some = np.flatnonzero(self._log_pairs(z) > np.log(_TAIL) - np.log(z.size))
+        some = np.flatnonzero(self._log_pairs(z) > np.log(self.tail) - np.log(z.size))
         return z[some[0] : some[-1] + 1]
 
     def _table(self) -> tuple[Floats, Floats, float, float]:
@@ -170,11 +179,11 @@ class SignedNoise:
         t = np.arange(float(half + reach + 1))
         single = gammaln(t + self.size) - gammaln(self.size) - gammaln(t + 1.0)
         single += self.size * np.log1p(-self.ratio) + t * np.log(self.ratio)
-        pairs = self._log_pairs(z)
+        pairs = np.exp(self._log_pairs(z))
         # By the difference of a and b, from 0 on, and the smaller one, from that of Z on.
         f = np.stack(
             [
-                np.convolve(np.exp(pairs), np.exp(single[:half] + single[d : d + half]))
+                np.convolve(pairs, np.exp(single[:half] + single[d : d + half]))
                 for d in range(reach + 1)
             ]
         )
@@ -183,21 +192,13 @@ class SignedNoise:
         more = np.concatenate([f[:-1].ravel(), np.pad(f[1:, :-1], ((0, 0), (1, 0))).ravel()])
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         both, either = float(law.sf(half - 1)), float(law.sf(reach - 1))
-        before = z[0] * np.exp(pairs[0])
+        before = z[0] * pairs[0]
         beyond = 2.0 * (both**2 + 2.0 * either) + before + self._beyond(z[-1])
         exponents = np.abs(gammaln(z + 1.0)).max() + 2.0 * z[-1] * abs(np.log(self.pairs))
         exponents += 4.0 * np.abs(gammaln(t + self.size)).max() + 4.0 * np.abs(single).max()
         units = 64.0 + 8.0 * float(exponents) + 8.0 * self.pairs + 2.0 * (half + masses.size)
-        ratios = more / masses
-        least = max(float(ratios[ratios > 0.0].min()), _LEAST)
-        grid = np.append(0.0, np.geomspace(least, float(ratios.max()), _SPLIT))
-        grid[-1] = max(grid[-1], ratios.max())
-        place = np.searchsorted(grid, ratios, side="right").clip(1, grid.size - 1)
-        share = (ratios - grid[place - 1]) / np.diff(grid)[place - 1]
-        split = np.zeros(grid.size)
-        split += np.bincount(place - 1, masses * (1.0 - share), grid.size)
-        split += np.bincount(place, masses * share, grid.size)
-        return split, grid, float(beyond), units
+        grid, split = _split(more / masses, masses)
+        return split, grid, float(beyond), units + _MISPLACED
 
     @cached_property
     def loss(self) -> Loss:
@@ -235,3 +236,19 @@ class SignedNoise:
         # Beyond, r is at most 1 / q, and r' may be 0.
         value = (p - q).sum() + 8.0 * slack * (p + q).sum() + 2.0 * beyond / self.ratio
         return min(float(np.log(value)), 0.0)
+
+
+def _split(ratios: Floats, masses: Floats) -> tuple[Floats, Floats]:
+    """Some thousands of ratios, 0 and the largest among them, and the masses on them."""
+    least, most = max(float(ratios[ratios > 0.0].min()), _LEAST), float(ratios.max())
+    grid = np.append(0.0, np.geomspace(least, most, _SPLIT))
+    grid[-1] = max(grid[-1], most)
+    # Quicker than to search, but that a ratio may be just outside what it is split onto.
+    scale = (_SPLIT - 1) / np.log(most / least)
+    place = (np.log(np.maximum(ratios / least, 1.0)) * scale).astype(np.intp)
+    place += ratios >= least
+    np.minimum(place, grid.size - 2, out=place)
+    share = np.clip((ratios - grid[place]) / np.diff(grid)[place], 0.0, 1.0) * masses
+    split = np.bincount(place, masses - share, grid.size).astype(np.float64)
+    split[1:] += np.bincount(place, share, grid.size)[:-1]
+    return grid, split

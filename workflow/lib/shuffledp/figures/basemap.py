@@ -21,6 +21,7 @@ from shuffledp.geography.regions import read_outline
 from shuffledp.numerics.arrays import Floats
 
 _LAND: Final = "#F5F3EE"
+_PARK: Final = "#DCE8CF"
 _WATER: Final = "#C3DAE8"
 _RIVER: Final = "#6FB0DC"
 _HALO: Final = "white"
@@ -34,6 +35,7 @@ _FINEST: Final = 0.008  # of a map's width: what is smaller cannot be seen in a 
 _WGS84: Final = 4326
 _AREAS: Final = ("Polygon", "MultiPolygon")
 _LINES: Final = ("LineString", "MultiLineString")
+DISTRICTS: Final = ("district", "park")  # a park is the district that its cells lie in
 _TEXTS: Final = ("name", "attribution")
 
 
@@ -43,14 +45,14 @@ def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
     Parameters
     ----------
     path
-        GeoJSON. Polygons are districts on land, or water where their property ``kind`` is
-        ``water``. Lines are rivers. Optional properties: ``name`` of a district, and
-        ``attribution``, which has to be printed with the map.
+        GeoJSON. Polygons are districts on land, or what their property ``kind`` says, ``water``
+        or ``park``. Lines are rivers, points with a name are places. Optional properties: ``name``,
+        and ``attribution``, which has to be printed with the map.
 
     Returns
     -------
-    Columns ``kind`` (district, water or river), ``name``, ``attribution`` (missing: an empty text)
-    and ``geometry`` (WGS 84 degrees), in the order of the file. What is neither polygon nor line
+    Columns ``kind`` (district, park, water, river or place), ``name``, ``attribution`` (missing: an
+    empty text) and ``geometry`` (WGS 84 degrees), in the order of the file. What is none of these
     is left out.
 
     Raises
@@ -59,8 +61,8 @@ def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
         If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid one.
     """
     found = read_shapes(path, "basemap")
-    shown = [each for each in found if each.geometry.geom_type in (*_AREAS, *_LINES)]
-    if not shown:
+    shown = [each for each in found if _kind(each)]
+    if all(_kind(each) == "place" for each in shown):
         raise InputError(f"basemap: {path} holds no polygon or line")
     for each in shown:
         if each.geometry.is_empty or not each.geometry.is_valid:
@@ -73,9 +75,13 @@ def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
 
 
 def _kind(found: Shape) -> str:
-    if found.geometry.geom_type in _LINES:
+    """Empty for what a base map does not show."""
+    shape, said = found.geometry.geom_type, found.properties.get("kind")
+    if shape in _AREAS:
+        return str(said) if said in ("water", "park") else "district"
+    if shape in _LINES:
         return "river"
-    return "water" if found.properties.get("kind") == "water" else "district"
+    return "place" if shape == "Point" and _text(found.properties.get("name")) else ""
 
 
 def _text(value: object) -> str:
@@ -111,7 +117,7 @@ def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
 
     Neighbours keep their common borders.
     """
-    districts = layers["kind"] == "district"
+    districts = layers["kind"].isin(DISTRICTS)
     kept = layers.copy()
     kept.loc[districts, "geometry"] = shapely.coverage_simplify(
         layers.geometry[districts].to_numpy(), _FINEST * width
@@ -121,7 +127,7 @@ def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
 
 def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     """Fill water and land, in the order of the file: below everything else."""
-    colours = {"district": _LAND, "water": _WATER}
+    colours = {"district": _LAND, "park": _PARK, "water": _WATER}
     areas = layers[layers["kind"].isin(colours)]
     for kind, area in zip(areas["kind"], areas.geometry, strict=True):
         # Holes run the other way round, and so stay empty.
@@ -137,7 +143,7 @@ def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
     Dark lines with a light rim show on cells of any colour, and are so thin that they hide none.
     """
-    borders = layers[layers["kind"].isin(["district", "water"])].boundary
+    borders = layers[layers["kind"].isin([*DISTRICTS, "water"])].boundary
     _lines(axes, borders, _INK, 0.35, _HALO, 0.9)
     _lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, _HALO, 2.8)
     _lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
@@ -164,7 +170,7 @@ def _lines(
 class Named(NamedTuple):
     """A name on a map, and the two points that it is written along: as far apart as there is room.
 
-    ``kind`` is district or river; ``ends`` are degrees from west to east, shape ``(2, 2)``.
+    ``kind`` as `read_basemap` has it; ``ends`` are degrees from west to east, shape ``(2, 2)``.
     """
 
     kind: str
@@ -175,7 +181,7 @@ class Named(NamedTuple):
 def named_places(
     layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
 ) -> list[Named]:
-    """Names of districts, the largest first, and then of rivers, where they have room.
+    """Names of districts, the largest first, and then of rivers and places, where they have room.
 
     Parameters
     ----------
@@ -198,6 +204,9 @@ def named_places(
             longest = max(shapely.get_parts(shape), key=shapely.length)
             points = shapely.line_interpolate_point(longest, _ALONG, normalized=True)
             ends = shapely.get_coordinates(points)
+        elif kind == "place":
+            room = min(shape.x - west, east - shape.x)
+            ends = np.array([[shape.x - room, shape.y], [shape.x + room, shape.y]])
         else:
             # At half its height a text is widest: a chord of the district has to hold it.
             middle = shape.representative_point()
@@ -210,7 +219,7 @@ def named_places(
 
 
 def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
-    """Name districts and rivers that have room for their name.
+    """Name what has room for its name, and leaves room for the names before it.
 
     Parameters
     ----------
@@ -223,11 +232,17 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
+    taken: list[Floats] = []  # middles and half widths, in inches
     for kind, name, ends in named_places(layers, (west, south, east, north)):
         across, up = np.diff(ends, axis=0)[0] / degrees  # inches
-        if missing_glyphs(name) or np.hypot(across, up) < len(name) * _GLYPH * _NAME_SIZE / 72.0:
+        long = len(name) * _GLYPH * _NAME_SIZE / 72.0
+        if missing_glyphs(name) or np.hypot(across, up) < long:
             continue
         x, y = ends.mean(axis=0)
+        box = np.array([*(np.array([x, y]) / degrees), long / 2.0])
+        if kind == "place" and any(_meet(box, other) for other in taken):
+            continue
+        taken.append(box)
         axes.text(
             x,
             y,
@@ -243,6 +258,12 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
             path_effects=[withStroke(linewidth=1.4, foreground=_HALO)],
             zorder=3,
         )
+
+
+def _meet(one: Floats, other: Floats) -> bool:
+    """Whether two names would touch: a line is as high as 1.3 times its size."""
+    across, up = np.abs(one - other)[:2]
+    return bool(across < one[2] + other[2] and up < 1.3 * _NAME_SIZE / 72.0)
 
 
 def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:
@@ -277,7 +298,7 @@ def districts_at(layers: gpd.GeoDataFrame, points: Floats) -> list[str]:
     An empty text where no district is, where it has no name, or one that cannot be written.
     """
     names = [""] * len(points)
-    districts = layers[layers["kind"] == "district"]
+    districts = layers[layers["kind"].isin(DISTRICTS)]
     for name, area in zip(districts["name"], districts.geometry, strict=True):
         if not missing_glyphs(name):
             for index in np.flatnonzero(shapely.intersects_xy(area, points)):

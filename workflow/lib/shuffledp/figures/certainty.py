@@ -160,8 +160,10 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
 
 
 def _known_words(panel: pd.DataFrame) -> str:
-    known = panel[panel["known"]]
-    empty = int((known["count"] == 0).sum())
-    words = f"known: {len(known):,} of {len(panel):,} cells, {empty or 'none'} empty"
-    least = known["estimate"].min()
-    return words if known.empty else f"{words}\neach estimated at {least:,.0f} or more"
+    known, held = panel["known"], panel["count"] > 0
+    words = (
+        f"known: {(known & held).sum():,} of {held.sum():,} occupied, "
+        f"{(known & ~held).sum():,} of {(~held).sum():,} empty cells"
+    )
+    least = panel["estimate"][known].min()
+    return f"{words}\neach estimated at {least:,.0f} or more" if known.any() else words

@@ -254,4 +254,6 @@ def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
         with replacing(destination) as temporary:
             metadata: dict[str, Any] = {"Title": figure.get_suptitle(), **unnamed[extension]}
             figure.savefig(temporary, format=extension, dpi=200, metadata=metadata)
+        # Laid out once: in every format each part is at the same place.
+        figure.set_layout_engine("none")
     return written

@@ -57,7 +57,8 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
     Returns
     -------
     Solid lines where all check-ins are collected, dashed ones where each user gives one. Beneath,
-    the share of users who have so many check-ins or more, if it is known.
+    the share of users who have so many check-ins or more, if it is known. Between two computed
+    numbers of check-ins a line has the eps of the larger: it is never below what is certified.
     """
     known = not users.empty
     figure = new_figure(4.6 if known else 3.4)
@@ -89,8 +90,16 @@ def _draw_budget(axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, known:
         if known and unit == "user":  # whatever the person has
             axes.axhline(of_unit["eps"].iloc[0], color=colour, linestyle=line)
         else:
-            points = of_unit["checkins"], of_unit["eps"]
-            axes.plot(*points, color=colour, linestyle=line, marker=marker, markersize=3)
+            # More check-ins never have less eps: between two numbers the larger one's holds.
+            axes.plot(
+                of_unit["checkins"],
+                of_unit["eps"],
+                drawstyle="steps-pre",
+                color=colour,
+                linestyle=line,
+                marker=marker,
+                markersize=3,
+            )
 
 
 def _draw_users(axes: Axes, users: pd.DataFrame) -> None:

@@ -4,12 +4,13 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
 from scipy import stats
+from scipy.special import betainc
 
 from shuffledp.accounting.calibrate import least_noise
 from shuffledp.accounting.signed import SignedNoise
@@ -26,10 +27,12 @@ _SHAPE: Final = np.inf
 _FEWEST, _STEP, _MOST = 4.0, 1.5, 2.0**20
 _XTOL: Final = 1e-3
 # Sizes that are tried while the error falls, of plus and of minus messages: with more small clumps
-# the ratio is smaller, so that more pairs fit. Beyond, and of larger tables, of some tenths of a
-# second, none is tried. A search begins so many times above the least noise, in such steps.
+# the ratio is smaller, so that more pairs fit. Beyond, and of larger tables, of some hundredths of
+# a second, none is tried. A search begins so many times above the least noise, in such steps.
 _SIZES: Final = (1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 8.0, 12.0)
-_LARGEST_TABLE: Final = 2**20
+_LARGEST_TABLE: Final = 2**18
+# Of delta, in laws that are searched with.
+_LEFT_OUT: Final = 1e-9
 _STARTS: Final = 1.1 ** np.arange(1.0, 9.0)
 _NOISE_XTOL: Final = 1e-5
 # Pairs of a cell and what they are of their shape, and messages of an envelope: laws are summed.
@@ -108,7 +111,8 @@ class SignedDummiesParameters:
         room = self.slots - 1
         twins = np.arange(room // 2 + 1)
         size = 2.0 * self.size * k / self.smallest
-        more = stats.nbinom.sf(room - 2 * twins, size, 1.0 - self.ratio)
+        # As stats.nbinom.sf, whose checks take longer than its numbers.
+        more = betainc(room - 2.0 * twins + 1.0, size, self.ratio)
         # Functions of the laws: to make one of them takes longer.
         law: Any = (stats.poisson, (k * self.pairs / self.smallest,))
         if self.shape < np.inf:
@@ -177,19 +181,19 @@ class Target:
         over = made.anybody(self.k)
         return float(np.log(over)) - self.room if over else -np.inf
 
+    @lru_cache(maxsize=64)  # noqa: B019 (tens of milliseconds, and some are asked for twice)
     def missed(self, made: SignedDummiesParameters) -> float:
         """How far the log of delta is above what is aimed at."""
-        return made.noise.log_delta(self.eps) - self.aim
+        return self._short(made).log_delta(self.eps) - self.aim
 
-    @lru_cache(maxsize=1024)  # noqa: B019 (the same pairs for every length)
+    def _short(self, made: SignedDummiesParameters) -> SignedNoise:
+        """Noise by laws no longer than such a delta needs."""
+        tail = max(made.noise.tail, _LEFT_OUT * float(np.exp(self.aim)))
+        return replace(made.noise, tail=tail)
+
     def least(self, pairs: float) -> float | None:
         """The least ratio of geometric numbers for so many pairs; None if none will do."""
-        high = 64.0 / self.eps
-
-        def of(odds: float) -> float:
-            return SignedNoise(odds / (1.0 + odds), pairs).log_delta(self.eps)
-
-        return None if of(high) > self.aim else 1.0 / (1.0 + 1.0 / least_noise(of, self.aim, high))
+        return _least_ratio(pairs, self.eps, self.aim)
 
     def with_pairs(self, pairs: float, slots: int) -> SignedDummiesParameters | None:
         """With the least noise for so many pairs, geometric; None if that does not fit."""
@@ -222,7 +226,19 @@ class Target:
 
     def kept(self, made: SignedDummiesParameters | None) -> bool:
         """Whether it is, by a law that is soon summed."""
-        return bool(made and made.noise.entries <= _LARGEST_TABLE and self.missed(made) <= 0.0)
+        return bool(
+            made and self._short(made).entries <= _LARGEST_TABLE and self.missed(made) <= 0.0
+        )
+
+
+@lru_cache(maxsize=4096)  # the same pairs are tried for every length, and every number of users
+def _least_ratio(pairs: float, eps: float, aim: float) -> float | None:
+    high = 64.0 / eps
+
+    def of(odds: float) -> float:
+        return SignedNoise(odds / (1.0 + odds), pairs).log_delta(eps)
+
+    return None if of(high) > aim else 1.0 / (1.0 + 1.0 / least_noise(of, aim, high))
 
 
 def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | None:
@@ -257,28 +273,31 @@ def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | N
             best = _most_pairs(partial(target.with_pairs, slots=length), best)
     for size in _SIZES:
         starts = ideal * _STARTS if best is None else [best.deviation]
-        found = (target.fullest(float(start), size, length) for start in starts)
-        if (made := next(filter(target.kept, found), None)) is not None:
-            best = _least_noise(target, made)
+        found = ((target.fullest(float(start), size, length), float(start)) for start in starts)
+        made, start = next((pair for pair in found if target.kept(pair[0])), (None, 0.0))
+        if made is not None:
+            best = _least_noise(target, made, start)
         elif best is not None:
             break
     return best
 
 
-def _least_noise(target: Target, best: SignedDummiesParameters) -> SignedDummiesParameters:
-    """With nearly the least noise of that size, from parameters that meet the target."""
+def _least_noise(
+    target: Target, best: SignedDummiesParameters, most: float
+) -> SignedDummiesParameters:
+    """With nearly the least noise of that size, from such as meet the target with the most."""
+    size, slots = best.size, best.slots
 
-    def excess(log_deviation: float) -> float:
+    def excess(less: float) -> float:
         nonlocal best
-        made = target.fullest(float(np.exp(log_deviation)), best.size, best.slots)
+        made = target.fullest(most * float(np.exp(less)), size, slots)
         if made is None:  # more noise than there was, by rounding
             return 0.0
         if (found := target.missed(made)) <= 0.0 and made.deviation < best.deviation:
             best = made
         return found
 
-    high = float(np.log(best.deviation))
-    low = high - 0.05
+    high, low = 0.0, -0.05
     while excess(low) <= 0.0:
         high, low = low, low - 0.05
     brentq(excess, low, high, xtol=_NOISE_XTOL)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import backdrop, legible, named_places
+from shuffledp.figures.basemap import DISTRICTS, backdrop, legible, named_places
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -114,9 +114,9 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
     Returns
     -------
     ``layers``: rings and lines of each near the cells, in the order of the file, with its name.
-    ``names`` of districts, the largest first, and of rivers, where they have room; ``at`` are two
-    points that the name is written along, as far apart as there is room. ``attribution`` is to be
-    shown with them.
+    ``names`` of districts, the largest first, and of rivers and places, where they have room;
+    ``at`` are two points that the name is written along, as far apart as there is room.
+    ``attribution`` is to be shown with them.
     """
     shown = legible(layers, float(box[2] - box[0]))
     return {
@@ -139,7 +139,7 @@ def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
     layers
         As of `surroundings`.
     """
-    named = layers[(layers["kind"] == "district") & (layers["name"] != "")]
+    named = layers[layers["kind"].isin(DISTRICTS) & (layers["name"] != "")]
     found = [""] * len(cells)
     middles = shapely.centroid(cells.to_numpy())
     for cell, district in zip(*named.sindex.query(middles, predicate="within"), strict=True):
@@ -148,6 +148,7 @@ def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
 
 
 def _layers(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
+    layers = layers[layers["kind"] != "place"]
     west, south, east, north = box
     margin = 0.05 * max(east - west, north - south)
     clipped = shapely.clip_by_rect(

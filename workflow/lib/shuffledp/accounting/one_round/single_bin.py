@@ -14,7 +14,6 @@ import scipy
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.conventions import eps_values
-from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
@@ -59,7 +58,7 @@ def _binomial(n: int, chance: Chance) -> _Window:
     mass = np.ones(x.size)
     mass[mode - start + 1 :] = np.cumprod(ratios[mode - start :])
     mass[: mode - start] = np.cumprod(1.0 / ratios[: mode - start][::-1])[::-1]
-    return _Window(start, mass * np.exp(log_pmf(float(mode), n, p, q)))
+    return _Window(start, mass / mass.sum())
 
 
 def _convolve(x: Floats, y: Floats) -> Floats:

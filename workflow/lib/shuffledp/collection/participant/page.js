@@ -42,7 +42,7 @@ async function fetched(name) {
 async function ask(device, campaign, ticket, round) {
   const cells = await readCells(await fetched("cells.geojson"), campaign);
   const around = JSON.parse(part("around").textContent);
-  const districts = around.layers.filter((layer) => layer.kind === "district" && layer.name)
+  const districts = around.layers.filter((layer) => ["district", "park"].includes(layer.kind) && layer.name)
     .map(({ name, paths }) => cellOf([{ type: "Polygon", coordinates: paths }, { name }]));
   const named = (index) => {
     const { name, west, south, east, north } = cells[index];

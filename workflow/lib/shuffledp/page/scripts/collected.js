@@ -28,17 +28,11 @@ function mountMap(home) {
     return [...[0, 1].map((at) => d3.min(points, (p) => p[at])), ...[0, 1].map((at) => d3.max(points, (p) => p[at]))];
   });
   const finger = (FINGER * project.width) / d3.median(boxes, ([west, , east]) => east - west);
-  let chosen = d3.maxIndex(estimate), zoomed = false, panel;
+  let chosen = d3.maxIndex(estimate), panel;
 
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "What the map shows", VIEWS, () => update());
-  const zoom = element("button", { type: "button", id: "map-zoom", "aria-pressed": "false", text: "Zoom in" });
-  zoom.addEventListener("click", () => {
-    zoomed = !zoomed;
-    zoom.setAttribute("aria-pressed", String(zoomed));
-    redraw();
-  });
-  controls.append(element("div", {}, zoom));
+  const zoom = zoomBox(controls, () => redraw());
   const title = element("figcaption", {});
   const figure = element("figure", { class: "single" }, title);
   const legend = element("div", { class: "legend" });
@@ -55,7 +49,7 @@ function mountMap(home) {
 
   function wide(frame) {
     const room = frame.clientWidth || 500;
-    return zoomed ? Math.max(ZOOM * room, finger) : room;
+    return zoom.checked ? Math.max(ZOOM * room, finger) : room;
   }
 
   /** The nearest cell in a quarter of the compass, by their middles. */
@@ -110,7 +104,7 @@ function mountMap(home) {
     panel = cellMap(figure, "map-cell", "Cells of the map", { ...data.map, project, outlines }, { choose, chosen: () => chosen, next, wide });
     update();
     const [box, around] = [panel.cells.children[chosen].getBoundingClientRect(), panel.frame.getBoundingClientRect()];
-    if (zoomed) panel.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
+    if (zoom.checked) panel.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
   }
 
   redraw();

@@ -87,7 +87,7 @@ function cellMap(figure, id, label, drawing, acts) {
   for (const layer of d3.sort(drawing.layers, (one) => one.kind === "river")) {
     const area = layer.kind !== "river";
     const d = layer.paths.map((p) => pathOf(p, drawing.project, area)).join("");
-    if (layer.kind === "district" || layer.kind === "water")
+    if (["district", "park", "water"].includes(layer.kind))
       under.append(svgElement("path", { d, class: layer.kind, "fill-rule": "evenodd" }));
     over.append(svgElement("path", { d, class: { river: "river", outline: "outline" }[layer.kind] ?? "border" }));
   }
@@ -120,6 +120,14 @@ function cellMap(figure, id, label, drawing, acts) {
     if (next >= 0) acts.choose(next, made);
   });
   return made;
+}
+
+/** A box that makes the map larger: zoomed so that a finger meets one cell. */
+function zoomBox(home, changed) {
+  const box = element("input", { type: "checkbox", id: "map-zoom" });
+  box.addEventListener("change", changed);
+  home.append(element("div", {}, element("label", { for: "map-zoom", text: "Zoom in" }), box));
+  return box;
 }
 
 /** Mark another cell as the chosen one. */

@@ -13,16 +13,13 @@ function errorColour(t) {
 }
 
 function mountMaps(home) {
-  let story, region, project, chosen = 0, zoomed = false, top;
+  let story, region, project, chosen = 0, top;
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "Map beside the truth", VIEWS, () => update());
-  const zoom = element("button", { type: "button", id: "map-zoom", "aria-pressed": "false", text: "Zoom in" });
-  zoom.addEventListener("click", () => {
-    zoomed = !zoomed;
-    zoom.setAttribute("aria-pressed", String(zoomed));
-    redraw();
+  const cell = select(controls, "map-cell", "Cell", [], () => {
+    if (Number(cell.value) !== chosen) choose(Number(cell.value));
   });
-  controls.append(element("div", {}, zoom));
+  const zoom = zoomBox(controls, () => redraw());
   const noise = element("p", { class: "noise", id: "map-noise", hidden: "" });
   const readout = element("p", { class: "readout", id: "map-readout", "aria-live": "polite" });
   const left = element("figure", {}, element("figcaption", { id: "truth-title" }));
@@ -54,7 +51,7 @@ function mountMaps(home) {
   /** Pixels that a map is wide: zoomed so that a finger meets one cell. */
   function wide(frame) {
     const room = frame.clientWidth || 500;
-    return zoomed ? Math.max(ZOOM * room, FINGER * (1 + d3.max(region.map.column))) : room;
+    return zoom.checked ? Math.max(ZOOM * room, FINGER * (1 + d3.max(region.map.column))) : room;
   }
 
   /** The cell beside the chosen one. */
@@ -73,6 +70,8 @@ function mountMaps(home) {
           frame.scrollTo(made.frame.scrollLeft, made.frame.scrollTop);
       }
     });
+    // The address keeps what was touched, not all that a pointer passed.
+    made.cells.addEventListener("click", () => cell.dispatchEvent(new Event("change", { bubbles: true })));
     return made;
   }
 
@@ -102,6 +101,7 @@ function mountMaps(home) {
       else one.tip.hidden = true;
     }
     chosen = i;
+    cell.value = i;
     readout.textContent = wordsOf(i);
   }
 
@@ -155,7 +155,7 @@ function mountMaps(home) {
     panels = [];
     panels = [panel(left, "map-left", "Cells of the true map"), panel(right, "map-right", "Cells of the released map")];
     update();
-    if (!zoomed) return;
+    if (!zoom.checked) return;
     const { cells, frame } = panels[0];
     const [box, around] = [cells.children[chosen].getBoundingClientRect(), frame.getBoundingClientRect()];
     for (const each of panels) each.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
@@ -178,6 +178,7 @@ function mountMaps(home) {
     if (other || !panels.length) {
       project = projection(region.map.corners);
       chosen = d3.maxIndex(region.map.truth[story.n]);
+      fill(cell, region.map.district.map((name, i) => [i, name ? `${i}, ${name}` : i]));
       attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     }
     if (other || !panels.length || !before) redraw();

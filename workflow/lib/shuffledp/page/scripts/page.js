@@ -68,9 +68,10 @@ function showAnswer(story) {
 /** Keeps in the address what somebody chose, and chooses what an address says. */
 function keepAddress() {
   const touched = new Set();
-  const controls = () => [...document.querySelectorAll("#story select, main select, main input[type=text]")];
+  const controls = () => [...document.querySelectorAll("#story select, main select, main input:is([type=text], #map-zoom)")];
+  const valueOf = (one) => (one.type === "checkbox" ? String(one.checked) : one.value);
   let anchor = "";
-  const words = (kept) => [anchor, new URLSearchParams(controls().filter(kept).map((one) => [one.id, one.value])).toString()].filter(Boolean).join("&");
+  const words = (kept) => [anchor, new URLSearchParams(controls().filter(kept).map((one) => [one.id, valueOf(one)])).toString()].filter(Boolean).join("&");
   // The link has all that is seen; the address what was chosen.
   const link = () => document.getElementById("view-link")?.setAttribute("href", `#${words((one) => one.checkVisibility())}`);
   const write = () => {
@@ -93,8 +94,9 @@ function keepAddress() {
       if (one.tagName === "SELECT" && ![...one.options].some((o) => o.value === value)) continue;
       const folded = one.closest("details");
       if (folded) folded.open = true;
-      one.value = value;
-      one.dispatchEvent(new Event(one.tagName === "SELECT" ? "change" : "input", { bubbles: true }));
+      if (one.type === "checkbox") one.checked = value === "true";
+      else one.value = value;
+      one.dispatchEvent(new Event(one.type === "text" ? "input" : "change", { bubbles: true }));
     }
     const found = anchor && document.getElementById(anchor);
     if (found && found.tagName === "DETAILS") found.open = true;
@@ -105,6 +107,8 @@ function keepAddress() {
   document.addEventListener("change", note);
   document.addEventListener("input", note);
   document.addEventListener("toggle", link, true);
+  // A pointer or a key may have gone to another cell since.
+  for (const event of ["pointerover", "focus"]) document.getElementById("view-link")?.addEventListener(event, link);
   window.addEventListener("hashchange", read);
   read();
 }
