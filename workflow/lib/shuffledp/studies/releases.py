@@ -137,9 +137,11 @@ def swept(
                 point.mechanism, counts, [point.calibration], repetitions,
                 seed=seed, labels=labels, response=setting.response_rate,
             ):  # fmt: skip
-                tidy = _tidy(release, _deviations(point, release, setting)).assign(**named)
-                measured = _measured(release, counts).assign(**named)
-                yield tidy, measured.assign(**_offered(point, release, counts, setting))
+                offered = _offered(point, release, counts, setting)
+                yield (
+                    pd.DataFrame(named | _tidy(release, _deviations(point, release, setting))),
+                    pd.DataFrame(named | offered | _measured(release, counts)),
+                )
 
 
 def _named(point: Point, n: int) -> dict[str, Any]:
@@ -183,30 +185,26 @@ def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
     return np.sqrt(variance + drawing_variance(plausible, setting.n, response))
 
 
-def _tidy(release: Release, deviations: Floats) -> pd.DataFrame:
+def _tidy(release: Release, deviations: Floats) -> dict[str, Any]:
     repetitions, k = release.estimates.shape
-    return pd.DataFrame(
-        {
-            "estimator": release.estimator,
-            "repetition": np.repeat(np.arange(repetitions), k),
-            "cell": np.tile(np.arange(k), repetitions),
-            "estimate": release.estimates.ravel(),
-            "standard_error": deviations.ravel(),
-        }
-    )
+    return {
+        "estimator": release.estimator,
+        "repetition": np.repeat(np.arange(repetitions), k),
+        "cell": np.tile(np.arange(k), repetitions),
+        "estimate": release.estimates.ravel(),
+        "standard_error": deviations.ravel(),
+    }
 
 
-def _measured(release: Release, counts: Integers) -> pd.DataFrame:
+def _measured(release: Release, counts: Integers) -> dict[str, Any]:
     n = int(counts.sum())
     errors = release.estimates - counts / n
-    return pd.DataFrame(
-        {
-            "estimator": release.estimator,
-            "repetition": np.arange(len(errors)),
-            "tv_distance": 0.5 * np.abs(errors).sum(axis=1),
-            "cell_error": n * np.sqrt((errors**2).mean(axis=1)),
-        }
-    )
+    return {
+        "estimator": release.estimator,
+        "repetition": np.arange(len(errors)),
+        "tv_distance": 0.5 * np.abs(errors).sum(axis=1),
+        "cell_error": n * np.sqrt((errors**2).mean(axis=1)),
+    }
 
 
 def _offered(point: Point, release: Release, counts: Integers, setting: Setting) -> dict[str, Any]:
