@@ -13,3 +13,8 @@ def examples(whole: int) -> int:
 def long(*values: object) -> object:
     """Values of a parametrised test, of which others are quick, under `make test-slow` alone."""
     return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def nightly(*values: object) -> object:
+    """Values of a parametrised test, of which others are quicker, under `make faults` alone."""
+    return pytest.param(*values, marks=pytest.mark.faults)

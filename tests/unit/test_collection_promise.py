@@ -8,7 +8,7 @@ import collection_mutants as mutants
 import numpy as np
 import pytest
 from collection_parts import campaign, key_file, private, store_file
-from effort import long
+from effort import long, nightly
 from shuffledp.collection.analyst import Opened, count_parts, open_part
 from shuffledp.collection.batch import close_round
 from shuffledp.collection.device import make_envelope
@@ -49,7 +49,7 @@ def devices(request, tmp_path):
 )
 def test_no_view_beats_its_promise(mechanism, devices):
     made = small(mechanism)
-    assert audit.broken(made, made, 400, devices()) == set()
+    assert audit.broken(made, made, 200, devices()) == set()
 
 
 @pytest.mark.parametrize("mechanism", ["user-dummies", "krr", "mixdump", long("signed-dummies")])
@@ -73,7 +73,7 @@ DRAWN_OTHERWISE = [
     ("biased cells", "krr", {"both"}, 1000),
     ("no noise", "mixdump", ALL, 400),
     long("M doubled", "krr", {"both"}, 6000),
-    long("M doubled", "user-dummies", VIEWS, 24_000),
+    nightly("M doubled", "user-dummies", VIEWS, 24_000),
     long("no noise", "signed-dummies", VIEWS, 400),
     long("a seed", "signed-dummies", VIEWS, 400),
     long("biased cells", "signed-dummies", VIEWS, 400),
@@ -97,7 +97,7 @@ def test_the_audit_catches_signed_dummies_for_twice_as_many(devices):
     assert audit.beaten(found, made) & {"mixer", "public"}
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize(
     ("mutant", "mechanism", "views", "devices"),
     [
@@ -151,7 +151,7 @@ SERVERS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize(("mutant", "views"), SERVERS)
 def test_the_audit_catches_servers_that_add_nothing(mutant, views, devices):
     made = small("two-servers")
@@ -165,7 +165,7 @@ def test_the_audit_catches_servers_that_use_randomness_twice():
         assert audit.broken(made, made, 300) == VIEWS
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_the_audit_catches_dummies_that_are_drawn_afresh():
     """A store that was put back from a copy and closed again: docs/security.md warns of it."""
     made = small("two-servers")
@@ -233,7 +233,7 @@ def covered(made, counts):
 @pytest.mark.parametrize(
     ("mechanism", "collections"),
     [(each, 60) for each in FEW]
-    + [long(each, 400 if each in ("krr", "mixdump") else 2000) for each in FEW],
+    + [nightly(each, 400 if each in ("krr", "mixdump") else 2000) for each in FEW],
 )
 def test_coverage_by_totals(mechanism, collections):
     """Where noise depends on who is there, each count has laws of its own: fewer are tried."""
@@ -276,7 +276,7 @@ def collected(made, folder):
 
 
 @pytest.mark.parametrize("mechanism", FEW)
-@pytest.mark.parametrize("collections", [1, long(50)])
+@pytest.mark.parametrize("collections", [1, nightly(50)])
 def test_coverage_through_clients(tmp_path, mechanism, collections):
     made = crowd(mechanism)
     # An envelope of signed dummies has many messages: sealing them is all that is left out.

@@ -262,7 +262,7 @@ def extended(clone):
 # What is looked at; a plain run plans all, too.
 READ = [
     "utility/town.shape.csv", "utility/comparison.csv", "utility/town.shape.individual.eps0-2.csv",
-    "utility/town.shape.totals.csv", "privacy/town.shape.users.csv",
+    "utility/town.shape.totals.csv", "privacy/town.shape.users.csv", "privacy/town.shape.parquet",
     "tables/individual.town.shape.eps0-2.html",
     *(f"figures/{stem}.svg" for stem in (
         "comparison", "distances.town.shape.matched", "distances.town.shape.as-published",
