@@ -67,7 +67,7 @@ def written_in(axes):
     [
         (
             "san_francisco",
-            {"district": 35, "park": 2, "place": 4, "water": 1},
+            {"district": 35, "park": 2, "place": 2, "water": 1},
             "DataSF, Planning Neighborhoods (PDDL)",
         ),
         ("paris", {"district": 20, "place": 9, "river": 1}, "Ville de Paris (ODbL)"),

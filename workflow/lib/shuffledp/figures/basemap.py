@@ -232,7 +232,9 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
-    taken: list[Floats] = []  # middles and half widths, in inches
+    # Middles and half widths, in inches; first those of the arrow to the north.
+    corner = np.array([east, north]) / degrees - 6.0 / 72.0
+    taken = [np.array([*corner - [0.0, down / 72.0], 8.0 / 72.0]) for down in (0.0, 5.0, 10.0)]
     for kind, name, ends in named_places(layers, (west, south, east, north)):
         across, up = np.diff(ends, axis=0)[0] / degrees  # inches
         long = len(name) * _GLYPH * _NAME_SIZE / 72.0
@@ -261,9 +263,9 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
 
 
 def _meet(one: Floats, other: Floats) -> bool:
-    """Whether two names would touch: a line is as high as 1.3 times its size."""
-    across, up = np.abs(one - other)[:2]
-    return bool(across < one[2] + other[2] and up < 1.3 * _NAME_SIZE / 72.0)
+    """Whether two names would be nearer than a sign, or a third of a line."""
+    across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
+    return bool(across < _GLYPH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
 
 
 def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:
