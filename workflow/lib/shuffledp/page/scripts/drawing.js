@@ -126,7 +126,7 @@ function cellMap(figure, id, label, drawing, acts) {
 function zoomBox(home, changed) {
   const box = element("input", { type: "checkbox", id: "map-zoom" });
   box.addEventListener("change", changed);
-  home.append(element("div", {}, element("label", { for: "map-zoom", text: "Zoom in" }), box));
+  home.append(element("div", { class: "tick" }, box, element("label", { for: "map-zoom", text: "Zoom in" })));
   return box;
 }
 
