@@ -43,11 +43,11 @@ test: $(READY) ## Run the quick tests (some 3 minutes on 2 cores)
 test-slow: $(READY) ## Run those and the long ones, with more examples: every browser, Slurm and oracle test
 	$(PYTEST) $$(($(CORES_HERE) + 1)) -m "not faults" --hypothesis-profile=slow --durations=40
 
-# Whole collections are audited there, too.
-FAULTS := $(if $(GROUP),tests/faults/test_$(GROUP).py,tests/faults tests/unit/test_collection_promise.py)
+FAULTS := $(if $(GROUP),tests/faults/test_$(GROUP).py,tests/faults)
 
 faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
 	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow --faults-page=docs/faults.md $(FAULTS)
+	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/workflow)
 
 lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/ruff check .

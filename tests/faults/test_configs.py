@@ -227,7 +227,7 @@ def dry_run(clone, text):
     )
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.workflow
 def test_mutated_configurations_through_snakemake(clone, fault):
     """Damaged text of the file and shell metacharacters, through a real dry run."""

@@ -72,7 +72,7 @@ DRAWN_OTHERWISE = [
     ("a seed", "krr", ALL, 400),
     ("biased cells", "krr", {"both"}, 1000),
     ("no noise", "mixdump", ALL, 400),
-    long("M doubled", "krr", {"both"}, 6000),
+    long("M doubled", "krr", {"both"}, 24_000),
     nightly("M doubled", "user-dummies", VIEWS, 24_000),
     long("no noise", "signed-dummies", VIEWS, 400),
     long("a seed", "signed-dummies", VIEWS, 400),

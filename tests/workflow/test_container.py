@@ -14,7 +14,7 @@ from waiting import run
 
 from workflow.conftest import ROOT, make_clone
 
-pytestmark = [pytest.mark.workflow, pytest.mark.slow]
+pytestmark = pytest.mark.workflow
 
 STEPS = re.findall(
     r"^(FROM|RUN|ENV|COPY|WORKDIR|CMD) (.+)$",
@@ -95,6 +95,7 @@ def test_each_step_is_one_that_is_performed():
     assert sum(line[:1].isalpha() for line in lines) == len(STEPS)
 
 
+@pytest.mark.faults
 def test_what_the_container_starts_makes_the_page_of_a_clone_without_git(container):
     """With the packages of the lock alone, and without the program git."""
     assert container.folder.parent == container.root

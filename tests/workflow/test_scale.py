@@ -17,7 +17,7 @@ def _rows(text, pattern):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in found]
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_the_smallest_study(tmp_path):
     result = subprocess.run(
         [sys.executable, SCRIPT, *SMALLEST.split()],
