@@ -33,6 +33,18 @@ def outputs(notebook):
     return texts, [b64decode(picture) for picture in drawn]
 
 
+def alike(one, other):
+    """Texts that are the same, but that the last digit of a broken number may be the next one."""
+    parts = [re.split(r"(\d+\.\d+)", text) for text in (one, other)]
+    words, numbers = ([each[start::2] for each in parts] for start in (0, 1))
+    if words[0] != words[1]:
+        return False
+    return all(
+        len(a) == len(b) and abs(float(a) - float(b)) < 1.5 * 0.1 ** len(a.partition(".")[2])
+        for a, b in zip(*numbers, strict=True)
+    )
+
+
 def test_the_tutorial_is_kept_with_small_pictures():
     texts, drawn = outputs(json.loads(TUTORIAL.read_text(encoding="utf-8")))
     assert len(texts) > 5 and sum(map(bool, texts)) >= 4 and len(drawn) == 3
@@ -50,7 +62,8 @@ def test_the_tutorial_is_kept_as_it_ran():
     assert sources[0] == sources[1], "`make docs` runs the tutorial as it is now"
     kept = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))["kept"]
     (said, fresh), (told, old) = outputs(kept(ran)), outputs(now)
-    assert said == told, "`make pictures` keeps what the tutorial prints now"
+    for one, other in zip(said, told, strict=True):
+        assert alike("\n".join(one), "\n".join(other)), "`make pictures` keeps what it prints now"
     for pair in zip(fresh, old, strict=True):
         one, other = (np.asarray(Image.open(BytesIO(p)).convert("RGB"), dtype=float) for p in pair)
         assert one.shape == other.shape and np.abs(one - other).mean() < 0.1
