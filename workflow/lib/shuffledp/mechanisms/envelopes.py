@@ -275,8 +275,8 @@ def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | N
         starts = ideal * _STARTS if best is None else [best.deviation]
         found = ((target.fullest(float(start), size, length), float(start)) for start in starts)
         made, start = next((pair for pair in found if target.kept(pair[0])), (None, 0.0))
-        if made is not None and (less := _least_noise(target, made, start)) is not None:
-            best = less
+        if made is not None and (quieter := _least_noise(target, made, start)) is not None:
+            best = quieter
         elif best is not None:
             break
     return best
