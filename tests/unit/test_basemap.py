@@ -74,7 +74,7 @@ def written_in(axes):
     ],
 )
 def test_shipped_maps_name_their_source(city, kinds, source):
-    layers = basemap.read_basemap(SHIPPED / f"{city}.geojson")
+    layers = basemap.backdrop(SHIPPED / f"{city}.geojson")
     assert layers["kind"].value_counts().to_dict() == kinds
     (attribution,) = set(layers["attribution"]) - {""}
     assert attribution.endswith(source)
@@ -92,7 +92,7 @@ def test_no_file_but_the_map_is_opened_and_no_address(tmp_path):
     with FileServer(other.read_bytes()) as server:
         for source in [str(other), f"/vsicurl/{server.url('a.geojson')}"]:
             path.write_text(VRT.format(source=source))
-            for read in (basemap.read_basemap, lambda outline: basemap.backdrop(None, outline)):
+            for read in (basemap.backdrop, lambda outline: basemap.backdrop(None, outline)):
                 with pytest.raises(InputError, match=r"map\.geojson is not GeoJSON") as refused:
                     read(path)
                 assert "\n" not in str(refused.value)
@@ -112,7 +112,7 @@ def test_no_file_but_the_map_is_opened_and_no_address(tmp_path):
 def test_a_map_in_another_system_is_refused(tmp_path, crs):
     path = tmp_path / "map.geojson"
     path.write_text(json.dumps({**LAND, "crs": crs}))
-    for read in (basemap.read_basemap, lambda outline: basemap.backdrop(None, outline)):
+    for read in (basemap.backdrop, lambda outline: basemap.backdrop(None, outline)):
         with pytest.raises(InputError, match=r"map\.geojson is in .*: convert it to WGS84"):
             read(path)
 
@@ -120,7 +120,7 @@ def test_a_map_in_another_system_is_refused(tmp_path, crs):
 def test_heights_and_odd_properties_are_left_out(tmp_path):
     ring = [[*point, 7.0] for point in square(0, 0, 1)]
     odd = feature("Polygon", [ring], name=None, attribution=["a", {"b": 1}], kind=3)
-    layers = basemap.read_basemap(written(tmp_path, odd))
+    layers = basemap.backdrop(written(tmp_path, odd))
     assert layers[["kind", "name"]].values.tolist() == [["district", ""]]
     assert not layers.geometry.has_z.any()
     assert layers.crs == "EPSG:4326"
@@ -128,7 +128,7 @@ def test_heights_and_odd_properties_are_left_out(tmp_path):
 
 def test_properties_are_optional(tmp_path):
     point = feature("Point", [2.0, 60.0])  # nothing to show
-    layers = basemap.read_basemap(
+    layers = basemap.backdrop(
         written(tmp_path, feature("Polygon", [square(0, 0, 1)]), point, RIVER)
     )
     assert layers["kind"].tolist() == ["district", "river"]
@@ -161,7 +161,7 @@ def test_unusable_files_are_named(tmp_path, text, message):
     if text is not None:
         path.write_text(text)
     with pytest.raises(InputError, match=rf"^basemap: .*map\.geojson {message}") as refused:
-        basemap.read_basemap(path)
+        basemap.backdrop(path)
     assert "\n" not in str(refused.value)
 
 

@@ -17,7 +17,7 @@ from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.cli import main, tables
 from shuffledp.cli.words import one_line
 from shuffledp.errors import InputError
-from shuffledp.figures.basemap import read_basemap
+from shuffledp.figures.basemap import backdrop
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.layout import layout_from_config
 from shuffledp.geography.regions import region_from_config
@@ -270,7 +270,7 @@ CONFIGURATIONS = [
 
 
 def map_is_read(path, _):
-    read_basemap(path)
+    backdrop(path)
 
 
 def outline_is_read(path, _):
@@ -346,7 +346,7 @@ def test_a_name_on_a_map_that_is_no_text_does_not_stop_it(tmp_path):
     path.write_text(
         f'{{"type": "Feature", "properties": {{"name": "\\ud800"}}, "geometry": {square()}}}'
     )
-    assert read_basemap(path)["name"].tolist() == ["?"]
+    assert backdrop(path)["name"].tolist() == ["?"]
 
 
 def test_the_ends_of_the_range_of_budgets_are_answered(capsys):

@@ -1,11 +1,10 @@
-"""Base maps: land, water, district lines and names under and over the cells of a map."""
+"""Base maps, drawn: land, water, district lines and names under and over the cells of a map."""
 
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple
 
 import geopandas as gpd
 import numpy as np
-import pandas as pd
 import shapely
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
@@ -13,10 +12,9 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from shuffledp.errors import InputError
 from shuffledp.figures.frame import BENEATH
 from shuffledp.figures.glyphs import missing_glyphs
-from shuffledp.geography.geojson import Shape, read_shapes
+from shuffledp.geography.geojson import Shape, read_basemap
 from shuffledp.geography.regions import read_outline
 from shuffledp.numerics.arrays import Floats
 
@@ -33,83 +31,35 @@ _ALONG: Final = (0.35, 0.65)  # of a river: where its name is written
 _FINEST: Final = 0.008  # of a map's width: what is smaller cannot be seen in a column
 
 _WGS84: Final = 4326
-_AREAS: Final = ("Polygon", "MultiPolygon")
-_LINES: Final = ("LineString", "MultiLineString")
 DISTRICTS: Final = ("district", "park")  # a park is the district that its cells lie in
-_TEXTS: Final = ("name", "attribution")
-
-
-def read_basemap(path: FilePath) -> gpd.GeoDataFrame:
-    """Read a base map.
-
-    Parameters
-    ----------
-    path
-        GeoJSON. Polygons are districts on land, or what their property ``kind`` says, ``water``
-        or ``park``. Lines are rivers, points with a name are places. Optional properties: ``name``,
-        and ``attribution``, which has to be printed with the map.
-
-    Returns
-    -------
-    Columns ``kind`` (district, park, water, river or place), ``name``, ``attribution`` (missing: an
-    empty text) and ``geometry`` (WGS 84 degrees), in the order of the file. What is none of these
-    is left out.
-
-    Raises
-    ------
-    InputError
-        If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid one.
-    """
-    found = read_shapes(path, "basemap")
-    shown = [each for each in found if _kind(each)]
-    if all(_kind(each) == "place" for each in shown):
-        raise InputError(f"basemap: {path} holds no polygon or line")
-    for each in shown:
-        if each.geometry.is_empty or not each.geometry.is_valid:
-            reason = shapely.is_valid_reason(each.geometry)
-            raise InputError(f"basemap: {path} holds an invalid shape ({reason}): mend it in a GIS")
-    texts = {key: [_text(each.properties.get(key)) for each in shown] for key in _TEXTS}
-    kinds = [_kind(each) for each in shown]
-    geometry = [each.geometry for each in shown]
-    return gpd.GeoDataFrame({"kind": kinds, **texts}, geometry=geometry, crs=_WGS84)
-
-
-def _kind(found: Shape) -> str:
-    """Empty for what a base map does not show."""
-    shape, said = found.geometry.geom_type, found.properties.get("kind")
-    if shape in _AREAS:
-        return str(said) if said in ("water", "park") else "district"
-    if shape in _LINES:
-        return "river"
-    return "place" if shape == "Point" and _text(found.properties.get("name")) else ""
-
-
-def _text(value: object) -> str:
-    # JSON can write halves of signs, which nothing can show.
-    return "" if value is None else str(value).encode(errors="replace").decode()
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
-    """Read what a map of a region has beside its cells, as `read_basemap` returns it.
+    """Read what a map of a region has beside its cells: its base map, and then its outline.
 
     Parameters
     ----------
     basemap, outline
-        GeoJSON files, if there are any. The polygons of an outline are of the kind ``outline``.
+        GeoJSON files, if there are any: as of `read_basemap`, and polygons.
+
+    Returns
+    -------
+    Columns ``kind`` (as of `read_basemap`, and ``outline``), ``name``, ``attribution`` and
+    ``geometry`` (WGS 84 degrees).
 
     Raises
     ------
     InputError
         As `read_basemap`.
     """
-    none: dict[str, list[str]] = {"kind": [], "name": [], "attribution": []}
-    layers = [gpd.GeoDataFrame(none, geometry=[], crs=_WGS84)]
-    if basemap is not None:
-        layers.append(read_basemap(basemap))
+    shapes = read_basemap(basemap) if basemap is not None else []
     if outline is not None:
-        one = {"kind": ["outline"], "name": [""], "attribution": [""]}
-        layers.append(gpd.GeoDataFrame(one, geometry=[read_outline(outline)], crs=_WGS84))
-    return pd.concat(layers, ignore_index=True)
+        nameless = {"kind": "outline", "name": "", "attribution": ""}
+        shapes.append(Shape(read_outline(outline), nameless))
+    columns = {
+        key: [shape.properties[key] for shape in shapes] for key in ("kind", "name", "attribution")
+    }
+    return gpd.GeoDataFrame(columns, geometry=[shape.geometry for shape in shapes], crs=_WGS84)
 
 
 def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:

@@ -254,6 +254,7 @@ def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
         with replacing(destination) as temporary:
             metadata: dict[str, Any] = {"Title": figure.get_suptitle(), **unnamed[extension]}
             figure.savefig(temporary, format=extension, dpi=200, metadata=metadata)
-        # Laid out once: in every format each part is at the same place.
-        figure.set_layout_engine("none")
+        # Laid out once: in every format each part is at the same place. (With "none" there is still
+        # an engine, for which a figure is drawn twice.)
+        figure.set_layout_engine(None)
     return written

@@ -16,6 +16,9 @@ from shuffledp.errors import InputError
 
 _WGS84: Final = re.compile(r"(.*:)?(CRS84|EPSG:{1,2}4326)")
 _WITHIN: Final = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
+_AREAS: Final = ("Polygon", "MultiPolygon")
+_LINES: Final = ("LineString", "MultiLineString")
+_TEXTS: Final = ("name", "attribution")
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,44 @@ def read_shapes(path: Path, key: str) -> list[Shape]:
         raise InputError(f"{where} is not GeoJSON: it is malformed ({error!r:.200})") from error
 
 
+def read_basemap(path: Path) -> list[Shape]:
+    """Read a base map.
+
+    Parameters
+    ----------
+    path
+        GeoJSON. Polygons are districts on land, or what their property ``kind`` says, ``water``
+        or ``park``. Lines are rivers, points with a name are places. Optional properties: ``name``,
+        and ``attribution``, which has to be printed with the map.
+
+    Returns
+    -------
+    Shapes with the properties ``kind`` (district, park, water, river or place), ``name`` and
+    ``attribution`` (missing: an empty text), in the order of the file. What is of no kind is left
+    out.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid one.
+    """
+    shown = [
+        Shape(
+            found.geometry,
+            {"kind": kind, **{key: _text(found.properties.get(key)) for key in _TEXTS}},
+        )
+        for found in read_shapes(path, "basemap")
+        if (kind := _kind(found))
+    ]
+    if all(each.properties["kind"] == "place" for each in shown):
+        raise InputError(f"basemap: {path} holds no polygon or line")
+    for each in shown:
+        if each.geometry.is_empty or not each.geometry.is_valid:
+            reason = shapely.is_valid_reason(each.geometry)
+            raise InputError(f"basemap: {path} holds an invalid shape ({reason}): mend it in a GIS")
+    return shown
+
+
 def find_shape(shapes: Sequence[Any], longitude: float, latitude: float) -> int | None:
     """Index of the first geometry that holds a point, its edge included; None if none does.
 
@@ -110,3 +151,18 @@ def _shapes(node: Mapping[str, Any], properties: Mapping[str, Any]) -> Iterator[
             yield from _shapes(node["geometry"], dict(node.get("properties") or {}))
     else:
         yield Shape(shapely.force_2d(shape(node)), properties)
+
+
+def _kind(found: Shape) -> str:
+    """Empty for what a base map does not show."""
+    shape, said = found.geometry.geom_type, found.properties.get("kind")
+    if shape in _AREAS:
+        return str(said) if said in ("water", "park") else "district"
+    if shape in _LINES:
+        return "river"
+    return "place" if shape == "Point" and _text(found.properties.get("name")) else ""
+
+
+def _text(value: object) -> str:
+    # JSON can write halves of signs, which nothing can show.
+    return "" if value is None else str(value).encode(errors="replace").decode()

@@ -89,7 +89,7 @@ def read_surroundings(basemap: Path, cells: Sequence[Any]) -> dict[str, Any]:
     Parameters
     ----------
     basemap
-        GeoJSON, as of `shuffledp.figures.basemap.read_basemap`.
+        GeoJSON, as of `shuffledp.geography.geojson.read_basemap`.
     cells
         Geometries in degrees.
 

@@ -5,7 +5,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import shapely
+
 from shuffledp.errors import InputError
+from shuffledp.geography.geojson import read_basemap
 from shuffledp.geography.grid import cell_count, make_lattice
 from shuffledp.geography.kinds import KINDS
 from shuffledp.geography.layout import layout_from_config, source_layout
@@ -222,8 +225,6 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
     for name, spec in regions.items():
         if "basemap" not in spec:
             continue
-        from shuffledp.figures.basemap import read_basemap  # slow to import
-
         path = Path(spec["basemap"])
         if spec["basemap"] == "embedded":
             path = shipped / f"{name}.geojson"
@@ -233,9 +234,10 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
                     f"regions.{name}.basemap: embedded only for {known}; give a path or none"
                 )
         try:
-            west, south, east, north = read_basemap(path).total_bounds
+            shapes = [each.geometry for each in read_basemap(path)]
         except InputError as error:
             raise ConfigurationError(f"regions.{name}.{error}") from None
+        west, south, east, north = shapely.total_bounds(shapes)
         box = region_from_config(name, spec).box
         if west > box.east or east < box.west or south > box.north or north < box.south:
             raise ConfigurationError(
