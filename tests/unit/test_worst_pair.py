@@ -6,6 +6,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from effort import nightly
 from shuffledp.accounting.blanket.atoms import log_chernoff
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
 from shuffledp.accounting.blanket.screen import Grid, Tilted
@@ -174,7 +175,7 @@ rows /= rows.sum(axis=1, keepdims=True)
         ("rows = [[0.9, 0.1], [1e-6, 0.999999]]", 1000, 0.05),  # asked for 30 GiB
         ("rows = [[0.9, 0.1], [1e-8, 1 - 1e-8]]", 100_000, 0.5),  # asked for 3.3 TB
         ("rows = np.random.default_rng(5).dirichlet(np.full(6, 0.3), 4)", 10_000, 0.5),
-        pytest.param(_PLANAR, 10_000, 0.5, marks=pytest.mark.slow),
+        nightly(_PLANAR, 10_000, 0.5),
     ],
 )
 def test_no_matrix_takes_a_gigabyte(rows, n, eps):

@@ -93,11 +93,12 @@ def test_there_is_a_box_an_outline_and_a_metre_grid():
     }
 
 
+# A box, an outline and cells of metres: the third is the slowest.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "example",
     [
-        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] * (path.stem != "london"))
+        pytest.param(path, id=path.stem, marks=[pytest.mark.faults] * (path.stem == "stockholm"))
         for path in EXAMPLES
     ],
 )

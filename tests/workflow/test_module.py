@@ -203,7 +203,7 @@ def deployed(clone, host, tmp_path):
     return Clone(path, clone.config, host)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_module_from_a_git_host_gives_the_bytes_of_a_plain_run(deployed, plain):
     deployed.run(*TABLES, LAID, FIGURE)
     assert _bytes(deployed.path, *TABLES, LAID) == plain

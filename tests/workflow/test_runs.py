@@ -6,6 +6,8 @@ from shuffledp.pipeline.selection import at_targets
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.utility import target_findings
 
+from workflow.conftest import copy
+
 pytestmark = pytest.mark.workflow
 
 
@@ -34,13 +36,12 @@ def test_two_runs_do_not_disturb_each_other(clone):
 
 
 @pytest.mark.slow
-def test_a_run_says_what_came_out_and_where(clone):
-    clone.config |= {"eps0": [1], "repetitions": 1, "run": "mine"}
-    clone.config["targets"] = {"eps": [0.5], "delta": 1e-4}
-    table, figures = "results/mine/utility/comparison.csv", "results/mine/figures/"
-    targets = "results/mine/utility/town.shape.csv"
-    units = "results/mine/privacy/town.shape.units.parquet"
-    said = clone.run(table, targets, units, f"{figures}comparison.png").stdout
+def test_a_run_says_what_came_out_and_where(whole, tmp_path):
+    clone = copy(whole, tmp_path / "copy of é")
+    table, figures = "results/utility/comparison.csv", "results/figures/"
+    targets = "results/utility/town.shape.csv"
+    units = "results/privacy/town.shape.units.parquet"
+    said = clone.run("--force", table, targets, units, f"{figures}comparison.png").stdout
     assert said.index("hide one check-in, not a person") < said.index(f"From {table}.\n\n")
     assert "town, eps0 = 1, delta = 1e-06: eps is" in said
     assert f"From {table}.\n\n" in said
