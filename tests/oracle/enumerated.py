@@ -25,12 +25,19 @@ def reporting(row: Sequence[arb]) -> Law:
 
 def joined(one: Law, two: Law) -> Law:
     """The sum of independent counts."""
-    found: Law = {}
-    for a, p in one.items():
-        for b, q in two.items():
-            both = tuple(map(int.__add__, a, b))
+    # Counts as the digits of one number, which add up at once: a third of the time.
+    base = 1 + max(map(max, one)) + max(map(max, two))
+    size = len(next(iter(one)))
+    left, right = (
+        [(sum(count * base**j for j, count in enumerate(key)), p) for key, p in law.items()]
+        for law in (one, two)
+    )
+    found: dict[int, arb] = {}
+    for a, p in left:
+        for b, q in right:
+            both = a + b
             found[both] = found[both] + p * q if both in found else p * q
-    return found
+    return {tuple(key // base**j % base for j in range(size)): p for key, p in found.items()}
 
 
 def mixed(share: arb, one: Law, two: Law) -> Law:

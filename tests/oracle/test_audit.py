@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from effort import long
+from scipy.stats import nbinom, poisson
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms import two_sided
@@ -180,15 +181,18 @@ class Signed(Collection):
 
     def dummies(self, shape, rng):
         made, k = self.parameters, self.k
-        keep = 1.0 - made.ratio
+        # What is above an envelope's length is drawn anew: by tables, a quarter of the time.
+        sizes = np.arange(made.slots + 1)
+        single = nbinom.cdf(sizes, made.size / made.smallest, 1.0 - made.ratio)
+        pairs = poisson.cdf(sizes, made.pairs / made.smallest)
         found = np.zeros((3, *shape, k), np.int64)
         again = np.ones(shape, bool)
         while again.any():
             size = (int(again.sum()), k)
-            found[:2, again] = rng.negative_binomial(made.size / made.smallest, keep, (2, *size))
+            found[:2, again] = np.searchsorted(single, rng.random((2, *size)), side="right")
             if not self.minus:
                 found[1] = 0
-            found[2, again] = rng.poisson(made.pairs / made.smallest, size)
+            found[2, again] = np.searchsorted(pairs, rng.random(size), side="right")
             again = 1 + (found[0] + found[1] + 2 * found[2]).sum(axis=2) > made.slots
         return found
 

@@ -13,7 +13,10 @@ Both under the law tilted by ``exp(lam S)``: all errors count relative to Cherno
 result, at any depth.
 """
 
+import math
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt, with_apart
@@ -219,23 +222,48 @@ def _low(atoms: Atoms, n: int) -> float:
 def _trapezoidal(
     values: Floats, weights: Floats, n: int, lam: float, period: float
 ) -> tuple[float, float]:
-    """``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over all but the far t, and its rounding."""
+    """``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over all but the far t, and its rounding.
+
+    By blocks, which stay in the processor's cache.
+    """
     step = 2.0 * np.pi / period
-    # Turned on by a factor of each atom, one block of frequencies is the next.
     block = np.arange(_BLOCK, dtype=np.float64)
-    starts = np.arange(0, _FREQUENCIES, _BLOCK, dtype=np.float64)
-    turned = weights * np.exp(1j * step * starts[:, None] * values)
-    phi = (turned @ np.exp(1j * step * values[:, None] * block)).ravel()
-    t = step * np.arange(_FREQUENCIES, dtype=np.float64)
-    off = UNIT * (weights.size + 32.0 + 8.0 * t * float(weights @ np.abs(values)))
-    modulus = np.maximum(np.abs(phi), 1e-300)
-    twice = np.where(t == 0.0, 1.0, 2.0) / (lam**2 + t**2)  # t and -t
-    near = n * np.log(modulus + off) > _NOTHING
-    error = float(np.exp(_NOTHING)) * float(twice[~near].sum())
-    t, phi, off, modulus, twice = (each[near] for each in (t, phi, off, modulus, twice))
-    log_phi = np.log(modulus) + 1j * np.angle(phi)
-    total = float((twice * (np.exp(n * log_phi) * (lam - 1j * t) / (lam + 1j * t)).real).sum())
-    grown = np.exp((n - 1) * np.minimum(np.log(modulus + off), 1.0))
-    lost = n * grown * (off + 8.0 * UNIT * (np.abs(log_phi) + 1.0) * modulus)
-    error += float((twice * lost).sum())
-    return total / period, error / period
+    # Turned on by a factor of each atom, one block of frequencies is the next.
+    turns = np.exp(1j * step * values[:, None] * block)
+    spread = float(weights @ np.abs(values))
+    totals, errors = list[float](), list[float]()
+    for start in range(0, _FREQUENCIES, _BLOCK):
+        # Without BLAS, as in `_norm`.
+        phi = np.einsum("a,at->t", weights * np.exp(1j * step * start * values), turns)
+        t = step * (start + block)
+        off = UNIT * (weights.size + 32.0 + 8.0 * t * spread)
+        modulus = np.maximum(np.abs(phi), 1e-300)
+        size = lam**2 + t**2
+        twice = np.where(t == 0.0, 1.0, 2.0) / size  # t and -t
+        log_most = np.log(modulus + off)
+        near = n * log_most > _NOTHING
+        if not near.all():
+            errors.append(float(np.exp(_NOTHING)) * float(twice[~near].sum()))
+            t, phi, off, modulus, size, twice, log_most = (
+                each[near] for each in (t, phi, off, modulus, size, twice, log_most)
+            )
+        power = _power(phi, n)
+        terms = twice / size * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
+        totals.append(float(terms.sum()))
+        # A product of complex numbers is right to 2.3 units; 64 are for the rest and the sum.
+        grown = np.exp((n - 1) * np.minimum(log_most, 1.0))
+        lost = grown * (n * off + (8.0 * n + 64.0) * UNIT * modulus)
+        errors.append(float((twice * lost).sum()))
+    return math.fsum(totals) / period, math.fsum(errors) / period
+
+
+def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
+    """By squaring: a third of the time of logarithms and angles."""
+    found = np.ones_like(base)
+    while True:
+        if n % 2:
+            found = found * base
+        n //= 2
+        if not n:
+            return found
+        base = base * base
