@@ -5,8 +5,6 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import shapely
-
 from shuffledp.errors import InputError
 from shuffledp.geography.geojson import read_basemap
 from shuffledp.geography.grid import cell_count, make_lattice
@@ -234,10 +232,11 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
                     f"regions.{name}.basemap: embedded only for {known}; give a path or none"
                 )
         try:
-            shapes = [each.geometry for each in read_basemap(path)]
+            bounds = [each.geometry.bounds for each in read_basemap(path)]
         except InputError as error:
             raise ConfigurationError(f"regions.{name}.{error}") from None
-        west, south, east, north = shapely.total_bounds(shapes)
+        wests, souths, easts, norths = zip(*bounds, strict=True)
+        west, south, east, north = min(wests), min(souths), max(easts), max(norths)
         box = region_from_config(name, spec).box
         if west > box.east or east < box.west or south > box.north or north < box.south:
             raise ConfigurationError(
