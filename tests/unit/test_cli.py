@@ -250,13 +250,13 @@ def test_compare_calibrates_for_all_rounds_together(capsys, name):
 def test_a_matrix_over_rounds_composes(capsys, tmp_path):
     path = tmp_path / "channel.csv"
     path.write_text("0.7,0.2,0.1\n0.1,0.7,0.2\n0.2,0.1,0.7\n")
-    asked = ["matrix", str(path), "--n", "100", "--delta", "1e-4"]
+    asked = ["matrix", str(path), "--n", "30", "--delta", "1e-4"]
     (once,) = rows(capsys, *asked)
-    (often,) = rows(capsys, *asked, "--rounds", "4")
+    (often,) = rows(capsys, *asked, "--rounds", "3")
     assert "rounds" not in once
-    assert (often["rounds"], often["unit"]) == (4, "all 4 records of one user")
-    assert 1.5 * once["eps_upper"] < often["eps_upper"] < 4.0 * once["eps_upper"]
-    (back,) = rows(capsys, "matrix", str(path), "--n", "100", "--rounds", "4", "--eps",
+    assert (often["rounds"], often["unit"]) == (3, "all 3 records of one user")
+    assert 1.3 * once["eps_upper"] < often["eps_upper"] < 3.0 * once["eps_upper"]
+    (back,) = rows(capsys, "matrix", str(path), "--n", "30", "--rounds", "3", "--eps",
                    str(often["eps_upper"]))  # fmt: skip
     assert back["delta_upper"] == pytest.approx(1e-4, rel=1e-3)
 
