@@ -269,7 +269,7 @@ def test_sampling():
 @pytest.mark.slow
 def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
     upper, rounds, rate = BOUNDS["upper"], 5, 0.3
-    setting = Setting(1000, 4, 1.0, rounds=rounds, sampling_rate=rate)
+    setting = Setting(3000, 4, 1.0, rounds=rounds, sampling_rate=rate)
     got = upper.curve(setting).log_delta(0.2).upper
     # The target takes part in J rounds; with a typical number of others it leaks about as much.
     typical = 1 + int(rate * (setting.n - 1))

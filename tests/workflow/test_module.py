@@ -163,7 +163,7 @@ onsuccess:
 """
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_a_module_says_what_came_out_where_it_is_asked_to(clone, user):
     (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path) + SAYING)
     user.config = {"shuffledp": clone.config}
