@@ -27,7 +27,7 @@ def assert_nothing_executed(clone):
 
 
 @pytest.mark.workflow
-@pytest.mark.slow
+@pytest.mark.faults
 def test_shell_metacharacters_in_titles_and_paths(evil_clone, fault):
     evil_clone.config["eps0"] = [1]
     with fault("shell metacharacters in a run"):

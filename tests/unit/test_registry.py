@@ -266,7 +266,7 @@ def test_sampling():
         replace(setting, sampling_rate=0.0)
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
     upper, rounds, rate = BOUNDS["upper"], 5, 0.3
     setting = Setting(3000, 4, 1.0, rounds=rounds, sampling_rate=rate)

@@ -64,7 +64,7 @@ def test_images_from_an_address_are_checked(clone):
     assert (clone.path / "resources/automatic/mnist/labels/labels.gz").read_bytes() == labels
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 def test_estimates_are_the_same_for_any_number_of_cores(clone):
     names = ("figure-6", "figure-7", "dependence")
     tables = [f"results/personalised/estimates.{name}.csv" for name in names]

@@ -184,16 +184,14 @@ def _record(path):
 # (faults/test_kills.py takes random moments.)
 RECORDED = f"open .*{_record('results/checkins/town.parquet')}"
 KILLED_BEFORE = [
-    pytest.param([], [RECORDED], id="a finished job is recorded", marks=pytest.mark.slow),
+    pytest.param([], [RECORDED], id="a finished job is recorded"),
     pytest.param(
-        ["--forceall"],
-        ["job open .*/release_histograms", 2],
-        id="the second release is begun",
-        marks=pytest.mark.faults,
+        ["--forceall"], ["job open .*/release_histograms", 2], id="the second release is begun"
     ),
 ]
 
 
+@pytest.mark.faults
 @pytest.mark.parametrize(("options", "at"), KILLED_BEFORE)
 def test_after_a_killed_run_the_next_makes_every_table_again(finished, tmp_path, options, at):
     """Forced or not, and also tables that the run had removed and that nothing finished lacks."""
