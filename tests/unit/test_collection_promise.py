@@ -44,7 +44,7 @@ def devices(request, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "devices"),
-    [(each, "python") for each in FEW] + [(each, "javascript") for each in BY_ALL],
+    [(each, "python") for each in FEW] + [nightly(each, "javascript") for each in BY_ALL],
     indirect=["devices"],
 )
 def test_no_view_beats_its_promise(mechanism, devices):
