@@ -34,11 +34,13 @@ Curve = Callable[[float], float]
 
 def _root(excess: Curve, low: float, high: float) -> float:
     """Root of a function of changing sign between two positive numbers, relative error 1e-12."""
+    # The exponential of a logarithm may lie beyond a jump at one of the ends.
+    ends = {float(np.log(low)): low, float(np.log(high)): high}
 
     def at(log_x: float) -> float:
-        return excess(float(np.exp(log_x)))
+        return excess(ends.get(log_x, float(np.exp(log_x))))
 
-    return float(np.exp(brentq(at, np.log(low), np.log(high), xtol=XTOL)))
+    return float(np.exp(brentq(at, *ends, xtol=XTOL)))
 
 
 def _excess(log_delta: Curve, target: float) -> Curve:

@@ -26,7 +26,7 @@ from shuffledp.accounting.rounds.privacy_loss import (
 from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT
+from shuffledp.numerics.arrays import UNIT, quotient_down
 
 # Numbers of participants are refined until this share of delta (a log) is lost, or so often. Of
 # the log of a smaller delta than this one's as small a share is lost, and at most half of delta.
@@ -256,7 +256,8 @@ class _Draws:
         high = min(deep_enough(lambda depth: [(self._round(depth), rounds)], eps), 0.0)
         # About what the rounds by themselves would give tells whether to look closely.
         others = self.of_mean.n - 1
-        about = np.log(rounds) + np.log(self._rate) + self._upper(eps / rounds, others)
+        share = quotient_down(eps, rounds)
+        about = np.log(rounds) + np.log(self._rate) + self._upper(share, others)
         if about > high:
             return high
-        return min(high, float(np.log(rounds)) + self.log_delta(eps / rounds))
+        return min(high, float(np.log(rounds)) + self.log_delta(share))

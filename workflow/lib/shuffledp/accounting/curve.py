@@ -68,6 +68,17 @@ class Interval(Generic[End]):
         )
 
 
+class _WithoutNan:
+    """A function of eps whose value is replaced by another one where it is NaN."""
+
+    def __init__(self, log_delta: LogDelta, other: float) -> None:
+        self._log_delta, self._other = log_delta, other
+
+    def __call__(self, eps: float) -> float:
+        found = self._log_delta(eps)
+        return self._other if np.isnan(found) else found
+
+
 @dataclass(frozen=True)
 class Curve:
     """Delta over eps of one collection, for the replacement of one record.
@@ -115,6 +126,13 @@ class Curve:
     horizon: float = np.inf
     loss: Callable[[], Loss] | None = None
     mu: float | None = None
+
+    def __post_init__(self) -> None:
+        # No calculation may let a NaN pass for an answer: what is always true stands in for it.
+        for name, trivial in (("upper", 0.0), ("lower", -np.inf)):
+            end = getattr(self, name)
+            if end is not None and not isinstance(end, _WithoutNan):
+                object.__setattr__(self, name, _WithoutNan(end, trivial))
 
     @overload
     def log_delta(self, eps: float) -> Interval[float]: ...
@@ -177,7 +195,10 @@ class Curve:
 
     def _epsilon(self, target: float, log_delta: LogDelta, side: Side) -> float:
         if self.inverse is not None:
-            return self.inverse(target)
+            found = self.inverse(target)
+            if np.isnan(found):
+                return self.budget if side == "upper" else 0.0
+            return found
         lead = self.lead or self.ceiling
         with _counted(log_delta) as counted:
             reach = self._reach(target, counted)
@@ -279,6 +300,11 @@ def largest_eps0(
             return calibrate.eps0(counted, log_delta, least)
         xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
         return calibrate.led_eps0(counted, log_delta, least, scouted, xtol)
+
+
+def lost(budget: float = np.inf) -> Curve:
+    """Return the curve of a view of which nothing is promised below its budget."""
+    return Curve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
 def smaller(first: Curve, second: Curve) -> Curve:

@@ -13,16 +13,18 @@ direction, and what all others hold plays no part.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 
 from shuffledp.accounting.conventions import eps_values
+from shuffledp.accounting.laws.binomial import log_pmf_with_error, log_sf_ends
 from shuffledp.accounting.laws.multinomial import ZERO, LogInterval
 from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, loss_of_cells
 from shuffledp.accounting.setting import SMALLEST_EPS0
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT, Floats
+from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 
 def check_budget(budget: float) -> None:
@@ -97,6 +99,55 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     return LogInterval(value - slack, min(value + slack, 0.0))
 
 
+def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
+    """Natural log of the exact delta of untruncated geometric noise over rounds, rounded up.
+
+    In each round the loss of either of the two cells is ``budget / 2`` with probability
+    ``p = 1 / (1 + theta)`` and ``-budget / 2`` otherwise, so that the total loss is
+    ``net * budget``, where ``rounds + net`` is binomial with ``2 * rounds`` trials.
+
+    Parameters
+    ----------
+    eps
+        Of all rounds together, at least 0.
+    budget
+        Of one round, as for `geometric_noise`.
+    rounds
+        At least 1.
+
+    Returns
+    -------
+    At most 0; -inf if and only if ``eps >= rounds * budget`` exactly.
+    """
+    eps_values(eps)
+    check_budget(budget)
+    if not np.isfinite(eps):
+        return -np.inf
+    exact_eps, exact_budget = Fraction(eps), Fraction(budget)
+    first = exact_eps // exact_budget + 1  # smallest net loss above eps, in budgets
+    if first > rounds:
+        return -np.inf
+    trials, theta = 2.0 * rounds, float(np.exp(-0.5 * budget))
+    # The smaller probability is raised to where floats keep all digits: the result only grows.
+    p, q = 1.0 / (1.0 + theta), max(theta, _LEAST_THETA) / (1.0 + theta)
+    deviation = float(np.sqrt(trials * p * q))
+    reach = _DEVIATIONS * deviation + _TERMS
+    lowest = max(rounds + first, int(trials * p - reach))
+    highest = int(min(trials, max(lowest, trials * p) + reach))
+    successes = np.arange(lowest, highest + 1, dtype=np.float64)
+    # By how much each loss exceeds eps: a sum of positive terms, so that no digits are lost.
+    above = float(first * exact_budget - exact_eps) + (successes - rounds - first) * budget
+    log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
+    logs = log_mass + error + np.log(-np.expm1(-above))
+    # Losses outside the window count in full.
+    outside = [float(log_sf_ends(highest + 1.0, trials, p, q, 8.0).high)]
+    if lowest > rounds + first:
+        outside.append(float(log_sf_ends(rounds * 2 - lowest + 1.0, trials, q, p, 8.0).high))
+    total = float(log_sum_exp(np.append(logs, outside)))
+    slack = UNIT * (32.0 + float(np.log2(logs.size + 2.0)) + 8.0 * abs(total))
+    return min(total + slack, 0.0)
+
+
 def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     """Privacy loss of a histogram with two-sided geometric noise: that of its two cells.
 
@@ -126,6 +177,11 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     return loss_of_cells([cell(theta * below, 1.0, tiny, 0.0), cell(theta, below, *none)], half)
 
 
+# Smallest theta for which a binomial law keeps its digits.
+_LEAST_THETA = 1e-290
+# Window of a binomial law: standard deviations, and terms where these are few. What lies beyond is
+# below exp(-750) of what lies within.
+_DEVIATIONS, _TERMS = 40.0, 800
 # Half a budget up to which exp is surely a float.
 _FLOATS = 300.0
 # The least log of what is left out of the law of both noises.
@@ -218,7 +274,9 @@ class BothNoises:
         some = start < losses.size
         below = np.where(np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.budget / 2.0), 1.0)
         p = (law[1:] * below)[some] * first[start[some]]
-        q = np.exp(eps) * (law[:-1] * below)[some] * second[start[some]]
-        beyond = law[-1] / -np.expm1(logs[-1] - logs[-2])
+        with np.errstate(divide="ignore"):
+            log_q = eps + logs[:-1][some] + np.log(below[some]) + np.log(second[start[some]])
+        q = np.minimum(np.exp(np.minimum(log_q, 0.0)), p)  # exp(eps) alone may overflow
+        beyond = law[-1] / -np.expm1(logs[-1] - logs[-2]) + UNDERFLOW
         value = float((p - q).sum() + 4.0 * slack * (p + q).sum() + beyond)
         return min(float(np.log(value)), 0.0)

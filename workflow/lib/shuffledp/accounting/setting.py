@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Integers
+from shuffledp.numerics.arrays import Integers, sum_up
 
 if TYPE_CHECKING:
     from shuffledp.accounting.curve import Curve
@@ -154,8 +154,12 @@ class Setting:
 
     @property
     def budget(self) -> float:
-        """Eps from which on delta is 0: that of releasing every report unshuffled."""
-        return self.rounds * self.eps0
+        """Eps from which on delta is 0: ``rounds * eps0``, rounded up.
+
+        It is the budget of a release of all reports unshuffled. A float eps is at least this
+        number if and only if it is at least the exact product.
+        """
+        return sum_up([(self.rounds, self.eps0)])
 
     @property
     def once(self) -> "Setting":

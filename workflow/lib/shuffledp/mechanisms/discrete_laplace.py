@@ -14,16 +14,17 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.geometric import check_budget, geometric_loss, geometric_noise
-from shuffledp.accounting.literature.theorems import kov_log_delta
+from shuffledp.accounting.geometric import (
+    check_budget,
+    composed_geometric_noise,
+    geometric_loss,
+    geometric_noise,
+)
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Mechanism
-from shuffledp.numerics.arrays import Floats
-
-# Of the eps of a round, for the rounding of the composition.
-_MARGIN = 1e-9
+from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,16 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     estimators = raw_and_projected(noisy_shares)
 
     def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> Curve:
-        """Exact, rounded up; over rounds too.
-
-        The loss of a round is that of two randomised responses on one bit with half its eps, one
-        for each of the two cells: the composition of these is exact.
-        """
+        """Return the exact delta over eps of all rounds together, rounded up."""
 
         def of(rounds: int) -> Curve:
             def upper(eps: float) -> float:
                 if rounds == 1:
                     return geometric_noise(eps, parameters.eps).high
-                half = 0.5 * parameters.eps * (1.0 + _MARGIN)
-                return float(kov_log_delta(eps, half, -np.inf, 2 * rounds))
+                return composed_geometric_noise(eps, parameters.eps, rounds)
 
             return Curve(
-                rounds * parameters.eps,
+                sum_up([(rounds, parameters.eps)]),
                 upper=upper,
                 repeated=lambda more: of(rounds * more),
                 loss=(lambda: geometric_loss(parameters.eps)) if rounds == 1 else None,
@@ -86,21 +82,16 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         return self.parameters(setting, Budget(eps, log_delta, ""))
 
     def parameters(self, setting: Setting, budget: Budget) -> DiscreteLaplaceParameters:
-        """Least noise of one round, the same in all, whose rounds together keep the budget.
-
-        The loss of a round is that of two randomised responses on one bit with half its eps, one
-        for each of the two cells: the composition of these is exact.
-        """
+        """Return the least noise of each round with which all rounds together keep the budget."""
         if setting.rounds == 1:
             return super().parameters(setting, budget)
         check_budget(budget.eps)
 
         def log_delta(eps: float) -> float:
-            return float(kov_log_delta(budget.eps, 0.5 * eps, -np.inf, 2 * setting.rounds))
+            return composed_geometric_noise(budget.eps, eps, setting.rounds)
 
-        least = budget.eps / setting.rounds
-        eps = calibrate.eps0(log_delta, budget.log_delta, least)
-        return DiscreteLaplaceParameters(max(eps * (1.0 - _MARGIN), least))
+        least = quotient_down(budget.eps, setting.rounds)
+        return DiscreteLaplaceParameters(calibrate.eps0(log_delta, budget.log_delta, least))
 
     def observe(
         self,

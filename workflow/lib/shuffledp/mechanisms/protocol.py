@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import Curve, lost
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Shares by observations, both of shape (repetitions, k), n and the parameters. A row of the result
@@ -124,7 +124,7 @@ class Mechanism(ABC, Generic[P]):
         -------
         By default that of analyst and mixer together, who see each user's own messages.
         """
-        budget = setting.rounds * self.local_eps0(parameters)
+        budget = sum_up([(setting.rounds, self.local_eps0(parameters))])
         seen = {view: lost() for view in self.entry.seen}
         return seen if budget == np.inf else {"both": lost(budget)}
 
@@ -327,11 +327,6 @@ class Mechanism(ABC, Generic[P]):
             )
             for budget in budgets
         ]
-
-
-def lost(budget: float = np.inf) -> Curve:
-    """Of who sees what has that budget: below it nothing is promised."""
-    return Curve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
 def expected_distance(variances: ArrayLike) -> Floats:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from shuffledp.accounting.curve import Curve, of_near_laws, smaller
+from shuffledp.accounting.curve import Curve, lost, of_near_laws, smaller
 from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -25,7 +25,7 @@ from shuffledp.mechanisms.envelopes import (
     check_sizes,
 )
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism, lost
+from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.numerics.arrays import Floats
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]

@@ -72,7 +72,8 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     for step in range(min(int(abs(shift / slope)) + 1, _MOST_STEPS)):
         other = start + step
         a = constant + slope * other
-        at = np.nonzero((a * (a - shift) < 0.0) & (other >= 0.0) & (other <= total - own))[0]
+        between = np.sign(a) * np.sign(a - shift) < 0.0
+        at = np.nonzero(between & (other >= 0.0) & (other <= total - own))[0]
         terms.append(
             log_told[at]
             + _log_uniform(own[at], other[at], total[at])

@@ -35,7 +35,7 @@ from shuffledp.accounting.rounds.sums import (
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT
+from shuffledp.numerics.arrays import UNIT, quotient_down
 
 # Rounding down is of first order in the step at gaps between atoms, so its steps are finer.
 _FINER = 8
@@ -168,8 +168,9 @@ def composed_log_delta(
     if side == "upper":
         high = dominated_log_delta(eps, setting, discretisation)
         # Each round (eps / rounds, delta)-DP: less far out only, where the windows end.
-        if np.log(rounds) + 2.0 * _chernoff(eps / rounds, once) - 30.0 < high:
-            simple = np.log(rounds) + float(certified.upper_log_delta(eps / rounds, once))
+        share = quotient_down(eps, rounds)
+        if np.log(rounds) + 2.0 * _chernoff(share, once) - 30.0 < high:
+            simple = np.log(rounds) + float(certified.upper_log_delta(share, once))
             high = min(high, float(simple))
         return high
     parts = single_round(once, side, discretisation)

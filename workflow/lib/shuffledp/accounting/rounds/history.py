@@ -8,7 +8,7 @@ from math import fsum
 import numpy as np
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve, LogDelta, of_near_laws
+from shuffledp.accounting.curve import Curve, LogDelta, lost, of_near_laws
 from shuffledp.accounting.rounds.outcomes import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID
 from shuffledp.accounting.rounds.profile import loss_of_curve
@@ -22,7 +22,7 @@ from shuffledp.accounting.rounds.sums import (
 from shuffledp.accounting.rounds.tradeoff import gdp_curve
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT
+from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 
 History = Sequence[tuple[Curve, int]]
 # Steps of the grid per mean standard deviation of a round's loss; rounding down is of first order.
@@ -54,9 +54,9 @@ def composed(rounds: History) -> Curve:
     rounds = [(_cached(curve), count) for curve, count in _normal_ones_merged(rounds)]
     if len(rounds) == 1 and rounds[0][1] == 1:
         return rounds[0][0]
-    budget = fsum(count * curve.budget for curve, count in rounds)
+    budget = sum_up((count, curve.budget) for curve, count in rounds)
     if any(_promises_nothing(curve) for curve, _ in rounds):
-        return Curve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
+        return lost(budget)
     return _Composition(rounds, budget).curve()
 
 
@@ -164,7 +164,7 @@ class _Composition:
         # Their sum, rounded, is at most eps.
         share = eps / fsum(np.multiply(parts, self._counts)) * (1.0 - 8.0 * UNIT)
         if len(parts) == 1:
-            parts, share = [1.0], eps / self._counts[0]
+            parts, share = [1.0], quotient_down(eps, self._counts[0])
         found = [
             float(np.log(count)) + _upper(curve)(share * part)
             for (curve, count), part in zip(self._rounds, parts, strict=True)
