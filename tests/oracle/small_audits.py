@@ -1,11 +1,15 @@
 """Audits of few users against `enumerated`: every mechanism, rounds, budgets, crowds."""
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 from flint import arb
 from scipy import signal, stats
 from shuffledp.accounting import accountant
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.signed import SignedNoise
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import GaussianParameters
 from shuffledp.mechanisms.krr import KRRParameters
@@ -13,6 +17,7 @@ from shuffledp.mechanisms.local import LocalParameters
 from shuffledp.mechanisms.local_hashing import HashingParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.mixdump import MixdumpParameters
+from shuffledp.mechanisms.offers import Released, calibrated
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
@@ -69,6 +74,66 @@ def audit_rounds_directly(findings: Findings, random: Random) -> None:
     laws = laws_of(enumerated.krr(k, setting.eps0))
     truth = enumerated.worst(laws, [laws] * (n - 1), eps, rounds)
     enclose(findings, f"rounds, k={k}", setting, eps, truth)
+
+
+def audit_budget_ends(findings: Findings, random: Random) -> None:
+    """Delta of rounds next to their exact budget, where it vanishes: one user, and noise."""
+    eps0 = log_uniform(random, 1e-3, 350.0)
+    rounds = int(log_uniform(random, 2, 1000.0))
+    exact = rounds * Fraction(eps0)
+    eps = rounds * eps0
+    for _ in range(int(random.integers(3))):
+        eps = float(np.nextafter(eps, random.choice([0.0, np.inf])))
+    where = (eps0, rounds, eps)
+    alone = accountant.log_delta(eps, Setting(1, 2, eps0, rounds)).upper
+    how = Released(MECHANISMS["discrete-laplace"], DiscreteLaplaceParameters(eps0))
+    noisy = accountant.log_delta(eps, Setting(9, 2, rounds=rounds, mechanism=how)).upper
+    if Fraction(eps) >= exact:
+        findings.at_most("no delta from the budget on", max(alone, noisy), -np.inf, where)
+        return
+    # Only the largest loss of all exceeds eps.
+    lost = 1 - (arb(eps) - rounds * arb(eps0)).exp()
+    telling = (1 / (1 + (-arb(eps0)).exp())) ** rounds
+    findings.not_below("one user next to the budget", alone, telling * lost, where)
+    cells = (1 / (1 + (-arb(eps0) / 2).exp())) ** (2 * rounds)
+    findings.not_below("noise next to the budget", noisy, cells * lost, where)
+
+
+def audit_calibration(findings: Findings, random: Random) -> None:
+    """The accountant never answers more than the target that parameters were calibrated to."""
+    name = str(random.choice(list(MECHANISMS)))
+    # Several rounds of local randomisers take many seconds.
+    quick = name in ("gaussian", "discrete-laplace", "shuffler-dummies", "two-servers", "krr")
+    rounds = int(random.integers(1, 61)) if quick and random.random() < 0.8 else 1
+    setting = Setting(
+        int(log_uniform(random, 1, 1e5)), int(log_uniform(random, 2, 1e4)), rounds=rounds
+    )
+    round_eps = float(random.choice([0.5, 1.0, 2.0, 5.0, 8.0, 20.0]))
+    eps = round_eps if random.random() < 0.3 else log_uniform(random, 1e-3, 10.0)
+    log_delta = float(np.log(10.0) * -random.uniform(3.0, 300.0 if random.random() < 0.5 else 12.0))
+    where = (name, setting, eps, log_delta)
+    try:
+        parameters = calibrated(MECHANISMS[name], eps, log_delta, setting)
+    except InputError:
+        findings.checks[f"{name} refuses a target"] += 1
+        return
+    how = Released(MECHANISMS[name], parameters)
+    high = accountant.log_delta(eps, replace(setting, mechanism=how)).upper
+    findings.at_most("calibrated to a target", high, log_delta, (*where, parameters))
+
+
+def audit_extreme_views(findings: Findings, random: Random) -> None:
+    """Views of noise by both servers are in order for parameters and eps of any size."""
+    budget, nu = log_uniform(random, 1e-5, 1e5), int(log_uniform(random, 1, 1e9)) - 1
+    parameters = ShufflerDummiesParameters(budget, nu)
+    setting = Setting(50, 5, rounds=int(random.choice([1, 1, 1, 2, 5])))
+    views = TwoServers().views(parameters, setting)
+    eps = near(random, 1.5 * setting.rounds * budget)
+    public, mixer = (views[view].log_delta(eps).promised for view in ("public", "mixer"))
+    if setting.rounds == 1:  # compositions are right to some digits
+        findings.at_most("the public sees less than the mixer", public, mixer, (parameters, eps))
+    analyst = TwoServers().curve(parameters, setting).log_delta(eps)
+    findings.at_most("extreme noise", analyst.lower or -np.inf, analyst.promised, (parameters, eps))
 
 
 def random_rows(random: Random) -> np.ndarray:
@@ -265,7 +330,8 @@ def audit_signed_noise(findings: Findings, random: Random) -> None:
 
 def audit_servers(findings: Findings, random: Random) -> None:
     """Noise by both servers: what each of them, and the public, sees of two cells."""
-    budget, nu = log_uniform(random, 0.5, 4.0), int(random.integers(0, 12))
+    largest = 4.0 if random.random() < 0.7 else 3000.0
+    budget, nu = log_uniform(random, 0.5, largest), int(random.integers(0, 12))
     parameters, setting = ShufflerDummiesParameters(budget, nu), Setting(50, 5)
     mechanism, eps = TwoServers(), near(random, 1.5 * budget)
     views = {"analyst": mechanism.curve(parameters, setting)}

@@ -13,6 +13,7 @@ import numpy as np
 
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.setting import LARGEST_EPS0
+from shuffledp.errors import InputError
 from shuffledp.numerics.roots import brentq
 
 XTOL = 1e-12
@@ -249,6 +250,32 @@ def led_eps0(
     low, high = float(np.log(least)), float(np.log(largest))
     found = _crossing(lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, high, xtol)
     return eps if found.meets is None else max(at(found.meets), eps)
+
+
+def largest_kept(meets: Callable[[float], bool], budget: float) -> float:
+    """Largest budget tried that meets a target which this budget meets but for rounding.
+
+    A mechanism may round its own budget up, so that it exceeds the eps that it was made for.
+
+    Parameters
+    ----------
+    meets
+        Whether a budget does.
+    budget
+        The first one tried; the others are smaller by up to a half.
+
+    Raises
+    ------
+    InputError
+        If none of them meets the target.
+    """
+    for less in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5):
+        if meets(budget * (1.0 - less)):
+            return budget * (1.0 - less)
+    raise InputError(
+        f"no noise was found that keeps this target: a budget of eps={budget:g} in each round "
+        "exceeds it; ask for a larger eps or delta"
+    )
 
 
 def smallest_whole(

@@ -17,7 +17,7 @@ from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import UNIT, Floats, plain
+from shuffledp.numerics.arrays import UNIT, Floats, plain, quotient_down
 
 LogDelta = Callable[[float], float]
 End = TypeVar("End", bound=float | Floats)
@@ -293,13 +293,17 @@ def largest_eps0(
         assert scout is not None
         return scout(eps)
 
-    least = eps / rounds
+    least = quotient_down(eps, rounds)
     some = of(least if least > 0.0 else 1.0)
     with _counted(at) as counted:
         if not (some.ceiling or some.scout or some.lead):
-            return calibrate.eps0(counted, log_delta, least)
-        xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
-        return calibrate.led_eps0(counted, log_delta, least, scouted, xtol)
+            found = calibrate.eps0(counted, log_delta, least)
+        else:
+            xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
+            found = calibrate.led_eps0(counted, log_delta, least, scouted, xtol)
+        if found > least or not least:
+            return found
+        return calibrate.largest_kept(lambda eps0: counted(eps0) <= log_delta, least)
 
 
 def lost(budget: float = np.inf) -> Curve:

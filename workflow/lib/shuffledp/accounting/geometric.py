@@ -222,7 +222,7 @@ class BothNoises:
         """Natural logs of h from a value of at most 0 on, to `last`."""
         half, nu = self.budget / 2.0, self.nu
         z = np.arange(first, int(self.last) + 1, dtype=np.float64)
-        r = 1.0 / np.expm1(self.budget)
+        r = np.exp(-self.budget) / -np.expm1(-self.budget)
         inside = np.clip(z, 0.0, nu)
         weights = (
             1.0 + 2.0 * r + np.abs(inside - np.maximum(z, nu)) - r * np.exp(-self.budget * inside)

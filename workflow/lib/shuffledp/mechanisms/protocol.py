@@ -16,7 +16,7 @@ from shuffledp.accounting.curve import Curve, lost
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
-from shuffledp.numerics.arrays import Floats, sum_up
+from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
 # Shares by observations, both of shape (repetitions, k), n and the parameters. A row of the result
@@ -186,12 +186,16 @@ class Mechanism(ABC, Generic[P]):
             assert upper is not None
             return upper(eps)
 
-        # With that they do, one by one: so many of it are at most eps.
-        least = eps / rounds * (1.0 - 1e-12)
+        # With that budget each round keeps its share of the target.
+        least = quotient_down(eps, rounds)
         guess = least * float(np.sqrt(rounds * share / log_delta)) if log_delta < 0.0 else least
         with bar:
             best = calibrate.of_one_round(of_all, log_delta, least, guess)
-        return found[best] if best in found else self.calibrate(best, share, once)
+            if best not in found:
+                best = calibrate.largest_kept(
+                    lambda one: of_all(one) <= log_delta and one in found, best
+                )
+        return found[best]
 
     def sharper(self) -> "Mechanism[P]":
         """The same with a tighter guarantee that is asked for (docs/hidden-slot.md); or itself."""

@@ -19,7 +19,7 @@ from scipy.special import ndtri
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.one_round.single_bin import forward_ends
 from shuffledp.accounting.rounds.outcomes import DEPTH
-from shuffledp.accounting.rounds.privacy_loss import LossDistribution
+from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, LossDistribution
 from shuffledp.accounting.rounds.profile import DENSE, law_of_points
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
@@ -64,9 +64,8 @@ def worst_rounds(setting: Setting, composed: Curve) -> Curve:
         # A chord of a convex function of exp(eps).
         share = min(max(np.expm1(eps - step * place) / np.expm1(step), 0.0), 1.0)
         low, high = np.exp(log_deltas[place]), np.exp(log_deltas[place + 1])
-        value = float((1.0 - share) * low + share * high)
-        if value <= 0.0:
-            return -np.inf
+        # Products of probabilities may underflow.
+        value = float((1.0 - share) * low + share * high) + UNDERFLOW
         log = float(np.log(value))
         return min(log + 32.0 * UNIT * (1.0 - log), 0.0)
 
@@ -118,9 +117,9 @@ def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int
 
     # As many multiples below 0; beyond, a chord to h(0) = 1, and the last value.
     most = max(law.start + law.mass.size for law in laws)
-    least = max(-law.start for law in laws)
+    least = max(0, *(-law.start for law in laws))
     index = np.arange(-size, size, dtype=np.float64)
-    h = np.maximum(-np.expm1(step * index), 0.0) * (1.0 + 4.0 * UNIT)
+    h = -np.expm1(np.minimum(step * index, 0.0)) * (1.0 + 4.0 * UNIT)
     beside = np.exp(-step * np.arange(most, 0.0, -1.0))
     for _ in tqdm(range(rounds), desc="rounds", delay=2.0, leave=False, disable=None):
         below = np.minimum(1.0 - (1.0 - h[0]) * beside + 8.0 * UNIT, 1.0)
