@@ -77,7 +77,7 @@ def test_only_an_unbiased_estimate_has_a_standard_error_but_a_cell_is_known_or_n
     raw = table[table["estimator"] == "raw"]
     assert raw["known"].equals(raw["estimate"] > 2 * raw["standard_error"])
     assert 0 < raw["known"].mean() < 1
-    for estimator in ("projected", "ibu", "uncorrected"):
+    for estimator in ("projected", "maximum-likelihood", "uncorrected"):
         other = table[table["estimator"] == estimator]
         assert not other.empty
         assert other["known"].equals(raw["known"].loc[other.index])

@@ -1,14 +1,19 @@
-"""Projection, iterative Bayesian update and total variation."""
+"""Projection, maximum likelihood and total variation."""
+
+from fractions import Fraction
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.stats import norm, poisson
 from shuffledp.accounting.setting import probabilities
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimation import (
-    iterative_bayesian_update,
     james_stein,
+    maximum_likelihood,
     project_simplex,
     soft_threshold,
     total_variation,
@@ -38,25 +43,107 @@ def test_projection_keeps_distributions_and_works_by_row():
         project_simplex([np.nan, 1.0])
 
 
-def test_bayesian_update_maximises_the_likelihood():
-    reports, eps0 = np.array([420, 260, 170, 150]), 1.0
-    p, q = probabilities(eps0, 4)
-    estimate = iterative_bayesian_update(reports, eps0, tolerance=1e-13)
-    channel = np.full((4, 4), q) + np.eye(4) * (p - q)
-    # Karush-Kuhn-Tucker: the likelihood's slope is n where the estimate is positive, not above
-    # it elsewhere; by concavity that is the maximum.
-    slope = channel @ (reports / (estimate @ channel))
-    assert slope[estimate > 1e-6] == pytest.approx(reports.sum(), rel=1e-6)
-    assert slope.max() <= reports.sum() * (1 + 1e-6)
+def iterative_bayesian_update(reports, eps0, gap):
+    """Maximise the likelihood by expectation maximisation, with a certified duality gap.
+
+    The log-likelihood per report is concave, so its largest slope less 1 bounds how far the
+    iterate is below the maximum.
+    """
+    p, q = probabilities(eps0, len(reports))
+    shares = reports / reports.sum()
+    estimate = np.full(len(reports), 1.0 / len(reports))
+    for _ in range(1_000_000):
+        ratio = shares / (q + (p - q) * estimate)
+        slope = q * ratio.sum() + (p - q) * ratio
+        if slope.max() - 1.0 <= gap:
+            return estimate
+        estimate = estimate * slope
+    pytest.fail("the iteration did not converge")
 
 
-def test_bayesian_update_equals_inversion_inside_the_simplex():
-    counts, eps0 = np.array([4000, 3000, 2000]), 2.0
-    reports = randomise(counts, eps0, np.random.default_rng(0))
-    inverted = invert(reports, eps0)
-    assert inverted.min() > 0
-    estimate = iterative_bayesian_update(reports, eps0, tolerance=1e-13)
-    assert estimate == pytest.approx(inverted, abs=1e-9)
+@pytest.mark.parametrize("seed", range(8))
+def test_maximum_likelihood_is_where_the_bayesian_update_converges(seed):
+    rng = np.random.default_rng(seed)
+    k, eps0 = int(rng.integers(2, 9)), float(rng.uniform(0.5, 4.0))
+    counts = rng.multinomial(300, rng.dirichlet(np.full(k, 0.3)))
+    reports = randomise(counts, eps0, rng)[0]
+    iterated = iterative_bayesian_update(reports, eps0, gap=1e-12)
+    assert maximum_likelihood(reports, eps0) == pytest.approx(iterated, abs=1e-5)
+
+
+def most_likely_by_support(reports, eps0):
+    """Try every set of cells that may be positive, in exact arithmetic; for few cells."""
+    odds = Fraction(float(np.expm1(eps0)))
+    for size in range(1, len(reports) + 1):
+        for support in combinations(range(len(reports)), size):
+            slope = Fraction(sum(reports[i] for i in support)) / (size + odds)
+            # Equal slopes on the support, and shares that sum to 1.
+            if slope > 0 and all(
+                reports[i] >= slope if i in support else reports[i] <= slope
+                for i in range(len(reports))
+            ):
+                shares = [max((count / slope - 1) / odds, 0) for count in map(Fraction, reports)]
+                assert sum(shares) == 1
+                return np.array(shares, float)
+    pytest.fail("no support satisfies the optimality conditions")
+
+
+@pytest.mark.parametrize("eps0", [1e-9, 1e-4, 0.3, 1.0, 8.0, 40.0])
+@pytest.mark.parametrize(
+    "reports",
+    [
+        [7, 5], [5, 5], [0, 9], [0, 0, 4], [5, 3, 0], [4, 4, 4], [6, 6, 2, 2, 0],
+        [100_000_001, 100_000_000, 99_999_999], [1, 0, 0, 1, 1, 0],
+    ],
+)  # fmt: skip
+def test_maximum_likelihood_is_exact_for_ties_zeros_and_tiny_budgets(reports, eps0):
+    exact = most_likely_by_support(reports, eps0)
+    np.testing.assert_allclose(maximum_likelihood(reports, eps0), exact, rtol=1e-13, atol=1e-15)
+
+
+def assert_most_likely(reports, eps0):
+    """Check Karush-Kuhn-Tucker's conditions, by concavity those of the maximum."""
+    estimate = maximum_likelihood(reports, eps0)
+    assert estimate.shape == reports.shape
+    assert estimate.min() >= 0.0
+    np.testing.assert_allclose(estimate.sum(axis=-1), 1.0, rtol=1e-12)
+    # The likelihood has one slope where the estimate is positive, and none above it elsewhere.
+    slope = reports / (1.0 + np.expm1(eps0) * estimate)
+    largest = slope.max(axis=-1, keepdims=True)
+    assert (slope <= largest)[estimate == 0.0].all()
+    np.testing.assert_allclose(np.where(estimate > 0.0, slope / largest, 1.0), 1.0, rtol=1e-12)
+
+
+shapes = st.lists(st.integers(1, 4), max_size=2).flatmap(
+    lambda rows: st.integers(2, 30).map(lambda k: (*rows, k))
+)
+histograms = shapes.flatmap(
+    lambda shape: arrays(np.int64, shape, elements=st.integers(0, 50) | st.integers(0, 10**6))
+).filter(lambda reports: reports.sum(axis=-1).all())
+
+
+@given(histograms, st.floats(1e-3, 12.0))
+def test_maximum_likelihood_meets_the_conditions_of_optimality(reports, eps0):
+    assert_most_likely(reports, eps0)
+
+
+def test_maximum_likelihood_of_a_million_cells():
+    rng, k = np.random.default_rng(3), 1_000_000
+    counts = rng.multinomial(100_000_000, rng.dirichlet(np.full(k, 0.3)))
+    assert_most_likely(randomise(counts, 4.0, rng), 4.0)
+
+
+@given(histograms, st.floats(0.5, 12.0))
+def test_maximum_likelihood_equals_inversion_inside_the_simplex(reports, eps0):
+    inverted, estimate = invert(reports, eps0), maximum_likelihood(reports, eps0)
+    inside = inverted.min(axis=-1) >= 0.0
+    np.testing.assert_allclose(estimate[inside], inverted[inside], atol=1e-13)
+
+
+@pytest.mark.parametrize(("reports", "eps0"), [([5], 1.0), ([5, 3], 0.0), ([5, 3], np.inf)])
+def test_maximum_likelihood_refuses_what_krr_does_not_take(reports, eps0):
+    with pytest.raises(InputError):
+        maximum_likelihood(reports, eps0)
 
 
 def test_total_variation():

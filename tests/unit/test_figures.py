@@ -422,7 +422,7 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
         marks = {line.get_label(): line for line in axes.lines if line.get_label()[0] != "_"}
         assert sorted(marks) == [
             "gaussian projected", "gaussian raw",
-            "krr ibu", "krr projected", "krr raw", "krr uncorrected",
+            "krr maximum-likelihood", "krr projected", "krr raw", "krr uncorrected",
         ]  # fmt: skip
         for label, line in marks.items():
             series = tuple(label.split())
@@ -486,7 +486,7 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
         spans = [
             (p.get_y(), p.get_y() + p.get_height()) for p in axes.patches if hasattr(p, "get_y")
         ]
-        for name in ("raw", "projected", "ibu"):
+        for name in ("raw", "projected", "maximum-likelihood"):
             steady = style.of_series(panel, ("krr", name))["tv_distance"]
             assert np.isclose(flat, steady.mean(), rtol=1e-12).any()
             quantiles = steady.quantile([0.1, 0.9])
@@ -498,7 +498,7 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
     assert "n = 400 users" in users.get_suptitle()
     assert legend(figure) == [
         "Gaussian, raw", "Gaussian, projected",
-        "shuffle+INV, raw", "shuffle+INV, projected", "shuffle+IBU",
+        "shuffle+INV, raw", "shuffle+INV, projected", "shuffle, maximum likelihood",
     ]  # fmt: skip
 
 
@@ -520,7 +520,7 @@ def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame
 
 
 COMPARED = [("gaussian", "raw"), ("krr", "raw"), ("gaussian", "projected"), ("krr", "projected"),
-            ("krr", "ibu")]  # fmt: skip
+            ("krr", "maximum-likelihood")]  # fmt: skip
 
 
 def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> None:
@@ -603,7 +603,7 @@ def test_a_budget_without_a_match_is_drawn_all_the_same(utility: pd.DataFrame) -
 
 # --- a third mechanism ---------------------------------------------------------------------------
 
-TWINS = {"twin+INV, raw", "twin+INV, projected", "twin+IBU"}
+TWINS = {"twin+INV, raw", "twin+INV, projected", "twin, maximum likelihood"}
 
 
 def test_a_third_mechanism_is_in_every_figure(
@@ -884,7 +884,8 @@ def test_individual_summary_is_that_of_the_table(releases: pd.DataFrame) -> None
         ("matched", "gaussian", "raw"), ("none", "krr", "raw"),
     }  # fmt: skip
     assert set(raw_and_then_distributions[2:]) == {
-        ("matched", "gaussian", "projected"), ("none", "krr", "projected"), ("none", "krr", "ibu"),
+        ("matched", "gaussian", "projected"), ("none", "krr", "projected"),
+        ("none", "krr", "maximum-likelihood"),
     }  # fmt: skip
     assert len(summary) == len(columns) * 2
 
@@ -944,7 +945,7 @@ def test_individual_page_writes_the_summary(releases: pd.DataFrame) -> None:
             shown = [float(each) for each in (number, *range_.strip("()").split(" to "))]
             assert shown == pytest.approx([mean, low, high], abs=half)
     assert sum("NOT equal privacy" in head for head in found.heads) == 1
-    assert sum("shuffle+IBU" in head for head in found.heads) == 1
+    assert sum("shuffle, maximum likelihood" in head for head in found.heads) == 1
     assert "City &amp; &lt;co&gt;: absolute error of single cells, in check-ins" in page
     assert "δ = 10<sup>−3</sup>, for the replacement of one report" in page
     assert "Own" not in page

@@ -105,7 +105,6 @@ def test_every_calibration_begins_with_the_same_repetitions(mechanism):
 
 @pytest.mark.parametrize(("mechanism", "name"), SERIES)
 def test_a_row_of_an_estimate_depends_on_that_row_alone(mechanism, name):
-    """IBU too: a row that converges slowly changes no other."""
     mechanism = MECHANISMS[mechanism]
     parameters, estimate = calibrated(mechanism), mechanism.estimators[name]
     rows = observed(mechanism, 5)

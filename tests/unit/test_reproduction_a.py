@@ -516,5 +516,5 @@ def test_equal_privacy_brings_the_two_models_together():
     figure = synthetic_distances(table)
     shown = figure.axes[1].get_lines()
     assert len(shown) == len(legend := figure.legends[0].get_texts()) == 6
-    assert "shuffle+IBU" in {text.get_text() for text in legend}
+    assert "shuffle, maximum likelihood" in {text.get_text() for text in legend}
     np.testing.assert_allclose(shown[0].get_ydata(), gaussian.to_numpy())

@@ -331,7 +331,7 @@ HAND = {
     ("gaussian", "projected"): [0.5, 0.5],
     ("krr", "raw"): [3.0, 5.0],
     ("krr", "projected"): [1.0, 2.0],
-    ("krr", "ibu"): [0.25, 0.75],
+    ("krr", "maximum-likelihood"): [0.25, 0.75],
     ("krr", "uncorrected"): [9.0, 9.0],
 }
 
@@ -350,7 +350,7 @@ def test_ratios_and_their_errors_by_hand():
     assert summary["estimate"].to_dict() == {
         ("krr", "raw"): "raw",
         ("krr", "projected"): "projected",
-        ("krr", "ibu"): "projected",
+        ("krr", "maximum-likelihood"): "projected",
         ("gaussian", "raw"): "raw",
         ("gaussian", "projected"): "projected",
     }
@@ -360,8 +360,8 @@ def test_ratios_and_their_errors_by_hand():
     assert raw["standard_error"] == pytest.approx(np.sqrt(1.25), rel=1e-12)
     assert (raw["p10"], raw["p90"]) == pytest.approx((3.2, 4.8), rel=1e-12)
     # Means 1/2 and 1/2, standard errors 1/4 and 0.
-    ibu = summary.loc["krr", "ibu"]
-    assert (ibu["ratio"], ibu["standard_error"]) == pytest.approx((1.0, 0.5), rel=1e-12)
+    likely = summary.loc["krr", "maximum-likelihood"]
+    assert (likely["ratio"], likely["standard_error"]) == pytest.approx((1.0, 0.5), rel=1e-12)
     assert summary.loc["krr", "projected"]["ratio"] == pytest.approx(3.0, rel=1e-12)
     own = summary.loc["gaussian"][["ratio", "standard_error"]]
     assert (own == [1.0, 0.0]).all(axis=None)
@@ -373,12 +373,12 @@ def test_the_reference_need_not_be_the_first():
         {
             ("krr", "raw"): 1.0,
             ("krr", "projected"): 1.0,
-            ("krr", "ibu"): 1.0 / 3.0,  # IBU is no reference: it has a ratio as others have
+            ("krr", "maximum-likelihood"): 1.0 / 3.0,  # compared with the projected reference
             ("gaussian", "raw"): 0.5,
             ("gaussian", "projected"): 1.0 / 3.0,
         }
     )
-    assert summary.loc["krr", "ibu"]["standard_error"] > 0.0
+    assert summary.loc["krr", "maximum-likelihood"]["standard_error"] > 0.0
     assert summary.loc["gaussian", "raw"]["standard_error"] == pytest.approx(
         0.5 * np.sqrt(1 / 16 + 1 / 4), rel=1e-12
     )
@@ -387,7 +387,10 @@ def test_the_reference_need_not_be_the_first():
 @pytest.mark.usefixtures("twin")
 @pytest.mark.parametrize("reference", ["gaussian", "krr", "twin"])
 def test_three_mechanisms(reference):
-    more = {("twin", name): [4.0, 4.0] for name in ("raw", "projected", "ibu", "uncorrected")}
+    more = {
+        ("twin", name): [4.0, 4.0]
+        for name in ("raw", "projected", "maximum-likelihood", "uncorrected")
+    }
     summary = summed(by_hand(HAND | more), reference)
     assert len(summary) == 2 + 3 + 3
     means = {series: np.mean(values) for series, values in (HAND | more).items()}

@@ -154,7 +154,12 @@ _ENTRIES: Final = (
             "shuffle+INV",
             "#D55E00",
             "s",
-            Estimator("ibu", "shuffle+IBU", Look("#009E73", "D", filled=False), DISTRIBUTION),
+            Estimator(
+                "maximum-likelihood",
+                "shuffle, maximum likelihood",
+                Look("#009E73", "D", filled=False),
+                DISTRIBUTION,
+            ),
             Estimator("uncorrected", "shuffle, not inverted", Look("#777777", "D"), None),
         ),
         matched=False,

@@ -32,44 +32,57 @@ def project_simplex(values: ArrayLike) -> Floats:
     return np.asarray(np.maximum(values - level, 0.0))
 
 
-def iterative_bayesian_update(
-    reports: ArrayLike, eps0: float, *, tolerance: float = 1e-6, max_iterations: int = 10_000
-) -> Floats:
-    """Maximum-likelihood distribution given noisy histograms, by expectation maximisation.
-
-    Agrawal and Aggarwal (2001), the IBU of paper A's discussion. The channel is k-RR, whose
-    product with a vector costs O(k).
+def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
+    """Maximum-likelihood distribution of the users, given histograms of k-RR reports.
 
     Parameters
     ----------
     reports
-        Histograms of reports, shape ``(..., k)``.
+        Histograms of reports, shape ``(..., k)``, each row with a positive sum.
     eps0
         Local budget of each report.
-    tolerance
-        A row is done once it moves by no more than this in total variation.
-    max_iterations
-        Upper limit on the number of updates.
 
     Returns
     -------
     Shape ``(..., k)``: non-negative rows that sum to 1. Each depends on its own row alone.
+
+    Raises
+    ------
+    InputError
+        If ``k < 2``, or eps0 is not positive and finite.
+
+    Notes
+    -----
+    Cell i is reported with probability ``q + (p - q) x_i = q (1 + d x_i)``, where x is the
+    distribution and ``d = p / q - 1 = e^eps0 - 1``. With c the counts of the reports, the
+    log-likelihood is ``sum_i c_i log(1 + d x_i)`` plus a constant, concave in x. By
+    Karush-Kuhn-Tucker, x is its maximum over the simplex if and only if, for some lam, the slope
+    ``c_i / (1 + d x_i)`` is lam where ``x_i > 0`` and at most lam elsewhere, that is, if
+    ``x_i = max(0, (c_i / lam - 1) / d)``. The m cells with ``c_i > lam`` are those with the largest
+    counts. Let C be their sum: the shares sum to 1 at ``lam = C / (d + m)``, so
+
+        x_i = c_i / C + (m c_i - C) / (d C),
+
+    which is computed in this form because ``m c_i - C`` is exact for whole counts up to 2^53, so
+    that no digits are lost if d is small. The m-th largest cell is one of them if its share, with
+    the m largest in C, is positive. That is so up to some m and for none beyond it, since both
+    ``c_i`` and ``m c_i - C`` decrease along the sorted cells.
+
+    If all m = k cells are positive, x is the inverse of k-RR. The iterative Bayesian update
+    (Agrawal and Aggarwal 2001) converges to x, but slowly: stopped before, it returns a smoother
+    distribution, between the uniform one, where it starts, and x.
     """
     reports = np.asarray(reports, dtype=np.float64)
-    p, q = probabilities(eps0, reports.shape[-1])
-    shares = (reports / reports.sum(axis=-1, keepdims=True)).reshape(-1, reports.shape[-1])
-    estimate = np.full_like(shares, 1.0 / shares.shape[-1])
-    moving = np.arange(len(shares))
-    for _ in range(max_iterations):
-        current = estimate[moving]
-        ratio = shares[moving] / (q + (p - q) * current)
-        updated = current * (q * ratio.sum(axis=-1, keepdims=True) + (p - q) * ratio)
-        updated /= updated.sum(axis=-1, keepdims=True)
-        estimate[moving] = updated
-        moving = moving[total_variation(updated, current) > tolerance]
-        if not moving.size:
-            break
-    return np.asarray(estimate.reshape(reports.shape))
+    k = reports.shape[-1]
+    probabilities(eps0, k)  # raises for what k-RR does not take
+    odds = np.expm1(eps0)
+    ordered = -np.sort(-reports, axis=-1)
+    totals = np.cumsum(ordered, axis=-1)
+    rank = np.arange(1, k + 1)
+    positive = (ordered + (rank * ordered - totals) / odds > 0.0).sum(axis=-1, keepdims=True)
+    total = np.take_along_axis(totals, positive - 1, axis=-1)
+    shares = reports / total + (positive * reports - total) / (odds * total)
+    return np.asarray(np.maximum(shares, 0.0))
 
 
 def james_stein(noisy: ArrayLike, sigma: float) -> Floats:

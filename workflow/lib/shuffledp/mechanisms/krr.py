@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting.accountant import krr_curve
 from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.setting import Setting, probabilities
-from shuffledp.mechanisms.estimation import iterative_bayesian_update
+from shuffledp.mechanisms.estimation import maximum_likelihood
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.numerics.arrays import Floats, Integers
@@ -84,9 +84,9 @@ def _inverted(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     return invert(reports, parameters.eps0)
 
 
-def _updated(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
+def _most_likely(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
     del n
-    return iterative_bayesian_update(reports, parameters.eps0)
+    return maximum_likelihood(reports, parameters.eps0)
 
 
 class KRandomisedResponse(Mechanism[KRRParameters]):
@@ -95,7 +95,8 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     name = "krr"
     form = KRRParameters
     estimators = MappingProxyType(
-        raw_and_projected(_inverted) | {"ibu": _updated, "uncorrected": _uncorrected}
+        raw_and_projected(_inverted)
+        | {"maximum-likelihood": _most_likely, "uncorrected": _uncorrected}
     )
 
     def curve(self, parameters: KRRParameters, setting: Setting) -> Curve:
