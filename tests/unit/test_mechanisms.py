@@ -28,7 +28,7 @@ from shuffledp.mechanisms.catalogue import (
     get_estimator,
     own_calibrations,
 )
-from shuffledp.mechanisms.estimation import total_variation
+from shuffledp.mechanisms.estimators import total_variation
 from shuffledp.mechanisms.gaussian import (
     HISTOGRAM_SENSITIVITY,
     CentralGaussian,

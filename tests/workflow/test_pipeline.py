@@ -139,7 +139,7 @@ def test_only_what_depends_on_a_change_is_run_again(finished, tmp_path):
     bound.write_text(bound.read_text() + "\n# changed\n")
     planned = _planned(clone.run("--dry-run", "results/privacy/town.shape.parquet"))
     assert planned == {"account_privacy": 2, "collect_privacy": 1}
-    projection = clone.path / "workflow/lib/shuffledp/mechanisms/estimation.py"
+    projection = clone.path / "workflow/lib/shuffledp/mechanisms/estimators.py"
     projection.write_text(projection.read_text() + "\n# changed\n")
     planned = _planned(clone.run("--dry-run", "results/utility/town.shape.parquet"))
     assert planned == {"release_histograms": 2, "summarise_utility": 1}

@@ -17,7 +17,7 @@ from shuffledp.collection.analyst import Opened
 from shuffledp.collection.campaign import Campaign
 from shuffledp.collection.tables import Table
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.estimation import project_simplex
+from shuffledp.mechanisms.estimators import project_simplex
 from shuffledp.numerics.arrays import Floats
 
 Complex = NDArray[np.complexfloating[Any, Any]]

@@ -1,17 +1,21 @@
-"""The two estimates that every mechanism has: the unbiased one, and that on the simplex."""
+"""Estimates of the users' distribution from what the analyst sees, and their distance to the truth.
+
+Every mechanism has two estimates: an unbiased one, and its projection onto the simplex.
+"""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from shuffledp.accounting.setting import probabilities
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, UNBIASED
-from shuffledp.mechanisms.estimation import project_simplex
 from shuffledp.mechanisms.protocol import Estimate, P
 from shuffledp.numerics.arrays import Floats
 
 
 def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
-    """Shares by counts with noise of mean 0.
+    """Divide counts with noise of mean 0 by the number of users.
 
     Parameters
     ----------
@@ -20,7 +24,7 @@ def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
     n
         Number of users, at least 1.
     parameters
-        Of the mechanism; not looked at.
+        Parameters of the mechanism, unused.
 
     Returns
     -------
@@ -31,9 +35,129 @@ def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
 
 
 def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:
-    """Both estimates under their names, given the unbiased one."""
+    """Return an unbiased estimate and its projection onto the simplex, by their names."""
 
     def projected(observed: Floats, n: int, parameters: P) -> Floats:
         return project_simplex(unbiased(observed, n, parameters))
 
     return {UNBIASED: unbiased, DISTRIBUTION: projected}
+
+
+def project_simplex(values: ArrayLike) -> Floats:
+    """Euclidean projection of each row onto the probability simplex.
+
+    Wang and Carreira-Perpinan (2013), used by paper A for shuffle+INV.
+
+    Parameters
+    ----------
+    values
+        Finite numbers, shape ``(..., k)``.
+
+    Returns
+    -------
+    Shape ``(..., k)``: non-negative rows that sum to 1.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError("only finite numbers can be projected onto the simplex")
+    ordered = -np.sort(-values, axis=-1)
+    excess = np.cumsum(ordered, axis=-1) - 1.0
+    rank = np.arange(1, values.shape[-1] + 1)
+    kept = (ordered - excess / rank > 0).sum(axis=-1, keepdims=True)
+    level = np.take_along_axis(excess, kept - 1, axis=-1) / kept
+    return np.asarray(np.maximum(values - level, 0.0))
+
+
+def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
+    """Maximum-likelihood distribution of the users, given histograms of k-RR reports.
+
+    Parameters
+    ----------
+    reports
+        Histograms of reports, shape ``(..., k)``, each row with a positive sum.
+    eps0
+        Local budget of each report.
+
+    Returns
+    -------
+    Shape ``(..., k)``: non-negative rows that sum to 1. Each depends on its own row alone.
+
+    Raises
+    ------
+    InputError
+        If ``k < 2``, or eps0 is not positive and finite.
+
+    Notes
+    -----
+    Cell i is reported with probability ``q + (p - q) x_i = q (1 + d x_i)``, where x is the
+    distribution and ``d = p / q - 1 = e^eps0 - 1``. With c the counts of the reports, the
+    log-likelihood is ``sum_i c_i log(1 + d x_i)`` plus a constant, concave in x. By
+    Karush-Kuhn-Tucker, x is its maximum over the simplex if and only if, for some lam, the slope
+    ``c_i / (1 + d x_i)`` is lam where ``x_i > 0`` and at most lam elsewhere, that is, if
+    ``x_i = max(0, (c_i / lam - 1) / d)``. The m cells with ``c_i > lam`` are those with the largest
+    counts. Let C be their sum: the shares sum to 1 at ``lam = C / (d + m)``, so
+
+        x_i = c_i / C + (m c_i - C) / (d C),
+
+    which is computed in this form because ``m c_i - C`` is exact for whole counts up to 2^53, so
+    that no digits are lost if d is small. The m-th largest cell is one of them if its share, with
+    the m largest in C, is positive. That is so up to some m and for none beyond it, since both
+    ``c_i`` and ``m c_i - C`` decrease along the sorted cells.
+
+    If all m = k cells are positive, x is the inverse of k-RR. The iterative Bayesian update
+    (Agrawal and Aggarwal 2001) converges to x, but slowly: stopped before, it returns a smoother
+    distribution, between the uniform one, where it starts, and x.
+    """
+    reports = np.asarray(reports, dtype=np.float64)
+    k = reports.shape[-1]
+    probabilities(eps0, k)  # raises for what k-RR does not take
+    odds = np.expm1(eps0)
+    ordered = -np.sort(-reports, axis=-1)
+    totals = np.cumsum(ordered, axis=-1)
+    rank = np.arange(1, k + 1)
+    positive = (ordered + (rank * ordered - totals) / odds > 0.0).sum(axis=-1, keepdims=True)
+    total = np.take_along_axis(totals, positive - 1, axis=-1)
+    shares = reports / total + (positive * reports - total) / (odds * total)
+    return np.asarray(np.maximum(shares, 0.0))
+
+
+def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
+    """Shrink normal noise towards 0: ``(1 - (k-2) sigma^2 / |y|^2) y`` for each row y.
+
+    Its expected squared error is below that of the row itself, whatever the truth, for k >= 3. The
+    first of the two denoisers of Balle and Wang (2018), which paper A says that its Gaussian has.
+
+    Parameters
+    ----------
+    noisy
+        Values with independent normal noise, shape ``(..., k)``, none of the rows all 0.
+    sigma
+        Standard deviation of the noise.
+
+    Returns
+    -------
+    Shape ``(..., k)``.
+    """
+    noisy = np.asarray(noisy, np.float64)
+    square = (noisy * noisy).sum(axis=-1, keepdims=True)
+    return np.asarray((1.0 - (noisy.shape[-1] - 2) * sigma**2 / square) * noisy)
+
+
+def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
+    """Move each value ``sigma sqrt(2 log k)`` towards 0, at most to 0: for sparse truths.
+
+    The second denoiser of Balle and Wang (2018); parameters and shape as for `james_stein`.
+    """
+    noisy = np.asarray(noisy, np.float64)
+    threshold = sigma * np.sqrt(2.0 * np.log(noisy.shape[-1]))
+    return np.asarray(np.sign(noisy) * np.maximum(np.abs(noisy) - threshold, 0.0))
+
+
+def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
+    """Half the L1 distance along the last axis.
+
+    For two distributions this is their total variation distance, in ``[0, 1]``. An estimate that
+    is no distribution (a raw Gaussian release, an inversion without projection) may exceed 1.
+    """
+    difference = np.asarray(estimate, np.float64) - np.asarray(truth, np.float64)
+    return np.asarray(0.5 * np.abs(difference).sum(axis=-1))

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting.accountant import krr_curve
 from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.setting import Setting, probabilities
-from shuffledp.mechanisms.estimation import maximum_likelihood
-from shuffledp.mechanisms.estimators import raw_and_projected
+from shuffledp.mechanisms.estimators import maximum_likelihood, raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.numerics.arrays import Floats, Integers
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms import estimation
+from shuffledp.mechanisms.estimators import total_variation
 from shuffledp.mechanisms.gaussian import CentralGaussian
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.numerics.arrays import Floats
@@ -89,7 +89,7 @@ def _distances(n: int, seed: int, repetitions: int) -> pd.DataFrame:
                 "mechanism": release.mechanism,
                 "estimator": release.estimator,
                 "repetition": np.arange(repetitions),
-                "tv_distance": estimation.total_variation(release.estimates, counts / n),
+                "tv_distance": total_variation(release.estimates, counts / n),
             }
         )
         for mechanism in _COMPARED

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import kstest
 
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms import estimation, krr
+from shuffledp.mechanisms import estimators, krr
 from shuffledp.mechanisms.gaussian import gaussian_sigma, published_sigma
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.streams import stream
@@ -64,7 +64,7 @@ def repeated_errors(counts: Integers, rng: np.random.Generator, repetitions: int
     """
     n = int(counts.sum())
     reports = krr.randomise(counts, _EPS0, rng, repetitions)
-    estimates = estimation.project_simplex(krr.invert(reports, _EPS0))
+    estimates = estimators.project_simplex(krr.invert(reports, _EPS0))
     sigma = published_sigma(_EPS0)
     noise = rng.normal(0.0, sigma, reports.shape)
     errors = {"gaussian": np.abs(noise) / n, "shuffle+INV": np.abs(estimates - counts / n)}

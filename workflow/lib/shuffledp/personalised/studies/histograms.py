@@ -16,7 +16,7 @@ from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import krr
 from shuffledp.mechanisms.catalogue import UNBIASED
-from shuffledp.mechanisms.estimation import project_simplex, total_variation
+from shuffledp.mechanisms.estimators import project_simplex, total_variation
 from shuffledp.mechanisms.gaussian import CentralGaussian
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.mechanisms.protocol import Mechanism

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import norm, poisson
 from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.estimation import (
+from shuffledp.mechanisms.estimators import (
     james_stein,
     maximum_likelihood,
     project_simplex,
