@@ -18,7 +18,7 @@ from shuffledp import cli, krr, version
 from shuffledp.accounting.literature import renyi
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli import answers, main
+from shuffledp.cli import answers, main, output
 from shuffledp.mechanisms import gaussian
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRRParameters
@@ -945,3 +945,9 @@ def test_the_table_rounds_to_the_safe_side(capsys):
     (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6")
     assert float(shown[-2]) <= row["eps_lower"]
     assert float(shown[-1]) >= row["eps_upper"]
+
+
+@pytest.mark.parametrize("style", ["table", "csv", "json"])
+def test_a_column_without_a_direction_of_rounding_cannot_be_printed(style):
+    with pytest.raises(KeyError):
+        output.print_rows([{"n": 10, "upper_end": 0.5}], style)

@@ -6,7 +6,7 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -37,13 +37,33 @@ _NOTES: Final = (
 )
 _SERVERS: Final = "servers: mixer and analyst, not to join hands"
 _USERS: Final = "*: and all users, to add dummies"
-# What a print must not round the wrong way: ends of intervals, and answers that keep a promise.
-_UP = {
-    *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta", "rdp"),
-    *("local_eps0", "sigma", "eps_analyst", "eps_mixer", "eps_public", "eps_both"),
-    *("moved_by_one", "delta_analyst", "delta_mixer", "delta_public", "delta_both"),
+# How each column of fractions is rounded where it is shortened: certified ends and answers that
+# keep a promise to their safe side. A column that is not listed cannot be printed.
+_DIRECTIONS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("delta_upper", "log10_delta_upper", "eps_upper", "eps", "delta", "log10_delta"),
+            *("rdp", "local_eps0", "sigma", "moved_by_one", "high", "high_all"),
+            *(f"{what}_{view}" for what in ("eps", "delta") for view in VIEWS),
+        ),
+        ROUND_CEILING,
+    ),
+    **dict.fromkeys(
+        (
+            *("delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"),
+            *("low", "low_all"),
+        ),
+        ROUND_FLOOR,
+    ),
+    **dict.fromkeys(
+        (
+            *("response_rate", "sampling_rate", "dummies", "alpha", "order", "budget_low"),
+            *("budget_high", "messages", "cell_sd_users", "largest_cell_sd_users", "tv_distance"),
+            *("estimate", "standard_error", "projected"),
+        ),
+        ROUND_HALF_EVEN,
+    ),
 }
-_DOWN = {"delta_lower", "log10_delta_lower", "eps_lower", "eps0", "type_2_error_at_least"}
 
 
 def as_given(delta: Decimal) -> float | str:
@@ -75,10 +95,16 @@ def eps_ends(curve: "Curve", log_delta: float) -> Row:
 
 
 def _rounding(name: str, row: Row) -> str:
-    """Up or down, whichever is the safe side of a column; of a lower bound that is down."""
-    if name in _DOWN or (name in _UP and row.get("kind") == "lower"):
-        return ROUND_FLOOR
-    return ROUND_CEILING if name in _UP else ROUND_HALF_EVEN
+    """Return the direction in which a column is rounded; a lower bound is rounded down.
+
+    Raises
+    ------
+    KeyError
+        If nobody decided on a direction for the column.
+    """
+    # `plan` puts the name of a mechanism in front.
+    direction = _DIRECTIONS.get(name) or _DIRECTIONS[name.partition("_")[2]]
+    return ROUND_FLOOR if row.get("kind") == "lower" else direction
 
 
 def _cell(name: str, row: Row) -> str:
@@ -125,6 +151,10 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         ``table`` (seven digits, as wide as the terminal or 80 columns), ``csv`` or ``json`` (all
         digits).
     """
+    for row in rows:
+        for name, value in row.items():
+            if isinstance(value, float):
+                _rounding(name, row)
     if style == "json":
         shown = [{name: finite(value) for name, value in row.items()} for row in rows]
         print(json.dumps(shown, indent=2, allow_nan=False))
