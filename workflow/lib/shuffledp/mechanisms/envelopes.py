@@ -6,16 +6,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from scipy import stats
-from scipy.special import betainc
+from scipy.special import betainc, gammainc
 
 from shuffledp.accounting.calibrate import least_noise
-from shuffledp.accounting.signed import SignedNoise
+from shuffledp.accounting.signed import SignedNoise, log_masses
 from shuffledp.errors import InputError
-from shuffledp.numerics.roots import brentq
+from shuffledp.numerics.arrays import UNIT
 
 # More than the library's rounding.
 _MORE: Final = 1.01
@@ -26,18 +25,27 @@ _SHAPE: Final = np.inf
 # those that fill the envelopes, or so many that more would hardly leave less noise.
 _FEWEST, _STEP, _MOST = 4.0, 1.5, 2.0**20
 _XTOL: Final = 1e-3
-# Sizes that are tried while the error falls, of plus and of minus messages: with more small clumps
-# the ratio is smaller, so that more pairs fit. Beyond, and of larger tables, of some hundredths of
-# a second, none is tried. A search begins so many times above the least noise, in such steps.
-_SIZES: Final = (1.05, 1.1, 1.2, 1.4, 1.7, 2.0, 3.0, 5.0, 8.0, 12.0)
+# The log of size - 1, of plus and of minus messages, is searched from the first of these numbers in
+# such steps, down to the least and up to the largest: with more small clumps the ratio is smaller,
+# so that more pairs fit. Larger tables, which take more than some hundredths of a second, are not
+# tried. Where no geometric numbers fit, a search begins so many times above the least noise.
+_FIRST, _SIZE_STEP, _SMALLEST, _LARGEST_LOG = np.log([0.05, 2.0, 0.005, 15.0])
 _LARGEST_TABLE: Final = 2**18
 # Of delta, in laws that are searched with.
 _LEFT_OUT: Final = 1e-9
 _STARTS: Final = 1.1 ** np.arange(1.0, 9.0)
 _NOISE_XTOL: Final = 1e-5
+# Secants by which the least noise of a size is found while the size is searched.
+_SECANTS, _FARTHEST, _SIZE_XTOL = 8, 0.05, 1e-4
+# How often the step is halved beside sizes that do not keep the target.
+_HALVINGS: Final = 2
+# Odds of a ratio that is a float below 1.
+_LARGEST_ODDS: Final = 1e12
+# Numbers of pairs of a user that are summed one by one, and relative length of blocks of others.
+_EXACT_PAIRS, _BLOCK = 2**14, 1e-3
 # Pairs of a cell and what they are of their shape, and messages of an envelope: laws are summed.
-_LARGEST, _LARGEST_SPREAD, _LARGEST_ENVELOPE = 1e9, 1e5, 2**24
-_LARGEST_SIZE: Final = 1e3
+_LARGEST, _LARGEST_SPREAD, _LARGEST_ENVELOPE = 1e9, 1e4, 2**24
+_LARGEST_SIZE, _LEAST = 1e3, 1e-200
 # Lengths of envelopes that are tried, and how far above the least the error may be.
 LENGTHS: Final = (64, 80, 100, 128, 160, 200, 256, 320, 400, 512, 640, 800, 1024)
 _NEAR: Final = 1.1
@@ -76,10 +84,11 @@ class SignedDummiesParameters:
     size: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (0.0 < self.ratio < 1.0 and 0.0 < self.pairs < np.inf and self.shape > 0.0):
+        if not (_LEAST <= self.ratio < 1.0 and _LEAST <= self.pairs < np.inf and self.shape > 0.0):
             raise InputError(
-                f"signed dummies need a ratio in (0, 1) and positive pairs and shape (got "
-                f"ratio={self.ratio}, pairs={self.pairs}, shape={self.shape})"
+                f"signed dummies need a ratio from {_LEAST:g} to below 1, pairs of at least "
+                f"{_LEAST:g} and a positive shape (got ratio={self.ratio}, pairs={self.pairs}, "
+                f"shape={self.shape})"
             )
         if not 1.0 / _LARGEST_SIZE <= self.size <= _LARGEST_SIZE:
             raise InputError(
@@ -108,18 +117,25 @@ class SignedDummiesParameters:
 
     def overflow(self, k: int) -> float:
         """Chance that a user's messages over k cells do not fit into the envelope."""
-        room = self.slots - 1
-        twins = np.arange(room // 2 + 1)
-        size = 2.0 * self.size * k / self.smallest
+        room, users = self.slots - 1, k / self.smallest
+        most = room // 2
+        # Numbers of pairs that fit, from the largest on; far below it those that begin a block.
+        back = np.arange(min(most + 1.0, _EXACT_PAIRS))
+        if most > _EXACT_PAIRS:
+            count = int(np.log(most / _EXACT_PAIRS) / _BLOCK) + 2
+            back = np.append(back, np.unique(np.ceil(np.geomspace(_EXACT_PAIRS, most, count))))
+        twins = most - back
+        if self.shape == np.inf:
+            more = gammainc(twins + 1.0, users * self.pairs)
+        else:
+            share = self.pairs / (self.shape + self.pairs)
+            more = betainc(twins + 1.0, users * self.shape, share)
+        logs, _ = log_masses(twins[:_EXACT_PAIRS][::-1], users * self.pairs, users * self.shape)
+        blocks = np.diff(more[_EXACT_PAIRS:], append=1.0)[: twins[_EXACT_PAIRS:].size]
+        chances = np.append(np.exp(logs)[::-1], blocks + 4.0 * UNIT)
         # As stats.nbinom.sf, whose checks take longer than its numbers.
-        more = betainc(room - 2.0 * twins + 1.0, size, self.ratio)
-        # Functions of the laws: to make one of them takes longer.
-        law: Any = (stats.poisson, (k * self.pairs / self.smallest,))
-        if self.shape < np.inf:
-            share = self.shape / (self.shape + self.pairs)
-            law = (stats.nbinom, (k * self.shape / self.smallest, share))
-        of, given = law
-        return float(of.pmf(twins, *given) @ more + of.sf(twins[-1], *given))
+        others = betainc(room - 2.0 * twins + 1.0, 2.0 * self.size * users, self.ratio)
+        return float(chances @ others + more[0])
 
     def anybody(self, k: int, users: int | None = None) -> float:
         """At least the chance that those of any of so many users do not, by default the fewest."""
@@ -184,9 +200,9 @@ class Target:
     @lru_cache(maxsize=64)  # noqa: B019 (tens of milliseconds, and some are asked for twice)
     def missed(self, made: SignedDummiesParameters) -> float:
         """How far the log of delta is above what is aimed at."""
-        return self._short(made).log_delta(self.eps) - self.aim
+        return self.short(made).log_delta(self.eps) - self.aim
 
-    def _short(self, made: SignedDummiesParameters) -> SignedNoise:
+    def short(self, made: SignedDummiesParameters) -> SignedNoise:
         """Noise by laws no longer than such a delta needs."""
         tail = max(made.noise.tail, _LEFT_OUT * float(np.exp(self.aim)))
         return replace(made.noise, tail=tail)
@@ -224,16 +240,10 @@ class Target:
         few = least_noise(lambda x: self.crowded(made(1.0 / x)), 0.0, 1.0 / _FEWEST)
         return made(1.0 / few)
 
-    def kept(self, made: SignedDummiesParameters | None) -> bool:
-        """Whether it is, by a law that is soon summed."""
-        return bool(
-            made and self._short(made).entries <= _LARGEST_TABLE and self.missed(made) <= 0.0
-        )
-
 
 @lru_cache(maxsize=4096)  # the same pairs are tried for every length, and every number of users
 def _least_ratio(pairs: float, eps: float, aim: float) -> float | None:
-    high = 64.0 / eps
+    high = min(64.0 / eps, _LARGEST_ODDS)
 
     def of(odds: float) -> float:
         return SignedNoise(odds / (1.0 + odds), pairs).log_delta(eps)
@@ -271,42 +281,104 @@ def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | N
         if best is not None:
             length = best.slots
             best = _most_pairs(partial(target.with_pairs, slots=length), best)
-    for size in _SIZES:
-        starts = ideal * _STARTS if best is None else [best.deviation]
-        found = ((target.fullest(float(start), size, length), float(start)) for start in starts)
-        made, start = next((pair for pair in found if target.kept(pair[0])), (None, 0.0))
-        if made is not None and (quieter := _least_noise(target, made, start)) is not None:
-            best = quieter
-        elif best is not None:
-            break
-    return best
+    starts = ideal * _STARTS if best is None else np.array([best.deviation])
+    sizes = _Sizes(target, length, [float(start) for start in starts])
+    found = sizes.quietest(None if best is None else float(np.log(best.deviation)))
+    return best if found is None else found
 
 
-def _least_noise(
-    target: Target, best: SignedDummiesParameters, most: float
-) -> SignedDummiesParameters | None:
-    """With nearly the least noise of that size, from such as meet the target with the most."""
-    size, slots = best.size, best.slots
+@dataclass
+class _Sizes:
+    """Search of the size of the numbers, with as many pairs as fit, for the least noise.
 
-    def excess(less: float) -> float:
-        nonlocal best
-        made = target.fullest(most * float(np.exp(less)), size, slots)
-        if made is None:  # more noise than there was, by rounding
-            return 0.0
-        if (found := target.missed(made)) <= 0.0 and made.deviation < best.deviation:
-            best = made
-        return found
+    Attributes
+    ----------
+    target, slots
+        As for `best_noise`.
+    starts
+        Deviations from which the noise of a size falls, the first of those that keep the target.
+    """
 
-    high, low = 0.0, -0.05
-    while excess(low) <= 0.0:
-        high, low = low, low - 0.05
-    brentq(excess, low, high, xtol=_NOISE_XTOL)
-    # What the promise goes by is the whole law: its ratios lie wider apart in the table, so that
-    # its delta may be more, by some millionths of itself.
-    found: SignedDummiesParameters | None = best
-    while found and found.noise.log_delta(target.eps) > target.aim:
-        found = target.fullest(found.deviation * (1.0 + _NOISE_XTOL), size, slots)
-    return found
+    target: Target
+    slots: int
+    starts: list[float]
+
+    def __post_init__(self) -> None:
+        # Of the excess over the log of the deviation: about that of a normal law.
+        self._slope = 8.0 * self.target.aim
+        self._levels = dict[float, float]()
+
+    def _made(self, place: float, level: float) -> SignedDummiesParameters | None:
+        size = 1.0 + float(np.exp(place))
+        made = self.target.fullest(float(np.exp(level)), size, self.slots)
+        return made if made and self.target.short(made).entries <= _LARGEST_TABLE else None
+
+    def _level(self, place: float) -> float:
+        """Return about the log of the least deviation; inf if nothing keeps the target."""
+        if not _SMALLEST <= place <= _LARGEST_LOG:
+            return np.inf
+        if place not in self._levels:
+            self._levels[place] = self._solved(place)
+        return self._levels[place]
+
+    def _solved(self, place: float) -> float:
+        best = min(self._levels.values(), default=np.inf)
+        starts = [float(np.log(start)) for start in self.starts] if best == np.inf else [best]
+        level, excess = np.inf, np.inf
+        for level in starts:
+            made = self._made(place, level)
+            excess = self.target.missed(made) if made else np.inf
+            if excess <= 0.0 and made:
+                break
+        if excess == np.inf or (best == np.inf and excess > 0.0):
+            return np.inf
+        if excess > 0.0:  # More noise than the best: how much more hardly matters.
+            return level - excess / self._slope
+        slope = self._slope
+        for _ in range(_SECANTS):
+            # With much noise few pairs fit, and the excess may grow with it.
+            step = -excess / slope if slope < 0.0 else -_FARTHEST
+            step = min(max(step, -_FARTHEST), _FARTHEST)
+            if abs(step) < _SIZE_XTOL or (made := self._made(place, level + step)) is None:
+                break
+            level, before, excess = level + step, excess, self.target.missed(made)
+            slope = (excess - before) / step
+        if slope < 0.0:
+            self._slope = slope
+        return level - excess / self._slope
+
+    def quietest(self, most: float | None) -> SignedDummiesParameters | None:
+        """Return parameters with nearly the least noise; None if no more than geometric numbers."""
+        place = float(_FIRST)
+        while most is None and self._level(place) == np.inf and place < _LARGEST_LOG:
+            place += _SIZE_STEP
+        step = float(_SIZE_STEP)
+        for direction in (step, -step):
+            while self._level(place + direction) < self._level(place):
+                place += direction
+        if self._level(place) == np.inf:
+            return None
+        for _ in range(_HALVINGS):  # Beside sizes that do not keep the target at all.
+            if max(self._level(place - step), self._level(place + step)) < np.inf:
+                break
+            step *= 0.5
+            place = min((place - step, place, place + step), key=self._level)
+        left, here, right = (self._level(place + by) for by in (-step, 0.0, step))
+        if max(left, right) < np.inf:
+            # The vertex of the parabola through three points.
+            place += 0.5 * step * (left - right) / (left - 2.0 * here + right)
+        return self._kept(place, self._level(place))
+
+    def _kept(self, place: float, level: float) -> SignedDummiesParameters | None:
+        """Return parameters that keep the target by the whole law, with about that deviation."""
+        for more in _NOISE_XTOL * 2.0 ** np.arange(-1.0, 14.0):
+            made = self._made(place, level + more)
+            if made is None or self.target.missed(made) > 0.0:
+                continue
+            # Its ratios lie wider apart in the table: delta may be more, by some millionths.
+            if made.noise.log_delta(self.target.eps) <= self.target.aim:
+                return made
+        return None
 
 
 def _fitting(found: _Fits, most: float) -> SignedDummiesParameters | None:

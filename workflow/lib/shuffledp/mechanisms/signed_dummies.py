@@ -33,6 +33,8 @@ __all__ = ["SignedDummies", "SignedDummiesParameters"]
 # Of delta, what messages may cost that do not fit into their envelope: of the shares tried the best
 # where envelopes are short.
 _OVERFLOW = 0.2
+# Blocks of values of a law that are summed, about, for its mean absolute difference.
+_MAX_BLOCKS = 2**16
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,10 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> Curve:
         """Of the noise of all n, rounded up, where its law is short enough to be summed."""
         promised = self._curve(parameters, setting, parameters.smallest)
-        if setting.n <= parameters.smallest:
+        if (
+            setting.n <= parameters.smallest
+            or not parameters.noise.of_more(setting.n / parameters.smallest).known
+        ):
             return promised
         once = self._curve(parameters, setting.once, setting.n)
         # By the curve alone: over rounds that of the fewest, by its losses, may be the smaller one.
@@ -84,11 +89,9 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
 
     def _curve(self, parameters: SignedDummiesParameters, setting: Setting, users: int) -> Curve:
         """By the noise of so many users, all honest; the others' only hides more."""
-        noise = parameters.noise
-        if users > parameters.smallest:
-            noise = noise.of_more(users / parameters.smallest)
-        if setting.n < parameters.smallest or not noise.known:
+        if setting.n < parameters.smallest:
             return lost()
+        noise = parameters.noise.of_more(users / parameters.smallest).summable()
         over = parameters.anybody(setting.k, users)
 
         # Of data sets that attain it only what all messages show is known.
@@ -157,8 +160,11 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     ) -> Floats:
         """From the exact mean absolute difference of the two numbers."""
         law = stats.nbinom(parameters.size * n / parameters.smallest, 1.0 - parameters.ratio)
-        below = law.cdf(np.arange(np.ceil(law.isf(1e-17)) + 1.0))
-        error = 2.0 * float(below @ (1.0 - below))
+        last = np.ceil(law.isf(1e-17))
+        # Of each block of an odd number of values the middle one stands for all.
+        block = 2.0 * np.floor(last / _MAX_BLOCKS) + 1.0
+        below = law.cdf(np.arange(block // 2.0, last + block, block))
+        error = 2.0 * block * float(below @ (1.0 - below))
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)
 
     def moved_by_one(self, k: int, parameters: SignedDummiesParameters) -> float:
