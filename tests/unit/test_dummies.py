@@ -1,5 +1,7 @@
 """Dummies and geometric noise: exact rationals, sums as they stand, draws."""
 
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from oracle import exact
 from scipy import signal, stats
 from scipy.optimize import brentq
-from shuffledp.accounting import accountant, pairs
+from shuffledp.accounting import accountant, pairs, signed
 from shuffledp.accounting.calibrate import least_noise, smallest_whole
 from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
@@ -631,6 +633,115 @@ def test_over_rounds_what_does_not_fit_counts_at_the_eps_of_all():
 def test_envelopes_that_are_too_short_are_refused():
     with pytest.raises(InputError, match="more slots"):
         SignedDummies(20).calibrate(1.0, TARGET, Setting(123_094, 408))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "pairs", "shape", "eps"),
+    [(0.3, 4391.4, 1e4, 0.93), (0.9, 2e5, 1e9, 0.02), (0.5, 3e3, np.inf, 0.7), (0.8, 50.0, 0.5, 1)],
+)
+def test_pairs_of_any_spread_by_their_whole_law(ratio, pairs, shape, eps):
+    """Of a negative binomial law of large shape the largest values were left out."""
+    law = stats.poisson(pairs) if shape == np.inf else stats.nbinom(shape, shape / (shape + pairs))
+    last = law.mean() + 14.0 * law.std() + 80.0 * (1.0 + pairs / shape) + 40.0 / (1.0 - ratio)
+    weights = signal.lfilter([1.0], [1.0, -(ratio**2)], law.pmf(np.arange(last)))
+    weights = np.append(0.0, weights[weights > 1e-60])
+    masses = np.append((1.0 - ratio) * weights[1:], ratio / (1.0 + ratio))
+    ratios = np.append(ratio * weights[:-1] / weights[1:], 1.0 / ratio)
+    order = np.argsort(ratios)
+    masses, ratios = masses[order], ratios[order]
+    first, second = (np.append(np.cumsum(of[::-1])[::-1], 0.0) for of in (masses * ratios, masses))
+    start = np.searchsorted(ratios, np.exp(eps) * ratios)
+    direct = masses @ (first[start] - np.exp(eps) * ratios * second[start])
+    found = exp(SignedNoise(ratio, pairs, shape).log_delta(eps))
+    assert direct * (1.0 - 1e-6) <= found <= direct * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("name", ["_MAX_EXACT", "_MAX_WINDOW", "_MAX_TABLE", "_TABLE_PART"])
+@pytest.mark.parametrize(("shape", "size"), [(np.inf, 1.0), (30.0, 1.0), (np.inf, 1.4)])
+def test_shorter_sums_never_answer_less(monkeypatch, name, shape, size):
+    noise = SignedNoise(0.7, 500.0, shape, size)
+    exact = [noise.log_delta(eps) for eps in (0.1, 0.8, 1.2)]
+    monkeypatch.setattr(signed, name, 4000 if name == "_MAX_WINDOW" and shape < np.inf else 300)
+    shorter = [replace(noise, tail=0.9e-40).log_delta(eps) for eps in (0.1, 0.8, 1.2)]
+    for whole, found in zip(exact, shorter, strict=True):
+        assert whole - 1e-9 <= found
+        if name in ("_MAX_EXACT", "_TABLE_PART"):
+            assert found <= whole + 1e-2
+
+
+def test_numbers_that_reach_too_far_are_refused():
+    with pytest.raises(InputError, match=r"size below 1 need a table .* smaller ratio"):
+        SignedNoise(1.0 - 1e-6, 10.0, np.inf, 0.5).log_delta(1.0)
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        SignedNoise(1e-192, 1e-184, 0.03, 1.3),
+        SignedNoise(1e-188, 1e-190, np.inf, 2.0),
+        SignedNoise(0.4, 3.4, 4e7, 909.0),
+        SignedNoise(1.0 - 1e-12, 1e9, 1e5),
+    ],
+)
+def test_laws_of_extreme_parameters_have_a_delta(noise):
+    """Entries of a table underflowed, and delta was no number."""
+    assert noise.log_delta(0.5) >= noise.log_delta(3.0) > -np.inf
+
+
+SMALL = """
+import resource
+import numpy as np
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
+resource.setrlimit(resource.RLIMIT_AS, (3 * 10**9, 3 * 10**9))
+try:
+    SignedDummies().calibrate(1e-6, np.log(1e-6), Setting(100_000, 68_336))
+except InputError as error:
+    print("slots" in str(error))
+many = SignedDummiesParameters(0.99, 1e9, 1e9, 10**6, 100_000)
+print(SignedDummies().curve(many, Setting(100_000, 2)).log_delta(0.1).upper < -20.0)
+wide = SignedDummiesParameters(1.0 - 1e-8, 1e9, 1e9, 10**6, 1000)
+print(500.0 * SignedDummies().expected_distance(np.full(2, 0.5), 1000, wide))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 500_000)
+"""
+
+
+def test_small_budgets_and_many_pairs_take_little_memory():
+    """Arrays as long as 1 / eps, or the pairs, took up to 22 GB."""
+    ran = subprocess.run([sys.executable, "-c", SMALL], check=False, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    fits, below, distance, little = ran.stdout.split()
+    assert (fits, below, little) == ("True", "True", "True")
+    # Half of the mean absolute difference of two geometric numbers, 2 q / (1 - q^2).
+    assert float(distance) == pytest.approx(0.5 * 1e8, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps", "delta", "slots", "error"),
+    [
+        (65_557, 32, 0.7, 1e-6, 50, 5.45),
+        (45_319, 13, 0.7, 1e-9, 71, 5.44),
+        (1000, 2, 1.0, 1e-6, 120, 3.04),
+    ],
+)
+def test_sizes_of_numbers_are_searched_between_steps(n, k, eps, delta, slots, error):
+    """Of some sizes the best left up to a fifteenth more error."""
+    mechanism, setting = SignedDummies(slots), Setting(n, k)
+    found = mechanism.calibrate(eps, np.log(delta), setting)
+    assert n * np.sqrt(mechanism.variance(np.full(k, 1 / k), n, found)[0]) <= error
+    assert mechanism.curve(found, setting).log_delta(eps).upper <= np.log(delta)
+
+
+@pytest.mark.parametrize("shape", [np.inf, 300.0])
+def test_what_does_not_fit_into_a_long_envelope(shape):
+    """By the whole law of the pairs; those far from the limit are taken in blocks."""
+    found = SignedDummiesParameters(0.9998, 3e5, shape, 20_001, 100, 1.5)
+    law = stats.poisson(6e3) if shape == np.inf else stats.nbinom(6.0, 300.0 / (300.0 + 3e5))
+    twins = np.arange(10_001)
+    more = stats.nbinom(2.0 * 1.5 * 0.02, 0.0002).sf(20_000 - 2 * twins)
+    direct = law.pmf(twins) @ more + law.sf(10_000)
+    assert direct * (1.0 - 1e-9) <= found.overflow(2) <= direct * (1.0 + 1e-2)
 
 
 # --- what they cost ------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from scipy import stats
 from scipy.signal import lfilter
 from scipy.special import gammaln
 
-from shuffledp.accounting.rounds.privacy_loss import Loss, Outcomes, loss_of_cells
+from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, loss_of_cells
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -39,6 +39,8 @@ _TAIL = 1e-40
 _MAX_WINDOW = 2**22
 # Most entries of a table: some seconds.
 _MAX_TABLE = 2**23
+# Smaller entries, which may have lost their digits, are left out.
+_LEAST_MASS = 1e-306
 # Entries of a table that are worked on at a time.
 _TABLE_PART = 2**18
 # A law with more ratios has its first ones as they are, and blocks of the others.
@@ -249,12 +251,14 @@ class SignedNoise:
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         both, either = float(law.sf(half - 1)), float(law.sf(reach - 1))
         # Where A, B and Z are largest only the law without the record has what is summed.
-        outside += 2.0 * (both**2 + 2.0 * either) + float(pairs[-1])
+        outside += 2.0 * (both**2 + 2.0 * either) + float(pairs[-1]) + UNDERFLOW
         units += 2.0 * more + 3.0 * pairs.size + 4.0 * half + _MISPLACED
         # A guess: the lowest two values of all three numbers. No ratio is above the largest.
-        fewer = single[1:] / single[:-1]
+        some = single[single > _LEAST_MASS]
+        fewer = some[1:] / some[:-1] if some.size > 1 else np.array([self.ratio])
         pair = float(pairs[1] / pairs[0]) if pairs.size > 1 else 0.0
-        least = min(float((fewer / (pair + fewer * fewer[0])).min()), 1.0 / fewer[0])
+        lowest = fewer / np.maximum(pair + fewer * fewer[0], UNDERFLOW)
+        least = min(float(lowest.min()), 1.0 / fewer[0])
         grid = _Grid(min(least, float(fewer.min())), max(1.0, 1.0 / self.size) / self.ratio)
         rows = max(_TABLE_PART // (pairs.size + half), 1)
         for start in range(0, reach, rows):
@@ -348,8 +352,9 @@ class _Grid:
 
     def add(self, masses: Floats, more: Floats) -> None:
         """Split ratios ``more / masses`` onto their neighbours, keeping the mean."""
-        masses, grid = masses.ravel(), self.ratios
-        ratios = more.ravel() / masses
+        some, grid = masses > _LEAST_MASS, self.ratios
+        masses = masses[some]
+        ratios = more[some] / masses
         # Quicker than to search, but that a ratio may be just outside what it is split onto.
         place = (np.log(np.maximum(ratios / self._least, 1.0)) * self._scale).astype(np.intp)
         place += ratios >= self._least

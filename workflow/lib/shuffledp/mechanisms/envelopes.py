@@ -6,7 +6,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from scipy.special import betainc, gammainc
@@ -42,7 +42,8 @@ _HALVINGS: Final = 2
 # Odds of a ratio that is a float below 1.
 _LARGEST_ODDS: Final = 1e12
 # Numbers of pairs of a user that are summed one by one, and relative length of blocks of others.
-_EXACT_PAIRS, _BLOCK = 2**14, 1e-3
+# Numbers of pairs with a smaller chance count as more than fit.
+_EXACT_PAIRS, _BLOCK, _NEVER = 2**12, 1e-3, 1e-40
 # Pairs of a cell and what they are of their shape, and messages of an envelope: laws are summed.
 _LARGEST, _LARGEST_SPREAD, _LARGEST_ENVELOPE = 1e9, 1e4, 2**24
 _LARGEST_SIZE, _LEAST = 1e3, 1e-200
@@ -125,17 +126,21 @@ class SignedDummiesParameters:
             count = int(np.log(most / _EXACT_PAIRS) / _BLOCK) + 2
             back = np.append(back, np.unique(np.ceil(np.geomspace(_EXACT_PAIRS, most, count))))
         twins = most - back
-        if self.shape == np.inf:
-            more = gammainc(twins + 1.0, users * self.pairs)
-        else:
-            share = self.pairs / (self.shape + self.pairs)
-            more = betainc(twins + 1.0, users * self.shape, share)
         logs, _ = log_masses(twins[:_EXACT_PAIRS][::-1], users * self.pairs, users * self.shape)
-        blocks = np.diff(more[_EXACT_PAIRS:], append=1.0)[: twins[_EXACT_PAIRS:].size]
-        chances = np.append(np.exp(logs)[::-1], blocks + 4.0 * UNIT)
+        blocks = np.diff(self._more_pairs(users, twins[_EXACT_PAIRS:]), append=1.0)
+        chances = np.append(np.exp(logs)[::-1], blocks[: twins.size - logs.size] + 4.0 * UNIT)
         # As stats.nbinom.sf, whose checks take longer than its numbers.
-        others = betainc(room - 2.0 * twins + 1.0, 2.0 * self.size * users, self.ratio)
-        return float(chances @ others + more[0])
+        some = chances > _NEVER
+        others = betainc(room - 2.0 * twins[some] + 1.0, 2.0 * self.size * users, self.ratio)
+        rest = self._more_pairs(users, float(most)) + chances[~some].sum()
+        return float(chances[some] @ others + rest)
+
+    def _more_pairs(self, users: float, pairs: Any) -> Any:
+        """Return the chance of more pairs than these, of so many times all users."""
+        if self.shape == np.inf:
+            return gammainc(pairs + 1.0, users * self.pairs)
+        share = self.pairs / (self.shape + self.pairs)
+        return betainc(pairs + 1.0, users * self.shape, share)
 
     def anybody(self, k: int, users: int | None = None) -> float:
         """At least the chance that those of any of so many users do not, by default the fewest."""
