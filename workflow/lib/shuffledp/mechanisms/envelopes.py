@@ -16,8 +16,7 @@ from shuffledp.accounting.signed import SignedNoise, log_masses
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# More than the library's rounding.
-_MORE: Final = 1.01
+_MORE: Final = 1.01  # exceeds the library's rounding
 # Law of the pairs: Poisson's needs the smallest envelopes. A negative binomial one has as much
 # noise of half the messages, but was best in none of the settings tried.
 _SHAPE: Final = np.inf
@@ -148,13 +147,7 @@ class SignedDummiesParameters:
 
 
 def check_sizes(slots: int, share: float) -> None:
-    """Refuse an envelope, or a share of users, that cannot be.
-
-    Raises
-    ------
-    InputError
-        If so.
-    """
+    """Raise `InputError` for an envelope, or a share of users, that cannot be."""
     if not (2 <= slots <= _LARGEST_ENVELOPE and slots == int(slots)):
         raise InputError(
             f"an envelope has 2 to {_LARGEST_ENVELOPE:,} slots, a whole number (got slots={slots})"
@@ -287,9 +280,9 @@ def best_noise(target: Target, slots: int | None) -> SignedDummiesParameters | N
             length = best.slots
             best = _most_pairs(partial(target.with_pairs, slots=length), best)
     starts = ideal * _STARTS if best is None else np.array([best.deviation])
-    sizes = _Sizes(target, length, [float(start) for start in starts])
-    found = sizes.quietest(None if best is None else float(np.log(best.deviation)))
-    return best if found is None else found
+    found = _Sizes(target, length, np.log(starts).tolist()).quietest()
+    known = [made for made in (best, found) if made is not None]
+    return min(known, key=lambda made: made.deviation, default=None)
 
 
 @dataclass
@@ -301,7 +294,7 @@ class _Sizes:
     target, slots
         As for `best_noise`.
     starts
-        Deviations from which the noise of a size falls, the first of those that keep the target.
+        Logs of deviations, the first of which that keeps the target is where the search begins.
     """
 
     target: Target
@@ -328,17 +321,15 @@ class _Sizes:
 
     def _solved(self, place: float) -> float:
         best = min(self._levels.values(), default=np.inf)
-        starts = [float(np.log(start)) for start in self.starts] if best == np.inf else [best]
+        starts = self.starts if best == np.inf else [best]
         level, excess = np.inf, np.inf
         for level in starts:
             made = self._made(place, level)
             excess = self.target.missed(made) if made else np.inf
             if excess <= 0.0 and made:
                 break
-        if excess == np.inf or (best == np.inf and excess > 0.0):
-            return np.inf
         if excess > 0.0:  # More noise than the best: how much more hardly matters.
-            return level - excess / self._slope
+            return level - excess / self._slope if len(starts) == 1 else np.inf
         slope = self._slope
         for _ in range(_SECANTS):
             # With much noise few pairs fit, and the excess may grow with it.
@@ -352,27 +343,26 @@ class _Sizes:
             self._slope = slope
         return level - excess / self._slope
 
-    def quietest(self, most: float | None) -> SignedDummiesParameters | None:
-        """Return parameters with nearly the least noise; None if no more than geometric numbers."""
+    def quietest(self) -> SignedDummiesParameters | None:
+        """Return parameters with nearly the least noise; None if none are found."""
         place = float(_FIRST)
-        while most is None and self._level(place) == np.inf and place < _LARGEST_LOG:
+        while len(self.starts) > 1 and self._level(place) == np.inf and place < _LARGEST_LOG:
             place += _SIZE_STEP
         step = float(_SIZE_STEP)
-        for direction in (step, -step):
-            while self._level(place + direction) < self._level(place):
-                place += direction
-        if self._level(place) == np.inf:
-            return None
+        for by in (step, -step):
+            while self._level(place + by) < self._level(place):
+                place += by
         for _ in range(_HALVINGS):  # Beside sizes that do not keep the target at all.
             if max(self._level(place - step), self._level(place + step)) < np.inf:
                 break
             step *= 0.5
             place = min((place - step, place, place + step), key=self._level)
         left, here, right = (self._level(place + by) for by in (-step, 0.0, step))
-        if max(left, right) < np.inf:
+        if left + right < np.inf and left + right > 2.0 * here:
             # The vertex of the parabola through three points.
             place += 0.5 * step * (left - right) / (left - 2.0 * here + right)
-        return self._kept(place, self._level(place))
+        level = self._level(place)
+        return None if level == np.inf else self._kept(place, level)
 
     def _kept(self, place: float, level: float) -> SignedDummiesParameters | None:
         """Return parameters that keep the target by the whole law, with about that deviation."""
