@@ -6,6 +6,7 @@ import geopandas as gpd
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyproj
 import pytest
 import shapely
 from hypothesis import HealthCheck, given, settings
@@ -15,6 +16,7 @@ from real_data import GOWALLA, needs_gowalla
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins
 from shuffledp.geography.grid import (
     GridTally,
+    cell_count,
     count_budgets,
     count_checkins,
     grid_cells,
@@ -172,6 +174,55 @@ def test_cells_in_metres_are_squares_that_cover_the_box(tmp_path, region, size):
     # No row or column more than needed: a degree of latitude is 111.2 km.
     height = (box.north - box.south) * 111_200
     assert lattice.shape[0] <= height / size * 1.03 + 2
+
+
+LONDON = Region("london", Box(south=51.45, north=51.55, west=-0.25, east=0.02))
+WIDE = Region("wide", Box(south=55, north=62, west=20, east=32))
+SOUTH = Region("south", Box(south=-45.2, north=-44.9, west=168.0, east=170.9))
+
+
+@pytest.mark.parametrize(("region", "size"), [(LONDON, 1000), (WIDE, 40_000), (SOUTH, 5_000)])
+def test_cells_in_metres_are_those_that_hold_a_point_of_the_box(region, size):
+    """The oracle projects a lattice of points of every square back to degrees."""
+    lattice = make_lattice(region, {"metres": size})
+    rows, columns = lattice.shape
+    back = pyproj.Transformer.from_crs(lattice.crs, "EPSG:4326", always_xy=True)
+
+    def holding(margin):
+        inner = np.linspace(-margin, 1 + margin, 41) * size
+        found = set()
+        for row, column in np.ndindex(rows, columns):
+            x, y = np.meshgrid(lattice.x_edges[column] + inner, lattice.y_edges[row] + inner)
+            longitude, latitude = back.transform(x.ravel(), y.ravel())
+            if region.box.contains(latitude, longitude).any():
+                found.add((row, column))
+        return found
+
+    cells = grid_cells(region, {"metres": size})
+    kept = set(zip(cells["row"].tolist(), cells["column"].tolist(), strict=True))
+    assert cells["cell"].tolist() == list(range(len(kept)))
+    # Points that are 3 % of a side apart may miss a corner of the box, but not with such a margin.
+    assert holding(0) <= kept <= holding(0.03)
+    assert len(kept) < rows * columns
+    # The border of the box, densely, where a dropped cell could lose somebody.
+    edge = np.linspace(0, 1, 20_001)
+    box = region.box
+    latitude = box.south + edge * (box.north - box.south)
+    longitude = box.west + edge * (box.east - box.west)
+    located = [
+        *(lattice.locate(latitude, np.full(edge.size, side)) for side in (box.west, box.east)),
+        *(lattice.locate(np.full(edge.size, side), longitude) for side in (box.south, box.north)),
+    ]
+    numbers = np.unique(np.concatenate(located))
+    rows_columns = zip(
+        *(part.tolist() for part in np.divmod(numbers[numbers >= 0], columns)), strict=True
+    )
+    assert set(rows_columns) <= kept
+
+
+def test_the_number_of_cells_in_metres_is_that_of_the_cells():
+    spec = {"metres": 250}
+    assert cell_count(LONDON, spec) == len(grid_cells(LONDON, spec))
 
 
 def test_cells_in_metres_count_as_a_spatial_join_in_utm_does(tmp_path):

@@ -4,6 +4,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
@@ -14,6 +15,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pyproj
 import shapely
+from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
 from shuffledp.geography.layout import BUDGET, COORDINATES
@@ -102,7 +104,8 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
         `shape: [rows, columns]`, which divides the box evenly;
         `step: [dlat, dlon]` in degrees, from the south-west corner, partial strips dropped;
         `metres: size`, squares in the UTM zone of the box's centre, from the south-west corner of
-        the smallest UTM rectangle round the box, which they cover completely.
+        the smallest UTM rectangle round the box, which they cover completely. The sides of the box
+        slant in that rectangle, so some squares lie outside the box; `grid_cells` drops them.
 
     Raises
     ------
@@ -123,7 +126,7 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
 def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
     """Return the cells of a grid, row-major from the south-west.
 
-    With an outline, cells that do not meet it are left out, and the others numbered on.
+    Cells that do not meet the region are left out, and the others numbered on.
 
     Parameters
     ----------
@@ -147,12 +150,12 @@ def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
 def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
     """Return the number of cells of a grid, k, in at most a second or two.
 
-    Of a lattice of more than 100,000 cells those that do not meet an outline count as well.
+    For a lattice of more than 100,000 cells, those that do not meet the region count as well.
     Parameters and errors as for `grid_cells`.
     """
     lattice = make_lattice(region, spec)
     cells = math.prod(lattice.shape)
-    if region.outline is None or cells > _MOST_LAID:
+    if (region.outline is None and lattice.crs is None) or cells > _MOST_LAID:
         return cells
     return len(_cells(region, lattice))
 
@@ -191,7 +194,7 @@ def count_checkins(
     if not kept:
         raise InputError(
             f"the grid {dict(spec)} of {region.name} holds none of the {read} check-ins of "
-            f"{checkins}: they lie outside its cells (step and metres leave out partial cells at "
+            f"{checkins}: they lie outside its cells (step leaves out partial cells at "
             "the region's edge), or were cropped to another region"
         )
     tally = GridTally(kept=kept, dropped=read - kept)
@@ -295,6 +298,8 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
                 f"a grid needs at least 2 cells (got {len(number)} that meet the outline of "
                 f"{region.name}): make the cells smaller"
             )
+    elif lattice.crs is not None:
+        number = number[_meeting(region.box, lattice)]
     row, column = np.divmod(number, lattice.shape[1])
     return gpd.GeoDataFrame(
         {
@@ -305,6 +310,28 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
         geometry=polygons[number],
         crs=_WGS84,
     )
+
+
+def _meeting(box: Box, lattice: Lattice) -> NDArray[np.bool_]:
+    """Tell for each cell of a projected lattice whether a point of the box can lie in it.
+
+    The sides of the box are curves in the projection. They are replaced by 1,000 chords each,
+    which are within 1e-6 of the lattice's diagonal of the curves: on a side of at most 12 degrees
+    of longitude the sagitta is less than 3e-8 of the side, on a meridian less than 4e-8.
+    """
+    degrees = shapely.box(box.west, box.south, box.east, box.north)
+    project = pyproj.Transformer.from_crs(_WGS84, lattice.crs, always_xy=True)
+    corners = shapely.get_coordinates(degrees)
+    steps = np.linspace(0.0, 1.0, 1000, endpoint=False)[:, None]
+    sides = [start + steps * (stop - start) for start, stop in pairwise(corners)]
+    shape = shapely.Polygon(np.column_stack(project.transform(*np.concatenate(sides).T)))
+    south, west = np.meshgrid(lattice.y_edges[:-1], lattice.x_edges[:-1], indexing="ij")
+    north, east = np.meshgrid(lattice.y_edges[1:], lattice.x_edges[1:], indexing="ij")
+    squares = shapely.box(west.ravel(), south.ravel(), east.ravel(), north.ravel())
+    slack = 1e-6 * math.hypot(np.ptp(lattice.y_edges), np.ptp(lattice.x_edges))
+    shapely.prepare(shape)
+    meeting: NDArray[np.bool_] = shapely.dwithin(shape, squares, slack)
+    return meeting
 
 
 def _interval(edges: Floats, values: Floats) -> Integers:
