@@ -121,7 +121,7 @@ class Workflow:
         shutil.copy(ROOT / "Snakefile", path)
         shutil.copy(ROOT / "environment.yml", path)
         ignore = shutil.ignore_patterns("__pycache__", "automatic", "*.egg-info")
-        for name in ("workflow", "resources"):
+        for name in ("profiles", "workflow", "resources"):
             shutil.copytree(ROOT / name, path / name, ignore=ignore)
         for name in ("config", "recorder"):
             (path / name).mkdir()

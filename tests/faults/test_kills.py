@@ -58,14 +58,13 @@ def recover(clone, victim, printed, targets):
         assert "Traceback" not in printed
         assert not locked, "a run that ended by itself leaves no lock"
     if locked:
-        # Without --rerun-incomplete Snakemake may first name the incomplete files, and that option.
-        refused = clone.run("--rerun-incomplete", *targets, check=False)
+        refused = clone.run(*targets, check=False)
         told = refused.stdout + refused.stderr
         assert refused.returncode != 0
         assert LOCKED in told, told
         assert "--unlock" in told, told
         clone.run("--unlock")
-    clone.run("--rerun-incomplete", *targets)
+    clone.run(*targets)
 
 
 @pytest.mark.parametrize("options", [[], ["--forceall"]], ids=["first run", "forced"])

@@ -38,7 +38,7 @@ def test_two_runs_at_once(clone, undisturbed, fault, tmp_path):
 
 def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
     """With --nolock jobs run twice at once; results are whole all the same."""
-    options = [*RUN, "--nolock", "--rerun-incomplete"]
+    options = [*RUN, "--nolock"]
     with (
         fault("two runs without lock"),
         Background(clone, *options, stop=Stop(tmp_path / "stop", first_named(clone))) as first,
@@ -50,7 +50,7 @@ def test_two_runs_that_ignore_the_lock(clone, undisturbed, fault, tmp_path):
         printed = [first.printed(), second.stdout + second.stderr]
         assert not any(map(has_our_traceback, printed)), printed
         if any(failed):
-            clone.run("--rerun-incomplete", TARGET)
+            clone.run(TARGET)
         assert tables(clone) == undisturbed
 
 
@@ -66,7 +66,7 @@ def test_an_interrupted_run_cleans_up_after_itself(clone, undisturbed, fault, tm
         run.stop.go_on()
         run.finished()
         assert not locks(clone)
-        clone.run("--rerun-incomplete", TARGET)
+        clone.run(TARGET)
         assert tables(clone) == undisturbed
 
 

@@ -3,6 +3,9 @@
 import errno
 import os
 import platform
+import subprocess
+import sys
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -21,6 +24,27 @@ def test_no_two_writers_have_one_temporary_name(tmp_path):
             assert len(bytes.fromhex(chance)) >= 4
             path.write_text(path.name)
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_what_killed_processes_left_of_a_file_is_removed_when_it_is_made_again(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    node = platform.node()[:20]
+    abandoned = [f".{node}.{gone.pid}.00c0ffee.a.csv", ".elsewhere.1.00c0ffee.a.csv"]
+    kept = [
+        f".{node}.{os.getpid()}.00c0ffee.a.csv",
+        ".elsewhere.2.00c0ffee.a.csv",
+        f".{node}.{gone.pid}.00c0ffee.b.csv",
+        f"{node}.{gone.pid}.00c0ffee.a.csv",
+    ]
+    (tmp_path / abandoned[0]).mkdir()
+    for name in [*abandoned[1:], *kept]:
+        (tmp_path / name).write_text(name)
+    two_days_ago = time.time() - 2 * 86_400
+    os.utime(tmp_path / abandoned[1], (two_days_ago, two_days_ago))
+    with replacing(tmp_path / "a.csv") as temporary:
+        temporary.write_text("1")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.csv", *kept}
 
 
 def test_a_long_name_of_the_node_leaves_room_for_that_of_the_file(tmp_path):

@@ -9,7 +9,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from needs import needs
 
-from workflow.conftest import checkin_lines
+from workflow.conftest import checkin_lines, copy
 
 pytestmark = pytest.mark.workflow
 GRID = "results/grids/town.shape.parquet"
@@ -56,6 +56,23 @@ def test_a_missing_file_is_named_with_region_source_key_and_folder(clone):
     where = clone.path / "data" / "mine.csv"
     text = _fails(clone, f"config: sources.tiny.path: there is no {where}, which regions.town")
     assert text.count("sources.tiny.path") == 1
+
+
+def test_an_absent_source_whose_check_ins_are_there_is_no_error(finished, tmp_path):
+    """The run ends well and says once what it goes by; without the check-ins it is an error."""
+    clone = copy(finished, tmp_path / "copy")
+    (clone.path / "check-ins.txt").unlink()
+    checkins = "results/checkins/town.parquet"
+    run = clone.run("--dry-run", GRID)
+    text = run.stdout + run.stderr
+    assert "Nothing to be done" in text
+    assert "error" not in text.lower()
+    assert text.count("sources.tiny.path: there is no") == 1
+    assert f"{checkins}, made from it before, is used as it is" in text
+    for path in (checkins, GRID):
+        (clone.path / path).unlink()
+    text = _fails(clone, "config: sources.tiny.path: there is no")
+    assert "made from it before" not in text
 
 
 @pytest.mark.slow

@@ -227,14 +227,24 @@ MODIFIER = workflow.modifier
 
 
 @cache
-def explain_missing(key, reader, path):
-    """Say which key's file is missing: Snakemake, which then stops, names a rule and the file only."""
-    path = str(MODIFIER.modify_path(path))
+def explain_missing(key, reader, path, product):
+    """Name the key of a missing input file; Snakemake's own message names a rule and the file only.
+
+    Where the product of the file is there, Snakemake keeps it and needs no input: a warning.
+    """
+    path, product = (str(MODIFIER.modify_path(each)) for each in (path, product))
     made = any(rule.is_producer(path) for rule in workflow.rules)
-    if workflow.is_main_process and not made and not os.path.exists(path):
+    if not workflow.is_main_process or made or os.path.exists(path):
+        return
+    absent = f"config: {key}: there is no {os.path.abspath(path)}, which {reader} reads"
+    if os.path.exists(product):
+        logger.warning(
+            f"{absent}; {product}, made from it before, is used as it is, whatever has changed "
+            "since. To make it again, put the file back"
+        )
+    else:
         logger.error(
-            f"config: {key}: there is no {os.path.abspath(path)}, which "
-            f"{reader} reads; a relative path starts at the folder where snakemake runs, "
+            f"{absent}; a relative path starts at the folder where snakemake runs, "
             "wherever the configuration is"
         )
 
@@ -405,7 +415,8 @@ def source_file(wildcards):
         return f"resources/automatic/{name}/{file_name(spec['url'])}"
     if spec["kind"] == "file":
         key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
-        explain_missing(key, reader, spec["path"])
+        product = result(f"checkins/{wildcards.region}.parquet")
+        explain_missing(key, reader, spec["path"], product)
         return spec["path"]
     return result(f"laid/{spec['kind']}/{wildcards.region}.txt.gz")
 
@@ -459,7 +470,8 @@ def image_file(name):
     spec = MNIST[name]
     if "url" in spec:
         return f"resources/automatic/mnist/{name}/{file_name(spec['url'])}"
-    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"])
+    product = result("personalised/training.csv")
+    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"], product)
     return spec["path"]
 
 

@@ -4,16 +4,19 @@ import errno
 import hashlib
 import os
 import platform
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from shuffledp.errors import InputError
 
 _LONGEST_NODE: Final = 20  # characters: a file's name holds 255 bytes
+_ABANDONED_SECONDS: Final = 86_400.0
 # What file systems answer that cannot flush a folder.
 _NO_SUCH_THING: Final = (errno.EINVAL, errno.ENOTSUP)
 
@@ -32,9 +35,10 @@ def replacing(destination: Path) -> Iterator[Path]:
     Path
         Where to write a file, or make a folder. It keeps the suffixes of `destination`, and no
         process of any node has the same; after an exception it is removed and whatever stood under
-        the final name is untouched.
+        the final name is untouched. What killed processes left of the same file is removed first.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
+    _remove_abandoned(destination)
     # Nodes that share a file system number their processes alike.
     writer = f"{platform.node()[:_LONGEST_NODE]}.{os.getpid()}.{secrets.token_hex(4)}"
     temporary = destination.with_name(f".{writer}.{destination.name}")
@@ -42,9 +46,42 @@ def replacing(destination: Path) -> Iterator[Path]:
         yield temporary
         settle(temporary, destination)
     finally:
-        if temporary.is_dir():
-            shutil.rmtree(temporary)
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
+
+
+def _remove_abandoned(destination: Path) -> None:
+    """Remove temporary files of one destination whose writers were killed.
+
+    A writer on this node is gone if no process has its number. One on another node cannot be asked;
+    it is taken for gone if its file has not changed for a day.
+    """
+    temporary = re.compile(rf"\.(.*)\.(\d+)\.[0-9a-f]{{8}}\.{re.escape(destination.name)}")
+    for path in destination.parent.iterdir():
+        if not (match := temporary.fullmatch(path.name)):
+            continue
+        with suppress(OSError):
+            if match[1] == platform.node()[:_LONGEST_NODE]:
+                abandoned = not _is_running(int(match[2]))
+            else:
+                abandoned = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
+            if abandoned:
+                _remove(path)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it runs, and is another user's
+    return True
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 def settle(temporary: Path, destination: Path) -> None:
