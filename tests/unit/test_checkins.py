@@ -553,6 +553,36 @@ def test_forgotten_header(tmp_path):
     assert "set header: true" in message
 
 
+def test_unreadable_times_are_not_taken_for_a_forgotten_header(tmp_path):
+    message = refusal(tmp_path, "7\tyesterday\t48.86\t2.33\t1\n" * 5)
+    assert "line 1: time is not an ISO 8601 time (without columns.time it is not read)" in message
+    assert "header" not in message
+
+
+@pytest.mark.parametrize("point", ["4649776\t500000", "500000\t4649776", "-6253000\t260000.5"])
+def test_projected_coordinates_are_named(tmp_path, point):
+    message = refusal(tmp_path, f"7\t\t{point}\t1\n" * 5)
+    assert "look projected, such as UTM metres" in message
+    assert "degrees of latitude and longitude (WGS 84)" in message
+    assert "reproject" in message and "header" not in message
+
+
+def test_one_number_that_is_out_of_range_is_not_taken_for_a_projection(tmp_path):
+    assert "projected" not in refusal(tmp_path, f"{HERE}\n7\t\t91\t2.33\t1\n")
+
+
+POINTS = b'{"type": "FeatureCollection", "features": [{"type": "Feature"}]}'
+
+
+@pytest.mark.parametrize(
+    "content", [POINTS, b"{\n" + POINTS[1:], b"\xef\xbb\xbf [" + POINTS + b"]"]
+)
+def test_points_as_json_are_refused_with_the_way_to_a_table(tmp_path, content):
+    message = refusal(tmp_path, content)
+    assert "is JSON, not a table" in message and "ogr2ogr -f CSV" in message
+    assert "header" not in message
+
+
 @pytest.mark.parametrize(
     ("content", "part"),
     [

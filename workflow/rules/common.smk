@@ -471,7 +471,9 @@ def image_file(name):
     if "url" in spec:
         return f"resources/automatic/mnist/{name}/{file_name(spec['url'])}"
     product = result("personalised/training.csv")
-    explain_missing(f"personalised.mnist.{name}.path", "training", spec["path"], product)
+    explain_missing(
+        f"personalised.mnist.{name}.path", "training", spec["path"], product
+    )
     return spec["path"]
 
 

@@ -3,6 +3,7 @@
 import logging
 import lzma
 import queue
+import re
 import threading
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
@@ -78,14 +79,23 @@ def _holds_a_spreadsheet(archive: Path) -> bool:
     return "xl/workbook.xml" in names or {"mimetype", "content.xml"} <= set(names)
 
 
+_JSON: Final = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{\s*(\"|$)")
+
+
 def check_text(source: Path, start: bytes) -> None:
     """Refuse a file by the first bytes of its text.
 
     Raises
     ------
     CheckinError
-        If it is a web page, XML or UTF-16.
+        If it is a web page, XML, JSON or UTF-16.
     """
+    if source.suffix in (".geojson", ".json") or _JSON.match(start):
+        raise CheckinError(
+            f"{source} is JSON, not a table: a source is separated text or parquet with columns of "
+            "latitude and longitude. Convert it, GeoJSON points for example with `ogr2ogr -f CSV "
+            "-lco GEOMETRY=AS_XY points.csv FILE`, whose X is the longitude and Y the latitude"
+        )
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         raise CheckinError(
             f"{source} is a web page or XML, not a table: the server may have answered with an "

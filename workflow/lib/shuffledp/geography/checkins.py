@@ -134,6 +134,7 @@ class _Survey:
     tally: Tally = Tally()
     faults: list[tuple[str, Fault]] = field(default_factory=list)
     out_of_range: int = 0
+    projected: int = 0
     elsewhere: int = 0
     extent: tuple[float, float, float, float] = (math.inf, -math.inf, math.inf, -math.inf)
 
@@ -148,6 +149,7 @@ class _Survey:
             kept=self.tally.kept + kept,
         )
         self.out_of_range += batch.exchanged
+        self.projected += batch.projected
         for fault in batch.faults[: SHOWN - len(self.faults)]:
             place = self._place(fault)
             self.faults.append((place, fault))
@@ -174,9 +176,19 @@ class _Survey:
         )
         if 2 * self.out_of_range > tally.malformed:
             text += f". Latitude and longitude seem to be exchanged: {self._exchange()}"
-        elif first.line == 1 and self.layout.format == "csv" and not self.layout.header:
+        elif 2 * self.projected > tally.malformed:
+            text += (
+                ". The coordinates look projected, such as UTM metres: degrees of latitude and "
+                "longitude (WGS 84) are expected; reproject them to EPSG:4326 first"
+            )
+        elif self._named(first):
             text += ". If line 1 names the columns, set header: true"
         return text
+
+    def _named(self, first: Fault) -> bool:
+        """Tell whether the first fault is what a line of names would have."""
+        headless = self.layout.format == "csv" and not self.layout.header
+        return headless and first.line == 1 and first.reason.startswith(COORDINATES)
 
     def _empty(self) -> str:
         region, box = self.region, self.region.box

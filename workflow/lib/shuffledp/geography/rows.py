@@ -41,6 +41,7 @@ SHOWN: Final = 5
 """How many malformed rows are described."""
 
 _LARGEST_BUDGET: Final = 20.0
+_LARGEST_DEGREES: Final = 360.0  # of longitude, where it is counted from 0
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
@@ -82,12 +83,15 @@ class Batch:
         The first few of the malformed rows.
     exchanged : int
         Malformed rows that would be in range with latitude and longitude exchanged.
+    projected : int
+        Malformed rows whose coordinates are numbers too large for degrees.
     """
 
     table: Any
     malformed: int = 0
     faults: tuple[Fault, ...] = ()
     exchanged: int = 0
+    projected: int = 0
 
 
 def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
@@ -119,18 +123,21 @@ def sift(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
     """
     good = np.ones(table.num_rows, dtype=bool)
     reasons = dict(sorted(faults.items())[:SHOWN])
-    columns: dict[str, Any] = {}
-    for name in table.column_names:
+    columns: dict[str, Any] = dict.fromkeys(table.column_names)  # in this order
+    # Coordinates first: a line of names is told from a row by them.
+    for name in sorted(columns, key=lambda name: name not in COORDINATES):
         given = table[name].combine_chunks()
         columns[name], bad = _converted(given, name)
         for row in np.flatnonzero(bad & good)[:SHOWN]:
             reasons[int(lines[row])] = _fault(given[row], name)
         good &= ~bad
-    exchanged = _exchangeable(columns, good)
+    exchanged, projected = _exchangeable(columns, good), _projected(columns)
     shown = tuple(Fault(line, reasons[line]) for line in sorted(reasons)[:SHOWN])
     sound = pa.table(columns)
     malformed = len(faults) + int((~good).sum())
-    return Batch(sound if good.all() else sound.filter(pa.array(good)), malformed, shown, exchanged)
+    if not good.all():
+        sound = sound.filter(pa.array(good))
+    return Batch(sound, malformed, shown, exchanged, projected)
 
 
 def _converted(column: Any, name: str) -> Converted:
@@ -147,6 +154,12 @@ def _exchangeable(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
     latitude, longitude = (columns[name].to_numpy(zero_copy_only=False) for name in COORDINATES)
     fits = in_range(longitude, "latitude") & in_range(latitude, "longitude")
     return int((fits & ~in_range(latitude, "latitude") & ~good).sum())
+
+
+def _projected(columns: Mapping[str, Any]) -> int:
+    latitude, longitude = (columns[name].to_numpy(zero_copy_only=False) for name in COORDINATES)
+    largest = np.maximum(np.abs(latitude), np.abs(longitude))  # NaN if one is no number
+    return int(((largest > _LARGEST_DEGREES) & np.isfinite(largest)).sum())
 
 
 def _fault(field: Any, name: str) -> str:
