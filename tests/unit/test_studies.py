@@ -11,8 +11,15 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.mechanisms.gaussian import gaussian_sigma
 from shuffledp.mechanisms.krr import KRandomisedResponse
-from shuffledp.pipeline.selection import calibrated
-from shuffledp.pipeline.tables import PRIVACY, RELEASES, SAMPLES, UTILITY, write_table
+from shuffledp.pipeline.selection import calibrated, read_calibrated
+from shuffledp.pipeline.tables import (
+    PRIVACY,
+    RELEASES,
+    SAMPLES,
+    UTILITY,
+    read_tables,
+    write_table,
+)
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.points import BudgetSweep, matched_budgets
@@ -268,6 +275,35 @@ def test_an_unknown_bound_is_refused():
 
 
 # --- utility -------------------------------------------------------------------------------------
+
+
+def test_a_series_cut_in_parts_is_the_same_series(monkeypatch):
+    whole = both()
+    monkeypatch.setattr("shuffledp.studies.releases.GROUP_ROWS", 2 * COUNTS.size)
+    for one, other in zip(both(), whole, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+
+
+@pytest.mark.parametrize("calibration", ["matched", "delta-hat"])
+def test_releases_read_one_by_one_are_the_calibrated_ones(tmp_path, calibration):
+    table = released(samples={200: COUNTS // 2, 400: COUNTS}, eps=[0.2, 0.5])
+    path = tmp_path / "releases.parquet"
+    write_table(table, RELEASES, path, {})
+    parts = list(read_calibrated(path, calibration, TARGET, n=400))
+    firsts = table[(table["repetition"] == 0) & (table["n"] == 400)]
+    expected = calibrated(firsts, calibration, TARGET)[RELEASES.names]
+    pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), expected)
+    assert [part["mechanism"].nunique() for part in parts] == [1] * len(parts)
+    assert len(parts) == len(expected[["mechanism", "eps"]].drop_duplicates())
+
+
+def test_rows_are_read_by_several_values(tmp_path):
+    table = released()
+    path = tmp_path / "releases.parquet"
+    write_table(table, RELEASES, path, {})
+    some = read_tables([path], columns=["cell", "estimate"], cell=range(3, 12, 4), repetition=1)
+    picked = table[table["cell"].isin([3, 7, 11]) & (table["repetition"] == 1)]
+    pd.testing.assert_frame_equal(some, picked[["cell", "estimate"]].reset_index(drop=True))
 
 
 def test_utility_is_the_distance_to_the_sample():

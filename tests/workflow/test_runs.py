@@ -1,12 +1,14 @@
 """Runs beside each other, regions with values of their own, regions left out, a region's target."""
 
+import re
+
 import pandas as pd
 import pytest
 from shuffledp.pipeline.selection import at_targets
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.utility import target_findings
 
-from workflow.conftest import copy
+from workflow.conftest import TABLES, copy
 
 pytestmark = pytest.mark.workflow
 
@@ -100,3 +102,26 @@ def test_a_region_is_not_called_like_a_step(clone):
     text = refused.stdout + refused.stderr
     assert "regions.grid_checkins: a step of the workflow has that name" in text
     assert "Traceback" not in text
+
+
+def test_a_job_asks_for_memory_by_the_cells_of_its_grid(clone):
+    clone.config["regions"]["town"]["grids"]["fine"] = {"shape": [1000, 1000]}
+    asked = {}
+    for grid in ("shape", "fine"):
+        target = f"results/utility/town.{grid}.certainty.eps0-1.parquet"
+        printed = clone.run("--dry-run", target).stdout
+        jobs = re.findall(r"^rule (\w+):$.*?mem_mb=(\d+)", printed, re.MULTILINE | re.DOTALL)
+        asked[grid] = {rule: int(mb) for rule, mb in jobs}
+    for rule in ("grid_checkins", "draw_samples", "release_histograms", "judge_cells"):
+        assert asked["shape"][rule] < 2100
+        assert asked["shape"][rule] + 150 < asked["fine"][rule] < 6000
+
+
+@pytest.mark.slow
+def test_a_run_that_drops_releases_deletes_them_when_nothing_reads_them(clone, finished):
+    clone.config["releases"] = "drop"
+    clone.run(*TABLES)
+    assert not list((clone.path / "results" / "releases").glob("*.parquet"))
+    for path in TABLES:
+        assert (clone.path / path).read_bytes() == (finished.path / path).read_bytes()
+    assert nothing_to_do(clone.run("--dry-run", *TABLES))

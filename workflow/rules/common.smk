@@ -17,7 +17,8 @@ from shuffledp.pipeline.configuration import (
     effective_regions,
     leave_out,
 )
-from shuffledp.geography.regions import own_grid
+from shuffledp.geography.grid import cell_count
+from shuffledp.geography.regions import own_grid, region_from_config
 from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.address import Address, file_name, masked_addresses
 from shuffledp.mechanisms.catalogue import CATALOGUE
@@ -117,12 +118,60 @@ def resource(name):
 
 
 def cost(mem_mb, runtime):
-    """What a job asks for, doubled with every attempt: one that ran out of it gets more."""
+    """What a job asks for, doubled with every attempt: one that ran out of it gets more.
+
+    Megabytes are a number, or a function of the wildcards.
+    """
 
     def escalating(amount):
-        return lambda wildcards, attempt: amount * 2 ** (attempt - 1)
+        def asked(wildcards, attempt):
+            first = amount(wildcards) if callable(amount) else amount
+            return round(first) * 2 ** (attempt - 1)
+
+        return asked
 
     return {"mem_mb": escalating(mem_mb), "runtime": escalating(runtime)}
+
+
+@cache
+def cells_of(region, grid):
+    """Number of cells of a grid, k."""
+    return cell_count(
+        region_from_config(region, REGIONS[region]),
+        own_grid(region, REGIONS[region]["grids"], grid),
+    )
+
+
+def memory(fixed, per_cell=0.0, per_estimate=0.0, per_sample=0.0):
+    """Resource function: megabytes of a job on a grid.
+
+    Beside a fixed number: kilobytes for each cell, for each estimate of one series (cells times
+    repetitions), and for each cell of each sample. docs/hpc.md has the measurements.
+    """
+
+    def asked(wildcards):
+        place = dict(wildcards.items())
+        if "grid" not in place:
+            return fixed
+        spec = REGIONS[place["region"]]
+        each = (
+            per_cell + per_estimate * spec["repetitions"] + per_sample * len(spec["n"])
+        )
+        return fixed + each * cells_of(place["region"], place["grid"]) / 1000
+
+    return asked
+
+
+def individual_memory(wildcards):
+    """Megabytes of summarise_individual, which holds its cells of every series of one eps0."""
+    fixed = memory(1000, per_sample=0.1)(wildcards)
+    place = dict(wildcards.items())
+    if "grid" not in place:
+        return fixed
+    spec = REGIONS[place["region"]]
+    k = cells_of(place["region"], place["grid"])
+    cells = k // (spec.get("individual_every") or max(1, k // 20))
+    return fixed + 0.0005 * cells * spec["repetitions"] * (2 * len(spec["eps"]) + 10)
 
 
 def budget(eps0):
@@ -383,6 +432,13 @@ def table(pattern, *, of=lambda spec: True, first=False):
     """
     TABLES[pattern] = of, first
     return result(pattern)
+
+
+def releases_table(pattern):
+    """As `table`; a run that drops releases deletes them once all that reads them is made."""
+    if config["releases"] == "drop":
+        return temp(result(pattern))
+    return table(pattern)
 
 
 def tables_of(region):

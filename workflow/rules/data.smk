@@ -99,7 +99,7 @@ rule grid_checkins:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 2),
+        **cost(memory(1000, per_cell=1.2), 2),
     params:
         library=library("grid_checkins"),
         region=region_place,
@@ -146,7 +146,7 @@ rule draw_samples:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 2),
+        **cost(memory(1000, per_sample=0.1), 2),
     params:
         library=library("draw_samples"),
         sizes=of_region("n"),

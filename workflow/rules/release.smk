@@ -2,7 +2,7 @@ rule release_histograms:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        releases=table("releases/{region}.{grid}.{part}.parquet"),
+        releases=releases_table("releases/{region}.{grid}.{part}.parquet"),
         utility=table("utility/{region}.{grid}.{part}.parquet"),
     log:
         log_of("release_histograms.{region}.{grid}.{part}"),
@@ -11,7 +11,7 @@ rule release_histograms:
     conda:
         "../../environment.yml"
     resources:
-        **cost(2000, 60),
+        **cost(memory(2000, per_estimate=0.1, per_sample=0.1), 60),
     params:
         library=library("release_histograms"),
         sweep=swept,
@@ -59,7 +59,7 @@ rule judge_cells:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 2),
+        **cost(memory(1000, per_cell=2.5, per_sample=0.1), 2),
     params:
         library=library("judge_cells"),
         target_delta=config["target_delta"],
@@ -80,7 +80,7 @@ rule summarise_individual:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 2),
+        **cost(individual_memory, 2),
     params:
         library=library("summarise_individual"),
         every=of_region("individual_every"),

@@ -1,19 +1,17 @@
 from pathlib import Path
 
 from shuffledp.pipeline.jobs import job
-from shuffledp.pipeline.selection import calibrated
-from shuffledp.pipeline.tables import CERTAINTY, read_tables, run_metadata, write_table
+from shuffledp.pipeline.selection import read_calibrated
+from shuffledp.pipeline.tables import CERTAINTY, run_metadata, writing
 from shuffledp.studies.certainty import certainty_table
 from shuffledp.studies.samples import read_samples
 
 with job(snakemake.log[0]):
     source = Path(snakemake.input.releases)
-    first = read_tables([source], repetition=0)
-    table = certainty_table(
-        calibrated(first, "matched", snakemake.params.target_delta),
-        read_samples(Path(snakemake.input.samples)),
-        region=snakemake.wildcards.region,
-        grid=snakemake.wildcards.grid,
-    )
+    samples = read_samples(Path(snakemake.input.samples))
+    place = {"region": snakemake.wildcards.region, "grid": snakemake.wildcards.grid}
     metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
-    write_table(table, CERTAINTY, Path(snakemake.output[0]), metadata)
+    with writing(CERTAINTY, Path(snakemake.output[0]), metadata) as add:
+        for rows in read_calibrated(source, "matched", snakemake.params.target_delta):
+            add(certainty_table(rows, samples, **place))
+            del rows  # not in memory while the next ones are read

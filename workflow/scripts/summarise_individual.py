@@ -3,17 +3,15 @@ from pathlib import Path
 import pandas as pd
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_tables, write_csv
-from shuffledp.studies.individual import individual_summary, own_delta_summary
+from shuffledp.studies.individual import individual_cells, individual_summary, own_delta_summary
 from shuffledp.studies.samples import read_samples
 
 with job(snakemake.log[0]):
     samples = read_samples(Path(snakemake.input.samples))
     n = max(samples)
-    summary = individual_summary(
-        read_tables([Path(snakemake.input.releases)], n=n),
-        samples[n],
-        snakemake.params.every,
-        snakemake.params.target_delta,
-    )
+    every = snakemake.params.every
+    cells = individual_cells(samples[n].size, every)
+    rows = read_tables([Path(snakemake.input.releases)], n=n, cell=cells)
+    summary = individual_summary(rows, samples[n], every, snakemake.params.target_delta)
     table = pd.concat([own_delta_summary(summary, samples[n]), summary])
     write_csv(table.assign(unit=snakemake.params.unit), Path(snakemake.output[0]))

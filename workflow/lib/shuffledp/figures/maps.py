@@ -41,7 +41,7 @@ from shuffledp.figures.style import (
 )
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.pipeline.selection import calibrated
+from shuffledp.pipeline.selection import read_calibrated
 from shuffledp.pipeline.tables import read_tables
 
 _ALONE: Final = 0.58  # of the width of a page: one map with its colour bar
@@ -121,10 +121,9 @@ def draw_estimates(
     place
         Files of the grid, and of a base map and an outline if there are any.
     """
-    table = read_tables([releases], repetition=0)
-    n = int(table["n"].max())
+    n = int(read_tables([samples], columns=["n"])["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
-    rows = calibrated(table[table["n"] == n], calibration, target_delta)
+    rows = pd.concat(read_calibrated(releases, calibration, target_delta, n=n), ignore_index=True)
     words = release_title(title, unit, rows, calibration, target_delta)
     return estimate_maps(MapContext.read(words, unit, **place), release_panels(original, rows), n)
 

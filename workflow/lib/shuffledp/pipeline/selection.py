@@ -1,11 +1,14 @@
 """Rows of the tables at one calibration, and what counts as known."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from shuffledp.errors import InputError
+from shuffledp.pipeline.tables import read_tables
 
 DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is no guarantee
 TARGET: Final = "target"  # calibration of each mechanism by itself to a target (eps, delta)
@@ -66,3 +69,30 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
             raise InputError(f"calibration must be one of {known} (got {calibration!r})")
     kept = (table["calibration"] == "none") | table.index.isin(others.index)
     return table[kept].reset_index(drop=True)
+
+
+def read_calibrated(
+    releases: Path, calibration: str, target_delta: float, **equal: float
+) -> Iterator[pd.DataFrame]:
+    """Read the first repetition of what `calibrated` would take, release by release.
+
+    Parameters
+    ----------
+    releases
+        Parquet file of `tables.RELEASES`, of one eps0 or of targets.
+    calibration, target_delta
+        As for `calibrated`.
+    equal
+        As for `tables.read_tables`: further conditions.
+
+    Yields
+    ------
+    All estimates of one mechanism with the same parameters, in the order of the file, so that one
+    release at a time is in memory.
+    """
+    names = ["n", "calibration", "eps", "log10_delta", "mechanism"]
+    every = read_tables([releases], columns=names, repetition=0, cell=0, **equal)
+    for _, row in calibrated(every, calibration, target_delta).drop_duplicates().iterrows():
+        # Where the noise follows from eps0 there is neither eps nor delta.
+        one = {name: row[name] for name in names if pd.notna(row[name])}
+        yield read_tables([releases], repetition=0, **(equal | one))

@@ -3,11 +3,14 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import Any, Final
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError, is_out_of_memory
@@ -29,6 +32,9 @@ GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed togethe
 # Of every parquet file that is written, and of every one that is read.
 PACKED: Final[Mapping[str, Any]] = {"compression": "zstd", "write_page_checksum": True}
 CHECKED: Final[Mapping[str, Any]] = {"page_checksum_verification": True}
+_FORMAT: Final = ds.ParquetFileFormat(
+    default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, **CHECKED)
+)
 
 # Privacy that was looked up for the cells' true counts; where it is not, its writer says `PUBLIC`.
 PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
@@ -85,11 +91,13 @@ def writing(
 
     def add(part: pd.DataFrame) -> None:
         nonlocal pending
-        rows = pa.Table.from_pandas(part[schema.names], schema=bare, preserve_index=False)
-        pending = pa.concat_tables([pending, rows.replace_schema_metadata()])
-        while pending.num_rows > GROUP_ROWS:
-            writer.write_table(whole(GROUP_ROWS), GROUP_ROWS)
-            pending = pending.slice(GROUP_ROWS)
+        for start in range(0, len(part), GROUP_ROWS):
+            piece = part.iloc[start : start + GROUP_ROWS][schema.names]
+            rows = pa.Table.from_pandas(piece, schema=bare, preserve_index=False)
+            pending = pa.concat_tables([pending, rows.replace_schema_metadata()])
+            if pending.num_rows > GROUP_ROWS:
+                writer.write_table(whole(GROUP_ROWS), GROUP_ROWS)
+                pending = pending.slice(GROUP_ROWS)
 
     def whole(rows: int) -> pa.Table:
         return pending.slice(0, rows).combine_chunks().cast(keyed)
@@ -144,9 +152,13 @@ def reading(source: Path) -> Iterator[None]:
 
 
 def read_tables(
-    sources: Sequence[Path], columns: list[str] | None = None, **equal: float | str
+    sources: Sequence[Path],
+    columns: list[str] | None = None,
+    **equal: float | str | range | list[int],
 ) -> pd.DataFrame:
     """Read one or more tables of the same schema, in the order given.
+
+    A row group at a time is held in memory beside the rows that are kept.
 
     Parameters
     ----------
@@ -155,18 +167,22 @@ def read_tables(
     columns
         Names of those to read; by default all.
     equal
-        ``name=value`` keeps only the rows where that column has that value.
+        ``name=value`` keeps only the rows where that column has that value, or one of several.
     """
-    filters = [(name, "==", value) for name, value in equal.items()] or None
+    conditions = [
+        ds.field(name).isin(value) if isinstance(value, range | list) else ds.field(name) == value
+        for name, value in equal.items()
+    ]
+    condition = reduce(and_, conditions) if conditions else None
     tables = []
     for path in sources:
         with reading(path):
-            # No partitioning: a folder of the path may be called like one.
-            one = pq.read_table(
-                path, columns=columns, filters=filters, partitioning=None, **CHECKED
+            one = ds.dataset(path, format=_FORMAT).to_table(
+                columns=columns, filter=condition, batch_readahead=1, fragment_readahead=1
             )
             tables.append(one.replace_schema_metadata())
-    found: pd.DataFrame = pa.concat_tables(tables).to_pandas()
+    # Arrow's memory is freed column by column as pandas gets its own.
+    found: pd.DataFrame = pa.concat_tables(tables).to_pandas(split_blocks=True, self_destruct=True)
     return found
 
 

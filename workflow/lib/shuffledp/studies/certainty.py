@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
 import pandas as pd
 
 from shuffledp.errors import InputError
@@ -43,8 +44,9 @@ def certainty_table(
         If a release has not one unbiased estimate for each cell.
     """
     groups = releases.groupby(_RELEASED, sort=False, dropna=False)
-    table = pd.concat([_certain(rows, samples) for _, rows in groups], ignore_index=True)
-    return table.assign(region=region, grid=grid).reindex(columns=CERTAINTY.names)
+    parts = [_certain(rows, samples).assign(region=region, grid=grid) for _, rows in groups]
+    table: pd.DataFrame = pd.concat([part[CERTAINTY.names] for part in parts], ignore_index=True)
+    return table
 
 
 def _certain(rows: pd.DataFrame, samples: Mapping[int, Integers]) -> pd.DataFrame:
@@ -52,17 +54,21 @@ def _certain(rows: pd.DataFrame, samples: Mapping[int, Integers]) -> pd.DataFram
     n, name = int(rows["n"].iloc[0]), str(rows["mechanism"].iloc[0])
     counts = samples[n]
     unbiased = rows[rows["standard_error"].notna()].sort_values(_PLACED)
-    repetitions = rows["repetition"].unique()
-    whole = pd.MultiIndex.from_product([sorted(repetitions), range(counts.size)])
-    if not pd.MultiIndex.from_frame(unbiased[_PLACED]).equals(whole):
+    repetitions = np.sort(rows["repetition"].unique())
+    cells = np.arange(counts.size)
+    if not (
+        np.array_equal(unbiased["repetition"], np.repeat(repetitions, counts.size))
+        and np.array_equal(unbiased["cell"], np.tile(cells, repetitions.size))
+    ):
         raise InputError(
             f"releases must hold one unbiased estimate of {name} for each of {counts.size} cells "
             f"at n={n}"
         )
     known = unbiased["estimate"] > STANDARD_ERRORS * unbiased["standard_error"]
-    every = unbiased[_PLACED].assign(known=known)
-    table = rows.merge(every, on=_PLACED, how="left", validate="m:1")
-    table["count"] = counts[table["cell"]]
+    first = counts.size * np.searchsorted(repetitions, rows["repetition"])
+    table = rows.assign(
+        known=known.to_numpy()[first + rows["cell"]], count=counts[rows["cell"]]
+    ).reset_index(drop=True)
     for column in ("estimate", "standard_error"):
         table[column] *= n
     table["error"] = table["estimate"] - table["count"]

@@ -20,6 +20,29 @@ _NORMAL_MEAN: Final = float(np.sqrt(2.0 / np.pi))
 _NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0.9))
 
 
+def individual_cells(k: int, every: int | None) -> range:
+    """Return the cells that are summarised: ``every, 2 every, ...`` below k.
+
+    Parameters
+    ----------
+    k
+        Number of cells.
+    every
+        Cells are counted from 0 in the south-west; None is a twentieth of k.
+
+    Raises
+    ------
+    InputError
+        If ``every`` leaves no cell.
+    """
+    every = max(1, k // 20) if every is None else every
+    if not 0 < every < k:
+        raise InputError(
+            f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
+        )
+    return range(every, k, every)
+
+
 def individual_summary(
     releases: pd.DataFrame, counts: Integers, every: int | None, target_delta: float
 ) -> pd.DataFrame:
@@ -28,12 +51,12 @@ def individual_summary(
     Parameters
     ----------
     releases
-        Columns of `pipeline.tables.RELEASES`, of one n and eps0.
+        Columns of `pipeline.tables.RELEASES`, of one n and eps0; other cells than those of
+        `individual_cells` are passed over.
     counts
         Histogram that was released, shape ``(k,)``.
     every
-        Cells ``every, 2 every, ...`` below k are taken, counted from 0 in the south-west; None is
-        a twentieth of k.
+        As for `individual_cells`.
     target_delta
         Of the matched mechanisms.
 
@@ -48,13 +71,7 @@ def individual_summary(
     InputError
         If the table has no such target delta, or ``every`` leaves no cell.
     """
-    k = counts.size
-    every = max(1, k // 20) if every is None else every
-    if not 0 < every < k:
-        raise InputError(
-            f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
-        )
-    picked = releases[(releases["cell"] > 0) & (releases["cell"] % every == 0)]
+    picked = releases[releases["cell"].isin(individual_cells(counts.size, every))]
     truth = (counts / counts.sum())[picked["cell"]]
     rows = picked.assign(error=np.abs(picked["estimate"] - truth))
     # Delta-hat is about the whole histogram; of single cells there is `own_delta_summary`.

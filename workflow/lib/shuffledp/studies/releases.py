@@ -1,7 +1,7 @@
 """Releases of a histogram at every point of a sweep, and how far they are off."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, drawing_var
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.streams import stream
-from shuffledp.pipeline.tables import RELEASES, UTILITY
+from shuffledp.pipeline.tables import GROUP_ROWS, RELEASES, UTILITY
 from shuffledp.studies.points import Point, Sweep
 
 NOTICE: Final = (
@@ -111,7 +111,8 @@ def swept(
     Yields
     ------
     releases
-        Columns of `pipeline.tables.RELEASES`, of one series and sample. Sizes increase. The
+        Columns of `pipeline.tables.RELEASES`, of one series and sample, or of some repetitions of
+        it where all would be more than a million rows. Sizes increase. The
         standard error is what whoever holds the release alone can tell: the variance at the
         unbiased estimate, below 0 taken for 0. Other estimates have none. They are biased, so that
         an interval round them would miss the truth too often.
@@ -138,10 +139,20 @@ def swept(
                 seed=seed, labels=labels, response=setting.response_rate,
             ):  # fmt: skip
                 offered = _offered(point, release, counts, setting)
-                yield (
-                    pd.DataFrame(named | _tidy(release, _deviations(point, release, setting))),
-                    pd.DataFrame(named | offered | _measured(release, counts)),
-                )
+                for first, part in _slices(release):
+                    deviations = _deviations(point, part, setting)
+                    yield (
+                        pd.DataFrame(named | _tidy(part, first, deviations)),
+                        pd.DataFrame(named | offered | _measured(part, first, counts)),
+                    )
+
+
+def _slices(release: Release) -> Iterator[tuple[int, Release]]:
+    """Cut a series in parts of about `GROUP_ROWS` rows, each with the number of its first one."""
+    repetitions, k = release.estimates.shape
+    step = max(1, GROUP_ROWS // k)
+    for first in range(0, repetitions, step):
+        yield first, replace(release, estimates=release.estimates[first : first + step])
 
 
 def _named(point: Point, n: int) -> dict[str, Any]:
@@ -185,23 +196,23 @@ def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
     return np.sqrt(variance + drawing_variance(plausible, setting.n, response))
 
 
-def _tidy(release: Release, deviations: Floats) -> dict[str, Any]:
+def _tidy(release: Release, first: int, deviations: Floats) -> dict[str, Any]:
     repetitions, k = release.estimates.shape
     return {
         "estimator": release.estimator,
-        "repetition": np.repeat(np.arange(repetitions), k),
+        "repetition": np.repeat(np.arange(first, first + repetitions), k),
         "cell": np.tile(np.arange(k), repetitions),
         "estimate": release.estimates.ravel(),
         "standard_error": deviations.ravel(),
     }
 
 
-def _measured(release: Release, counts: Integers) -> dict[str, Any]:
+def _measured(release: Release, first: int, counts: Integers) -> dict[str, Any]:
     n = int(counts.sum())
     errors = release.estimates - counts / n
     return {
         "estimator": release.estimator,
-        "repetition": np.arange(len(errors)),
+        "repetition": np.arange(first, first + len(errors)),
         "tv_distance": 0.5 * np.abs(errors).sum(axis=1),
         "cell_error": n * np.sqrt((errors**2).mean(axis=1)),
     }
