@@ -146,7 +146,7 @@ def memory(fixed, per_cell=0.0, per_estimate=0.0, per_sample=0.0):
     """Resource function: megabytes of a job on a grid.
 
     Beside a fixed number: kilobytes for each cell, for each estimate of one series (cells times
-    repetitions), and for each cell of each sample. docs/hpc.md has the measurements.
+    repetitions), and for each cell of each sample.
     """
 
     def asked(wildcards):

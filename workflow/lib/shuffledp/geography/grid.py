@@ -4,7 +4,6 @@ import logging
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from types import UnionType
 from typing import Any, Final
@@ -15,11 +14,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pyproj
 import shapely
-from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
 from shuffledp.geography.layout import BUDGET, COORDINATES
-from shuffledp.geography.regions import Box, Region
+from shuffledp.geography.regions import Box, Region, squares_meeting
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import replacing
@@ -299,7 +297,7 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
                 f"{region.name}): make the cells smaller"
             )
     elif lattice.crs is not None:
-        number = number[_meeting(region.box, lattice)]
+        number = number[squares_meeting(region.box, lattice.crs, lattice.y_edges, lattice.x_edges)]
     row, column = np.divmod(number, lattice.shape[1])
     return gpd.GeoDataFrame(
         {
@@ -310,28 +308,6 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
         geometry=polygons[number],
         crs=_WGS84,
     )
-
-
-def _meeting(box: Box, lattice: Lattice) -> NDArray[np.bool_]:
-    """Tell for each cell of a projected lattice whether a point of the box can lie in it.
-
-    The sides of the box are curves in the projection. They are replaced by 1,000 chords each,
-    which are within 1e-6 of the lattice's diagonal of the curves: on a side of at most 12 degrees
-    of longitude the sagitta is less than 3e-8 of the side, on a meridian less than 4e-8.
-    """
-    degrees = shapely.box(box.west, box.south, box.east, box.north)
-    project = pyproj.Transformer.from_crs(_WGS84, lattice.crs, always_xy=True)
-    corners = shapely.get_coordinates(degrees)
-    steps = np.linspace(0.0, 1.0, 1000, endpoint=False)[:, None]
-    sides = [start + steps * (stop - start) for start, stop in pairwise(corners)]
-    shape = shapely.Polygon(np.column_stack(project.transform(*np.concatenate(sides).T)))
-    south, west = np.meshgrid(lattice.y_edges[:-1], lattice.x_edges[:-1], indexing="ij")
-    north, east = np.meshgrid(lattice.y_edges[1:], lattice.x_edges[1:], indexing="ij")
-    squares = shapely.box(west.ravel(), south.ravel(), east.ravel(), north.ravel())
-    slack = 1e-6 * math.hypot(np.ptp(lattice.y_edges), np.ptp(lattice.x_edges))
-    shapely.prepare(shape)
-    meeting: NDArray[np.bool_] = shapely.dwithin(shape, squares, slack)
-    return meeting
 
 
 def _interval(edges: Floats, values: Floats) -> Integers:
