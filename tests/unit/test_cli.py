@@ -6,8 +6,12 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import threading
+import time
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +23,10 @@ from shuffledp.accounting.literature import renyi
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main, output
+from shuffledp.errors import InputError
 from shuffledp.mechanisms import gaussian
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.krr import KRRParameters
+from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
@@ -148,7 +153,9 @@ def test_compare_is_a_table_of_80_columns(capsys, monkeypatch, words):
     assert max(map(len, out.splitlines())) <= 80
     lines = [line.split() for line in out.splitlines()]
     lines = [line for line in lines if line and line[0] in found and len(line) == 9]
-    assert [line[0] for line in lines] == [name for name in found if not found[name]["reason"]]
+    # The lines are in the order in which they are computed, that of the question or the catalogue.
+    order = words[words.index("--mechanism") + 1 :] if "--mechanism" in words else MECHANISMS
+    assert [line[0] for line in lines] == [name for name in order if not found[name]["reason"]]
     for name, error, messages, moved, *views, trusted in lines:
         row = found[name]
         assert float(error) == pytest.approx(row["cell_sd_users"], rel=6e-3)
@@ -162,9 +169,52 @@ def test_compare_is_a_table_of_80_columns(capsys, monkeypatch, words):
         assert ("*" in trusted) == ("all users" in row["trust"])
     said = " ".join(out.split())
     assert all(row["reason"] in said for row in found.values() if row["reason"])
-    errors = [float(line[1]) for line in lines]
-    assert errors == sorted(errors)
+    ranked = [name for name in found if not found[name]["reason"]]
+    assert f"least error first: {', '.join(ranked)} error:" in said
     assert out.endswith("of one user\n")
+
+
+def endless(*_: object) -> NoReturn:
+    """A calibration that does not end by itself."""
+    while True:
+        time.sleep(0.01)
+
+
+def test_compare_ends_a_mechanism_after_max_seconds(capsys, monkeypatch):
+    monkeypatch.setattr(KRandomisedResponse, "calibrate", endless)
+    handler = signal.getsignal(signal.SIGALRM)
+    arguments = [*TWO, "--n", "1e4", "--k", "16", "--max-seconds", "0.2"]
+    central, local = rows(capsys, *arguments)
+    assert (central["mechanism"], central["reason"]) == ("gaussian", None)
+    assert (local["mechanism"], local["cell_sd_users"]) == ("krr", None)
+    assert local["reason"] == "not computed within 0.2 s (--max-seconds)"
+    status, out, _ = run(capsys, *arguments)
+    assert status == 0
+    assert "krr: not computed within 0.2 s (--max-seconds)\n" in out
+    assert signal.getsignal(signal.SIGALRM) is handler
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+def test_compare_prints_each_line_when_it_is_ready(capsys, monkeypatch):
+    """The line of the first mechanism is out before the second one begins."""
+    before = list[str]()
+
+    def look(*_: object) -> NoReturn:
+        before.append(capsys.readouterr().out)
+        raise InputError("looked")
+
+    monkeypatch.setattr(KRandomisedResponse, "calibrate", look)
+    assert main([*TWO, "--n", "1e4", "--k", "16"]) == 0
+    assert [line.split()[0] for line in before[0].splitlines() if line][-1] == "gaussian"
+    assert "krr: looked\n" in capsys.readouterr().out
+
+
+def test_compare_has_no_limit_outside_the_main_thread(capsys):
+    arguments = [*COMPARE, "--n", "1e4", "--k", "16", "--mechanism", "gaussian"]
+    thread = threading.Thread(target=main, args=([*arguments, "--format", "json"],))
+    thread.start()
+    thread.join()
+    assert json.loads(capsys.readouterr().out)[0]["reason"] is None
 
 
 def test_a_distance_above_1_is_explained(capsys):
@@ -824,6 +874,10 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
         ([*COMPARE, "--n", "0", "--k", "3"], "n must be a whole"),
         ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "there is no mechanism"),
         (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
+        (
+            ["compare", *SETTING[:4], "--eps", "1", "--delta", "0.1", "--max-seconds", "0"],
+            "--max-seconds must be above 0 and at most 1,000,000 (got 0)",
+        ),
         ([*RELEASED, "krr"], "give --eps0, for k-RR, or --mechanism and its --parameters"),
         ([*RELEASED[:-1]], "give --eps0, for k-RR, or --mechanism and its --parameters"),
         ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give --eps0, for k-RR, or"),

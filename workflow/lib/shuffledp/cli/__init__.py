@@ -5,10 +5,11 @@ import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
-from shuffledp.cli.output import print_compared, print_rows
+from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
 from shuffledp.cli.words import one_line
 from shuffledp.errors import DEFECT, InputError, is_out_of_memory
+from shuffledp.mechanisms.catalogue import CATALOGUE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,9 +56,12 @@ def _answered(parsed: Namespace) -> int:
     if parsed.command == "certify":
         certify(parsed)
         return 0
-    rows = role_rows(parsed) if parsed.command in ROLES else answer(parsed)
     if parsed.command == "compare" and parsed.format == "table" and not parsed.detail:
-        print_compared(rows)
-    elif rows:  # a server says where it is, and no more
+        print_compared(answer(parsed), parsed.mechanism or CATALOGUE)
+        return 0
+    rows = list(role_rows(parsed) if parsed.command in ROLES else answer(parsed))
+    if parsed.command == "compare":
+        rows = most_accurate_first(rows)
+    if rows:  # a server says where it is, and no more
         print_rows(rows, parsed.format)
     return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

@@ -1,7 +1,7 @@
 """The answer of each command, as rows of a table."""
 
 from argparse import Namespace
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from shuffledp.cli.from_files import matrix_rows, personalised_rows
 from shuffledp.cli.ledger import released, rounds_rows
 from shuffledp.cli.options import PLANNED
 from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends, finite, log10
+from shuffledp.cli.time_limit import TimeIsUpError, time_limit
 from shuffledp.cli.words import NEIGHBOURS, unit
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
@@ -192,6 +193,8 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     yield row
 
 
+# Seconds that `setitimer` can surely wait.
+_LONGEST_LIMIT: Final = 1e6
 # Columns of the eps of each view; none: it sees every record.
 _VIEWED: Final = {f"eps_{view}": view for view in VIEWS}
 
@@ -205,8 +208,13 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
 
     chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or MECHANISMS))
     eps, log_delta = arguments.eps, log_of(arguments.delta)
+    limit = arguments.max_seconds
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite (got eps={eps})")
+    if not 0.0 < limit <= _LONGEST_LIMIT:
+        raise InputError(
+            f"--max-seconds must be above 0 and at most {_LONGEST_LIMIT:,.0f} (got {limit:g})"
+        )
     n, shares = histogram(arguments.histogram, arguments.n, arguments.k)
     setting = _setting(arguments, n=n, k=shares.size)
     asked: Row = {
@@ -226,20 +234,20 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         ["parameters", "local_eps0", *_VIEWED, "messages", "moved_by_one", "cell_sd_users",
          "largest_cell_sd_users", "tv_distance"]
     )  # fmt: skip
-    rows = []
-    # A minute or so with dropouts.
-    for mechanism in tqdm(chosen, desc="mechanisms", leave=False, disable=None):
-        named = asked | {"mechanism": mechanism.name}
-        entry = mechanism.entry
-        said = {"trust": entry.trust, "source": entry.source}
+    bar = tqdm(chosen, leave=False, disable=None)
+    for mechanism in bar:
+        bar.set_description(mechanism.name)
+        row = asked | {"mechanism": mechanism.name} | unknown
+        row |= {"trust": mechanism.entry.trust, "source": mechanism.entry.source, "reason": None}
         try:
-            found = offer(mechanism, eps, log_delta, setting, shares)
+            with time_limit(limit):
+                found = offer(mechanism, eps, log_delta, setting, shares)
         except InputError as error:
-            rows.append(named | unknown | said | {"reason": str(error)})
-            continue
-        rows.append(
-            named
-            | {
+            row["reason"] = str(error)
+        except TimeIsUpError:
+            row["reason"] = f"not computed within {limit:g} s (--max-seconds)"
+        else:
+            row |= {
                 "parameters": parameter_words(found.parameters),
                 "local_eps0": finite(found.local_eps0),
                 **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
@@ -249,10 +257,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,
             }
-            | said
-            | {"reason": None}
-        )
-    return sorted(rows, key=lambda row: np.inf if row["reason"] else row["cell_sd_users"])
+        bar.clear()  # the row may be printed to the same terminal
+        yield row
 
 
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
@@ -322,26 +328,25 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
 }
 
 
-def answer(arguments: Namespace) -> list[Row]:
-    """Rows that answer a parsed command, at least one.
+def answer(arguments: Namespace) -> Iterator[Row]:
+    """Yield the rows that answer a parsed command, at least one, as they are computed.
 
-    Each that tells a privacy also says of which neighbours and of what unit.
+    Rows that state a privacy guarantee also name its neighbours and its unit.
 
     Raises
     ------
     InputError
         If an argument cannot be used, or nothing applies.
     """
-    rows = list(_ROWS[arguments.command](arguments))
-    if not rows:
+    empty = True
+    for row in _ROWS[arguments.command](arguments):
+        empty = False
+        if arguments.command in ("verify", "list"):  # certificates, and names
+            yield row
+        else:
+            rounds = row.get("rounds", getattr(arguments, "rounds", 1))
+            # What a row says itself stands.
+            extra = {"neighbours": NEIGHBOURS, "unit": unit(rounds)}
+            yield row | {name: words for name, words in extra.items() if name not in row}
+    if empty:
         raise InputError("no bound applies to these parameters")
-    if arguments.command in ("verify", "list"):  # of certificates, and names
-        return rows
-    rounds = getattr(arguments, "rounds", 1)
-    # What a row says of its own stands.
-    of_all = [{"neighbours": NEIGHBOURS, "unit": unit(row.get("rounds", rounds))} for row in rows]
-    # What a row says of its own stands.
-    return [
-        row | {name: words for name, words in more.items() if name not in row}
-        for row, more in zip(rows, of_all, strict=True)
-    ]

@@ -6,7 +6,7 @@ import math
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
@@ -173,36 +173,54 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
         _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL if name in rows[0]))
 
 
-def print_compared(rows: Sequence[Row]) -> None:
-    """Print rows of `compare` as a table by which mechanisms can be compared, a line for each.
+def most_accurate_first(rows: Iterable[Row]) -> list[Row]:
+    """Sort rows of `compare` by the error of a cell; those without one come last."""
+    return sorted(rows, key=lambda row: math.inf if row["reason"] else row["cell_sd_users"])
 
-    In a terminal that is narrower than the table, as `print_rows`.
+
+def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
+    """Print rows of `compare` as a table of these mechanisms, each line once its row is computed.
+
+    A line at the end names the mechanisms in the order of their errors. A terminal that is
+    narrower than the table gets what `print_rows` prints, once all rows are known.
     """
-    found = [row for row in rows if row["reason"] is None]
-    lines = [_ABOVE, _HEADS, *map(_compared, found)]
-    widths = _widths(lines)
-    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= _PAGE else 1
-    if sum(widths) + gap * (len(widths) - 1) > min(_PAGE, shutil.get_terminal_size().columns):
-        print_rows(rows, "table")
+    name_width = max(map(len, [_HEADS[0], *names]))
+    widths = [name_width, *map(len, _HEADS[1:-1])]
+    if sum(widths) + 2 * len(widths) + len("servers*") > shutil.get_terminal_size().columns:
+        print_rows(most_accurate_first(rows), "table")
         return
-    asked = takewhile(lambda name: name != "mechanism", rows[0])
-    _print_words(", ".join(f"{name} = {_cell(name, rows[0])}" for name in asked))
-    print()
-    for line in lines if found else ():
+
+    def print_line(line: Sequence[str]) -> None:
+        # A cell that is too wide takes of the gap before it, and moves the others if need be.
         cells = [
-            cell.rjust(size) if 0 < i < len(widths) - 1 else cell.ljust(size)
-            for i, (cell, size) in enumerate(zip(line, widths, strict=True))
+            f" {cell}".rjust(size + 2) for cell, size in zip(line[1:-1], widths[1:], strict=True)
         ]
-        print((" " * gap).join(cells).rstrip())
-    for row in rows[len(found) :]:
-        _print_words(f"{row['mechanism']}: {row['reason']}")
+        print(f"{line[0].ljust(name_width)}{''.join(cells)}  {line[-1]}".rstrip(), flush=True)
+
+    printed = list[Row]()
+    for row in rows:
+        if not printed:
+            asked = takewhile(lambda name: name != "mechanism", row)
+            _print_words(", ".join(f"{name} = {_cell(name, row)}" for name in asked))
+            print()
+            print_line(_ABOVE)
+            print_line(_HEADS)
+        printed.append(row)
+        if row["reason"] is None:
+            print_line(_compared(row))
+        else:
+            _print_words(f"{row['mechanism']}: {row['reason']}")
+            sys.stdout.flush()
     print()
-    trusted = {line[-1] for line in lines}
+    found = [row for row in most_accurate_first(printed) if row["reason"] is None]
+    if len(found) > 1:
+        _print_words("least error first: " + ", ".join(row["mechanism"] for row in found))
+    trusted = {_compared(row)[-1] for row in found}
     notes = [_SERVERS] * any("servers" in each for each in trusted)
     notes += [_USERS] * any("*" in each for each in trusted)
     for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
         _print_words(note)
-    _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL))
+    _print_words("; ".join(f"{name}: {printed[0][name]}" for name in _OF_ALL))
 
 
 def _compared(row: Row) -> tuple[str, ...]:
@@ -220,7 +238,8 @@ def _compared(row: Row) -> tuple[str, ...]:
 
 def _print_words(words: str) -> None:
     width = min(_PAGE, max(shutil.get_terminal_size().columns, _NARROWEST))
-    print(*textwrap.wrap(words, width), sep="\n", end="\n" if words else "")
+    lines = textwrap.wrap(words, width, break_on_hyphens=False)
+    print(*lines, sep="\n", end="\n" if words else "")
 
 
 def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:

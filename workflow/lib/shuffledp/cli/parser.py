@@ -94,9 +94,10 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "compare": (
-        "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), and "
-        "the most accurate comes first, in a table of 80 columns. With --detail, or as json and "
-        "csv: its parameters with all digits, what a user's messages "
+        "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), in a "
+        "table of 80 columns whose lines are printed as they are ready, in the order of "
+        "--mechanism or of 'shuffledp list'. With --detail, or as json and csv, the most accurate "
+        "comes first, with its parameters with all digits, what a user's messages "
         "reveal before they are mixed (local_eps0; none: all), the eps of who opens the reports, "
         "mixes them and reads the map, reads the map, and both servers' (eps_...; none: all), "
         "messages per user, by how many users one dishonest one moves a cell's estimate at most "
@@ -119,6 +120,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             },
             "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
             "--share": {"type": real, "help": "part of users signed dummies need at least (0.9)"},
+            "--max-seconds": {
+                "type": real,
+                "default": 30.0,
+                "metavar": "SECONDS",
+                "help": "wall-clock limit for each mechanism (default 30)",
+            },
             "--detail": {"action": "store_true", "help": "all that is known, and who published it"},
         }
         | HIDDEN_SLOT
