@@ -13,8 +13,12 @@ from oracle import exact
 from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.one_round.certified import upper_log_delta
-from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
+from shuffledp.accounting.one_round.dummies import (
+    krr_among_dummies_log_delta,
+    loss_among_dummies,
+)
 from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.krr import KRRParameters
@@ -333,3 +337,33 @@ def test_far_out_the_log_of_delta_keeps_its_share_with_fewer_numbers_of_particip
     truth = log(rate) - 4e-3 + (n - 1) * np.log1p(rate * np.expm1(-4e-3))
     assert truth <= found <= truth + log(2.0)
     assert len(asked) < 100
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "eps0", "dummies"),
+    [(1, 3, 1.0, 0.5), (20, 5, 2.0, 0.5), (300, 2, 2.0, 1.5), (2000, 20, 3.0, 0.75)],
+)
+def test_the_loss_of_krr_among_dummies_dominates_its_round_and_hardly_more(n, k, eps0, dummies):
+    """Its hockey-stick divergence is never below the delta that is summed over all numbers."""
+    setting = Setting(n, k, eps0, dummies=dummies)
+
+    def of_curve():
+        raise AssertionError("no delta here is that small")
+
+    loss = loss_among_dummies(setting, of_curve)
+    for share in (0.0, 0.2, 0.6):
+        eps = share * loss.deviation * 8.0 if n > 1 else share
+        found = deep_enough(lambda depth: [(law, 1) for law in loss.up(None, depth)], eps)
+        truth = float(krr_among_dummies_log_delta(eps, setting, dummies, 2 if dummies > 1 else 1))
+        assert truth <= found <= truth + 5e-3 * max(1.0, -truth)
+
+
+def test_mixdump_over_rounds_is_calibrated_by_few_deltas(monkeypatch):
+    """Each takes seconds for many users: the search begins at the central limit."""
+    asked, curve = [], Mixdump.curve
+    monkeypatch.setattr(Mixdump, "curve", lambda *parts: asked.append(parts) or curve(*parts))
+    setting = Setting(1000, 20, rounds=4)
+    found = Mixdump().calibrate_rounds(1.0, log(1e-6), setting)
+    assert found.dummies > 0.0
+    assert len(asked) <= 10
+    assert curve(Mixdump(), found, setting).log_delta(1.0).upper <= log(1e-6)

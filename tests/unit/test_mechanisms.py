@@ -339,7 +339,7 @@ def test_no_other_member_of_a_family_is_better(name, field, n):
             return mechanism.randomiser(k, replace(best, eps0=eps0, **changed))
 
         def lead(eps0):
-            return lead_log_delta(eps, n, randomiser(eps0))
+            return lead_log_delta(eps, Setting(n, k), randomiser(eps0))
 
         # Its own largest budget.
         eps0 = calibrate.led_eps0(lead, LOG_DELTA, eps, lead)

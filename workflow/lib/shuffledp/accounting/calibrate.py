@@ -20,7 +20,7 @@ XTOL = 1e-12
 # Over rounds log delta itself is right to some 1e-5 of eps: grids are no finer.
 COARSE_XTOL = 1e-6
 # Of the least noise, whose variance is as close to the optimum.
-_NOISE_XTOL = 1e-9
+NOISE_XTOL = 1e-9
 # Of the eps of one round of several: its relative width, and the log of delta that may be wasted.
 _ROUND_XTOL, _ROUND_WASTED = 1e-3, 1e-2
 # First step away from where a lead points, relative.
@@ -348,8 +348,38 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
     lower = upper - 1.0
     while excess(lower) <= 0.0:
         upper, lower = lower, lower - 1.0
-    brentq(excess, lower, upper, xtol=_NOISE_XTOL)
+    brentq(excess, lower, upper, xtol=NOISE_XTOL)
     return best
+
+
+def led_noise(
+    log_delta: Curve, target: float, high: float, lead: Curve, xtol: float = NOISE_XTOL
+) -> float | None:
+    """Smallest number in ``(0, high]`` whose delta is at most ``exp(target)``, in few evaluations.
+
+    Parameters
+    ----------
+    log_delta, target, high
+        As for `least_noise`, but ``high`` need not meet the target.
+    lead
+        Cheap and non-increasing, about as far from ``log_delta`` at one number as at the next:
+        where to look first.
+    xtol
+        How far above the smallest number the answer may be, relative.
+
+    Returns
+    -------
+    A number at which ``log_delta`` was evaluated and meets the target; None if none was found.
+    """
+
+    def at(log_inverse: float) -> float:
+        return min(float(np.exp(-log_inverse)), high)
+
+    low = -float(np.log(high))
+    found = _crossing(
+        lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, low - np.log(_LEAST), xtol
+    )
+    return None if found.meets is None else at(found.meets)
 
 
 def of_one_round(log_delta: Curve, target: float, eps: float, guess: float) -> float:

@@ -19,7 +19,10 @@ from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.literature import clones, closed_forms, fourier, renyi, theorems
 from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified, single_bin, two_cells, worst_count
-from shuffledp.accounting.one_round.dummies import krr_among_dummies_log_delta
+from shuffledp.accounting.one_round.dummies import (
+    krr_among_dummies_log_delta,
+    loss_among_dummies,
+)
 from shuffledp.accounting.rounds import composition, history, tradeoff
 from shuffledp.accounting.rounds import two_cells as rounds_of_two_cells
 from shuffledp.accounting.rounds.privacy_loss import Loss
@@ -57,7 +60,9 @@ def _upper(eps: float, s: Setting) -> float:
 def _composing(once: Setting) -> Curve:
     """`upper` of one round as composes by itself."""
     curve = BOUNDS["upper"].curve(once)
-    if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N and not once.dummies:
+    if once.dummies:
+        return replace(curve, loss=lambda: loss_among_dummies(once, lambda: loss_of_curve(curve)))
+    if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N:
         return replace(curve, upper=lambda eps: two_cells.worst(eps, once, _SPARE).ends.high)
     return curve
 
@@ -69,7 +74,9 @@ def krr_loss(setting: Setting) -> Loss:
     """
     once = setting.once
     if once.dummies:
-        return loss_of_curve(_composing(once))
+        composing = _composing(once).loss
+        assert composing is not None
+        return composing()
     found = composition.loss_of(once)
     return replace(loss_of_curve(_composing(once)), down=found.down) if once.k == 2 else found
 

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve, largest_eps0
+from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.randomiser import SupportRandomiser, lead_log_delta
@@ -20,6 +21,11 @@ from shuffledp.numerics.arrays import Floats
 
 # How finely members of a family are told apart; the error is flat at its least.
 _FINE: Final = 0.02
+# How far below the largest budget over several rounds may be, relative: each evaluation takes a
+# second, and the points of the curve cost as much.
+_ROUNDS_XTOL: Final = 1e-4
+# By how much less than its share of eps a round may have, relative.
+_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True)
@@ -77,23 +83,37 @@ class ShuffledRandomiser(Mechanism[Q]):
         over the cells, which is the same for every histogram. That member is found with deltas that
         are right to some per cent.
         """
-        n, k = setting.n, setting.k
+        k, least = setting.k, eps / setting.rounds
 
-        def lead(place: float) -> Callable[[float], float]:
-            return lambda eps0: lead_log_delta(eps, n, self.randomiser(k, self.member(eps0, place)))
+        def lead(place: float, hidden_slot: bool = False) -> Callable[[float], float]:
+            return lambda eps0: lead_log_delta(
+                eps, setting, self.randomiser(k, self.member(eps0, place)), hidden_slot=hidden_slot
+            )
 
         @cache
         def error(place: float) -> float:
-            eps0 = calibrate.led_eps0(lead(place), log_delta, eps, lead(place))
+            eps0 = calibrate.led_eps0(lead(place), log_delta, least, lead(place))
             randomiser = self.randomiser(k, self.member(eps0, place))
-            return float(randomiser.variance(1.0 / k, n))
+            return float(randomiser.variance(1.0 / k, setting.n))
 
         best = _least(error, *self.places(k))
 
-        def of(eps0: float) -> Curve:
-            return self.curve(self.member(eps0, best), setting)
+        def log_delta_of(eps0: float) -> float:
+            upper = self.curve(self.member(eps0, best), setting).upper
+            assert upper is not None
+            return upper(eps)
 
-        return self.member(largest_eps0(eps, log_delta, of), best)
+        xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else _ROUNDS_XTOL
+        scout = lead(best, self._hidden_slot)
+        eps0 = calibrate.led_eps0(log_delta_of, log_delta, least, scout, xtol)
+        # Without shuffling, rounds of the least budget keep eps, if their sum is not rounded up.
+        return self.member(eps0 if eps0 > least else least * (1.0 - _ROUNDING), best)
+
+    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> Q:
+        """Like `calibrate`, for all rounds together."""
+        if not 0.0 < eps < np.inf:
+            raise InputError(f"eps must be positive and finite (got eps={eps})")
+        return self.calibrate(eps, log_delta, setting)
 
     def observe(
         self,

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.accountant import krr_curve
-from shuffledp.accounting.calibrate import least_noise, smallest_whole
+from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, led_noise
 from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, probabilities
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
@@ -77,35 +78,79 @@ class Mixdump(Mechanism[MixdumpParameters]):
         """Those with the least error, of local budgets up to 1 above that of k-RR alone.
 
         In steps of a quarter. The mean variance over the cells is the same for every histogram.
+        Over several rounds the central limit tells which of them is best.
         """
         alone = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
+        if log_delta == -np.inf:
+            return MixdumpParameters(alone, 0.0)
+        largest = float((LARGEST_N - 1) // setting.n)
+
+        def reports_for(eps0: float) -> float:
+            """Uniform reports that give this budget the deviation of the loss of k-RR alone."""
+            p, q = probabilities(eps0, setting.k)
+            return self._uniform_reports(alone, setting) * ((p - q) / gap) ** 2
+
+        p, q = probabilities(alone, setting.k)
+        gap = p - q
         found = [MixdumpParameters(alone, 0.0)]
         for more in _MORE:
             eps0 = min(alone + more, LARGEST_EPS0)
-            dummies = self._fewest(eps0, eps, log_delta, setting, max(found[-1].chances, 1))
-            if dummies is None:
-                break
-            found.append(MixdumpParameters(eps0, dummies))
+            missing = reports_for(eps0) - self._uniform_reports(eps0, setting)
+            if 0.0 < missing <= largest * setting.n:
+                found.append(MixdumpParameters(eps0, missing / setting.n))
         shares = np.full(setting.k, 1.0 / setting.k)
-        return min(found, key=lambda each: self.variance(shares, setting.n, each)[0])
 
-    def _fewest(
-        self, eps0: float, eps: float, log_delta: float, setting: Setting, start: int
-    ) -> float | None:
-        """Dummies that a local budget needs; None if no number of them will do."""
+        def error(parameters: MixdumpParameters) -> float:
+            return float(self.variance(shares, setting.n, parameters)[0])
+
+        if setting.rounds > 1:  # an evaluation takes seconds
+            found = [found[0], *sorted(found[1:], key=error)[:1]]
+        certified = [
+            self._certified(likely, eps, log_delta, setting, largest) for likely in found[1:]
+        ]
+        return min([found[0], *(each for each in certified if each is not None)], key=error)
+
+    @staticmethod
+    def _uniform_reports(eps0: float, setting: Setting) -> float:
+        """Mean number of uniform reports of the randomised responses, the target's one included."""
+        _, q = probabilities(eps0, setting.k)
+        return 1.0 + (setting.n - 1) * setting.k * q
+
+    def _certified(
+        self,
+        likely: MixdumpParameters,
+        eps: float,
+        log_delta: float,
+        setting: Setting,
+        largest: float,
+    ) -> MixdumpParameters | None:
+        """The fewest dummies for a local budget, sought near a likely number; None if none do."""
+        p, q = probabilities(likely.eps0, setting.k)
+        own = self._uniform_reports(likely.eps0, setting)
+
+        def normal(dummies: float) -> float:
+            reports = own + dummies * setting.n
+            deviation = (p - q) * np.sqrt(2.0 * setting.k / reports * setting.rounds)
+            return float(gdp_to_log_delta(eps, deviation))
 
         def log_delta_of(dummies: float) -> float:
-            upper = self.curve(MixdumpParameters(eps0, dummies), setting).upper
+            upper = self.curve(replace(likely, dummies=dummies), setting).upper
             assert upper is not None
             return upper(eps)
 
-        if log_delta_of(0.0) <= log_delta:
-            return 0.0
-        if log_delta == -np.inf:
-            return None
-        largest = (LARGEST_N - 1) // setting.n
-        chances = smallest_whole(lambda r: log_delta_of(r) <= log_delta, 1, largest, start)
-        return None if chances is None else least_noise(log_delta_of, log_delta, float(chances))
+        # The likely number should meet the target: the central limit is moved to say so.
+        moved = log_delta - normal(likely.dummies)
+        xtol = NOISE_XTOL if setting.rounds == 1 else COARSE_XTOL
+        dummies = led_noise(
+            log_delta_of, log_delta, largest, lambda dummies: normal(dummies) + moved, xtol
+        )
+        return None if dummies is None else replace(likely, dummies=dummies)
+
+    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> MixdumpParameters:
+        """Like `calibrate`, for all rounds together."""
+        if not 0.0 < eps < np.inf:
+            raise InputError(f"eps must be positive and finite (got eps={eps})")
+        return self.calibrate(eps, log_delta, setting)
 
     def observe(
         self,

@@ -9,10 +9,12 @@ and one that others hold, are in its support.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from functools import lru_cache
+from dataclasses import replace
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.blanket.atoms import (
@@ -24,6 +26,8 @@ from shuffledp.accounting.blanket.atoms import (
 from shuffledp.accounting.blanket.hidden_slot import exposure, hidden_slot_log_delta
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
 from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.rounds.profile import loss_of_curve
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -31,6 +35,9 @@ from shuffledp.numerics.arrays import UNIT, Floats
 Pattern = tuple[int, int, int]
 # Relative error of the chances of patterns, in units of rounding.
 _CHANCE_UNITS = 64.0
+# What the splitting of atoms may add to the log of delta at the points of a curve that composes.
+# The points' own distance costs more, and the time falls with the root.
+_COMPOSED_SPLITTING = 1e-3
 
 
 class Randomiser(ABC):
@@ -55,6 +62,10 @@ class Randomiser(ABC):
     @abstractmethod
     def log_blanket(self, eps: float, n: int) -> float:
         """Log of a delta that bounds every data set, rounded up, by the privacy blanket."""
+
+    def log_blanket_coarse(self, eps: float, n: int) -> float:
+        """Like `log_blanket`, maybe larger by a share that composition does not notice."""
+        return self.log_blanket(eps, n)
 
     @abstractmethod
     def log_lead(self, eps: float, n: int) -> float:
@@ -96,14 +107,29 @@ class Randomiser(ABC):
         The upper end holds for every data set; the lower is what some data set leaks.
         """
         n = setting.n
-        return Curve(
+
+        def lead(eps: float) -> float:
+            return lead_log_delta(eps, setting, self, hidden_slot=hidden_slot)
+
+        once = Curve(
             self.eps0,
             upper=lambda eps: upper_log_delta(eps, n, self, hidden_slot=hidden_slot),
             lower=lambda eps: lower_log_delta(eps, n, self),
-            lead=lambda eps: lead_log_delta(eps, n, self, hidden_slot=hidden_slot),
+            lead=lead,
             xtol=calibrate.COARSE_XTOL,
             horizon=self.horizon,
-        ).compose(setting.rounds)
+        )
+        if setting.rounds == 1:
+            return once
+        if not hidden_slot:
+
+            @cache
+            def coarse(eps: float) -> float:
+                return min(self.log_blanket_coarse(eps, n), 0.0) if eps < self.eps0 else -np.inf
+
+            points = replace(once, upper=coarse)
+            once = replace(once, loss=lambda: loss_of_curve(points))
+        return once.compose(setting.rounds)
 
     @abstractmethod
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
@@ -205,25 +231,38 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def lead_log_delta(
-    eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
+    eps: float, setting: Setting, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """About `upper_log_delta`, at once.
+    """Approximate the log of delta of a setting's rounds at once, where a search begins; no bound.
+
+    Over several rounds the sum of the losses is taken as normal. A round's deviation follows from
+    its delta at eps = 0.
 
     Parameters
     ----------
     eps
-        At least 0.
-    n
-        Number of users, at least 1.
+        Of all rounds together, at least 0.
+    setting
+        n users, all honest, who all report; over its rounds anew.
     randomiser
         What each user's record goes through.
     hidden_slot
-        As there.
+        As for `upper_log_delta`.
     """
-    eps = min(eps, randomiser.horizon)
-    if eps >= randomiser.eps0:
+    if setting.rounds == 1:
+        eps = min(eps, randomiser.horizon)
+    if eps >= setting.rounds * randomiser.eps0:
         return -np.inf
-    return _leaked(eps, n, randomiser) if hidden_slot else randomiser.log_lead(eps, n)
+    once = eps if setting.rounds == 1 else 0.0
+    if hidden_slot:
+        log_delta = _leaked(once, setting.n, randomiser)
+    else:
+        log_delta = randomiser.log_lead(once, setting.n)
+    if setting.rounds == 1:
+        return log_delta
+    advantage = min(float(np.exp(log_delta)), 1.0 - 1e-9)
+    deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
+    return float(gdp_to_log_delta(eps, deviation * np.sqrt(setting.rounds)))
 
 
 def check_budget(eps0: float) -> None:
@@ -298,6 +337,9 @@ class SupportRandomiser(Randomiser):
 
     def log_blanket(self, eps: float, n: int) -> float:
         return log_mean_excess_high(self.blanket(eps), n)
+
+    def log_blanket_coarse(self, eps: float, n: int) -> float:
+        return log_mean_excess_high(self.blanket(eps), n, _COMPOSED_SPLITTING)
 
     def log_lead(self, eps: float, n: int) -> float:
         return log_saddle_point(self.blanket(eps), n)

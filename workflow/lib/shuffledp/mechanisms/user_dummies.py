@@ -5,18 +5,20 @@ lambda dummies on average. `shuffledp.accounting.pairs.dummies` is the exact pai
 """
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.calibrate import least_noise, smallest_whole
+from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, led_noise, smallest_whole
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.rounds.privacy_loss import (
     LossDistribution,
     loss_of_pair,
     rounded_down,
 )
+from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
@@ -134,17 +136,29 @@ class UserDummies(Mechanism[UserDummiesParameters]):
 
         n = setting.n
         largest = (LARGEST_N - 1) // n
-        chances = smallest_whole(lambda r: log_delta_of(r, r) <= log_delta, 1, largest)
+
+        def normal(dummies: float) -> float:
+            """The central limit, where both searches begin."""
+            deviation = np.sqrt(2.0 * setting.k / (n * dummies) * setting.rounds)
+            return float(gdp_to_log_delta(eps, deviation))
+
+        likely = led_noise(normal, log_delta, float(largest), normal) or largest
+        chances = smallest_whole(
+            lambda r: log_delta_of(r, r) <= log_delta, 1, largest, ceil(likely)
+        )
         if chances is None:
             raise InputError(
                 f"delta must be larger for dummies by users: none of up to {largest:,} a user meet "
                 f"it (got eps={eps}, log delta={log_delta}, n={n})"
             )
-        everything = UserDummiesParameters(chances, chances)
-        least = least_noise(
-            lambda dummies: log_delta_of(dummies, everything.chances), log_delta, float(chances)
+        dummies = led_noise(
+            lambda dummies: log_delta_of(dummies, chances),
+            log_delta,
+            float(chances),
+            normal,
+            NOISE_XTOL if setting.rounds == 1 else COARSE_XTOL,
         )
-        return replace(everything, dummies=least)
+        return UserDummiesParameters(dummies or float(chances), chances)
 
     def calibrate_rounds(
         self, eps: float, log_delta: float, setting: Setting
