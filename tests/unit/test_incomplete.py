@@ -351,8 +351,7 @@ def test_the_loss_of_krr_among_dummies_dominates_its_round_and_hardly_more(n, k,
         raise AssertionError("no delta here is that small")
 
     loss = loss_among_dummies(setting, of_curve)
-    for share in (0.0, 0.2, 0.6):
-        eps = share * loss.deviation * 8.0 if n > 1 else share
+    for eps in (0.0, min(loss.deviation, 0.3 * eps0), min(3.0 * loss.deviation, 0.6 * eps0)):
         found = deep_enough(lambda depth: [(law, 1) for law in loss.up(None, depth)], eps)
         truth = float(krr_among_dummies_log_delta(eps, setting, dummies, 2 if dummies > 1 else 1))
         assert truth <= found <= truth + 5e-3 * max(1.0, -truth)
