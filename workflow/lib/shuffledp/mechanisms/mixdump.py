@@ -25,6 +25,8 @@ from shuffledp.numerics.arrays import Floats
 # By how much more than without dummies a report may reveal. Where cells are few the error falls
 # with it to that of dummies alone, which protect nobody from who sees single reports.
 _MORE: Final = (0.25, 0.5, 0.75, 1.0)
+# Uniform reports of a cell from which on the central limit compares budgets.
+_NORMAL: Final = 30.0
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         """Those with the least error, of local budgets up to 1 above that of k-RR alone.
 
         In steps of a quarter. The mean variance over the cells is the same for every histogram.
-        Over several rounds the central limit tells which of them is best.
+        The central limit tells which is best, over several rounds or with many uniform reports.
         """
         alone = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
         if log_delta == -np.inf:
@@ -103,7 +105,8 @@ class Mixdump(Mechanism[MixdumpParameters]):
         def error(parameters: MixdumpParameters) -> float:
             return float(self.variance(shares, setting.n, parameters)[0])
 
-        if setting.rounds > 1:  # an evaluation takes seconds
+        # There an evaluation takes seconds, and the central limit tells them apart.
+        if setting.rounds > 1 or self._uniform_reports(alone, setting) > _NORMAL * setting.k:
             found = [found[0], *sorted(found[1:], key=error)[:1]]
         certified = [
             self._certified(likely, eps, log_delta, setting, largest) for likely in found[1:]
