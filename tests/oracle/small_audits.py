@@ -104,7 +104,7 @@ def audit_calibration(findings: Findings, random: Random) -> None:
     name = str(random.choice(list(MECHANISMS)))
     # Several rounds of local randomisers take many seconds.
     quick = name in ("gaussian", "discrete-laplace", "shuffler-dummies", "two-servers", "krr")
-    rounds = int(random.integers(1, 61)) if quick and random.random() < 0.8 else 1
+    rounds = int(random.integers(1, 61)) if random.random() < (0.8 if quick else 0.15) else 1
     setting = Setting(
         int(log_uniform(random, 1, 1e5)), int(log_uniform(random, 2, 1e4)), rounds=rounds
     )
@@ -244,6 +244,23 @@ def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
         for law in laws_of(enumerated.krr(k, eps0))
     ]
     return parameters, enumerated.worst(laws, [laws] * (n - 1), eps), eps
+
+
+def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
+    """Rounds of k-RR among dummies: users who report and send dummies anew in each."""
+    n, k = [(1, 2), (2, 2), (1, 3)][random.integers(3)]
+    rounds, eps0 = int(random.integers(2, 4)), log_uniform(random, 1e-2, 5.0)
+    dummies = float(random.uniform(0.05, 2.0))
+    parameters, eps = MixdumpParameters(eps0, dummies), near(random, rounds * eps0)
+    laws = [
+        enumerated.among_dummies(law, arb(dummies), int(np.ceil(dummies)))
+        for law in laws_of(enumerated.krr(k, eps0))
+    ]
+    truth = enumerated.worst(laws, [laws] * (n - 1), eps, rounds)
+    setting = Setting(n, k, rounds=rounds)
+    upper = MECHANISMS["mixdump"].curve(parameters, setting).log_delta(eps).upper
+    where = (parameters, setting, eps)
+    findings.not_below("rounds of k-RR among dummies", upper, truth, where)
 
 
 def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:

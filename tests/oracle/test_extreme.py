@@ -11,11 +11,15 @@ import pytest
 from effort import examples, long
 from flint import arb, ctx
 from shuffledp import cli
-from shuffledp.accounting import pairs
+from shuffledp.accounting import accountant, pairs
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
+from shuffledp.mechanisms.offers import Released, calibrated
+from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
+from shuffledp.mechanisms.two_servers import TwoServers
 
 from oracle import enumerated, exact, small_audits
 from oracle.audit import audit
@@ -168,3 +172,53 @@ def test_what_floats_cannot_hold_is_not_nothing(rate):
     high = BOUNDS["upper"].curve(replace(once, rounds=5, sampling_rate=rate)).log_delta(eps).upper
     low = float(BOUNDS["lower"].curve(once).log_delta(eps).only) + np.log(rate)
     assert low <= high < -600.0
+
+
+@pytest.mark.parametrize(
+    ("of", "count"),
+    [
+        (small_audits.audit_budget_ends, 60),
+        (small_audits.audit_calibration, 30),
+        (small_audits.audit_extreme_views, 20),
+        (small_audits.audit_mixdump_rounds, 20),
+    ],
+    ids=["budgets", "calibrations", "views", "k-RR among dummies"],
+)
+def test_random_settings_have_no_false_end(of, count):
+    """The audit's searches, with the same draws each time."""
+    findings, random = Findings(), np.random.default_rng(35)
+    with ctx.workprec(enumerated.BITS):
+        for _ in range(examples(count)):
+            of(findings, random)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "sizes", "eps", "log10_delta", "rounds"),
+    [
+        ("discrete-laplace", (1000, 10), 5.0, -20.0, 3),
+        ("discrete-laplace", (1000, 10), 0.016820503716093938, -28.407, 2),
+        ("two-servers", (100_000, 8), 1.0, -300.0, 52),
+        ("rappor", (2, 47), 0.015043418417254975, -258.0, 21),
+        ("oue", (5, 10), 1e-3, -280.0, 3),
+    ],
+)
+def test_calibrations_that_were_above_their_target_or_failed(
+    mechanism, sizes, eps, log10_delta, rounds
+):
+    setting, log_delta = Setting(*sizes, rounds=rounds), float(np.log(10.0) * log10_delta)
+    how = MECHANISMS[mechanism]
+    parameters = calibrated(how, eps, log_delta, setting)
+    released = replace(setting, mechanism=Released(how, parameters))
+    assert accountant.log_delta(eps, released).upper <= log_delta
+
+
+def test_the_public_view_of_large_noise_is_a_number():
+    """exp(1500) is no float: the answer was NaN."""
+    views = TwoServers().views(ShufflerDummiesParameters(2000.0, 3), Setting(100, 4))
+    high = views["public"].log_delta(1500.0).promised
+    with ctx.workprec(enumerated.BITS):
+        noise = enumerated.geometric(2000.0, None, 4)
+        dummies = enumerated.geometric(2000.0, 3, 4)
+        both = enumerated.summed(dummies, noise, range(-1, 8), arb(-8000).exp())
+        truth = enumerated.stick(enumerated.noisy_pair(both, ends=False), 1500.0)
+        assert not truth > arb(high).exp()

@@ -5,6 +5,7 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
+from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import curve as certified
 from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.crowd import of_crowd
@@ -287,3 +288,32 @@ def test_a_search_for_eps0_shows_on_a_terminal_that_it_goes_on(monkeypatch, caps
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     largest_eps0(0.5, -5.0, lambda eps0: Curve(eps0, upper=lambda eps: two_rr(eps, eps0)))
     assert "deltas" in capsys.readouterr().err
+
+
+def test_deltas_of_many_eps_are_those_of_each_alone():
+    setting = Setting(n=2_000, k=30, eps0=4.0)
+    eps = np.array([[0.0, 3.9, 0.5, 0.5], [4.0, 2.0, 1.9999, 5.0]])
+    found = accountant.delta(eps, setting)
+    for place, value in np.ndenumerate(eps):
+        alone = accountant.delta(float(value), setting)
+        assert (found.lower[place], found.upper[place]) == (alone.lower, alone.upper)
+
+
+def test_deltas_below_every_float_are_not_computed():
+    asked = []
+
+    def upper(eps):
+        asked.append(eps)
+        return -100.0 * eps
+
+    found = Curve(100.0, upper=upper).delta(np.arange(0.0, 101.0))
+    assert asked == [0, 1, 2, 3, 4, 5, 6, 7, 8, 100]
+    assert found.lower is None
+    assert (found.upper[9:100] == 5e-324).all()
+
+
+def test_no_nan_leaves_a_curve():
+    curve = Curve(1.0, upper=lambda eps: np.nan, lower=lambda eps: np.nan)
+    found = curve.log_delta(0.5)
+    assert (found.lower, found.upper) == (-np.inf, 0.0)
+    assert Curve(7.0, upper=lambda eps: 0.0, inverse=lambda _: np.nan).epsilon(-1.0).upper == 7.0

@@ -209,7 +209,7 @@ def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Inte
     >>> delta(0.03, Setting(n=100_000, k=408, eps0=4.0))
     Interval(lower=1.2421621...e-05, upper=1.2421633...e-05)
     """
-    return log_delta(eps, setting, bound=bound).exp()
+    return curve(setting, bound).delta(eps)
 
 
 @overload

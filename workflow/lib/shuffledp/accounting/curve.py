@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.conventions import Side, over_eps, over_log_delta
+from shuffledp.accounting.conventions import Side, eps_values, over_eps, over_log_delta
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.errors import InputError
@@ -25,6 +25,8 @@ End = TypeVar("End", bound=float | Floats)
 _FARTHEST = 1e6
 # How finely the least of a sum is looked for, and a log of a share that hardly adds to it.
 _TURN, _SLIGHT = 1e-6, 9.0
+# The exponential of anything smaller is 0.
+_LOG_SMALLEST = -746.0
 # Seconds of a search before it shows that it goes on.
 _PATIENCE = 2.0
 
@@ -159,6 +161,45 @@ class Curve:
         """
         ends = (self.lower, self.upper)
         return Interval(*(end if end is None else plain(over_eps(end)(eps)) for end in ends))
+
+    def delta(self, eps: ArrayLike) -> Interval[Any]:
+        """Enclose delta; where it is below every float, without computing how small it is.
+
+        Since delta does not grow with eps, the upper end of a smaller eps serves there as well.
+
+        Parameters
+        ----------
+        eps
+            At least 0, any shape.
+
+        Returns
+        -------
+        Deltas of that shape, rounded outwards.
+
+        Raises
+        ------
+        InputError
+            If an eps is negative or no number.
+        """
+        values = eps_values(eps)
+        distinct, place = np.unique(values, return_inverse=True)
+        found = list[Interval[float]]()
+        for value in distinct.tolist():
+            last = found[-1].upper if found else None
+            if last is not None and last < _LOG_SMALLEST and value < self.budget:
+                found.append(Interval(None if self.lower is None else -np.inf, last))
+            else:
+                found.append(self.log_delta(value))
+
+        def end(known: LogDelta | None, logs: list[float | None]) -> Any:
+            if known is None:
+                return None
+            return plain(np.array(logs, np.float64)[place].reshape(values.shape))
+
+        return Interval(
+            end(self.lower, [each.lower for each in found]),
+            end(self.upper, [each.upper for each in found]),
+        ).exp()
 
     @overload
     def epsilon(self, log_delta: float) -> Interval[float]: ...

@@ -17,15 +17,13 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.randomiser import SupportRandomiser, lead_log_delta
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, quotient_down
 
 # How finely members of a family are told apart; the error is flat at its least.
 _FINE: Final = 0.02
 # How far below the largest budget over several rounds may be, relative: each evaluation takes a
 # second, and the points of the curve cost as much.
 _ROUNDS_XTOL: Final = 1e-4
-# By how much less than its share of eps a round may have, relative.
-_ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,7 @@ class ShuffledRandomiser(Mechanism[Q]):
         over the cells, which is the same for every histogram. That member is found with deltas that
         are right to some per cent.
         """
-        k, least = setting.k, eps / setting.rounds
+        k, least = setting.k, quotient_down(eps, setting.rounds)
 
         def lead(place: float, hidden_slot: bool = False) -> Callable[[float], float]:
             return lambda eps0: lead_log_delta(
@@ -106,8 +104,10 @@ class ShuffledRandomiser(Mechanism[Q]):
         xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else _ROUNDS_XTOL
         scout = lead(best, self._hidden_slot)
         eps0 = calibrate.led_eps0(log_delta_of, log_delta, least, scout, xtol)
-        # Without shuffling, rounds of the least budget keep eps, if their sum is not rounded up.
-        return self.member(eps0 if eps0 > least else least * (1.0 - _ROUNDING), best)
+        if eps0 <= least:
+            # Even unshuffled, rounds of that budget keep eps, unless a budget is rounded up.
+            eps0 = calibrate.largest_kept(lambda each: log_delta_of(each) <= log_delta, least)
+        return self.member(eps0, best)
 
     def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Like `calibrate`, for all rounds together."""
