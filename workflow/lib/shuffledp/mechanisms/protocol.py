@@ -174,17 +174,20 @@ class Mechanism(ABC, Generic[P]):
         found: dict[float, P] = {}
         bar = tqdm(desc=f"{self.name}, budgets of a round", delay=2.0, leave=False, disable=None)
 
-        def of_all(one: float) -> float:
+        def log_delta_of(one: float) -> float:
             bar.update()
+            found[one] = self.calibrate(one, share, once)
+            upper = self.curve(found[one], setting).upper
+            assert upper is not None
+            return upper(eps)
+
+        def of_all(one: float) -> float:
             try:
-                found[one] = self.calibrate(one, share, once)
+                return log_delta_of(one)
             except InputError:
                 if one > 2.0 * eps:
                     raise
                 return -np.inf  # a larger one may do
-            upper = self.curve(found[one], setting).upper
-            assert upper is not None
-            return upper(eps)
 
         # With that budget each round keeps its share of the target.
         least = quotient_down(eps, rounds)
@@ -192,9 +195,7 @@ class Mechanism(ABC, Generic[P]):
         with bar:
             best = calibrate.of_one_round(of_all, log_delta, least, guess)
             if best not in found:
-                best = calibrate.largest_kept(
-                    lambda one: of_all(one) <= log_delta and one in found, best
-                )
+                best = calibrate.largest_kept(lambda one: log_delta_of(one) <= log_delta, best)
         return found[best]
 
     def sharper(self) -> "Mechanism[P]":
