@@ -35,6 +35,11 @@ EPS0 = 4
 # At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
 EPS = [0.01, 0.1]
 MORE = 10  # times as many repetitions, to see what they cost
+# Grids whose jobs' peaks are measured, with repetitions: at the last one ten take half an hour.
+FINE = [
+    ("100 m grid", {"metres": 100}, 10),
+    ("1,000,000 cells", {"shape": [1000, 1000]}, 2),
+]
 
 # Every Python process of a run imports this module; Snakemake and its jobs leave a line at the end.
 RECORDER = """
@@ -137,6 +142,7 @@ class Workflow:
                 {
                     "latitude": [c["south"] + d for c, d in zip(corners, spread[0], strict=True)],
                     "longitude": [c["west"] + d for c, d in zip(corners, spread[1], strict=True)],
+                    "budget": rng.choice([0.5, 1.0, 2.0], rows),
                 }
             ),
             self.path / "check-ins.parquet",
@@ -266,6 +272,32 @@ def growth(jobs: pd.DataFrame, measure: str, number: str) -> None:
         print(f"| `{rule}` | {n:,} | {repetitions} | {cells} | {exponent(x, found)} | {last} |")
 
 
+def largest(options: argparse.Namespace, folder: Path) -> None:
+    """Print the largest peak of each rule: the default run, a city with fine grids, its page."""
+    print("\nLargest peak memory of a job of each rule, MB")
+    default = Workflow(folder / "default", 1, 100, options.cores)
+    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    columns = {"default": default.run(config).jobs.groupby("rule")["mb"].max()}
+    workflow = Workflow(folder / "fine", 1, options.rows, options.cores)
+    for title, grid, repetitions in FINE:
+        config = configuration(1, [], repetitions)
+        # 100 m squares are some 80,000 here.
+        region = {"box": {"south": -60.0, "north": -59.74, "west": -170.0, "east": -169.5}}
+        config["regions"]["city_0"] |= region | {"grids": {"fine": grid}}
+        config |= {"run": f"fine_{repetitions}", "eps": [1], "budgets": {"column": "budget"}}
+        page, budgets = (
+            f"results/fine_{repetitions}/{name}"
+            for name in ("report.html", "grids/city_0.fine.budgets.parquet")
+        )
+        jobs = workflow.run(config, "all", page, budgets, "--omit-from", "estimate_places").jobs
+        columns[title] = jobs.groupby("rule")["mb"].max()
+    table = pd.DataFrame(columns)
+    print(f"\n| rule | {' | '.join(table)} |\n{'|---' * (len(table.columns) + 1)}|")
+    for rule, row in table.iterrows():
+        cells = " | ".join("-" if np.isnan(mb) else f"{mb:,.0f}" for mb in row)
+        print(f"| `{rule}` | {cells} |")
+
+
 def graphs(options: argparse.Namespace, folder: Path) -> None:
     """Print what it takes Snakemake to plan the whole run of many regions."""
     print("\n| regions | jobs | CPU, s | wall, s | memory, MB |\n|---|---|---|---|---|")
@@ -312,6 +344,7 @@ def main() -> None:
         growth(jobs, "cpu", ".1f")
         print("\nPeak memory of one job, MB")
         growth(jobs, "mb", ".0f")
+        largest(options, folder)
         graphs(options, folder)
 
 

@@ -8,7 +8,7 @@ from shuffledp.mechanisms.gaussian import published_sigma
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, read_tables, write_table
-from shuffledp.studies.certainty import certainty_table
+from shuffledp.studies.certainty import certainty_tables
 from shuffledp.studies.points import BudgetSweep
 from shuffledp.studies.releases import swept
 
@@ -25,7 +25,9 @@ def released(mechanisms, repetitions, samples=None):
 
 
 def judged(table, **samples):
-    return certainty_table(table, samples.get("samples", {N: COUNTS}), **PLACE)
+    return pd.concat(
+        certainty_tables(table, samples.get("samples", {N: COUNTS}), **PLACE), ignore_index=True
+    )
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from shuffledp.figures.style import of_series, series_look
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, write_table
-from shuffledp.studies.certainty import certainty_table
+from shuffledp.studies.certainty import certainty_tables
 from shuffledp.studies.points import BudgetSweep
 from shuffledp.studies.releases import swept
 
@@ -31,7 +31,9 @@ def table():
     place = {"region": "town", "grid": "3x4"}
     parts = swept(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
     made = pd.concat([releases for releases, _ in parts], ignore_index=True)
-    return certainty_table(calibrated(made, "matched", TARGET), samples, **place)
+    return pd.concat(
+        certainty_tables(calibrated(made, "matched", TARGET), samples, **place), ignore_index=True
+    )
 
 
 @pytest.fixture(scope="module")
