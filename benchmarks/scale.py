@@ -35,11 +35,9 @@ EPS0 = 4
 # At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
 EPS = [0.01, 0.1]
 MORE = 10  # times as many repetitions, to see what they cost
-# Grids whose jobs' peaks are measured, with repetitions: at the last one ten take half an hour.
-FINE = [
-    ("100 m grid", {"metres": 100}, 10),
-    ("1,000,000 cells", {"shape": [1000, 1000]}, 2),
-]
+# Grids whose jobs' peaks are measured, with the default repetitions and one eps: memory does not
+# depend on how many there are.
+FINE = {"metres": {"metres": 100}, "million": {"shape": [1000, 1000]}}
 
 # Every Python process of a run imports this module; Snakemake and its jobs leave a line at the end.
 RECORDER = """
@@ -279,18 +277,16 @@ def largest(options: argparse.Namespace, folder: Path) -> None:
     config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
     columns = {"default": default.run(config).jobs.groupby("rule")["mb"].max()}
     workflow = Workflow(folder / "fine", 1, options.rows, options.cores)
-    for title, grid, repetitions in FINE:
-        config = configuration(1, [], repetitions)
+    for name, grid in FINE.items():
+        config = configuration(1, [], 10)
         # 100 m squares are some 80,000 here.
         region = {"box": {"south": -60.0, "north": -59.74, "west": -170.0, "east": -169.5}}
-        config["regions"]["city_0"] |= region | {"grids": {"fine": grid}}
-        config |= {"run": f"fine_{repetitions}", "eps": [1], "budgets": {"column": "budget"}}
-        page, budgets = (
-            f"results/fine_{repetitions}/{name}"
-            for name in ("report.html", "grids/city_0.fine.budgets.parquet")
-        )
+        config["regions"]["city_0"] |= region | {"grids": {name: grid}}
+        config |= {"run": name, "eps": [1], "budgets": {"column": "budget"}}
+        page = f"results/{name}/report.html"
+        budgets = f"results/{name}/grids/city_0.{name}.budgets.parquet"
         jobs = workflow.run(config, "all", page, budgets, "--omit-from", "estimate_places").jobs
-        columns[title] = jobs.groupby("rule")["mb"].max()
+        columns[name] = jobs.groupby("rule")["mb"].max()
     table = pd.DataFrame(columns)
     print(f"\n| rule | {' | '.join(table)} |\n{'|---' * (len(table.columns) + 1)}|")
     for rule, row in table.iterrows():

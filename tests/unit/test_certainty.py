@@ -1,5 +1,8 @@
 """Standard errors that a release itself gives, against the spread of real releases."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -106,3 +109,41 @@ def test_the_table_is_written_and_read(few, tmp_path):
     table = judged(few)
     write_table(table, CERTAINTY, tmp_path / "certainty.parquet", {})
     pd.testing.assert_frame_equal(read_tables([tmp_path / "certainty.parquet"]), table)
+
+
+_CHILD = """
+from pathlib import Path
+import numpy as np
+import pandas as pd
+from shuffledp.studies import certainty
+
+def peak():
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
+
+k = 300_000
+certainty.GROUP_ROWS = 50_000
+alike = {"eps0": 4.0, "eps": 1.0, "delta": 1e-6, "log10_delta": -6.0, "repetition": 0}
+rows = pd.DataFrame({"n": k, **alike, "cell": np.tile(np.arange(k), 3)})
+rows["estimate"], rows["standard_error"] = 1.0 / k, np.repeat([0.5 / k, np.nan, np.nan], k)
+for name, words in {"calibration": ["matched"], "mechanism": ["krr"]}.items():
+    rows[name] = pd.Categorical.from_codes(np.zeros(3 * k, int), words)
+rows["estimator"] = pd.Categorical.from_codes(np.repeat(range(3), k), ["raw", "projected", "other"])
+samples = {k: np.ones(k, int)}
+few = rows[rows["cell"] < 5]
+for _ in certainty.certainty_tables(few.assign(n=5), {5: np.ones(5, int)}, region="r", grid="g"):
+    pass  # what pandas imports at its first call is not counted
+Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+before = peak()
+judged = sum(map(len, certainty.certainty_tables(rows, samples, region="r", grid="g")))
+assert judged == len(rows)
+print((peak() - before) / rows.memory_usage().sum())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_judging_holds_about_one_copy_of_the_releases_that_it_reads():
+    path = "import sys; sys.path[:0] = " + repr(sys.path)
+    child = subprocess.run(
+        [sys.executable, "-c", path + _CHILD], check=True, capture_output=True, text=True
+    )
+    assert float(child.stdout) < 1.2  # three copies once: 1.85

@@ -9,7 +9,8 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import Collection, PathCollection, PolyCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
@@ -36,6 +37,11 @@ _BAR: Final = 0.62  # colour bar with its labels
 _RASTERISE_FROM: Final = 20_000  # polygons: beyond, vector files become unwieldy
 
 
+def is_fine(cells: int) -> bool:
+    """Return whether a grid has so many cells that vector files hold them as pixels."""
+    return cells > _RASTERISE_FROM
+
+
 @dataclass(frozen=True)
 class Fill:
     """How cells off the colour scale are drawn."""
@@ -52,7 +58,7 @@ def coloured(
     shown: NDArray[np.bool_],
     norm: Normalize,
     colours: str | Colormap = COUNTS,
-) -> PolyCollection:
+) -> Collection:
     """Colour the cells that are shown by their values; by default with the colours of counts.
 
     Parameters
@@ -70,17 +76,31 @@ def coloured(
     colours
         A colour map of Matplotlib, or its name.
     """
-    heat = PolyCollection(
-        list(corners[shown]),
-        array=values[shown],
-        cmap=colours,
-        norm=norm,
-        edgecolors="face",
-        linewidths=0.2,
-        rasterized=len(values) > _RASTERISE_FROM,
-    )
+    look: dict[str, Any] = {"cmap": colours, "norm": norm, "edgecolors": "face", "linewidths": 0.2}
+    heat: Collection
+    if is_fine(len(values)):
+        paths, kept = _by_colour(corners[shown], values[shown], norm, colours)
+        heat = PathCollection(paths, array=kept, rasterized=True, **look)
+    else:
+        heat = PolyCollection(list(corners[shown]), array=values[shown], **look)
     axes.add_collection(heat)
     return heat
+
+
+def _by_colour(
+    corners: Floats, values: Floats, norm: Normalize, colours: str | Colormap
+) -> tuple[list[Outline], Floats]:
+    """Join the cells of each colour into one path; return the paths with a value of each.
+
+    A path for each cell would take a kilobyte, several times over while a figure is saved.
+    """
+    rgba = ScalarMappable(norm, colours).to_rgba(values, bytes=True)
+    _, first, shade = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
+    joined = [
+        Outline.make_compound_path_from_polys(corners[shade.ravel() == number])
+        for number in range(first.size)
+    ]
+    return joined, values[first]
 
 
 def hatched(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) -> None:
@@ -124,7 +144,7 @@ def _one_patch(axes: Axes, shapes: Floats, cells: int, **look: Any) -> None:
     # One path of them all: a hatch costs much per path and next to nothing per cell. The
     # limits are known, and a patch would have them looked for in every cell.
     path = Outline.make_compound_path_from_polys(shapes)
-    axes.add_artist(PathPatch(path, rasterized=cells > _RASTERISE_FROM, **look))
+    axes.add_artist(PathPatch(path, rasterized=is_fine(cells), **look))
 
 
 def key_of(fills: Sequence[tuple[Fill, str]]) -> list[Patch]:

@@ -21,7 +21,7 @@ from shuffledp.figures.cells import (
 from shuffledp.figures.context import MapContext, MapFiles
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import local_style, of_series, plural, series_of
-from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.mechanisms.catalogue import DISTRIBUTION, UNBIASED, get_estimator
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import read_tables
 
@@ -51,30 +51,38 @@ class Release(MapFiles):
 
 def draw_errors(certainty: Path, **release: Unpack[Release]) -> Figure:
     """Draw `error_maps` of the largest n from files; parameters as `read_release`."""
-    return error_maps(*read_release(certainty, **release))
+    return error_maps(*read_release(certainty, DISTRIBUTION, **release))
 
 
 def draw_trust(certainty: Path, **release: Unpack[Release]) -> Figure:
     """Draw `trust_maps` of the largest n from files; parameters as `read_release`."""
-    return trust_maps(*read_release(certainty, **release))
+    return trust_maps(*read_release(certainty, UNBIASED, **release))
 
 
 def read_release(
-    certainty: Path, *, title: str, unit: str, target_delta: float, **place: Unpack[MapFiles]
+    certainty: Path,
+    estimator: str,
+    *,
+    title: str,
+    unit: str,
+    target_delta: float,
+    **place: Unpack[MapFiles],
 ) -> tuple[MapContext, pd.DataFrame]:
-    """Read what each release of the largest n shows of each cell, and where that is.
+    """Read one estimate of each release of the largest n, and the grid.
 
     Parameters
     ----------
     certainty
         Parquet table of `pipeline.tables.CERTAINTY`.
+    estimator
+        Name of the estimator whose rows are read.
     title, unit, target_delta
         As of `Release`.
     place
         Files of the grid, and of a base map and an outline if there are any.
     """
-    table = read_tables([certainty])
-    rows: pd.DataFrame = table[table["n"] == table["n"].max()]
+    n = int(read_tables([certainty], columns=["n"])["n"].max())
+    rows = read_tables([certainty], n=n, estimator=estimator)
     words = release_title(title, unit, rows, "matched", target_delta)
     return MapContext.read(words, unit, **place), rows
 
@@ -99,7 +107,7 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     rows
         Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
     """
-    panels = _panels(rows, "projected")
+    panels = _panels(rows, DISTRIBUTION)
     errors = [panel["error"].to_numpy() for panel in panels.values()]
     most = max(float(np.abs(error).max()) for error in errors)
     norm = Normalize(-most, most)
@@ -133,7 +141,7 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
 
     Parameters as for `error_maps`.
     """
-    panels = _panels(rows, "raw")
+    panels = _panels(rows, UNBIASED)
     values = {label: panel["estimate"].to_numpy() for label, panel in panels.items()}
     known = {label: panel["known"].to_numpy() for label, panel in panels.items()}
     norm = LogNorm(1.0, max(*(value.max() for value in values.values()), 10.0))

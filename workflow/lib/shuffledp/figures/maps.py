@@ -7,7 +7,7 @@ from typing import Final, Unpack
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import Collection, PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -21,6 +21,7 @@ from shuffledp.figures.cells import (
     coloured,
     hatched,
     height_of,
+    is_fine,
     key_of,
     map_panels,
     surround,
@@ -39,7 +40,7 @@ from shuffledp.figures.style import (
     plural,
     series_of,
 )
-from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.mechanisms.catalogue import DISTRIBUTION, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import read_calibrated
 from shuffledp.pipeline.tables import read_tables
@@ -58,7 +59,7 @@ def _off_scale(values: Floats) -> list[tuple[Fill, NDArray[np.bool_]]]:
     return [(fill, mask) for fill, mask in kinds if mask.any()]
 
 
-def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> PolyCollection:
+def _heat(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> Collection:
     """Colour the positive cells; set off those of zero and those below."""
     heat = coloured(axes, corners, values, values > 0.0, norm)
     for fill, mask in _off_scale(values):
@@ -123,7 +124,10 @@ def draw_estimates(
     """
     n = int(read_tables([samples], columns=["n"])["n"].max())
     original = read_tables([samples], n=n).sort_values("cell")["count"].to_numpy()
-    rows = pd.concat(read_calibrated(releases, calibration, target_delta, n=n), ignore_index=True)
+    rows = pd.concat(
+        read_calibrated(releases, calibration, target_delta, n=n, estimator=DISTRIBUTION),
+        ignore_index=True,
+    )
     words = release_title(title, unit, rows, calibration, target_delta)
     return estimate_maps(MapContext.read(words, unit, **place), release_panels(original, rows), n)
 
@@ -176,9 +180,10 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
 
 
 def _draw_dots(axes: Axes, corners: Floats, checkins: pd.DataFrame) -> None:
-    axes.add_collection(
-        PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
-    )
+    if not is_fine(len(corners)):  # the lines would run together
+        axes.add_collection(
+            PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
+        )
     axes.plot(
         checkins["longitude"],
         checkins["latitude"],
@@ -216,7 +221,7 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     if original.sum() != n:
         raise InputError(f"original must hold the {n} records released (got {original.sum()})")
     panels = {"Original": original / n}
-    projected = rows[rows["estimator"] == "projected"]
+    projected = rows[rows["estimator"] == DISTRIBUTION]
     for series in series_of(projected):
         cells = of_series(projected, series).sort_values("cell")
         label = get_estimator(*series).label

@@ -28,7 +28,7 @@ from shuffledp.figures.style import (
     series_look,
     series_of,
 )
-from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.mechanisms.catalogue import UNBIASED, get_estimator
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 
@@ -41,7 +41,7 @@ _BETWEEN: Final = 0.6  # of the distance of two cells: how far apart their first
 
 def draw_ranks(certainty: Path, **release: Unpack[Release]) -> Figure:
     """Draw `ranked_cells` from files, as `certainty.draw_errors`; the base map names districts."""
-    return ranked_cells(*read_release(certainty, **release))
+    return ranked_cells(*read_release(certainty, UNBIASED, **release))
 
 
 @local_style()
@@ -61,7 +61,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     Cells by true count, equal ones in the order of the grid: the counts on the left, the errors,
     whose scale is finer, on the right. Beneath, a map has their ranks.
     """
-    raw = rows[rows["estimator"] == "raw"]
+    raw = rows[rows["estimator"] == UNBIASED]
     series = series_of(raw)
     estimates = {each: of_series(raw, each).set_index("cell").sort_index() for each in series}
     counts = estimates[series[0]]["count"]

@@ -72,7 +72,7 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
 
 
 def read_calibrated(
-    releases: Path, calibration: str, target_delta: float, **equal: float
+    releases: Path, calibration: str, target_delta: float, **equal: float | str
 ) -> Iterator[pd.DataFrame]:
     """Read the first repetition of what `calibrated` would take, release by release.
 

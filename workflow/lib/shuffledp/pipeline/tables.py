@@ -181,8 +181,10 @@ def read_tables(
                 columns=columns, filter=condition, batch_readahead=1, fragment_readahead=1
             )
             tables.append(one.replace_schema_metadata())
-    # Arrow's memory is freed column by column as pandas gets its own.
-    found: pd.DataFrame = pa.concat_tables(tables).to_pandas(split_blocks=True, self_destruct=True)
+    whole = pa.concat_tables(tables)
+    # Arrow's memory is freed column by column as pandas gets its own, if nothing else holds it.
+    del tables, one
+    found: pd.DataFrame = whole.to_pandas(split_blocks=True, self_destruct=True)
     return found
 
 
