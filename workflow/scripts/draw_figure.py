@@ -1,3 +1,4 @@
+import gc
 from importlib import import_module
 from pathlib import Path
 
@@ -15,3 +16,4 @@ with job(snakemake.log[0]):
         home, _, name = figure["by"].rpartition(".")
         draw = getattr(import_module(f"shuffledp.figures.{home}"), name)
         save(draw(**files, **figure["arguments"]), stem, contents)
+        gc.collect()  # a figure refers to itself: it would stay in memory beside the next one

@@ -97,7 +97,7 @@ def _by_colour(
     rgba = ScalarMappable(norm, colours).to_rgba(values, bytes=True)
     _, first, shade = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
     joined = [
-        Outline.make_compound_path_from_polys(corners[shade.ravel() == number])
+        Outline.make_compound_path_from_polys(corners[shade.ravel() == number, :-1])
         for number in range(first.size)
     ]
     return joined, values[first]

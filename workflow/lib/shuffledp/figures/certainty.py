@@ -89,10 +89,10 @@ def read_release(
 
 def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
     """Rows of one estimator of every mechanism, by label, in the order of the cells."""
-    chosen = rows[rows["estimator"] == estimator]
     return {
-        get_estimator(*series).label: of_series(chosen, series).sort_values("cell")
-        for series in series_of(chosen)
+        get_estimator(*series).label: of_series(rows, series).sort_values("cell")
+        for series in series_of(rows)
+        if series[1] == estimator
     }
 
 

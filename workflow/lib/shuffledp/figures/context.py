@@ -7,11 +7,13 @@ from typing import NotRequired, TypedDict, Unpack
 
 import geopandas as gpd
 import numpy as np
+import pandas as pd
 import shapely
 
 from shuffledp.figures.basemap import backdrop, legible
-from shuffledp.geography.grid import read_cells
+from shuffledp.geography.grid import read_corners
 from shuffledp.numerics.arrays import Floats
+from shuffledp.pipeline.tables import read_tables
 
 
 class MapFiles(TypedDict):
@@ -29,7 +31,8 @@ class MapContext:
     Attributes
     ----------
     cells
-        The grid: column ``geometry``, WGS 84 degrees, and ``count`` where the truth is shown.
+        The grid: ``count`` where the truth is shown, and column ``geometry``, WGS 84 degrees, where
+        the corners were not read by themselves.
     title
         Of the figure.
     layers
@@ -38,7 +41,7 @@ class MapContext:
         What a record is: ``one check-in`` or ``one user``.
     """
 
-    cells: gpd.GeoDataFrame
+    cells: pd.DataFrame
     title: str
     layers: gpd.GeoDataFrame = field(default_factory=backdrop)
     unit: str = "one check-in"
@@ -55,12 +58,14 @@ class MapContext:
             Of the grid, and of a base map and an outline if there are any.
         """
         layers = backdrop(files.get("basemap"), files.get("outline"))
-        return cls(read_cells(files["cells"]), title, layers, unit)
+        made = cls(read_tables([files["cells"]], ["count"]), title, layers, unit)
+        vars(made)["corners"] = read_corners(files["cells"])  # what the property would cache
+        return made
 
     @cached_property
     def corners(self) -> Floats:
         """Vertices of the cells in degrees, ``(k, vertices, 2)``: a grid's cells are all alike."""
-        points: Floats = shapely.get_coordinates(self.cells.geometry.to_numpy())
+        points: Floats = shapely.get_coordinates(self.cells["geometry"].to_numpy())
         return points.reshape(len(self.cells), -1, 2)
 
     @cached_property

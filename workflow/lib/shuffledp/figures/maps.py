@@ -129,7 +129,9 @@ def draw_estimates(
         ignore_index=True,
     )
     words = release_title(title, unit, rows, calibration, target_delta)
-    return estimate_maps(MapContext.read(words, unit, **place), release_panels(original, rows), n)
+    panels = release_panels(original, rows)
+    del rows  # not in memory beside the maps
+    return estimate_maps(MapContext.read(words, unit, **place), panels, n)
 
 
 @local_style()

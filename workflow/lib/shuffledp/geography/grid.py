@@ -273,6 +273,19 @@ def read_cells(source: Path) -> gpd.GeoDataFrame:
         return gpd.read_parquet(source, **CHECKED)
 
 
+def read_corners(source: Path) -> Floats:
+    """Read the vertices of cells that `grid_checkins` wrote, ``(k, vertices, 2)``, in degrees.
+
+    Polygons of shapely would take five times the memory.
+    """
+    with reading(source):
+        column = pq.read_table(source, columns=["geometry"], **CHECKED)["geometry"]
+    # In well-known binary each is a header of 13 bytes and the same number of vertices.
+    cells = np.array(column.to_numpy(), dtype=bytes)
+    points: Floats = cells.view(np.uint8).reshape(len(cells), -1)[:, 13:].copy().view("<f8")
+    return points.reshape(len(cells), -1, 2)
+
+
 def _located(
     lattice: Lattice, cells: gpd.GeoDataFrame, checkins: Path, *more: str
 ) -> Iterator[tuple[Integers, Any]]:

@@ -185,6 +185,7 @@ def read_tables(
     # Arrow's memory is freed column by column as pandas gets its own, if nothing else holds it.
     del tables, one
     found: pd.DataFrame = whole.to_pandas(split_blocks=True, self_destruct=True)
+    pa.default_memory_pool().release_unused()
     return found
 
 
