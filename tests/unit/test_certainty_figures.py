@@ -7,7 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import shapely
-from matplotlib.colors import to_rgba
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Normalize, to_rgba
+from matplotlib.figure import Figure
+from shuffledp.figures import cells as drawn_cells
 from shuffledp.figures import certainty, ranks
 from shuffledp.figures.basemap import backdrop, districts_at
 from shuffledp.figures.context import MapContext
@@ -223,3 +226,35 @@ def test_districts_are_those_that_hold_a_point(layers):
     points = np.array([[2.005, 60.005], [2.025, 60.005], [2.035, 60.005], [2.005, 60.5]])
     assert districts_at(layers, points) == ["West", "Middle", "", ""]
     assert districts_at(backdrop(), points) == [""] * 4
+
+
+def test_a_fine_grid_has_few_paths_and_the_same_colour_in_the_middle_of_each_cell(monkeypatch):
+    """At 4,000 cells and more colours than one; the cells are larger than a pixel."""
+    side = 64
+    south, west = np.divmod(np.arange(side**2), side)
+    ring = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
+    corners = np.stack([west, south], axis=-1)[:, None] + ring.astype(float)
+    values = np.random.default_rng(3).uniform(0.0, 1.0, side**2)
+    shown = values > 0.2
+    middles, counts = [], []
+    for limit in (side**2, side**2 - 1):
+        monkeypatch.setattr(drawn_cells, "_RASTERISE_FROM", limit)
+        figure = Figure((side / 10, side / 10), dpi=100)
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, side), ylim=(0, side))
+        axes.set_axis_off()
+        heat = drawn_cells.coloured(axes, corners, values, shown, Normalize(0.0, 1.0))
+        counts.append(len(heat.get_paths()))
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        middles.append(np.asarray(canvas.buffer_rgba())[5::10, 5::10])
+    assert counts[0] == shown.sum()
+    assert counts[1] <= 256
+    np.testing.assert_array_equal(*middles)
+
+
+def test_corners_that_are_read_by_themselves_are_those_of_the_polygons(cells, tmp_path):
+    path = tmp_path / "cells.parquet"
+    cells.to_parquet(path)
+    read = MapContext.read("Title", "one user", cells=path)
+    np.testing.assert_array_equal(read.corners, MapContext(cells, "Title").corners)
+    assert len(read.cells) == len(cells)

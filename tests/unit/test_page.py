@@ -252,7 +252,7 @@ def estimates(n):
 def test_maps_carry_the_truth_beside_what_was_released():
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
-    made = map_data(CELLS, LAYERS, samples, both)
+    made = map_data(lambda: CELLS, LAYERS, samples, both)
     assert made["truth"] == {1000: [790, 210], 100: [80, 20]}
     assert made["district"] == ["West", ""]
     assert made["attribution"] == "A survey"
@@ -272,9 +272,11 @@ def test_small_samples_make_room(monkeypatch):
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
     monkeypatch.setattr(maps, "_MOST", 3)
-    assert [r["n"] for r in map_data(CELLS, backdrop(), samples, both)["releases"]] == [1000]
+    assert [r["n"] for r in map_data(lambda: CELLS, backdrop(), samples, both)["releases"]] == [
+        1000
+    ]
     monkeypatch.setattr(maps, "_MOST", 1)
-    assert map_data(CELLS, backdrop(), samples, both) is None
+    assert map_data(lambda: CELLS, backdrop(), samples, both) is None
 
 
 def test_missing_numbers_are_null():

@@ -1,6 +1,7 @@
 """Everything the page shows of a run, from the tables of the run."""
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -108,7 +109,7 @@ def region_data(
         "plans": [],
         "tables": [],
         "map": map_data(
-            read_cells(files["cells"]),
+            partial(read_cells, files["cells"]),
             backdrop(files.get("basemap"), files.get("outline")),
             samples,
             firsts,

@@ -1,6 +1,6 @@
 """What the page's maps are drawn from: cells, base map, the truth and one release of each kind."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +19,7 @@ DEGREES: Final = 5  # decimals of a coordinate: a metre
 
 
 def map_data(
-    cells: gpd.GeoDataFrame,
+    read: Callable[[], gpd.GeoDataFrame],
     layers: gpd.GeoDataFrame,
     samples: Mapping[int, Integers],
     estimates: pd.DataFrame,
@@ -28,8 +28,9 @@ def map_data(
 
     Parameters
     ----------
-    cells
-        The grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees).
+    read
+        Reads the grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees). It is called
+        only if a map is carried: the polygons of a million cells take 490 MB.
     layers
         As `shuffledp.figures.basemap.backdrop` returns them.
     samples
@@ -43,7 +44,6 @@ def map_data(
     What JSON can hold; releases of the smaller n are left out beyond `_MOST` numbers. None if those
     of the largest n alone are more: then no map is carried.
     """
-    corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(len(cells), -1, 2)
     kept, room = [], _MOST
     for n in sorted(estimates["n"].unique(), reverse=True):
         rows = estimates[estimates["n"] == n]
@@ -53,6 +53,8 @@ def map_data(
         kept.append((int(n), rows))
     if not kept:
         return None
+    cells = read()
+    corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(len(cells), -1, 2)
     box = np.concatenate([corners.min(axis=(0, 1)), corners.max(axis=(0, 1))])
     return {
         # The first corner comes again as the last one.
