@@ -4,6 +4,7 @@ The tutorial keeps its own: what `make docs` made of it, with smaller pictures.
 """
 
 import json
+import re
 from base64 import b64decode, b64encode
 from io import BytesIO
 from pathlib import Path
@@ -50,6 +51,8 @@ TAKEN = {
     "personalised": "paper/figures/personalised.figure-6",
     "slots": "mechanisms/figures/slots.paris.shape",
 }
+# Snakemake says where the profile lies on this machine.
+_PROFILE = r"^Using workflow specific profile .*\n"
 COLOURS = 256  # enough for lines and for a scale of colours, in half of the bytes
 
 # The map of the first screen: the mechanism that docs/choosing.md recommends without a curator.
@@ -117,6 +120,8 @@ def _outputs(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
             shrink(BytesIO(b64decode(data["image/png"])), small)
             data["image/png"] = b64encode(small.getvalue()).decode()
         others.append(output | {"execution_count": None, "data": data})
+    for name, text in streams.items():
+        streams[name] = re.sub(_PROFILE, "", text, flags=re.MULTILINE)
     texts = [
         {"name": name, "output_type": "stream", "text": text.splitlines(keepends=True)}
         for name, text in sorted(streams.items())

@@ -361,6 +361,7 @@ def test_what_waits_outlives_the_page(shared, visit):
     before = shared.respondents()
     twice = ["/", "/campaign.json", "/cells.geojson", "/", "/campaign.json", "/", "/campaign.json"]
     with visit(shared, shared.link(), twice, [FAILED]) as page:
+        expect(page.locator("#map")).to_be_visible()  # its cells are read before it is left
         page.route("**/v1/**", lambda route: route.abort())
         report(page, 1)
         ends(page, "Not counted yet")
