@@ -640,7 +640,7 @@ def test_envelopes_that_are_too_short_are_refused():
     [(0.3, 4391.4, 1e4, 0.93), (0.9, 2e5, 1e9, 0.02), (0.5, 3e3, np.inf, 0.7), (0.8, 50.0, 0.5, 1)],
 )
 def test_pairs_of_any_spread_by_their_whole_law(ratio, pairs, shape, eps):
-    """Of a negative binomial law of large shape the largest values were left out."""
+    """The largest values of a negative binomial law of large shape were left out."""
     law = stats.poisson(pairs) if shape == np.inf else stats.nbinom(shape, shape / (shape + pairs))
     last = law.mean() + 14.0 * law.std() + 80.0 * (1.0 + pairs / shape) + 40.0 / (1.0 - ratio)
     weights = signal.lfilter([1.0], [1.0, -(ratio**2)], law.pmf(np.arange(last)))
@@ -730,7 +730,7 @@ def test_small_budgets_and_many_pairs_take_little_memory():
     ],
 )
 def test_sizes_of_numbers_are_searched_between_steps(n, k, eps, delta, slots, error):
-    """Of some sizes the best left up to a fifteenth more error."""
+    """Trying only a few sizes left up to a fifteenth more error."""
     mechanism, setting = SignedDummies(slots), Setting(n, k)
     found = mechanism.calibrate(eps, np.log(delta), setting)
     assert n * np.sqrt(mechanism.variance(np.full(k, 1 / k), n, found)[0]) <= error

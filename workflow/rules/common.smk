@@ -118,7 +118,7 @@ def resource(name):
 
 
 def cost(mem_mb, runtime):
-    """What a job asks for, doubled with every attempt: one that ran out of it gets more.
+    """Return what a job asks for, doubled with every attempt after it ran out.
 
     Megabytes are a number, or a function of the wildcards.
     """
@@ -435,7 +435,7 @@ def table(pattern, *, of=lambda spec: True, first=False):
 
 
 def releases_table(pattern):
-    """As `table`; a run that drops releases deletes them once all that reads them is made."""
+    """Like `table`, but deleted once every job that reads it is done, if releases are dropped."""
     if config["releases"] == "drop":
         return temp(result(pattern))
     return table(pattern)
