@@ -71,7 +71,7 @@ fuzz: $(READY) ## Call every command with odd words and files (CALLS=3000 SEED=1
 	$(BIN)/python tests/faults/fuzz.py --calls $(or $(CALLS),3000) --seed $(or $(SEED),1) \
 	  --seconds $(or $(SECONDS),3600)
 
-scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (5 minutes on 2 cores)
+scale: $(READY) ## Measure how cost grows with cells, users, cities and jobs (12 minutes on 2 cores)
 	$(BIN)/python benchmarks/scale.py
 
 findings: run ## Print the ratios of the main figure, and all mechanisms at the targets

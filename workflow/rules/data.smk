@@ -125,7 +125,7 @@ rule grid_budgets:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1000, 2),
+        **cost(memory(1000, per_cell=1.2), 2),
     params:
         library=library("grid_budgets"),
         region=region_place,

@@ -416,7 +416,7 @@ for place, names in sheets():
             conda:
                 "../../environment.yml"
             resources:
-                **cost(memory(1500, per_cell=15.0), 2),
+                **cost(memory(1500, per_cell=1.5), 2),
             params:
                 library=library(
                     "draw_figure",

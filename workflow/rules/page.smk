@@ -6,6 +6,12 @@ PAGE_PARTS = sorted(
 )
 
 
+def page_memory(wildcards):
+    """Return the megabytes of the job that writes the page: the grids that it shows, and a base."""
+    cells = [cells_of(region, first_grid(region)) for region in REGIONS]
+    return 1500 + 1.5 * max(cells) / 1000
+
+
 rule write_page:
     input:
         unpack(page_files),
@@ -19,7 +25,7 @@ rule write_page:
     conda:
         "../../environment.yml"
     resources:
-        **cost(1500, 5),
+        **cost(page_memory, 5),
     params:
         library=library("write_page"),
         title="Private maps of where people are",
