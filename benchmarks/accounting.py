@@ -258,7 +258,7 @@ def ledger(repeats: int) -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
     from shuffledp.accounting.accountant import curve
     from shuffledp.accounting.setting import Setting
-    from shuffledp.mechanisms.offers import Released
+    from shuffledp.mechanisms.target_calibration import Released
     from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
     eps = 4.0

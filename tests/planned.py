@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.offers import offer
 from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.mechanisms.target_calibration import offer
 from shuffledp.page.planner import PLANNED
 
 

@@ -12,8 +12,8 @@ from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.registry import get_bound
 from shuffledp.figures.bounds import guarantee_steps
 from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.mechanisms.offers import Released
 from shuffledp.mechanisms.registry import MECHANISMS as MECHANISM_OF
+from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.pipeline.selection import at_target, at_targets
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]

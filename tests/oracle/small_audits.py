@@ -17,11 +17,11 @@ from shuffledp.mechanisms.local import LocalParameters
 from shuffledp.mechanisms.local_hashing import HashingParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.mixdump import MixdumpParameters
-from shuffledp.mechanisms.offers import Released, calibrated
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
 from shuffledp.mechanisms.subset_selection import SubsetParameters
+from shuffledp.mechanisms.target_calibration import Released, calibrated
 from shuffledp.mechanisms.two_servers import TwoServers
 from shuffledp.mechanisms.unary_encoding import UnaryParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters

@@ -13,10 +13,10 @@ from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters, randomise
-from shuffledp.mechanisms.offers import Released
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
+from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.mechanisms.two_servers import TwoServers
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 

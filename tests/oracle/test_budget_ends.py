@@ -12,8 +12,8 @@ from shuffledp.accounting import accountant
 from shuffledp.accounting.geometric import composed_geometric_noise
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
-from shuffledp.mechanisms.offers import Released, calibrated
 from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.target_calibration import Released, calibrated
 from shuffledp.numerics.arrays import quotient_down, sum_up
 
 FLOATS = st.floats(1e-200, 350.0)

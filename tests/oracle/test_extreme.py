@@ -16,9 +16,9 @@ from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms.offers import Released, calibrated
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
+from shuffledp.mechanisms.target_calibration import Released, calibrated
 from shuffledp.mechanisms.two_servers import TwoServers
 
 from oracle import enumerated, exact, small_audits

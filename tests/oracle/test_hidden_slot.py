@@ -23,7 +23,7 @@ from shuffledp.accounting.blanket.hidden_slot import (
     hidden_slot_log_delta,
 )
 from shuffledp.accounting.blanket.worst_data_set import HiddenSlots
-from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.local_hashing import LocalHashing
 from shuffledp.mechanisms.matrix import MatrixRandomiser

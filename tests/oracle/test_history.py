@@ -12,11 +12,11 @@ from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from shuffledp.accounting.accountant import curve
+from shuffledp.accounting.composition import composed
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.geometric import BothNoises, geometric_loss, geometric_noise
 from shuffledp.accounting.literature.theorems import kov_log_delta
-from shuffledp.accounting.rounds.history import composed
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_loss, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
@@ -25,8 +25,8 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
 from shuffledp.mechanisms.gaussian import CentralGaussian, GaussianParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
-from shuffledp.mechanisms.offers import Released
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
+from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 from oracle.test_ends import is_at_least

@@ -14,11 +14,11 @@ from math import exp, inf, log
 import numpy as np
 import pytest
 from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
+from shuffledp.accounting.composition import composed
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import two_cells
-from shuffledp.accounting.rounds.history import composed
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.profile import dominating
 from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting

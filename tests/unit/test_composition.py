@@ -18,7 +18,7 @@ from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.rounds import composition, outcomes, privacy_loss
+from shuffledp.accounting.rounds import outcome_bundles, privacy_loss, shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
@@ -97,9 +97,9 @@ def test_upper_encloses_the_exact_composition_of_the_dominating_pair(
             e = 1 + (E**rounds - 1) * share
             truth = log(exact_delta(law, e))
             setting = Setting(n, k, log(E), rounds)
-            upper = composition.dominated_log_delta(log(e), setting)
+            upper = shuffled_krr.dominated_log_delta(log(e), setting)
             assert truth - 1e-12 <= upper <= truth + 3e-3
-            assert composition.composed_log_delta(log(e), setting, "upper") <= upper
+            assert shuffled_krr.composed_log_delta(log(e), setting, "upper") <= upper
 
 
 @pytest.mark.parametrize(("n", "k", "E"), SMALL)
@@ -111,7 +111,7 @@ def test_lower_stays_below_an_exact_data_set(n: int, k: int, E: Fraction) -> Non
         for share in SHARES[:-1]:
             e = 1 + (E**rounds - 1) * share
             truth = log(max(exact_delta(law[rounds - 1], e) for law in laws))
-            lower = composition.composed_log_delta(log(e), Setting(n, k, log(E), rounds), "lower")
+            lower = shuffled_krr.composed_log_delta(log(e), Setting(n, k, log(E), rounds), "lower")
             single = certified.lower_log_delta(log(e), Setting(n, k, log(E))) if k > 2 else -inf
             assert max(truth - 0.02, single) <= lower <= max(truth, single) + 1e-12
 
@@ -133,10 +133,10 @@ def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: f
         return hockey_stick(pairs.weak_adversary(setting), eps).high
 
     eps = calibrate.epsilon(weak, log_delta, eps0, "upper")
-    (loss,) = composition.single_round(Setting(n, k, eps0), "upper", None)
+    (loss,) = shuffled_krr.single_round(Setting(n, k, eps0), "upper", None)
     found = log_hockey_stick([(loss, 1)], eps).high
     assert weak(eps) - 1e-8 <= found <= weak(eps * (1 - 1e-4))
-    (loss,) = composition.single_round(Setting(n, k, eps0), "lower", None)
+    (loss,) = shuffled_krr.single_round(Setting(n, k, eps0), "lower", None)
     found = log_hockey_stick([(loss, 1)], eps).low
     assert found <= hockey_stick(pairs.third_cell(setting), eps).high
     # With 30 users an outcome or two decide; the gaps between them cost more.
@@ -147,8 +147,8 @@ def test_one_round_is_the_single_round(n: int, k: int, eps0: float, log_delta: f
 @pytest.mark.parametrize(("n", "k"), [(50, 2), (50, 3), long(500, 8)])
 def test_one_round_is_below_and_above_the_certified_interval(n: int, k: int) -> None:
     eps, eps0 = np.linspace(0.0, 0.9, 7), 1.0
-    upper = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
-    lower = composition.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
+    upper = shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, 1), "upper")
+    lower = shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, 1), "lower")
     assert np.all(upper >= certified.upper_log_delta(eps, Setting(n, k, eps0)) - 1e-8)
     assert np.all(lower >= certified.lower_log_delta(eps, Setting(n, k, eps0)))
     assert np.all(lower <= upper)
@@ -166,7 +166,7 @@ def test_lower_is_below_upper(parameters: tuple[int, int, float, int], share: fl
     reach = min(rounds * eps0, 12.0 * eps0 * (rounds / n) ** 0.5)
     lower, upper = (
         float(
-            composition.composed_log_delta(share * reach, Setting(n, k, eps0, rounds), side, step)
+            shuffled_krr.composed_log_delta(share * reach, Setting(n, k, eps0, rounds), side, step)
         )
         for side, step in (("lower", eps0 / 500), ("upper", eps0 / 500))
     )
@@ -183,7 +183,7 @@ def test_delta_falls_with_eps_and_grows_with_rounds(
     eps = np.linspace(0.0, 0.9, 6) * eps0
     counts = (rounds, rounds + 1, 3 * rounds)
     settings = [Setting(n, k, eps0, count) for count in counts]
-    upper = [composition.composed_log_delta(eps, one, "upper", eps0 / 500) for one in settings]
+    upper = [shuffled_krr.composed_log_delta(eps, one, "upper", eps0 / 500) for one in settings]
     assert np.all(np.diff(upper, axis=1) <= 1e-9)
     assert np.all(np.diff(upper, axis=0) >= -1e-3)
 
@@ -196,11 +196,11 @@ SLOW_ROUNDS = [pytest.param(rounds, marks=pytest.mark.slow) for rounds in (2, 10
 def test_better_than_basic_composition(rounds: int) -> None:
     """Basic composition: rounds times the eps that one round has at delta / rounds."""
     n, k, eps0, log_delta = 10_000, 16, 1.0, log(1e-6)
-    step_eps = composition.composed_epsilon(
+    step_eps = shuffled_krr.composed_epsilon(
         log_delta - log(rounds), Setting(n, k, eps0, 1), "upper"
     )
-    upper = composition.composed_epsilon(log_delta, Setting(n, k, eps0, rounds), "upper")
-    lower = composition.composed_epsilon(log_delta, Setting(n, k, eps0, rounds), "lower")
+    upper = shuffled_krr.composed_epsilon(log_delta, Setting(n, k, eps0, rounds), "upper")
+    lower = shuffled_krr.composed_epsilon(log_delta, Setting(n, k, eps0, rounds), "lower")
     assert upper < rounds * step_eps
     # The curves are within some 3e-5 of each other here; sub-additivity in sqrt(rounds) besides.
     assert lower <= upper <= lower * (1 + 1e-4)
@@ -211,7 +211,7 @@ def test_finer_grids_stay_on_their_side() -> None:
     setting, eps = Setting(10_000, 16, 1.0, rounds=10), 0.06433
     steps = [4e-4, 1e-4, 2e-5]
     upper, lower = (
-        [float(composition.composed_log_delta(eps, setting, side, h)) for h in steps]
+        [float(shuffled_krr.composed_log_delta(eps, setting, side, h)) for h in steps]
         for side in ("upper", "lower")
     )
     # Pooling falls into gaps or not by chance of the grid's position; spreading never does.
@@ -223,7 +223,7 @@ def test_tilting_agrees_with_dp_accounting() -> None:
     """The library's own composition of the same grid, at deltas above its floating-point noise."""
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-    (loss,) = composition.single_round(Setting(10_000, 16, 1.0), "upper", 1e-4)
+    (loss,) = shuffled_krr.single_round(Setting(10_000, 16, 1.0), "upper", 1e-4)
     table = {loss.start + i: float(p) for i, p in enumerate(loss.mass) if p > 0}
     library = PrivacyLossDistribution.create_from_rounded_probability(
         table, loss.infinite, loss.step, pessimistic_estimate=True
@@ -267,13 +267,13 @@ def test_deep_tails_stay_safe_and_above_the_lower_bound() -> None:
     """Windows grow until what they leave out is nothing; where they end, basic composition."""
     setting = Setting(10_000, 16, 1.0, rounds=10)
     for eps in (0.15, 0.2, 1.0, 9.0):
-        upper = composition.composed_log_delta(eps, setting, "upper")
-        lower = composition.composed_log_delta(eps, setting, "lower")
+        upper = shuffled_krr.composed_log_delta(eps, setting, "upper")
+        lower = shuffled_krr.composed_log_delta(eps, setting, "lower")
         assert lower <= upper
         if eps <= 0.2:
             assert upper < lower + 0.05
     assert upper < -2000
-    assert composition.composed_log_delta(setting.budget, setting, "upper") == -inf
+    assert shuffled_krr.composed_log_delta(setting.budget, setting, "upper") == -inf
 
 
 @pytest.mark.parametrize("k", [2, 3, 7])
@@ -285,7 +285,7 @@ def test_pure_local_privacy_of_a_single_user(k: int) -> None:
     delta = sum(
         a * b * max(-np.expm1(eps - x - y), 0.0) for a, x in kinds for b, y in kinds if a * b > 0
     )
-    upper = float(composition.composed_log_delta(eps, Setting(1, k, log(E), rounds), "upper"))
+    upper = float(shuffled_krr.composed_log_delta(eps, Setting(1, k, log(E), rounds), "upper"))
     assert log(delta) - 1e-12 <= upper <= log(delta) + 1e-3
 
 
@@ -293,13 +293,13 @@ def test_pure_local_privacy_of_a_single_user(k: int) -> None:
 def test_epsilon_inverts_log_delta() -> None:
     args = (Setting(10_000, 16, 1.0, 10),)
     for side, sign in (("upper", 1), ("lower", -1)):
-        eps = composition.composed_epsilon(log(1e-6), *args, side)
-        there = composition.composed_log_delta(eps, *args, side)
-        beside = composition.composed_log_delta(eps * (1 - sign * 1e-9), *args, side)
+        eps = shuffled_krr.composed_epsilon(log(1e-6), *args, side)
+        there = shuffled_krr.composed_log_delta(eps, *args, side)
+        beside = shuffled_krr.composed_log_delta(eps * (1 - sign * 1e-9), *args, side)
         assert sign * (log(1e-6) - there) >= -1e-9
         assert sign * (beside - log(1e-6)) > 0
-    assert composition.composed_epsilon(-inf, *args, "upper") == 10.0
-    assert composition.composed_epsilon(0.0, *args, "upper") == 0.0
+    assert shuffled_krr.composed_epsilon(-inf, *args, "upper") == 10.0
+    assert shuffled_krr.composed_epsilon(0.0, *args, "upper") == 0.0
 
 
 def test_pools_are_certified_and_on_the_grid() -> None:
@@ -320,7 +320,7 @@ def test_pools_are_certified_and_on_the_grid() -> None:
 def test_atoms_may_be_out_of_order() -> None:
     """Rounding exchanges neighbours: here the smallest loss was not the first."""
     setting = Setting(118_874_521, 106_143, 0.004055650504766584)
-    (loss,) = composition.single_round(setting, "lower")
+    (loss,) = shuffled_krr.single_round(setting, "lower")
     assert 0.999 < float(loss.mass.sum()) <= 1.0 + 1e-9
     losses, masses = np.array([-0.1, 0.05, 0.12, 0.31]), np.array([0.2, 0.3, 0.4, 0.1])
     ordered = privacy_loss.pooled_down(losses, masses, 0.0, 0.1, (0.0, 0.0))
@@ -333,9 +333,9 @@ def test_atoms_may_be_out_of_order() -> None:
 
 def test_arrays_broadcast() -> None:
     setting = Setting(10_000, 16, 1.0, 3)
-    value = composition.composed_log_delta([[0.01, 0.02], [0.03, 4.0]], setting, "upper")
+    value = shuffled_krr.composed_log_delta([[0.01, 0.02], [0.03, 4.0]], setting, "upper")
     assert value.shape == (2, 2)
-    assert value[1, 0] == composition.composed_log_delta(0.03, setting, "upper")
+    assert value[1, 0] == shuffled_krr.composed_log_delta(0.03, setting, "upper")
     assert value[1, 1] == -inf
 
 
@@ -352,7 +352,7 @@ def test_wrong_parameters_are_named(changed: dict[str, object], message: str) ->
     right = {"eps": 0.1, "side": "upper", "discretisation": None}
     eps, side, step = (right | changed).values()
     with pytest.raises(InputError, match=message):
-        composition.composed_log_delta(eps, setting, side, step)
+        shuffled_krr.composed_log_delta(eps, setting, side, step)
 
 
 def test_a_third_cell_needs_three_cells() -> None:
@@ -370,7 +370,7 @@ def test_two_cells_direct_sum() -> None:
         before, there = np.append(0.0, f), np.append(f, 0.0)
         P, Q = p * before + (1 - p) * there, (1 - p) * before + p * there
         deltas.append(np.maximum(P - exp(eps) * Q, 0.0).sum())
-    losses = composition.single_round(Setting(n, 2, eps0), "lower", 1e-5)
+    losses = shuffled_krr.single_round(Setting(n, 2, eps0), "lower", 1e-5)
     found = max(log_hockey_stick([(loss, 1)], eps).low for loss in losses)
     assert log(max(deltas)) + log1p(-1e-3) <= found <= log(max(deltas)) + 1e-12
 
@@ -390,7 +390,7 @@ def test_rare_cells_of_a_round_keep_their_digits(n, k):
             (form.p3 + form.p4, 1 - 2 * q),
         ):
             assert abs(flint.arb(got) - truth) <= 8 * 2.0**-53 * truth
-        part = next(outcomes.bundles(pairs.weak_adversary(Setting(n, k, eps0)), "lower")[0])
+        part = next(outcome_bundles.bundles(pairs.weak_adversary(Setting(n, k, eps0)), "lower")[0])
     assert part.mass_error < 1e-6
     rest = form.p3 + form.p4
     s = np.floor(n * 2.0 * form.q + np.array([-9.0, 3.0]) * np.sqrt(n * 2.0 * form.q * rest))

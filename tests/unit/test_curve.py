@@ -8,7 +8,6 @@ import pytest
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import curve as certified
 from shuffledp.accounting.bound import NotApplicableError
-from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import (
     Curve,
     Interval,
@@ -18,12 +17,13 @@ from shuffledp.accounting.curve import (
     of_near_laws,
     smaller,
 )
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.matrix import MatrixRandomiser
-from shuffledp.mechanisms.offers import Released
+from shuffledp.mechanisms.target_calibration import Released
 
 BUDGET = 2.0
 

@@ -25,7 +25,6 @@ from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
-from shuffledp.mechanisms.offers import Released
 from shuffledp.mechanisms.protocol import Budget, expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     LARGEST_NU,
@@ -33,6 +32,7 @@ from shuffledp.mechanisms.shuffler_dummies import (
     ShufflerDummiesParameters,
 )
 from shuffledp.mechanisms.signed_dummies import SignedDummies, SignedDummiesParameters
+from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.mechanisms.two_servers import TwoServers
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 

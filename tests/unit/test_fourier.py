@@ -12,7 +12,7 @@ from shuffledp.accounting.literature.fourier import LossAtoms, fourier_bounds
 from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down, rounded_up
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
@@ -102,10 +102,10 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     With 1e5 points on [-5, 5) its width in log delta is some 10 to 1000 times that of the other.
     """
     eps0 = 1.0
-    eps = float(composition.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
+    eps = float(shuffled_krr.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
     pair = pairs.weak_adversary(Setting(n, k, eps0))
     found = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
-    high = float(composition.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
+    high = float(shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
     loss = rounded_down(pair, default_step(pair) / 16)
     low = log_hockey_stick([(loss, rounds)], eps).low
     assert low <= high < low + 2e-3
@@ -113,8 +113,8 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     assert low <= found.high
     assert found.low < low < high < found.high
     shift, setting = 2.0 * rounds * 1e-4, Setting(n, k, eps0, rounds)
-    assert found.high <= composition.composed_log_delta(eps - shift, setting, "upper")
-    assert found.low >= composition.composed_log_delta(eps + shift, setting, "lower")
+    assert found.high <= shuffled_krr.composed_log_delta(eps - shift, setting, "upper")
+    assert found.low >= shuffled_krr.composed_log_delta(eps + shift, setting, "lower")
 
 
 @pytest.mark.slow

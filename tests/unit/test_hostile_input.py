@@ -21,7 +21,7 @@ from shuffledp.figures.basemap import backdrop
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.layout import layout_from_config
 from shuffledp.geography.regions import region_from_config
-from shuffledp.numerics.written import number
+from shuffledp.numerics.number_parsing import number
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 
 ROOT = Path(__file__).parents[2]

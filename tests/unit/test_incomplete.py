@@ -10,21 +10,21 @@ from math import comb, exp, log
 import numpy as np
 import pytest
 from oracle import exact
-from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve, largest_eps0
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.one_round.dummies import (
     krr_among_dummies_log_delta,
     loss_among_dummies,
 )
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.mixdump import Mixdump, MixdumpParameters
-from shuffledp.mechanisms.offers import calibrated
 from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.target_calibration import calibrated
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
 
 E, EPS = Fraction(3), log(1.5)

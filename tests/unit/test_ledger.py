@@ -11,9 +11,9 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.cli.ledger import read_rounds
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.offers import Released
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
+from shuffledp.mechanisms.target_calibration import Released
 
 MIXED = """n,k,eps0,mechanism,parameters,rounds,note
 60,4,1.5,,,2,spring

@@ -17,7 +17,7 @@ from shuffledp.mechanisms.krr import KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
-from shuffledp.numerics.written import exact
+from shuffledp.numerics.number_parsing import exact
 from shuffledp.page import planner
 from shuffledp.page.planner import LOSS, PLANNED, planner_data
 

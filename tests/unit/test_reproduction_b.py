@@ -12,7 +12,7 @@ from shuffledp.accounting.literature.renyi import shuffled_rdp_upper, subsampled
 from shuffledp.accounting.literature.theorems import advanced_epsilon, kov_epsilon
 from shuffledp.accounting.one_round import worst_count
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.setting import Setting
 from shuffledp.figures.literature import all_bounds
 from shuffledp.reproduction import headlines, literature
@@ -170,7 +170,7 @@ def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
 
     def mean(participants: int) -> float:
         settings = [Setting(participants, 2, eps0, int(one)) for one in j]
-        log_delta = [composition.dominated_log_delta(eps, one) for one in settings]
+        log_delta = [shuffled_krr.dominated_log_delta(eps, one) for one in settings]
         return float(binom.pmf(j, count, rate) @ np.exp(log_delta))
 
     # Between those for the mean number of participants and for three standard deviations fewer.

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from shuffledp.accounting.setting import Setting
 from shuffledp.figures.slots import slots_errors
-from shuffledp.mechanisms.offers import offer
 from shuffledp.mechanisms.signed_dummies import SignedDummies
+from shuffledp.mechanisms.target_calibration import offer
 from shuffledp.studies.slots import slots_table
 
 TARGETS = {"eps": [0.5, 1.0], "delta": 1e-6, "mechanisms": ["krr"], "slots": [20, 60, 300]}

@@ -11,9 +11,9 @@ from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.krr import KRandomisedResponse
-from shuffledp.mechanisms.offers import offer, parameter_words, read_parameters
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.signed_dummies import SignedDummies
+from shuffledp.mechanisms.target_calibration import offer, parameter_words, read_parameters
 from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
 from shuffledp.studies.points import TargetSweep, promises_table
 from shuffledp.studies.releases import swept

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from effort import nightly
 from shuffledp.accounting.blanket.atoms import log_chernoff
+from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
-from shuffledp.accounting.blanket.screen import Grid, Tilted
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference
 from shuffledp.accounting.curve import Interval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, deviation

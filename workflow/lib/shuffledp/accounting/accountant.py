@@ -14,11 +14,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.composition import composed
 from shuffledp.accounting.curve import Curve, Interval, NotApplicableError, largest_eps0
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.registry import BOUNDS, get_bound, krr_loss
 from shuffledp.accounting.rounds import tradeoff as rounds
-from shuffledp.accounting.rounds.history import composed
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import plain

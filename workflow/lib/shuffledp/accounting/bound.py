@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve, NotApplicableError
 from shuffledp.accounting.pairs import Pair
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers

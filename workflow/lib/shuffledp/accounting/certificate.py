@@ -22,7 +22,7 @@ from shuffledp.accounting.one_round.certified import (
     weak_adversary_log_delta,
 )
 from shuffledp.accounting.one_round.dummies import chance_of_dummy
-from shuffledp.accounting.rounds.outcomes import DEEPEST
+from shuffledp.accounting.rounds.outcome_bundles import DEEPEST
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution
 from shuffledp.accounting.rounds.profile import dominating
 from shuffledp.accounting.rounds.sums import log_hockey_stick

@@ -275,7 +275,7 @@ class Curve:
             return self
         if self.repeated is not None:
             return self.repeated(rounds)
-        from shuffledp.accounting.rounds.history import composed
+        from shuffledp.accounting.composition import composed
 
         return composed([(self, rounds)])
 

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 import numpy as np
 from scipy.special import expit
 
-from shuffledp.accounting import pairs
+from shuffledp.accounting import composition, pairs
 from shuffledp.accounting.bound import Bound, Kind
 from shuffledp.accounting.central_limit import central_limit
 from shuffledp.accounting.curve import Curve
@@ -23,7 +23,7 @@ from shuffledp.accounting.one_round.dummies import (
     krr_among_dummies_log_delta,
     loss_among_dummies,
 )
-from shuffledp.accounting.rounds import composition, history, tradeoff
+from shuffledp.accounting.rounds import shuffled_krr, tradeoff
 from shuffledp.accounting.rounds import two_cells as rounds_of_two_cells
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.accounting.rounds.profile import loss_of_curve
@@ -52,7 +52,7 @@ def _upper(eps: float, s: Setting) -> float:
         return float(certified.upper_log_delta(eps, s))
     if s.dummies:
         return _by_profile(s)(eps)
-    high = float(composition.composed_log_delta(eps, s, "upper"))
+    high = float(shuffled_krr.composed_log_delta(eps, s, "upper"))
     # Of two cells more is known than the weak adversary's pair.
     return min(high, _by_profile(s)(eps)) if s.k == 2 else high
 
@@ -77,14 +77,14 @@ def krr_loss(setting: Setting) -> Loss:
         composing = _composing(once).loss
         assert composing is not None
         return composing()
-    found = composition.loss_of(once)
+    found = shuffled_krr.loss_of(once)
     return replace(loss_of_curve(_composing(once)), down=found.down) if once.k == 2 else found
 
 
 @lru_cache(maxsize=4)
 def _by_profile(setting: Setting) -> Callable[[float], float]:
     """`upper` over rounds by its curve of one round; of two cells also round by round."""
-    composed = history.composed([(_composing(setting.once), setting.rounds)])
+    composed = composition.composed([(_composing(setting.once), setting.rounds)])
     upper = composed.upper
     assert upper is not None
     one_by_one = _FEWEST_ROUNDS <= setting.rounds <= rounds_of_two_cells.MOST_ROUNDS
@@ -107,19 +107,19 @@ def _by_profile(setting: Setting) -> Callable[[float], float]:
 def _lower(eps: float, s: Setting) -> float:
     if s.rounds == 1:
         return float(certified.lower_log_delta(eps, s))
-    return float(composition.composed_log_delta(eps, s, "lower"))
+    return float(shuffled_krr.composed_log_delta(eps, s, "lower"))
 
 
 def _any_randomiser(eps: float, s: Setting) -> float:
     if s.rounds == 1:
         return float(clones.generic_log_delta(eps, s))
-    return composition.dominated_log_delta(eps, replace(s, k=2))
+    return shuffled_krr.dominated_log_delta(eps, replace(s, k=2))
 
 
 def _ceiling(eps: float, s: Setting) -> float:
     """Chernoff's bound on the weak adversary's delta, a few units above its log."""
     if s.rounds > 1:
-        return composition.ceiling(eps, s)
+        return shuffled_krr.ceiling(eps, s)
     if eps >= s.eps0:
         return -np.inf
     return log_chernoff_bound(pairs.weak_adversary(s).weighted_sum(eps))

@@ -154,9 +154,9 @@ def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
 
 def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     # No other command needs them.
-    from shuffledp.mechanisms.offers import calibrated, predicted
     from shuffledp.mechanisms.protocol import Budget
     from shuffledp.mechanisms.registry import get_mechanisms
+    from shuffledp.mechanisms.target_calibration import calibrated, predicted
 
     chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or PLANNED))
     log_delta = None if arguments.delta is None else log_of(arguments.delta)
@@ -203,8 +203,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     from tqdm import tqdm
 
     from shuffledp.cli.tables import histogram
-    from shuffledp.mechanisms.offers import offer, parameter_words
     from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
+    from shuffledp.mechanisms.target_calibration import offer, parameter_words
 
     chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or MECHANISMS))
     eps, log_delta = arguments.eps, log_of(arguments.delta)

@@ -60,8 +60,8 @@ def _of_view(arguments: Namespace) -> dict[str, Any]:
     from dataclasses import asdict
 
     from shuffledp.accounting.certificate import view_certificate
-    from shuffledp.mechanisms.offers import read_parameters
     from shuffledp.mechanisms.registry import get_mechanisms
+    from shuffledp.mechanisms.target_calibration import read_parameters
 
     if arguments.rounds > 1:
         raise InputError(f"views are certified for one round (got rounds={arguments.rounds})")

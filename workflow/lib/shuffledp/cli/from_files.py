@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
 from shuffledp.cli.tables import Budgets, read_budgets

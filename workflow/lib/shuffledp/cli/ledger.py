@@ -15,8 +15,8 @@ from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
 from shuffledp.cli.tables import csv_reading
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.mechanisms.krr import KRRParameters
-from shuffledp.mechanisms.offers import Released, read_parameters, views_of_rounds
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
+from shuffledp.mechanisms.target_calibration import Released, read_parameters, views_of_rounds
 
 LARGEST_ROWS: Final = 100_000
 _COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds", "note")

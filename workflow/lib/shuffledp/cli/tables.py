@@ -13,7 +13,7 @@ import numpy as np
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.cli import words
 from shuffledp.errors import InputError, is_out_of_memory
-from shuffledp.numerics import written
+from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Floats, Integers
 
 _COLUMN = "count"
@@ -83,7 +83,7 @@ def _numbers(values: Sequence[Any]) -> Floats:
 
 
 def _number(value: Any) -> float:
-    return written.number(value) if isinstance(value, str) else float(value)
+    return number_parsing.number(value) if isinstance(value, str) else float(value)
 
 
 def _regular(source: Path) -> Path:
@@ -353,7 +353,7 @@ def read_matrix(source: Path) -> Floats:
 
 def _is_number(text: str) -> bool:
     try:
-        written.number(text)
+        number_parsing.number(text)
     except ValueError:
         return False
     return True

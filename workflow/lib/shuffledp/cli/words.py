@@ -4,7 +4,7 @@ import argparse
 from decimal import Decimal
 from typing import Final
 
-from shuffledp.numerics import written
+from shuffledp.numerics import number_parsing
 
 # Beside every number of privacy: of which data sets it compares, and what of them differs.
 NEIGHBOURS: Final = "replacement, the same n"
@@ -33,7 +33,7 @@ def unit(rounds: int = 1) -> str:
 def whole(text: str) -> int:
     """Of an option: an integer that may be written 1e6."""
     try:
-        return written.whole(text)
+        return number_parsing.whole(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{shortened(text)} is not a whole number") from None
 
@@ -41,7 +41,7 @@ def whole(text: str) -> int:
 def real(text: str) -> float:
     """Of an option: the nearest float."""
     try:
-        return written.number(text)
+        return number_parsing.number(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None
 
@@ -49,6 +49,6 @@ def real(text: str) -> float:
 def decimal(text: str) -> Decimal:
     """Of an option: the number with all its digits."""
     try:
-        return written.exact(text)
+        return number_parsing.exact(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{shortened(text)} is not a number") from None

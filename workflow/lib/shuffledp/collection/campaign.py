@@ -17,15 +17,15 @@ import numpy as np
 
 from shuffledp.accounting.accountant import curve as curve_of
 from shuffledp.accounting.accountant import distinct
-from shuffledp.accounting.crowd import of_crowd
 from shuffledp.accounting.curve import Curve, of_near_laws, smaller
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.setting import Setting
 from shuffledp.collection.laws import TABLES, Laws, Noise, check_collected, make_laws
 from shuffledp.collection.tables import Table
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.offers import Released, calibrated, views_of_rounds
 from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.mechanisms.target_calibration import Released, calibrated, views_of_rounds
 
 VERSION: Final = 1
 LARGEST_FILE: Final = 2**26

@@ -138,7 +138,7 @@ class Mechanism(ABC, Generic[P]):
             Central budget, and natural log of delta.
         setting
             n, k, and for mechanisms that share a budget among rounds their number. All users are
-            honest and take part (`offers.calibrated` for others).
+            honest and take part (`target_calibration.calibrated` for others).
 
         Raises
         ------

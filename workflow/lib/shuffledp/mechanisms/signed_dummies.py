@@ -17,15 +17,15 @@ from shuffledp.accounting.curve import Curve, lost, of_near_laws, smaller
 from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.envelopes import (
+from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
+from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.signed_dummies_search import (
     LENGTHS,
     SignedDummiesParameters,
     Target,
     best_noise,
     check_sizes,
 )
-from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.numerics.arrays import Floats
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]

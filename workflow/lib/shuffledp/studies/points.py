@@ -9,13 +9,13 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.offers import calibrated, read_parameters
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.mechanisms.target_calibration import calibrated, read_parameters
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.selection import DELTA_HAT, TARGET, at_targets
 from shuffledp.pipeline.tables import PROMISES

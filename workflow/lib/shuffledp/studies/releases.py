@@ -10,9 +10,9 @@ from tqdm import tqdm
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import UNBIASED
-from shuffledp.mechanisms.offers import parameter_words, predicted
 from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, drawing_variance
 from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.mechanisms.target_calibration import parameter_words, predicted
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import GROUP_ROWS, RELEASES, UTILITY

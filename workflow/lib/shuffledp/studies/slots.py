@@ -8,8 +8,8 @@ import pandas as pd
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.offers import offer
 from shuffledp.mechanisms.signed_dummies import SignedDummies
+from shuffledp.mechanisms.target_calibration import offer
 
 
 def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]) -> pd.DataFrame:

@@ -12,8 +12,8 @@ import numpy as np
 from tqdm import tqdm
 
 from shuffledp.accounting.blanket.atoms import Atoms, log_saddle_point
+from shuffledp.accounting.blanket.coarse_mean_excess import log_moments
 from shuffledp.accounting.blanket.hidden_slot import Kernel, all_alike_log_high, alone_log_delta
-from shuffledp.accounting.blanket.screen import log_moments
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference, gains, keys, widened
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from shuffledp.accounting.blanket.atoms import Atoms, log_chernoff, log_saddle_point, with_apart
+from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
-from shuffledp.accounting.blanket.screen import Grid, Tilted
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
 # Laws whose atoms agree to 2^-40, relative, are one: symmetric matrices have many such pairs.

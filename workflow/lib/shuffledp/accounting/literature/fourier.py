@@ -19,7 +19,7 @@ from shuffledp.accounting.conventions import Side, eps_values
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.convolution import transform_error
-from shuffledp.accounting.rounds.outcomes import bundles
+from shuffledp.accounting.rounds.outcome_bundles import bundles
 from shuffledp.accounting.rounds.privacy_loss import Tally
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats

@@ -12,7 +12,7 @@ from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.accounting.pairs import Pair, symmetric_form
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import (
     UNDERFLOW,
     Loss,

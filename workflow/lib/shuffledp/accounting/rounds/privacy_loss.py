@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.accounting.pairs import Pair, symmetric_form
-from shuffledp.accounting.rounds.outcomes import DEPTH, bundles, share_above
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH, bundles, share_above
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 

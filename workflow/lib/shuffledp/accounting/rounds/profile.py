@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID, Loss, LossDistribution
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats

@@ -19,7 +19,7 @@ from shuffledp.accounting.rounds.convolution import (
     sum_window,
     transform_error,
 )
-from shuffledp.accounting.rounds.outcomes import DEEPEST, DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEEPEST, DEPTH
 from shuffledp.accounting.rounds.privacy_loss import SHARE, LossDistribution, pooled_down
 from shuffledp.numerics.arrays import UNIT, Floats
 

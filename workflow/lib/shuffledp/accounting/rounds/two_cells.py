@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from shuffledp.accounting.curve import Curve
 from shuffledp.accounting.one_round.single_bin import forward_ends
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, LossDistribution
 from shuffledp.accounting.rounds.profile import DENSE, law_of_points
 from shuffledp.accounting.setting import Setting

@@ -12,7 +12,7 @@ from shuffledp.accounting import calibrate, pairs
 from shuffledp.accounting.conventions import Side
 from shuffledp.accounting.literature import closed_forms, renyi, theorems
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
@@ -107,14 +107,14 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
 
     def epsilon(one: Setting) -> float:
         if side == "lower":
-            return float(composition.composed_epsilon(log_delta, one, side, step))
+            return float(shuffled_krr.composed_epsilon(log_delta, one, side, step))
         # Of the weak adversary: it bounds every randomiser, not only 2-RR.
         return calibrate.led_epsilon(
-            lambda eps: composition.dominated_log_delta(eps, one, step),
+            lambda eps: shuffled_krr.dominated_log_delta(eps, one, step),
             log_delta,
             one.budget,
             side,
-            lambda eps: composition.ceiling(eps, one),
+            lambda eps: shuffled_krr.ceiling(eps, one),
         )
 
     return np.array([epsilon(one) for one in every])

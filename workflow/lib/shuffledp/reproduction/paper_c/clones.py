@@ -11,7 +11,7 @@ import pandas as pd
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.literature import clones
-from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import LossDistribution, default_step, rounded_up
 from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
@@ -88,7 +88,7 @@ def _panel(setting: Setting, smallest: float) -> Iterator[pd.DataFrame]:
     yield profile(PRINTED, "as printed", lambda x: printed.log_delta(x).high, few)
 
     def two_rr_upper(eps: float) -> float:
-        return composition.dominated_log_delta(eps, setting)
+        return shuffled_krr.dominated_log_delta(eps, setting)
 
     end = end_of_profile(two_rr_upper, smallest, 1.0)
     yield profile(ANY, "upper", two_rr_upper, np.linspace(0.05, end, _POINTS))

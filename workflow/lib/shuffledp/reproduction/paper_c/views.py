@@ -13,7 +13,7 @@ from shuffledp.accounting.literature import fourier
 from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.rounds import composition
+from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_up
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.reproduction.paper_c.printed import printed_pair_loss
@@ -65,7 +65,7 @@ def histogram(setting: Setting) -> LogDelta:
         return lambda eps: float(certified.lower_log_delta(eps, setting))
     pair = pairs.weak_adversary(setting) if setting.k == 2 else pairs.third_cell(setting)
     step = default_step(pair) / _LOWER_STEPS
-    return lambda eps: float(composition.composed_log_delta(eps, setting, "lower", step))
+    return lambda eps: float(shuffled_krr.composed_log_delta(eps, setting, "lower", step))
 
 
 def strong(setting: Setting) -> LogDelta:

@@ -16,7 +16,7 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import Pair
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import (
     Loss,
     LossDistribution,

@@ -9,7 +9,7 @@ import numpy as np
 
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import Curve, LogDelta, lost, of_near_laws
-from shuffledp.accounting.rounds.outcomes import DEPTH
+from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.rounds.sums import (

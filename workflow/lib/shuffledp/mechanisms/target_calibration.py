@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
-from shuffledp.accounting.crowd import of_crowd
+from shuffledp.accounting.composition import composed
 from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.rounds.history import composed
+from shuffledp.accounting.participation import of_crowd
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
 from shuffledp.numerics.arrays import Floats
-from shuffledp.numerics.written import number, whole
+from shuffledp.numerics.number_parsing import number, whole
 
 # How far below the target of the log of delta dropouts may leave it, nearly.
 _WASTED: Final = 0.002
