@@ -6,7 +6,7 @@ from math import log
 
 import pytest
 from shuffledp import Setting, log_delta
-from shuffledp.accounting.several_reports import several_reports
+from shuffledp.accounting.setting import group_privacy
 from shuffledp.errors import InputError
 
 from oracle import exact
@@ -28,7 +28,7 @@ def worst_delta(n, k, reports, E, e):
 @pytest.mark.parametrize("E", [Fraction(2), Fraction(7)])
 def test_rounds_bound_what_several_reports_leak(n, k, reports, E):
     setting = Setting(n, k, log(E))
-    rounds = several_reports(setting, reports)
+    rounds = group_privacy(setting, reports)
     assert (rounds.n, rounds.rounds) == (n // reports, reports)
     for e in (Fraction(11, 10), Fraction(3, 2), E):
         true = worst_delta(n, k, reports, E, e)
@@ -41,9 +41,9 @@ def test_rounds_bound_what_several_reports_leak(n, k, reports, E):
 @pytest.mark.parametrize("reports", [0, 5, 1.5])
 def test_reports_are_a_whole_number_of_those_there_are(reports):
     with pytest.raises(InputError, match="from 1 to n"):
-        several_reports(Setting(4, 3, 1.0), reports)
+        group_privacy(Setting(4, 3, 1.0), reports)
 
 
 def test_several_reports_are_of_one_collection():
     with pytest.raises(InputError, match="one round"):
-        several_reports(Setting(4, 3, 1.0, rounds=2), 2)
+        group_privacy(Setting(4, 3, 1.0, rounds=2), 2)

@@ -23,7 +23,7 @@ from shuffledp.accounting.blanket.hidden_slot import (
     hidden_slot_log_delta,
 )
 from shuffledp.accounting.blanket.worst_data_set import HiddenSlots
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.local_hashing import LocalHashing
 from shuffledp.mechanisms.matrix import MatrixRandomiser
@@ -335,7 +335,7 @@ def test_a_matrix_with_neighbours_colluders_and_dropouts_is_above_the_truth(zero
         for others in data_sets(rows, 3)
     )
     setting = Setting(5, 3, colluding=2, response_rate=0.75)
-    curve = of_crowd(partial(given.curve, hidden_slot=slot), setting)
+    curve = with_participation(partial(given.curve, hidden_slot=slot), setting)
     assert log(truth) - 1e-13 <= curve.log_delta(log(e)).upper < log(truth) + 1.5
 
 

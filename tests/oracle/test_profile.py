@@ -14,8 +14,8 @@ from math import exp, inf, log
 import numpy as np
 import pytest
 from shuffledp.accounting.blanket.hidden_slot import hidden_slot_log_delta
-from shuffledp.accounting.composition import composed
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose, compose_rounds
+from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import two_cells
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
@@ -162,7 +162,7 @@ SIZES = [
 @pytest.mark.parametrize(("name", "n", "rounds"), SIZES)
 def test_of_the_exact_curve_the_profile_dominates_all_rounds(name, n, rounds):
     laws = of_rows(ROWS[name], n)
-    curve = composed([(Curve(log_budget(laws), upper=supremum(laws)), rounds)])
+    curve = compose_rounds([(UpperCurve(log_budget(laws), upper=supremum(laws)), rounds)])
     # No one pair of laws may have the curve: then what dominates all of them leaks more.
     check(curve, laws, rounds, 1.3 if name.startswith("k-RR") else 2.0)
 
@@ -188,8 +188,8 @@ def test_rounds_of_dummies_are_dominated(n, k, rounds):
     users = UserDummies().curve(UserDummiesParameters(0.75, 1), Setting(n, k))
     laws = of_user_dummies(n, k, rate)
     # By its own pair, and by the curve of a round alone.
-    check(users.compose(rounds), laws, rounds, 1.01)
-    check(replace(users, loss=None).compose(rounds), laws, rounds, 1.1)
+    check(compose(users, rounds), laws, rounds, 1.01)
+    check(compose(replace(users, composable=Composable()), rounds), laws, rounds, 1.1)
 
 
 @pytest.mark.slow
@@ -227,7 +227,7 @@ def test_records_and_neighbours_may_change_between_rounds():
     laws = of_rows(MADE_UP, 2)
     several = max(delta_of(of_both(*pair), Fraction(3, 2)) for pair in product(laws, repeat=2))
     alike = max(delta_of(of_both(law, law), Fraction(3, 2)) for law in laws)
-    curve = composed([(Curve(log_budget(laws), upper=supremum(laws)), 2)])
+    curve = compose_rounds([(UpperCurve(log_budget(laws), upper=supremum(laws)), 2)])
     assert alike <= several
     assert is_at_least(curve.upper(float(np.nextafter(log(1.5), 0.0))), several)
 
@@ -280,8 +280,6 @@ def test_the_pairs_profile_is_nowhere_below_the_truth(name):
         alpha = Fraction(exp(eps))
         truth = max(delta_of(each, alpha) for each in laws)
         assert profile_of(law, alpha) * slack >= truth, eps
-    with pytest.raises(AssertionError):
-        dominating(Curve(1.0, lower=curve.upper), DEPTH)
 
 
 @pytest.mark.slow
@@ -325,9 +323,7 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
         monkeypatch.setattr(two_cells, "_WIDTH", 0.5)
         assert len(two_cells._blocks(n)[0]) < n or n == 2
     setting = Setting(n, 2, float(np.nextafter(log(E), inf)), rounds)
-    by_pair = composed([(BOUNDS["upper"].curve(setting.once), rounds)])
-    lead = replace(by_pair, lead=lambda eps: 0.0 if eps < setting.budget else -inf)
-    curve = two_cells.worst_rounds(setting, lead)
+    curve = two_cells.worst_rounds(setting, lambda eps: 0.0 if eps < setting.budget else -inf)
     laws = of_rows(krr_rows(2), n)
     for e in SHARES:
         truth = _adaptive(laws, rounds, e)
@@ -382,7 +378,7 @@ def test_rounds_of_the_hidden_slot_are_dominated(n):
             return -inf
         return hidden_slot_log_delta(encoding.slots(eps, kappa), n, kappa, 0.0)
 
-    curve = Curve(encoding.eps0, upper=cache(upper)).compose(2)
+    curve = compose(UpperCurve(encoding.eps0, upper=cache(upper)), 2)
     assert curve.upper(log(1.5)) < -0.1
     # So few users are hidden in hardly any slot: it is far above.
     check(curve, of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), n), 2, 100.0)
@@ -393,9 +389,9 @@ def test_a_grid_fits_however_rarely_there_is_a_loss():
     """Once in 1e7 rounds: its deviation is that far below its largest value."""
     rate = Fraction(1, 10**7)
     pair = ((1 - rate, 1 - rate), (rate * 3 / 4, rate / 4), (rate / 4, rate * 3 / 4))
-    once = Curve(log_budget({pair}), upper=supremum({pair}))
+    once = UpperCurve(log_budget({pair}), upper=supremum({pair}))
     assert dominating(once, DEPTH).mass.size < 5e6
-    curve = composed([(once, 2)])
+    curve = compose_rounds([(once, 2)])
     check(curve, {pair}, 2, 1.01)
     truth = delta_of(of_both(pair, pair), Fraction(3, 2))
     assert exp(curve.upper(log(1.5))) == pytest.approx(float(truth), rel=0.01)

@@ -8,16 +8,21 @@ import pytest
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import curve as certified
 from shuffledp.accounting.bound import NotApplicableError
+from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import (
+    Composable,
     Curve,
     Interval,
+    SearchHints,
+    UpperCurve,
+    add_total_variation,
     exp_down,
     exp_up,
     largest_eps0,
-    of_near_laws,
-    smaller,
+    pointwise_minimum,
+    require_upper,
 )
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
@@ -33,7 +38,7 @@ def two_rr(eps, eps0=BUDGET):
     return log((exp(eps0) - exp(eps)) / (exp(eps0) + 1.0)) if eps < eps0 else -inf
 
 
-ONE = Curve(BUDGET, upper=two_rr, lower=lambda eps: two_rr(eps) - 0.1)
+ONE = UpperCurve(BUDGET, upper=two_rr, lower=lambda eps: two_rr(eps) - 0.1)
 
 
 def test_delta_keeps_its_shape_and_both_ends():
@@ -52,7 +57,7 @@ def test_delta_keeps_its_shape_and_both_ends():
 @pytest.mark.parametrize("shift", [None, -3.0, 0.0, 3.0])
 def test_eps_inverts_each_end_whatever_the_lead_says(shift):
     lead = None if shift is None else (lambda eps: two_rr(eps) + shift)
-    curve = replace(ONE, lead=lead)
+    curve = replace(ONE, hints=SearchHints(lead=lead))
     for eps in (0.9, 1.0, 1.9):
         found = curve.epsilon(two_rr(eps))
         assert found.upper == pytest.approx(eps, rel=1e-9)
@@ -67,7 +72,7 @@ def test_eps_inverts_each_end_whatever_the_lead_says(shift):
 
 @pytest.mark.parametrize("distance", [1e-9, 1e-3, 0.2])
 def test_laws_near_those_of_a_curve_have_a_delta_that_does_not_grow(distance):
-    upper = of_near_laws(two_rr, log(distance))
+    upper = add_total_variation(two_rr, log(distance))
     eps = np.linspace(0.0, 30.0, 1501)
     found = np.array([upper(float(each)) for each in eps])
     assert (np.diff(found) <= 1e-6).all()
@@ -89,37 +94,39 @@ def test_laws_near_those_of_a_curve_have_a_delta_that_does_not_grow(distance):
 
 
 def test_laws_that_are_those_of_a_curve_are_its_own():
-    assert of_near_laws(two_rr, -inf) is two_rr
-    both = smaller(ONE, Curve(inf, upper=lambda eps: -0.7 - 0.1 * eps))
+    assert add_total_variation(two_rr, -inf) is two_rr
+    both = pointwise_minimum(ONE, UpperCurve(inf, upper=lambda eps: -0.7 - 0.1 * eps))
     assert both.budget == BUDGET
     assert both.log_delta([0.0, 1.9]).upper.tolist() == [-0.7, two_rr(1.9)]
 
 
 def test_without_a_budget_eps_is_found_or_infinite():
-    falls = Curve(inf, upper=lambda eps: -eps)
+    falls = UpperCurve(inf, upper=lambda eps: -eps)
     assert falls.epsilon(-300.0).upper == pytest.approx(300.0, rel=1e-9)
-    stays = Curve(inf, upper=lambda eps: max(-eps, -5.0))
+    stays = UpperCurve(inf, upper=lambda eps: max(-eps, -5.0))
     assert stays.epsilon([-4.0, -6.0]).upper == pytest.approx([4.0, inf], rel=1e-9)
-    stops = Curve(inf, upper=lambda eps: max(-eps, -5.0), horizon=5.0)
+    stops = UpperCurve(inf, upper=lambda eps: max(-eps, -5.0), horizon=5.0)
     assert stops.epsilon([-4.0, -5.0, -6.0]).upper == pytest.approx([4.0, 5.0, inf], rel=1e-9)
 
 
 def test_a_formula_for_eps_is_used():
-    assert replace(ONE, inverse=lambda log_delta: -log_delta / 7.0).epsilon(-3.5).upper == 0.5
+    hints = SearchHints(inverse=lambda log_delta: -log_delta / 7.0)
+    assert replace(ONE, hints=hints).epsilon(-3.5).upper == 0.5
 
 
 def test_only_the_ceiling_decides_at_once():
     assert not ONE.surely_below(0.5, 0.0)
-    capped = replace(ONE, ceiling=lambda eps: two_rr(eps) + 1.0)
+    capped = replace(ONE, hints=SearchHints(ceiling=lambda eps: two_rr(eps) + 1.0))
     assert capped.surely_below(0.5, two_rr(0.5) + 1.0)
     assert not capped.surely_below(0.5, two_rr(0.5) + 0.9)
 
 
 def test_rounds_are_those_known_or_by_the_curve():
-    assert ONE.compose(1) is ONE
-    known = Curve(6.0, upper=lambda eps: -eps)
-    assert replace(ONE, repeated=lambda rounds: known if rounds == 3 else ONE).compose(3) is known
-    twice = ONE.compose(2)
+    assert compose(ONE, 1) is ONE
+    known = UpperCurve(6.0, upper=lambda eps: -eps)
+    three = Composable(repeated=lambda rounds: known if rounds == 3 else ONE)
+    assert compose(replace(ONE, composable=three), 3) is known
+    twice = compose(ONE, 2)
     assert twice.budget == 2 * BUDGET
     # Whoever sees both rounds sees one; and budgets add up.
     assert twice.log_delta(0.5).lower == ONE.log_delta(0.5).lower
@@ -129,8 +136,12 @@ def test_rounds_are_those_known_or_by_the_curve():
         true = max(p**2 - exp(eps) * (1 - p) ** 2, 0.0)
         true += 2 * p * (1 - p) * max(1 - exp(eps), 0.0)
         assert log(true) <= twice.log_delta(eps).upper <= log(1.03 * true)
-    with pytest.raises(InputError, match="without an upper end nothing composes"):
-        replace(ONE, upper=None).compose(2)
+
+
+def test_a_lower_bound_is_no_upper_curve():
+    assert require_upper(ONE) is ONE
+    with pytest.raises(InputError, match="an upper bound is needed"):
+        require_upper(Curve(BUDGET, lower=two_rr))
 
 
 def test_exponentials_are_rounded_outwards():
@@ -151,7 +162,7 @@ def test_the_end_that_there_is():
 
 def test_a_lower_end_is_never_promised():
     assert Interval(1.0, 2.0).promised == 2.0
-    with pytest.raises(InputError, match="without an upper end nothing may be promised"):
+    with pytest.raises(InputError, match="nothing may be promised from a lower bound"):
         _ = Interval(1.0, None).promised
 
 
@@ -164,7 +175,7 @@ def test_the_type_of_an_end_is_checked():
 def test_the_largest_budget_meets_the_target(led):
     def of(eps0):
         upper = lambda eps: two_rr(eps, eps0)  # noqa: E731
-        return Curve(eps0, upper=upper, lead=upper if led else None)
+        return UpperCurve(eps0, upper=upper, hints=SearchHints(lead=upper if led else None))
 
     target = two_rr(0.7, 1.9)
     found = largest_eps0(0.7, target, of)
@@ -272,21 +283,21 @@ def test_k_rr_by_its_name_has_both_ends_of_k_rr(k, rounds):
 @pytest.mark.parametrize("rate", [{"sampling_rate": 0.5}, {"response_rate": 0.5}])
 def test_of_a_crowd_delta_ends_where_that_of_everybody_does(rate):
     setting = Setting(6, 2, **rate)
-    curve = of_crowd(lambda s: replace(ONE, lower=None), setting)
+    curve = with_participation(lambda s: replace(ONE, lower=None), setting)
     assert (curve.budget, curve.horizon) == (ONE.budget, ONE.horizon)
     assert curve.log_delta(BUDGET).upper == -inf
     share = rate.get("sampling_rate", 1.0)
     assert curve.log_delta(0.5).upper == pytest.approx(two_rr(0.5) + log(share), rel=1e-9)
-    stays = Curve(inf, upper=lambda eps: max(-eps, -5.0), horizon=5.0)
-    assert of_crowd(lambda s: stays, setting).epsilon(-6.0).upper == inf
-    with pytest.raises(InputError, match="an upper end is needed"):
-        of_crowd(lambda s: replace(ONE, upper=None), setting)
+    stays = UpperCurve(inf, upper=lambda eps: max(-eps, -5.0), horizon=5.0)
+    assert with_participation(lambda s: stays, setting).epsilon(-6.0).upper == inf
+    with pytest.raises(InputError, match="an upper bound is needed"):
+        with_participation(lambda s: Curve(BUDGET, lower=ONE.lower), setting)
 
 
 def test_a_search_for_eps0_shows_on_a_terminal_that_it_goes_on(monkeypatch, capsys):
-    monkeypatch.setattr("shuffledp.accounting.curve._PATIENCE", -1.0)
+    monkeypatch.setattr("shuffledp.accounting.curve.PROGRESS_AFTER_SECONDS", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    largest_eps0(0.5, -5.0, lambda eps0: Curve(eps0, upper=lambda eps: two_rr(eps, eps0)))
+    largest_eps0(0.5, -5.0, lambda eps0: UpperCurve(eps0, upper=lambda eps: two_rr(eps, eps0)))
     assert "deltas" in capsys.readouterr().err
 
 
@@ -306,14 +317,15 @@ def test_deltas_below_every_float_are_not_computed():
         asked.append(eps)
         return -100.0 * eps
 
-    found = Curve(100.0, upper=upper).delta(np.arange(0.0, 101.0))
+    found = UpperCurve(100.0, upper=upper).delta(np.arange(0.0, 101.0))
     assert asked == [0, 1, 2, 3, 4, 5, 6, 7, 8, 100]
     assert found.lower is None
     assert (found.upper[9:100] == 5e-324).all()
 
 
 def test_no_nan_leaves_a_curve():
-    curve = Curve(1.0, upper=lambda eps: np.nan, lower=lambda eps: np.nan)
+    curve = UpperCurve(1.0, upper=lambda eps: np.nan, lower=lambda eps: np.nan)
     found = curve.log_delta(0.5)
     assert (found.lower, found.upper) == (-np.inf, 0.0)
-    assert Curve(7.0, upper=lambda eps: 0.0, inverse=lambda _: np.nan).epsilon(-1.0).upper == 7.0
+    curve = UpperCurve(7.0, upper=lambda _: 0.0, hints=SearchHints(inverse=lambda _: np.nan))
+    assert curve.epsilon(-1.0).upper == 7.0

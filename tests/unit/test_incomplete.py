@@ -10,13 +10,13 @@ from math import comb, exp, log
 import numpy as np
 import pytest
 from oracle import exact
-from shuffledp.accounting.curve import Curve, largest_eps0
+from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.one_round.dummies import (
     krr_among_dummies_log_delta,
     loss_among_dummies,
 )
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds.sums import deep_enough
 from shuffledp.accounting.setting import Setting
@@ -77,7 +77,9 @@ def worst(n, k, report, rate, response, chances=1):
 
 def incomplete(log_delta, setting):
     """Log of delta of a setting by that of each number of honest users who all report."""
-    curve = of_crowd(lambda s: Curve(s.budget, upper=lambda _: log_delta(s.n)), setting)
+    curve = with_participation(
+        lambda s: UpperCurve(s.budget, upper=lambda _: log_delta(s.n)), setting
+    )
     return curve.log_delta(EPS).upper
 
 
@@ -270,7 +272,7 @@ def test_of_dummies_the_upper_end_takes_the_fewest_chances():
     among = replace(setting, dummies=1.5)
     found = BOUNDS["upper"].curve(among).log_delta(0.2).upper
     assert found == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
-    with pytest.raises(InputError, match="clones knows no dummies"):
+    with pytest.raises(InputError, match="clones does not cover dummies"):
         BOUNDS["clones"].curve(among)
     with pytest.raises(InputError, match="at least 0"):
         replace(setting, dummies=-1.0)
@@ -283,7 +285,9 @@ def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name
     parameters = calibrated(mechanism, 0.5, target, setting)
 
     def reached(parameters):
-        return of_crowd(partial(mechanism.curve, parameters), setting).log_delta(0.5).upper
+        return (
+            with_participation(partial(mechanism.curve, parameters), setting).log_delta(0.5).upper
+        )
 
     if name == "shuffler-dummies":  # they do not depend on the users
         assert parameters == mechanism.calibrate(0.5, target, Setting(n, k))
@@ -311,9 +315,9 @@ def test_without_a_pair_a_search_begins_at_the_mean_number_of_participants():
             asked[setting.n] += 1
             return -0.1 * setting.n * eps**2
 
-        return Curve(setting.eps0, upper=upper)
+        return UpperCurve(setting.eps0, upper=upper)
 
-    curve = of_crowd(of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
+    curve = with_participation(of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
     eps = curve.epsilon(-4.0).upper
     assert curve.upper(eps) <= -4.0 < curve.upper(eps * (1.0 - 1e-9))
     # Fewer than nobody ever does: each delta asks for this number once.
@@ -329,10 +333,10 @@ def test_far_out_the_log_of_delta_keeps_its_share_with_fewer_numbers_of_particip
             asked.append(setting.n)
             return -4e-3 * setting.n * eps
 
-        return Curve(setting.eps0, upper=upper)
+        return UpperCurve(setting.eps0, upper=upper)
 
     n, rate = 2_700_000, 0.449
-    found = of_crowd(of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
+    found = with_participation(of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
     # The mean of exp(-c (1 + Bin(n - 1, rate))), in closed form.
     truth = log(rate) - 4e-3 + (n - 1) * np.log1p(rate * np.expm1(-4e-3))
     assert truth <= found <= truth + log(2.0)

@@ -93,7 +93,7 @@ def test_lower_bounds_are_below_the_certified_upper(bound, setting):
 def test_every_bound_is_monotone_and_inverts_itself(bound):
     usable = (s for s in (TWO_CELLS, MANY_CELLS, SEVERAL_ROUNDS) if not bound.why_not(s, -20.0))
     setting = next(usable)
-    if bound.log_delta_function is None:
+    if bound.formulas.log_delta is None:
         eps = bound.curve(setting).epsilon(np.array([-40.0, -20.0, -10.0, -5.0])).only
         assert (np.diff(eps) <= 0).all()
         assert (eps > 0).all()
@@ -103,7 +103,7 @@ def test_every_bound_is_monotone_and_inverts_itself(bound):
     assert (np.diff(values[np.isfinite(values)]) <= 1e-9).all()
     assert (values <= 0.0).all()
     target = values[1]
-    if np.isfinite(target) and target < -0.1 and bound.epsilon_function is None:
+    if np.isfinite(target) and target < -0.1 and bound.formulas.epsilon is None:
         assert bound.curve(setting).epsilon(target).only == pytest.approx(0.1, rel=1e-4)
 
 
@@ -284,7 +284,7 @@ def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
         upper.curve(Setting(fewest, 4, 1.0, rounds=j)).log_delta(0.2).only for j in range(1, 6)
     ]
     assert got < np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas)) + 1e-3
-    with pytest.raises(InputError, match="for several rounds a dominating pair"):
+    with pytest.raises(InputError, match="several rounds need a bound with a dominating pair"):
         BOUNDS["renyi"].curve(setting)
 
 

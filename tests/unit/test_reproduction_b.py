@@ -10,7 +10,7 @@ from scipy.special import log_ndtr
 from scipy.stats import binom
 from shuffledp.accounting.literature.renyi import shuffled_rdp_upper, subsampled_rdp
 from shuffledp.accounting.literature.theorems import advanced_epsilon, kov_epsilon
-from shuffledp.accounting.one_round import worst_count
+from shuffledp.accounting.one_round.single_bin import worst_count_log_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.setting import Setting
@@ -217,7 +217,7 @@ def test_certified_band_is_a_hairline_and_no_bound_crosses_it(
 
 def test_single_bin_is_drawn_at_its_worst_count() -> None:
     s, eps = literature.SETTING, 1e-3
-    worst = float(worst_count.lower_log_delta(eps, s))
+    worst = float(worst_count_log_delta(eps, s))
     assert BOUNDS["single-bin"].curve(s).log_delta(eps).only == pytest.approx(worst, rel=1e-6)
 
 

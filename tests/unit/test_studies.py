@@ -254,7 +254,7 @@ def test_the_line_between_two_points_of_a_curve_is_the_curve():
     assert apart.any()
     between = (0.7 * eps[:-1] + 0.3 * eps[1:])[apart]
     bound, setting = get_bound("single-bin"), Setting(4000, 12, 6.0)
-    over = [bound.over_counts(e, setting, other_counts(counts)).max() for e in between]
+    over = [bound.log_deltas_over_counts(e, setting, other_counts(counts)).max() for e in between]
     drawn = np.interp(between, eps, log10_delta)
     assert np.maximum(np.array(over) / np.log(10.0), -12.0) == pytest.approx(drawn, abs=0.1)
 

@@ -55,7 +55,7 @@ REGISTERED = """
 from shuffledp.accounting.one_round import doubled
 
 _BOUNDS = (
-    Bound("doubled", "upper", "a test", "twice clones", log_delta_function=doubled.log_delta),
+    Bound("doubled", "upper", "a test", "twice clones", Formulas(log_delta=doubled.log_delta)),
 """
 FIGURE = '''
 """Users of each cell, in the order of the grid."""

@@ -1,10 +1,10 @@
-"""The accountant: what (eps, delta) a collection has, between certified ends.
+"""The accountant: certified lower and upper bounds on the (eps, delta) of a collection.
 
-Everything is for the replacement of one report, against whoever sees the histogram of all reports
-(docs/accounting.md). Promise to users only upper ends.
+All results are for the replacement of one report, against an adversary who sees the histogram of
+all reports (docs/accounting.md). Only upper ends may be promised to users.
 """
 
-from __future__ import annotations  # so that help() shows ArrayLike, not what it stands for
+from __future__ import annotations  # so that help() shows ArrayLike, not its definition
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,106 +14,103 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.composition import composed
-from shuffledp.accounting.curve import Curve, Interval, NotApplicableError, largest_eps0
-from shuffledp.accounting.participation import of_crowd
-from shuffledp.accounting.registry import BOUNDS, get_bound, krr_loss
-from shuffledp.accounting.rounds import tradeoff as rounds
+from shuffledp.accounting.composition import compose, compose_rounds
+from shuffledp.accounting.curve import (
+    Curve,
+    Interval,
+    NotApplicableError,
+    UpperCurve,
+    largest_eps0,
+    require_upper,
+)
+from shuffledp.accounting.participation import with_participation
+from shuffledp.accounting.registry import BOUNDS, get_bound, krr_curve, upper_curve
+from shuffledp.accounting.rounds import tradeoff as tradeoff_functions
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import plain
 
 CERTIFIED = "certified"
-# Rounds of a ledger that differ: each eps that is tried takes a transform of each.
-MOST_DISTINCT = 1_000
-# One setting, over all its rounds alike; or a ledger: those of rounds that differ.
+# A ledger may hold this many rounds that differ: each eps needs a transform of each of them.
+MAX_DISTINCT_ROUNDS = 1_000
+# One setting, whose rounds are all alike, or a ledger: the settings of rounds that differ.
 Collected = Setting | Sequence[Setting]
-# A trade-off function is made of this many points of the curve of delta, down to this delta. Of
-# what a test gains over guessing, thirty times as many points would take another 0.1 %.
-_CURVE_POINTS, _SMALLEST_GAIN = 65, 1e-12
+# A trade-off function is computed from this many points of the curve, down to this delta. Thirty
+# times as many points would take another 0.1 % of what a test gains over guessing.
+TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
 
 def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
-    """Delta over eps of a collection, or of several that the same users take part in.
+    """Return the curve of a collection, or of several that the same users take part in.
 
     Parameters
     ----------
     setting
-        The collection; or a ledger: the settings of rounds that differ.
+        The collection, or a ledger: the settings of rounds that differ.
     bound
-        ``"certified"``, or the name of a bound of the literature (``shuffledp list``), which gives
-        one end only and is about k-RR.
+        ``"certified"``, or the name of a bound on k-RR from the literature (``shuffledp list``),
+        which gives one end only.
 
     Raises
     ------
     InputError
-        If the bound says nothing there, or is none.
+        If the bound does not apply there, or is neither an upper nor a lower one.
     """
+    if isinstance(setting, Setting) and bound != CERTIFIED:
+        return _published_curve(setting, bound)
+    return certified_curve(setting, bound)
+
+
+def certified_curve(setting: Collected, bound: str = CERTIFIED) -> UpperCurve:
+    """Return the curve with certified ends of a collection or a ledger."""
     if not isinstance(setting, Setting):
-        return _of_ledger(setting, bound)
-    if bound != CERTIFIED:
-        return _published(setting, bound)
+        return _ledger_curve(setting, bound)
     if setting.count is not None:
         raise InputError(f"count has no meaning for {bound}: it belongs to the single-bin bounds")
     if setting.mechanism is not None:
-        return of_crowd(setting.mechanism.curve, replace(setting, rounds=1)).compose(setting.rounds)
+        once: UpperCurve = with_participation(setting.mechanism.curve, replace(setting, rounds=1))
+        return compose(once, setting.rounds)
     return krr_curve(setting)
 
 
-def krr_curve(setting: Setting) -> Curve:
-    """Both certified ends of k-RR; where users are drawn, drop out or send dummies the upper one.
-
-    Raises `InputError` if the setting has no eps0.
-    """
-    upper = BOUNDS["upper"].curve(setting)
-    if setting.part < 1.0:
-        return upper
-    found = replace(
-        upper,
-        repeated=lambda rounds: krr_curve(replace(setting, rounds=rounds)),
-        loss=lambda: krr_loss(setting),
-    )
-    return found if setting.dummies else replace(found, lower=BOUNDS["lower"].curve(setting).lower)
-
-
 def distinct(rounds: Sequence[Setting]) -> dict[Setting, int]:
-    """Settings of one round that occur in a ledger, and how often.
+    """Return the distinct settings of one round in a ledger, and how often each occurs.
 
     Raises
     ------
     InputError
-        If there is no round, or there are too many, or too many that differ.
+        If there is no round, or there are too many rounds or too many that differ.
     """
     counts = dict[Setting, int]()
-    for each in rounds:
-        once = replace(each, rounds=1)
-        counts[once] = counts.get(once, 0) + each.rounds
+    for setting in rounds:
+        once = replace(setting, rounds=1)
+        counts[once] = counts.get(once, 0) + setting.rounds
     total = sum(counts.values())
     if not 1 <= total <= LARGEST_ROUNDS:
+        raise InputError(f"a ledger must have from 1 to {LARGEST_ROUNDS:,} rounds, got {total:,}")
+    if len(counts) > MAX_DISTINCT_ROUNDS:
         raise InputError(
-            f"a ledger has at least one round and at most {LARGEST_ROUNDS:,} (got {total:,})"
-        )
-    if len(counts) > MOST_DISTINCT:
-        raise InputError(
-            f"at most {MOST_DISTINCT:,} of a ledger's rounds may differ (got {len(counts):,}): "
-            "give some of them a smaller n, which fewer users hide behind"
+            f"at most {MAX_DISTINCT_ROUNDS:,} of a ledger's rounds may differ, got "
+            f"{len(counts):,}: give some of them a smaller n, in which fewer users hide each other"
         )
     return counts
 
 
-def _of_ledger(rounds: Sequence[Setting], bound: str) -> Curve:
+def _ledger_curve(rounds: Sequence[Setting], bound: str) -> UpperCurve:
     if bound != CERTIFIED:
-        raise InputError(f"{bound} is of one setting: rounds that differ have certified ends only")
+        raise InputError(
+            f"rounds that differ have certified ends only, got bound={bound}: use bound={CERTIFIED}"
+        )
     counts = distinct(rounds)
     if len(counts) == 1:
         ((once, count),) = counts.items()
-        return curve(replace(once, rounds=count))
+        return certified_curve(replace(once, rounds=count))
     for once in counts:
-        replace(once, rounds=2)  # what cannot be repeated cannot be one of several rounds
-    return composed([(curve(once), count) for once, count in counts.items()])
+        replace(once, rounds=2)  # a setting that refuses several rounds cannot be one of them
+    return compose_rounds([(certified_curve(once), count) for once, count in counts.items()])
 
 
-def _published(setting: Setting, name: str) -> Curve:
+def _published_curve(setting: Setting, name: str) -> Curve:
     bound = get_bound(name)
     if not (bound.guarantee or bound.kind == "lower"):
         raise InputError(
@@ -125,12 +122,15 @@ def _published(setting: Setting, name: str) -> Curve:
 
 
 def log_of(delta: ArrayLike | Decimal) -> Any:
-    """Natural log of deltas in ``(0, 1]``, any shape; `Decimal`s where floats are too large."""
+    """Return the natural log of deltas in ``(0, 1]``, any shape.
+
+    A `Decimal` may be below the smallest float.
+    """
 
     def one(value: float | Decimal) -> float:
         exact = value if isinstance(value, Decimal) else Decimal(float(value))
         if not (exact.is_finite() and 0 < exact <= 1):
-            raise InputError(f"delta must lie in (0, 1] (got delta={value})")
+            raise InputError(f"delta must lie in (0, 1], got delta={value}")
         return float(exact.ln())
 
     return plain(np.vectorize(one, otypes=[np.float64])(delta))
@@ -145,21 +145,20 @@ def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> Interv
 
 
 def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Interval[Any]:
-    """Enclose the natural log of the delta that a collection has at eps.
+    """Enclose the natural log of the delta of a collection at eps.
 
-    Unlike `delta` it never underflows: deltas of 1e-10000 are told apart.
+    Unlike `delta` it never underflows: even deltas of 1e-10000 are distinguished.
 
     Parameters
     ----------
     eps
         Central budgets of at least 0, any shape.
     setting
-        The collection: `Setting` (n, k, eps0, ...); or those of several rounds that differ, in
-        which the same users take part.
+        The collection: `Setting` (n, k, eps0, ...), or the settings of several rounds that differ,
+        in which the same users take part.
     bound
-        ``"certified"``, or the name of a bound of the literature (``shuffledp list``), which gives
-        one end only. Where users are drawn or drop out, or send dummies, only the upper end is
-        known.
+        ``"certified"``, or the name of a bound from the literature (``shuffledp list``), which
+        gives one end only. With sampling, dropouts or dummies only the upper end is known.
 
     Returns
     -------
@@ -168,7 +167,7 @@ def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> 
     Raises
     ------
     InputError
-        If a parameter is out of range, or the bound says nothing there.
+        If a parameter is out of range, or the bound does not apply there.
 
     Examples
     --------
@@ -187,7 +186,7 @@ def delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[A
 
 
 def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Interval[Any]:
-    """Enclose the delta that a collection has at eps.
+    """Enclose the delta of a collection at eps.
 
     Parameters
     ----------
@@ -239,7 +238,7 @@ def epsilon(
     Raises
     ------
     InputError
-        If a parameter is out of range, or the bound says nothing there.
+        If a parameter is out of range, or the bound does not apply there.
 
     Examples
     --------
@@ -250,7 +249,7 @@ def epsilon(
 
 
 def calibrate(eps: float, delta: float | Decimal, setting: Setting) -> float:
-    """Find the largest local budget with which a collection is certainly (eps, delta)-DP.
+    """Return the largest local budget for which a collection is certified to be (eps, delta)-DP.
 
     Parameters
     ----------
@@ -259,12 +258,12 @@ def calibrate(eps: float, delta: float | Decimal, setting: Setting) -> float:
     delta
         In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
     setting
-        The collection without its eps0: users, cells, rounds, who takes part.
+        The collection without its eps0: users, cells, rounds and participation.
 
     Returns
     -------
     eps0 of a report, rounded down; at least ``eps / rounds``, because shuffling never costs
-    privacy. Its delta at eps was evaluated.
+    privacy. The upper end of delta was evaluated there and meets the target.
 
     Raises
     ------
@@ -278,16 +277,15 @@ def calibrate(eps: float, delta: float | Decimal, setting: Setting) -> float:
     """
     log_delta = log_of(delta)
     if not 0.0 <= eps < np.inf:
-        raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
+        raise InputError(f"eps must be >= 0 and finite, got eps={eps}")
 
-    def of(eps0: float) -> Curve:
-        return BOUNDS["upper"].curve(replace(setting, eps0=eps0))
-
-    return largest_eps0(eps, log_delta, of, setting.rounds)
+    return largest_eps0(
+        eps, log_delta, lambda eps0: upper_curve(replace(setting, eps0=eps0)), setting.rounds
+    )
 
 
 def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
-    """Bound the error of whoever tests for one user's report: a trade-off function (f-DP).
+    """Return a lower bound on the error of a test for one user's report: a trade-off function.
 
     Parameters
     ----------
@@ -298,32 +296,30 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
 
     Returns
     -------
-    Type II errors that the test has at least, shaped like ``alpha``: what the bound on delta says
-    at 66 values of eps together (`rounds.tradeoff`).
+    The smallest possible type II errors, shaped like ``alpha``, as implied by the bound on delta at
+    66 values of eps together (f-DP, `shuffledp.accounting.rounds.tradeoff`).
 
     Raises
     ------
     InputError
-        If an alpha is out of range, or the bound says nothing there.
+        If an alpha is out of range, or the bound does not apply there.
 
     Examples
     --------
     >>> tradeoff(0.05, Setting(n=100_000, k=408, eps0=4.0))
     0.948838...
     """
-    upper = replace(curve(setting, bound), lower=None)
-    if upper.upper is None:
-        raise InputError(f"{bound} is no guarantee: it bounds no test's error")
-    # Where delta is below this no test of interest gains.
-    top = upper.epsilon(log_of(_SMALLEST_GAIN)).promised
-    eps = np.append(np.linspace(0.0, top, _CURVE_POINTS), setting.budget)
-    return plain(rounds.tradeoff(alpha, eps, upper.log_delta(eps).promised))
+    upper = replace(require_upper(curve(setting, bound)), lower=None)
+    # A test gains nothing of interest where delta is below this.
+    top = upper.epsilon(log_of(SMALLEST_TRADEOFF_DELTA)).promised
+    eps = np.append(np.linspace(0.0, top, TRADEOFF_POINTS), setting.budget)
+    return plain(tradeoff_functions.tradeoff(alpha, eps, upper.log_delta(eps).promised))
 
 
 def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
-    """Compare every bound of the registry that applies to a collection.
+    """Return the eps of every bound of the registry that applies to a collection.
 
-    A progress bar on a terminal; a few seconds.
+    It takes a few seconds, and shows a progress bar on a terminal.
 
     Parameters
     ----------
@@ -332,8 +328,8 @@ def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
 
     Returns
     -------
-    The eps of each bound by its name, smallest first. Of these, ``upper`` and ``lower`` are the
-    certified pair; which others may be promised is what ``shuffledp list`` says.
+    The eps of each bound by its name, smallest first. ``upper`` and ``lower`` are the certified
+    pair; ``shuffledp list`` shows which others may be promised.
 
     Raises
     ------
@@ -342,10 +338,10 @@ def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
     """
     from tqdm import tqdm
 
-    target, found = log_of(delta), {}
+    target, eps_of = log_of(delta), dict[str, float]()
     for bound in tqdm(BOUNDS.values(), desc="bounds", leave=False, disable=None):
         try:
-            found[bound.name] = bound.curve(setting).epsilon(target).only
+            eps_of[bound.name] = bound.curve(setting).epsilon(target).only
         except NotApplicableError:
             continue
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+    return dict(sorted(eps_of.items(), key=lambda item: item[1]))

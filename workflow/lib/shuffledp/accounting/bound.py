@@ -1,4 +1,4 @@
-"""What every bound on the privacy of shuffled k-RR has in common: a curve for each setting."""
+"""Bounds on the privacy of shuffled k-RR: each gives a curve for every setting it applies to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -7,80 +7,129 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.curve import Curve, NotApplicableError
+from shuffledp.accounting.curve import (
+    Composable,
+    Curve,
+    LogDelta,
+    NotApplicableError,
+    SearchHints,
+    UpperCurve,
+)
 from shuffledp.accounting.pairs import Pair
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
 Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
-LogDelta = Callable[[float, Setting], float]
+# A natural log of delta at an eps and a setting, or an eps at a natural log of delta.
+Formula = Callable[[float, Setting], float]
 
 
 def _always(setting: Setting, log_delta: float | None) -> str | None:
-    """No condition: the bound applies everywhere."""
+    """Accept every setting."""
     del setting, log_delta
     return None
 
 
+def _at(setting: Setting, formula: Formula, added: float = 0.0) -> LogDelta:
+    return lambda eps: formula(eps, setting) + added
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """The functions that a bound provides.
+
+    Attributes
+    ----------
+    log_delta
+        Natural log of delta at an eps.
+    epsilon
+        Eps at a natural log of delta. At least one of these two is given.
+    over_counts
+        Log deltas at several counts at once, for a bound that depends on ``setting.count``.
+    rdp
+        Renyi DP of each order over all rounds, for a bound that is converted from it.
+    """
+
+    log_delta: Formula | None = None
+    epsilon: Formula | None = None
+    over_counts: Callable[[float, Setting, Integers], Floats] | None = None
+    rdp: Callable[[Floats, Setting], Floats] | None = None
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The settings that a bound applies to.
+
+    Attributes
+    ----------
+    domain
+        The reason why the bound does not apply at a setting and log delta (None if not known yet),
+        or None if it applies.
+    composes
+        Whether it accepts more than one round.
+    knows_dummies
+        Whether it accepts ``setting.dummies``.
+    """
+
+    domain: Callable[[Setting, float | None], str | None] = _always
+    composes: bool = False
+    knows_dummies: bool = False
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The dominating pair behind a bound, and estimates that lead searches.
+
+    Attributes
+    ----------
+    pair
+        Dominating pair of one round, which composes, also where users are sampled.
+    ceiling
+        Cheap, and below the log of delta at most by rounding and, over several rounds, by what
+        windows leave out. It leads the search for eps, and for one round decides.
+    lead
+        Cheap estimate of the log of delta on either side of it: where a search over settings
+        begins, and any search without a ceiling.
+    """
+
+    pair: Callable[[Setting], Pair | None] | None = None
+    ceiling: Formula | None = None
+    lead: Formula | None = None
+
+
 @dataclass(frozen=True)
 class Bound:
-    """One bound on the privacy of shuffled k-RR, for replacement of one report.
+    """A bound on the privacy of shuffled k-RR, for the replacement of one report.
 
     Attributes
     ----------
     name
         Stable name for tables and the command line.
     kind
-        ``upper``: never below the true delta; ``lower``: never above; ``exact``; ``approximate``:
-        neither is known; ``as printed``: a formula that is wrong.
+        ``upper``: never below the true delta; ``lower``: never above it; ``exact``;
+        ``approximate``: neither is known; ``as printed``: a formula that is wrong.
     source
-        Paper, by its authors, and theorem; or docs/accounting.md.
+        Authors and theorem of a paper, or docs/accounting.md.
     about
-        What it is, in a line.
-    log_delta_function, epsilon_function
-        Natural log of delta at an eps, and eps at a natural log of delta; at least one.
-    domain
-        Reason why the bound does not apply at a setting and log delta (None: not known yet), or
-        None.
-    composes
-        Whether it takes more than one round.
-    knows_dummies
-        Whether it takes ``setting.dummies``.
-    over_counts
-        Of a bound for which ``setting.count`` matters: log deltas at several counts, at once.
-    dominating_pair
-        Pair of one round behind it, which composes, also with rounds of drawn users.
-    ceiling
-        Found at once, and never below the log of delta by more than rounding (and, over rounds, by
-        what windows leave out): it leads the search for eps, and decides for one round.
-    lead
-        About the log of delta, found at once, too large or too small: where a search among
-        settings begins, and any search without a ceiling.
-    rdp_function
-        Renyi DP of each order, over all rounds, of a bound that is a conversion of it.
+        One line for ``shuffledp list``.
+    formulas, scope, structure
+        What it computes, where it applies, and what leads searches.
     """
 
     name: str
     kind: Kind
     source: str
     about: str
-    log_delta_function: LogDelta | None = None
-    epsilon_function: LogDelta | None = None
-    domain: Callable[[Setting, float | None], str | None] = _always
-    composes: bool = False
-    knows_dummies: bool = False
-    over_counts: Callable[[float, Setting, Integers], Floats] | None = None
-    dominating_pair: Callable[[Setting], Pair | None] | None = None
-    ceiling: LogDelta | None = None
-    lead: LogDelta | None = None
-    rdp_function: Callable[[Floats, Setting], Floats] | None = None
+    formulas: Formulas
+    scope: Scope = Scope()
+    structure: Structure = Structure()
 
     @property
     def uses_count(self) -> bool:
-        """Whether ``setting.count`` matters."""
-        return self.over_counts is not None
+        """Whether the bound depends on ``setting.count``."""
+        return self.formulas.over_counts is not None
 
     @property
     def guarantee(self) -> bool:
@@ -88,17 +137,17 @@ class Bound:
         return self.kind in ("upper", "exact")
 
     def why_not(self, setting: Setting, log_delta: float | None = None) -> str | None:
-        """Reason why the bound says nothing here, or None if it does.
+        """Return the reason why the bound does not apply here, or None if it applies.
 
-        Without a log delta, whatever depends on it is left out.
+        Without a log delta, conditions that depend on it are not checked.
         """
         if setting.eps0 == np.inf:
             return "it is about k-RR, which needs eps0"
-        if setting.rounds > 1 and not self.composes:
+        if setting.rounds > 1 and not self.scope.composes:
             return f"{self.name} covers one round only (got rounds={setting.rounds})"
-        if setting.dummies and not self.knows_dummies:
-            return f"{self.name} knows no dummies: only upper, the certified end, does"
-        return self.domain(setting, log_delta)
+        if setting.dummies and not self.scope.knows_dummies:
+            return f"{self.name} does not cover dummies: only upper, the certified end, does"
+        return self.scope.domain(setting, log_delta)
 
     def _require(self, setting: Setting, log_delta: float | None = None) -> None:
         reason = self.why_not(setting, log_delta)
@@ -106,77 +155,101 @@ class Bound:
             raise NotApplicableError(f"{self.name} does not apply: {reason}")
 
     def curve(self, setting: Setting) -> Curve:
-        """Delta over eps of a setting.
+        """Return the curve of a setting.
 
-        The end that the bound gives; a bound that is none (``approximate``, ``as printed``) gives
-        its value as the upper one: `kind` says so.
+        It has the end that the bound gives. A bound that is neither (``approximate``, ``as
+        printed``) gives its value as the upper end; `kind` tells.
 
         Raises
         ------
         NotApplicableError
-            If the bound says nothing there.
+            If the bound does not apply there.
         InputError
-            If users are drawn or drop out, and the bound is no guarantee.
+            If users are sampled or drop out, and the bound is no guarantee.
         """
         if setting.part < 1.0 and not self.guarantee:
             what = "sampling" if setting.sampling_rate < 1.0 else "dropouts"
             raise InputError(
                 f"{self.name} is no guarantee: with {what} only an upper end is certified"
             )
-        return of_crowd(self._of_everybody, setting)
+        return with_participation(self._full_curve, setting)
 
-    def _of_everybody(self, setting: Setting) -> Curve:
-        """Of a setting whose users are honest and all report."""
+    def _full_curve(self, setting: Setting) -> Curve:
+        """Return the curve of a setting whose users are honest and all report."""
         self._require(setting)
+        if self.kind == "lower":
+            return Curve(
+                setting.budget,
+                lower=lambda eps: self._log_delta(eps, setting),
+                hints=self._hints(setting),
+            )
+        return self._full_upper_curve(setting)
 
-        def log_delta(eps: float) -> float:
-            if self.log_delta_function is None:
-                raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
-            return self.log_delta_function(eps, setting)
+    def _full_upper_curve(self, setting: Setting) -> UpperCurve:
+        self._require(setting)
+        pair = self.structure.pair
+        return UpperCurve(
+            setting.budget,
+            upper=lambda eps: self._log_delta(eps, setting),
+            hints=self._hints(setting),
+            composable=Composable(
+                repeated=lambda rounds: self._full_upper_curve(replace(setting, rounds=rounds)),
+                pair=None if pair is None else pair(setting),
+            ),
+        )
+
+    def _log_delta(self, eps: float, setting: Setting) -> float:
+        if self.formulas.log_delta is None:
+            raise NotApplicableError(f"{self.name} gives eps for a delta, not delta for an eps")
+        return self.formulas.log_delta(eps, setting)
+
+    def _hints(self, setting: Setting) -> SearchHints:
+        epsilon, above, lead = self.formulas.epsilon, None, None
+        # The estimates do not cover dummies.
+        if self.structure.ceiling is not None and not setting.dummies:
+            # The effect of rounding on a sum over all users is below 1.
+            above = _at(setting, self.structure.ceiling, added=1.0)
+        if self.structure.lead is not None and not setting.dummies:
+            lead = _at(setting, self.structure.lead)
 
         def inverse(log_delta: float) -> float:
             self._require(setting, log_delta)
-            assert self.epsilon_function is not None
-            return self.epsilon_function(log_delta, setting)
+            assert epsilon is not None
+            return epsilon(log_delta, setting)
 
-        def above(eps: float) -> float:
-            assert self.ceiling is not None
-            # One more than what rounding can do to a sum over all users.
-            return self.ceiling(eps, setting) + 1.0
-
-        def lead(eps: float) -> float:
-            assert self.lead is not None
-            return self.lead(eps, setting)
-
-        # Those leads know no dummies.
-        alone = not setting.dummies
-        once, scout = setting.rounds == 1, lead if self.lead and alone else None
-        return Curve(
-            budget=setting.budget,
-            upper=None if self.kind == "lower" else log_delta,
-            lower=log_delta if self.kind == "lower" else None,
-            ceiling=above if self.ceiling and alone and once else None,
-            lead=above if self.ceiling and alone else scout,
-            scout=scout,
-            inverse=inverse if self.epsilon_function else None,
-            repeated=lambda rounds: self._of_everybody(replace(setting, rounds=rounds)),
-            pair=None if self.dominating_pair is None else self.dominating_pair(setting),
+        return SearchHints(
+            ceiling=above if setting.rounds == 1 else None,
+            lead=above or lead,
+            scout=lead,
+            inverse=None if epsilon is None else inverse,
         )
 
-    def rdp(self, order: ArrayLike, setting: Setting) -> Any:
-        """Renyi DP over all rounds of each order, a number above 1; shaped like ``order``.
+    def log_deltas_over_counts(self, eps: float, setting: Setting, counts: Integers) -> Floats:
+        """Return the log delta at each number of other users in the target's cell.
 
         Raises
         ------
         NotApplicableError
-            If the bound says nothing there, or is not one of Renyi DP.
+            If the bound does not depend on that number.
+        """
+        if self.formulas.over_counts is None:
+            raise NotApplicableError(f"{self.name} does not depend on a count")
+        return self.formulas.over_counts(eps, setting, counts)
+
+    def rdp(self, order: ArrayLike, setting: Setting) -> Any:
+        """Return the Renyi DP over all rounds of each order > 1, shaped like ``order``.
+
+        Raises
+        ------
+        NotApplicableError
+            If the bound does not apply there, or is not converted from Renyi DP.
         InputError
-            If it does not take an order.
+            If an order is out of range.
         """
         self._require(setting)
-        if self.rdp_function is None:
+        if self.formulas.rdp is None:
             raise NotApplicableError(
                 f"{self.name} is no bound on Renyi DP (those are renyi, renyi-simple and "
                 "renyi-special-pair)"
             )
-        return self.rdp_function(np.asarray(order, np.float64), setting)[()]
+        return self.formulas.rdp(np.asarray(order, np.float64), setting)[()]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.one_round import two_cells
 from shuffledp.accounting.one_round.certified import (
     attained,
@@ -197,7 +197,7 @@ def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
     def upper(eps: float) -> float:
         return float(weak_adversary_log_delta(eps, once))
 
-    curve, depth = Curve(setting.eps0, upper=upper), _SHALLOWEST
+    curve, depth = UpperCurve(setting.eps0, upper=upper), _SHALLOWEST
     while True:
         law = _reserved(dominating(curve, depth, _RESOLUTION))
         high = log_hockey_stick([(law, rounds)], eps).high

@@ -1,14 +1,25 @@
-"""Composition of rounds that differ: each by its own curve, pair or loss (docs/rounds.md)."""
+"""Composition of privacy profiles: the joint guarantee of several rounds (docs/rounds.md).
 
-from collections.abc import Sequence
+Rounds use fresh randomness; they may differ, and may be chosen in view of earlier results.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from math import fsum
 
 import numpy as np
+from scipy.special import logsumexp
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve, LogDelta, lost, of_near_laws
+from shuffledp.accounting.curve import (
+    SearchHints,
+    UpperCurve,
+    add_total_variation,
+    no_guarantee,
+)
+from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.pairs import Pair, symmetric_form
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID
 from shuffledp.accounting.rounds.profile import loss_of_curve
@@ -19,77 +30,81 @@ from shuffledp.accounting.rounds.sums import (
     log_chernoff,
     log_hockey_stick,
 )
-from shuffledp.accounting.rounds.tradeoff import gdp_curve
-from shuffledp.accounting.setting import LARGEST_EPS0
-from shuffledp.errors import InputError
+from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_to_log_delta
+from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 
-History = Sequence[tuple[Curve, int]]
-# Steps of the grid per mean standard deviation of a round's loss; rounding down is of first order.
-_RESOLUTION, _FINER = 64.0, 8.0
-# A log of delta below which windows may end, so that each round by itself may be better.
-_FAR = -300.0
+# Curves of single rounds, and the number of rounds that have each.
+History = Sequence[tuple[UpperCurve, int]]
+# Grid steps per root mean square standard deviation of a round's loss.
+STEPS_PER_DEVIATION = 64.0
+# The grid of the lower end is finer by this factor, because rounding down is of first order in it.
+LOWER_GRID_REFINEMENT = 8.0
+# Below this log of delta the windows may end, so that adding the rounds' deltas may be better.
+LOG_DELTA_OF_WINDOW_ENDS = -300.0
 
 
-def composed(rounds: History) -> Curve:
-    """Delta over eps after rounds with fresh randomness, also chosen in view of earlier ones.
+def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
+    """Return the curve of a number of rounds that all have the same curve.
 
-    The upper end is the least of what holds: the composition of the rounds' losses, or each round
-    by itself; of rounds of Gaussian noise alone it is exact. The lower end is that of data sets
-    that some rounds attain, or of one round: whoever sees all rounds sees some of them.
+    Uses whatever is known of a round beyond its curve (`Composable`); otherwise a dominating pair
+    is derived from points of the curve and composed.
+    """
+    if rounds == 1:
+        return curve
+    if curve.composable.repeated is not None:
+        return curve.composable.repeated(rounds)
+    return compose_rounds([(curve, rounds)])
+
+
+def compose_rounds(rounds: History) -> UpperCurve:
+    """Return the curve of rounds that differ.
+
+    The upper end is the smallest of the bounds that hold: the composition of the rounds' losses,
+    or the sum of the rounds' deltas. For Gaussian noise alone it is exact. The lower end is that
+    of data sets which some of the rounds attain, or of a single round: whoever sees all rounds
+    sees each of them.
 
     Parameters
     ----------
     rounds
-        Curves of one round with an upper end, and how many rounds have each, at least 1.
-
-    Raises
-    ------
-    InputError
-        If a curve has no upper end.
+        Curves of single rounds, and the number of rounds (>= 1) that have each.
     """
-    for curve, count in rounds:
-        if curve.upper is None:
-            raise InputError(f"without an upper end nothing composes (got rounds={count})")
-    rounds = [(_cached(curve), count) for curve, count in _normal_ones_merged(rounds)]
+    rounds = [
+        (replace(curve, upper=cache(curve.upper)), count)
+        for curve, count in _gaussian_rounds_merged(rounds)
+    ]
     if len(rounds) == 1 and rounds[0][1] == 1:
         return rounds[0][0]
     budget = sum_up((count, curve.budget) for curve, count in rounds)
     if any(_promises_nothing(curve) for curve, _ in rounds):
-        return lost(budget)
+        return no_guarantee(budget)
     return _Composition(rounds, budget).curve()
 
 
-def _upper(curve: Curve) -> LogDelta:
-    assert curve.upper is not None
-    return curve.upper
+def _promises_nothing(curve: UpperCurve) -> bool:
+    """Return whether delta is 1 even next to the budget."""
+    return curve.upper(0.0) >= 0.0 and curve.upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
 
 
-def _cached(curve: Curve) -> Curve:
-    return replace(curve, upper=cache(_upper(curve)))
-
-
-def _promises_nothing(curve: Curve) -> bool:
-    """Not even next to the budget."""
-    upper = _upper(curve)
-    return upper(0.0) >= 0.0 and upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
-
-
-def _normal_ones_merged(rounds: History) -> History:
-    squares = [count * curve.mu**2 for curve, count in rounds if curve.mu is not None]
+def _gaussian_rounds_merged(rounds: History) -> History:
+    """Replace all mu-GDP rounds by one, whose squared mu is the sum of their squares."""
+    squares = [
+        count * curve.composable.mu**2 for curve, count in rounds if curve.composable.mu is not None
+    ]
     if not squares:
         return rounds
-    others = [(curve, count) for curve, count in rounds if curve.mu is None]
+    others = [(curve, count) for curve, count in rounds if curve.composable.mu is None]
     return [(gdp_curve(float(np.sqrt(fsum(squares)))), 1), *others]
 
 
 class _Composition:
-    """Losses of the rounds on one grid.
+    """The losses of all rounds on one grid.
 
     Parameters
     ----------
     rounds
-        As for `composed`.
+        As for `compose_rounds`.
     budget
         Eps from which on delta is 0.
     """
@@ -98,27 +113,31 @@ class _Composition:
         self._rounds, self._budget = rounds, budget
         self._counts = [count for _, count in rounds]
         self._losses = [
-            loss_of_curve(curve) if curve.loss is None else curve.loss() for curve, _ in rounds
+            loss_of_curve(curve) if curve.composable.loss is None else curve.composable.loss()
+            for curve, _ in rounds
         ]
-        self._of, self._down = cache(self._upper_laws), cache(self._lower_laws)
-        apart = fsum(
+        self._upper_laws = cache(self._compute_upper_laws)
+        self._lower_laws = cache(self._compute_lower_laws)
+        distance = fsum(
             count * loss.apart for loss, count in zip(self._losses, self._counts, strict=True)
         )
-        self._together = of_near_laws(self._of_losses, float(np.log(apart)) if apart else -np.inf)
+        self._joint_upper = add_total_variation(
+            self._upper_of_losses, float(np.log(distance)) if distance else -np.inf
+        )
 
-    def _of_losses(self, eps: float) -> float:
-        return deep_enough(self._of, eps, max(loss.share for loss in self._losses))
+    def _upper_of_losses(self, eps: float) -> float:
+        return deep_enough(self._upper_laws, eps, max(loss.share for loss in self._losses))
 
     @property
     def _step(self) -> float:
-        """A power of 2, so that its multiples are floats."""
+        """The distance of grid points, a power of 2, so that its multiples are floats."""
         counts = np.array(self._counts, np.float64)
         squares = np.array([loss.deviation for loss in self._losses]) ** 2
-        width = float(np.sqrt(counts @ squares / counts.sum())) / _RESOLUTION
+        width = float(np.sqrt(counts @ squares / counts.sum())) / STEPS_PER_DEVIATION
         least = max(loss.largest for loss in self._losses) / LARGEST_GRID
         return float(2.0 ** np.floor(np.log2(max(width, least))))
 
-    def _upper_laws(self, depth: float) -> Rounds:
+    def _compute_upper_laws(self, depth: float) -> Rounds:
         from tqdm import tqdm
 
         step = None if len(self._losses) == 1 else self._step
@@ -136,9 +155,12 @@ class _Composition:
             for law in loss.up(step, depth)
         ]
 
-    def _lower_laws(self, variant: int) -> Rounds:
-        """Of the rounds whose data sets are known; where there are several, one of them."""
-        step = self._step / _FINER
+    def _compute_lower_laws(self, variant: int) -> Rounds:
+        """Return laws that data sets attain, for the rounds where such data sets are known.
+
+        Where a round has several such data sets, the variant chooses one of them.
+        """
+        step = self._step / LOWER_GRID_REFINEMENT
         return [
             (law, count)
             for loss, count in zip(self._losses, self._counts, strict=True)
@@ -146,63 +168,91 @@ class _Composition:
             for law in loss.down[min(variant, len(loss.down) - 1)](step)
         ]
 
-    def upper(self, eps: float) -> float:
-        """Log of delta, rounded up."""
+    def _upper(self, eps: float) -> float:
         if eps >= self._budget:
             return -np.inf
-        high = self._together(eps)
-        if high < _FAR or len(self._losses) == 1:
-            high = min(high, self._one_by_one(eps))
+        high = self._joint_upper(eps)
+        if high < LOG_DELTA_OF_WINDOW_ENDS or len(self._losses) == 1:
+            high = min(high, self._sum_of_deltas(eps))
         return min(high, 0.0)
 
-    def _one_by_one(self, eps: float) -> float:
-        """Each round keeps an eps of its own, and their deltas add up."""
+    def _sum_of_deltas(self, eps: float) -> float:
+        """Return the log of the summed deltas where each round keeps its own part of eps."""
         parts = [
             curve.budget if self._budget < np.inf else loss.deviation
             for (curve, _), loss in zip(self._rounds, self._losses, strict=True)
         ]
-        # Their sum, rounded, is at most eps.
+        # With this factor the sum of the parts, as floats, is at most eps.
         share = eps / fsum(np.multiply(parts, self._counts)) * (1.0 - 8.0 * UNIT)
         if len(parts) == 1:
             parts, share = [1.0], quotient_down(eps, self._counts[0])
-        found = [
-            float(np.log(count)) + _upper(curve)(share * part)
+        logs = [
+            float(np.log(count)) + curve.upper(share * part)
             for (curve, count), part in zip(self._rounds, parts, strict=True)
         ]
-        total = float(np.logaddexp.reduce(found))
-        return total + UNIT * (8.0 + len(found)) * (1.0 + abs(total)) if len(found) > 1 else total
+        total = float(np.logaddexp.reduce(logs))
+        return total + UNIT * (8.0 + len(logs)) * (1.0 + abs(total)) if len(logs) > 1 else total
 
-    def lower(self, eps: float) -> float:
-        """Log of delta of some data sets, rounded down."""
+    def _lower(self, eps: float) -> float:
         if eps >= self._budget:
             return -np.inf
-        found = [-np.inf]
+        ends = [-np.inf]
         for variant in range(max(len(loss.down) for loss in self._losses)):
-            laws = coarse_enough(self._down(variant), eps)
-            found.append(log_hockey_stick(laws, eps).low)
+            laws = coarse_enough(self._lower_laws(variant), eps)
+            ends.append(log_hockey_stick(laws, eps).low)
         for (curve, _), loss in zip(self._rounds, self._losses, strict=True):
             if curve.lower is not None and not loss.down:
-                found.append(float(curve.lower(eps)))
-        return min(max(found), 0.0)
+                ends.append(float(curve.lower(eps)))
+        return min(max(ends), 0.0)
 
-    def curve(self) -> Curve:
-        """Both ends."""
+    def curve(self) -> UpperCurve:
+        """Return the curve of all rounds together."""
 
         def lead(eps: float) -> float:
-            return -np.inf if eps >= self._budget else log_chernoff(self._of(DEPTH), eps)
+            return -np.inf if eps >= self._budget else log_chernoff(self._upper_laws(DEPTH), eps)
 
-        known = any(loss.down for loss in self._losses) or any(
+        has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds
         )
-        # Of a curve the last point lies beyond the reach by up to an eighth of it.
+        # The last point of a curve may lie beyond its reach by up to an eighth of the reach.
         horizon = 1.125 * fsum(
             count * min(curve.budget, curve.horizon) for curve, count in self._rounds
         )
-        return Curve(
+        return UpperCurve(
             self._budget,
-            upper=self.upper,
-            lower=self.lower if known else None,
-            lead=lead,
-            xtol=calibrate.COARSE_XTOL,
+            upper=self._upper,
+            lower=self._lower if has_lower_end else None,
             horizon=horizon,
+            hints=SearchHints(lead=lead, xtol=calibrate.COARSE_XTOL),
         )
+
+
+def central_limit(
+    pair: Callable[[Setting], Pair], eps: float, setting: Setting, rate: float = 1.0
+) -> float:
+    """Estimate the log of delta as if the loss of all rounds together were normally distributed.
+
+    It is cheap and the starting point of expensive searches. It may be too small: it is no bound.
+
+    Parameters
+    ----------
+    pair
+        Dominating pair of one round, whose two laws mirror each other.
+    eps
+        Central budget of all rounds together, at least 0.
+    setting
+        Users before sampling, cells, budget and rounds.
+    rate
+        Probability in ``(0, 1]`` with which each user takes part in a round.
+    """
+    if eps >= setting.budget:
+        return -np.inf
+    users = max(round(rate * setting.n), 1)
+    deviation = symmetric_form(pair(replace(setting, n=users, rounds=1, count=None))).deviation
+    if rate == 1.0:
+        return float(gdp_to_log_delta(eps, deviation * np.sqrt(setting.rounds)))
+    # The number of rounds in which the target takes part is binomial; its far tails are left out.
+    mean, reach = rate * setting.rounds, 12.0 * np.sqrt(rate * setting.rounds) + 60.0
+    taken = np.arange(max(np.floor(mean - reach), 1.0), min(mean + reach, setting.rounds) + 1.0)
+    chances = log_pmf(taken, setting.rounds, rate)
+    return float(logsumexp(chances + gdp_to_log_delta(eps, deviation * np.sqrt(taken))))

@@ -1,10 +1,14 @@
-"""Delta over eps of whatever is collected: of bounds, randomisers, mechanisms alike."""
+"""Privacy profiles: delta as a function of eps, with certified lower and upper ends.
 
-from __future__ import annotations  # so that help() shows ArrayLike, not what it stands for
+A `Curve` encloses the privacy profile of a bound, a randomiser, a mechanism or several rounds, for
+the replacement of one record. An `UpperCurve` has an upper end, which alone may be promised.
+"""
+
+from __future__ import annotations  # so that help() shows ArrayLike, not its definition
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from time import monotonic
 from typing import Any, Generic, TypeVar, overload
@@ -21,28 +25,30 @@ from shuffledp.numerics.arrays import UNIT, Floats, plain, quotient_down
 
 LogDelta = Callable[[float], float]
 End = TypeVar("End", bound=float | Floats)
-# Where a search for eps ends: beyond, it counts as infinite.
-_FARTHEST = 1e6
-# How finely the least of a sum is looked for, and a log of a share that hardly adds to it.
-_TURN, _SLIGHT = 1e-6, 9.0
-# The exponential of anything smaller is 0.
-_LOG_SMALLEST = -746.0
-# Seconds of a search before it shows that it goes on.
-_PATIENCE = 2.0
+# A search for eps ends here; a larger eps counts as infinite.
+MAX_EPS = 1e6
+# Absolute tolerance in eps of the search for the minimum in `add_total_variation`.
+MINIMUM_XTOL = 1e-6
+# A term whose log is smaller by this much adds less than 1.3e-4 of the other to a sum.
+NEGLIGIBLE_LOG_RATIO = 9.0
+# exp(x) is 0 as a float for any smaller x.
+LOG_SMALLEST_FLOAT = -746.0
+# A search that takes longer than this shows a progress bar.
+PROGRESS_AFTER_SECONDS = 2.0
 
 
 class NotApplicableError(InputError):
-    """A bound says nothing for these parameters; the message gives the reason."""
+    """A bound does not apply to these parameters; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Interval(Generic[End]):
-    """What encloses a true delta or eps.
+    """Certified ends that enclose a true delta or eps.
 
     Attributes
     ----------
     lower, upper
-        Floats, or arrays of the shape that was asked for; None for an end that is not given.
+        Floats, or arrays of the shape of the argument; None for an end that is not known.
     """
 
     lower: End | None
@@ -50,91 +56,124 @@ class Interval(Generic[End]):
 
     @property
     def only(self) -> End:
-        """The end of a bound that gives one; of two the upper."""
-        found = self.lower if self.upper is None else self.upper
-        assert found is not None
-        return found
+        """The upper end, or the lower end where there is no upper one."""
+        end = self.lower if self.upper is None else self.upper
+        assert end is not None
+        return end
 
     @property
     def promised(self) -> End:
-        """The upper end, which alone may be promised; an `InputError` if there is none."""
+        """The upper end, the only one that may be promised; raises `InputError` if missing."""
         if self.upper is None:
-            raise InputError("without an upper end nothing may be promised")
+            raise InputError("nothing may be promised from a lower bound: an upper end is needed")
         return self.upper
 
     def exp(self) -> Interval[End]:
-        """Deltas of natural logs of delta, rounded outwards."""
+        """Return the deltas of natural logs of delta, rounded outwards."""
         return Interval(
             None if self.lower is None else exp_down(self.lower),
             None if self.upper is None else exp_up(self.upper),
         )
 
 
-class _WithoutNan:
-    """A function of eps whose value is replaced by another one where it is NaN."""
+class _NanReplaced:
+    """A function of eps whose NaNs are replaced by a value that always holds."""
 
-    def __init__(self, log_delta: LogDelta, other: float) -> None:
-        self._log_delta, self._other = log_delta, other
+    def __init__(self, log_delta: LogDelta, replacement: float) -> None:
+        self._log_delta, self._replacement = log_delta, replacement
 
     def __call__(self, eps: float) -> float:
-        found = self._log_delta(eps)
-        return self._other if np.isnan(found) else found
+        value = self._log_delta(eps)
+        return self._replacement if np.isnan(value) else value
 
 
 @dataclass(frozen=True)
-class Curve:
-    """Delta over eps of one collection, for the replacement of one record.
+class SearchHints:
+    """Approximations and tolerances that make searches on a curve fast; no result relies on them.
 
     Attributes
     ----------
-    budget
-        Eps from which on delta is 0; inf if there is none.
-    horizon
-        Eps from which on delta no longer falls; inf if there is none but the budget.
-    upper, lower
-        Natural log of delta at one eps, of at least 0: never below the true one, never above it.
-        None for an end that is not known.
     ceiling
-        Found at once, and never below the upper end.
+        Cheap log of delta that is never below the upper end.
     lead
-        About the log of delta at once, too large or too small: where a search begins. By default
-        the ceiling.
+        Cheap estimate of the log of delta, on either side of it: where a search for eps begins. By
+        default the ceiling.
     scout
-        As the lead, and cheap for a setting that was not asked before; by default the lead.
+        Like the lead, but cheap even for a setting that was not asked before: where a search over
+        settings begins. By default the lead.
     xtol
-        How far an eps may be from the root, relative.
+        Relative tolerance of a search for eps.
     inverse
-        Eps at a natural log of delta, of a bound that has a formula for it.
-    repeated
-        The same collection over so many rounds, where more is known than delta over eps.
-    pair
-        Dominating pair of a round, which composes, also with rounds of drawn users.
-    loss
-        What of a round adds up with other rounds; by default it is made of the curve.
-    mu
-        Of a curve that is that of mu-GDP; squares add up.
+        Eps at a natural log of delta, for a bound that has a formula for it.
     """
 
-    budget: float
-    upper: LogDelta | None = None
-    lower: LogDelta | None = None
     ceiling: LogDelta | None = None
     lead: LogDelta | None = None
     scout: LogDelta | None = None
     xtol: float = calibrate.XTOL
     inverse: Callable[[float], float] | None = None
-    repeated: Callable[[int], Curve] | None = None
+
+    @property
+    def for_settings(self) -> LogDelta | None:
+        """The cheapest estimate for a search over settings, or None."""
+        return self.ceiling or self.scout or self.lead
+
+
+@dataclass(frozen=True)
+class Composable:
+    """Whatever is known about a round beyond its curve, for composition with other rounds.
+
+    Attributes
+    ----------
+    repeated
+        The curve of that many rounds of the same collection.
+    pair
+        Dominating pair of a round; it also composes where users are sampled.
+    loss
+        Privacy loss of a round on a grid. By default it is derived from the curve.
+    mu
+        Parameter of a curve that is exactly mu-GDP; the squares of several rounds add up.
+    """
+
+    repeated: Callable[[int], UpperCurve] | None = None
     pair: Pair | None = None
-    horizon: float = np.inf
     loss: Callable[[], Loss] | None = None
     mu: float | None = None
 
+
+@dataclass(frozen=True)
+class Curve:
+    """Privacy profile of one collection, for the replacement of one record.
+
+    Attributes
+    ----------
+    budget
+        Eps from which on delta is 0; inf if there is none.
+    upper
+        Natural log of delta at an eps >= 0, never below the true one; only an `UpperCurve` has it.
+    lower
+        Natural log of delta at an eps >= 0, never above the true one; None if it is not known.
+    horizon
+        Eps from which on delta is constant; inf if only the budget is such an eps.
+    hints
+        Approximations for searches.
+    composable
+        Additional knowledge for composition.
+    """
+
+    budget: float
+    upper: LogDelta | None = field(init=False, default=None)
+    lower: LogDelta | None = None
+    horizon: float = np.inf
+    hints: SearchHints = SearchHints()
+    composable: Composable = Composable()
+
     def __post_init__(self) -> None:
-        # No calculation may let a NaN pass for an answer: what is always true stands in for it.
+        # A NaN must not pass for an answer: it is replaced by a bound that always holds.
         for name, trivial in (("upper", 0.0), ("lower", -np.inf)):
             end = getattr(self, name)
-            if end is not None and not isinstance(end, _WithoutNan):
-                object.__setattr__(self, name, _WithoutNan(end, trivial))
+            if end is not None and not isinstance(end, _NanReplaced):
+                object.__setattr__(self, name, _NanReplaced(end, trivial))
 
     @overload
     def log_delta(self, eps: float) -> Interval[float]: ...
@@ -143,7 +182,7 @@ class Curve:
     def log_delta(self, eps: ArrayLike) -> Interval[Any]: ...
 
     def log_delta(self, eps: ArrayLike) -> Interval[Any]:
-        """Enclose the natural log of delta; it never underflows.
+        """Enclose the natural log of delta, which never underflows.
 
         Parameters
         ----------
@@ -157,15 +196,16 @@ class Curve:
         Raises
         ------
         InputError
-            If an eps is negative or no number.
+            If an eps is negative or NaN.
         """
         ends = (self.lower, self.upper)
         return Interval(*(end if end is None else plain(over_eps(end)(eps)) for end in ends))
 
     def delta(self, eps: ArrayLike) -> Interval[Any]:
-        """Enclose delta; where it is below every float, without computing how small it is.
+        """Enclose delta.
 
-        Since delta does not grow with eps, the upper end of a smaller eps serves there as well.
+        Where delta is below the smallest float its exact size is not computed: delta does not grow
+        with eps, so the upper end at a smaller eps holds there as well.
 
         Parameters
         ----------
@@ -179,17 +219,17 @@ class Curve:
         Raises
         ------
         InputError
-            If an eps is negative or no number.
+            If an eps is negative or NaN.
         """
         values = eps_values(eps)
         distinct, place = np.unique(values, return_inverse=True)
-        found = list[Interval[float]]()
+        intervals = list[Interval[float]]()
         for value in distinct.tolist():
-            last = found[-1].upper if found else None
-            if last is not None and last < _LOG_SMALLEST and value < self.budget:
-                found.append(Interval(None if self.lower is None else -np.inf, last))
+            last = intervals[-1].upper if intervals else None
+            if last is not None and last < LOG_SMALLEST_FLOAT and value < self.budget:
+                intervals.append(Interval(None if self.lower is None else -np.inf, last))
             else:
-                found.append(self.log_delta(value))
+                intervals.append(self.log_delta(value))
 
         def end(known: LogDelta | None, logs: list[float | None]) -> Any:
             if known is None:
@@ -197,8 +237,8 @@ class Curve:
             return plain(np.array(logs, np.float64)[place].reshape(values.shape))
 
         return Interval(
-            end(self.lower, [each.lower for each in found]),
-            end(self.upper, [each.upper for each in found]),
+            end(self.lower, [interval.lower for interval in intervals]),
+            end(self.upper, [interval.upper for interval in intervals]),
         ).exp()
 
     @overload
@@ -208,7 +248,7 @@ class Curve:
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]: ...
 
     def epsilon(self, log_delta: ArrayLike) -> Interval[Any]:
-        """Enclose the smallest eps of a natural log of delta.
+        """Enclose the smallest eps with a given natural log of delta.
 
         Parameters
         ----------
@@ -217,83 +257,91 @@ class Curve:
 
         Returns
         -------
-        Numbers in ``[0, budget]`` of that shape, each end rounded to its side; inf where none will
-        do.
+        Numbers in ``[0, budget]`` of that shape, each end rounded to its side; inf where no eps
+        suffices.
 
         Raises
         ------
         InputError
-            If a log of delta is above 0 or no number.
+            If a log of delta is above 0 or NaN.
         """
 
         def end(side: Side, known: LogDelta | None) -> Any:
             if known is None:
                 return None
-            found = over_log_delta(lambda target: self._epsilon(target, known, side))
-            return plain(found(log_delta))
+            search = over_log_delta(lambda target: self._epsilon(target, known, side))
+            return plain(search(log_delta))
 
         return Interval(end("lower", self.lower), end("upper", self.upper))
 
     def _epsilon(self, target: float, log_delta: LogDelta, side: Side) -> float:
-        if self.inverse is not None:
-            found = self.inverse(target)
-            if np.isnan(found):
+        if self.hints.inverse is not None:
+            eps = self.hints.inverse(target)
+            if np.isnan(eps):
                 return self.budget if side == "upper" else 0.0
-            return found
-        lead = self.lead or self.ceiling
+            return eps
+        lead = self.hints.lead or self.hints.ceiling
         with _counted(log_delta) as counted:
-            reach = self._reach(target, counted)
-            if reach in (0.0, np.inf):
-                return reach
+            sufficient = self._sufficient_eps(target, counted)
+            if sufficient in (0.0, np.inf):
+                return sufficient
             if lead is None:
-                return calibrate.epsilon(counted, target, reach, side)
-            return calibrate.led_epsilon(counted, target, reach, side, lead, self.xtol)
+                return calibrate.epsilon(counted, target, sufficient, side)
+            return calibrate.led_epsilon(counted, target, sufficient, side, lead, self.hints.xtol)
 
-    def _reach(self, target: float, log_delta: LogDelta) -> float:
-        """Some eps at which delta meets the target, or inf."""
+    def _sufficient_eps(self, target: float, log_delta: LogDelta) -> float:
+        """Return some eps whose delta meets the target, or inf."""
         if self.budget < np.inf:
             return self.budget
         if self.horizon < np.inf:
             return self.horizon if log_delta(self.horizon) <= target else np.inf
         eps = 1.0
-        while eps < _FARTHEST and log_delta(eps) > target:
+        while eps < MAX_EPS and log_delta(eps) > target:
             eps *= 2.0
-        return eps if eps < _FARTHEST else np.inf
+        return eps if eps < MAX_EPS else np.inf
 
     def surely_below(self, eps: float, log_delta: float) -> bool:
-        """Whether the ceiling alone shows that delta is below; False if it cannot tell."""
-        return self.ceiling is not None and self.ceiling(eps) <= log_delta
+        """Return whether the ceiling alone shows that delta is below; False if undecided."""
+        ceiling = self.hints.ceiling
+        return ceiling is not None and ceiling(eps) <= log_delta
 
-    def compose(self, rounds: int) -> Curve:
-        """Delta over eps after so many such rounds with fresh randomness, also chosen adaptively.
 
-        By what is known of the rounds (`repeated`, `loss`), or by the curve itself: of points of
-        it a dominating pair is made, which composes (docs/rounds.md). Raises `InputError` if there
-        is no upper end.
-        """
-        if rounds == 1:
-            return self
-        if self.repeated is not None:
-            return self.repeated(rounds)
-        from shuffledp.accounting.composition import composed
+@dataclass(frozen=True)
+class UpperCurve(Curve):
+    """A privacy profile with an upper end: a guarantee, which may be promised and composed."""
 
-        return composed([(self, rounds)])
+    upper: LogDelta
+
+
+def require_upper(curve: Curve) -> UpperCurve:
+    """Return the curve itself if it has an upper end.
+
+    Raises
+    ------
+    InputError
+        If it is only a lower bound.
+    """
+    if not isinstance(curve, UpperCurve):
+        raise InputError(
+            "an upper bound is needed, got a lower one: it promises nothing and does not compose"
+        )
+    return curve
 
 
 @contextmanager
 def _counted(log_delta: LogDelta) -> Iterator[LogDelta]:
-    """The same; on a terminal a bar counts what takes longer than one waits without it."""
+    """Return the same function; on a terminal a bar counts the calls of a long search."""
     start, bars = monotonic(), list[Any]()
 
     def counted(eps: float) -> float:
-        found = log_delta(eps)
-        if not bars and monotonic() - start > _PATIENCE:
-            from tqdm import tqdm  # which quick answers do not need
+        value = log_delta(eps)
+        if not bars and monotonic() - start > PROGRESS_AFTER_SECONDS:
+            from tqdm import tqdm  # quick answers do not pay for this import
 
             bars.append(tqdm(desc="deltas", unit="", leave=False, disable=None))
         for bar in bars:
             bar.update()
-        return found
+        return value
 
     try:
         yield counted
@@ -303,94 +351,91 @@ def _counted(log_delta: LogDelta) -> Iterator[LogDelta]:
 
 
 def largest_eps0(
-    eps: float, log_delta: float, of: Callable[[float], Curve], rounds: int = 1
+    eps: float, log_delta: float, curve_of: Callable[[float], UpperCurve], rounds: int = 1
 ) -> float:
-    """Largest local budget whose delta at ``eps`` meets a target.
+    """Return the largest local budget whose delta at ``eps`` meets a target, rounded down.
 
     Parameters
     ----------
     eps
-        Of all rounds together.
+        Central budget of all rounds together.
     log_delta
         Natural log of the target.
-    of
-        The curve of a collection by its local budget; delta grows with it.
+    curve_of
+        The curve of a collection as a function of its local budget; delta grows with the budget.
     rounds
-        How often the same users report.
+        Number of reports of each user.
 
     Returns
     -------
-    A number of at least ``eps / rounds``, rounded down; delta was evaluated there.
+    A number >= ``eps / rounds``; the upper end of delta was evaluated there and meets the target.
     """
 
-    def at(eps0: float) -> float:
-        upper = of(eps0).upper
-        assert upper is not None
-        return upper(eps)
+    def upper(eps0: float) -> float:
+        return curve_of(eps0).upper(eps)
 
-    def scouted(eps0: float) -> float:
-        curve = of(eps0)
-        scout = curve.ceiling or curve.scout or curve.lead
-        assert scout is not None
-        return scout(eps)
+    def estimate(eps0: float) -> float:
+        curve = curve_of(eps0)
+        return (curve.hints.for_settings or curve.upper)(eps)
 
     least = quotient_down(eps, rounds)
-    some = of(least if least > 0.0 else 1.0)
-    with _counted(at) as counted:
-        if not (some.ceiling or some.scout or some.lead):
-            found = calibrate.eps0(counted, log_delta, least)
+    example = curve_of(least if least > 0.0 else 1.0)
+    with _counted(upper) as counted:
+        if example.hints.for_settings is None:
+            eps0 = calibrate.eps0(counted, log_delta, least)
         else:
-            xtol = calibrate.XTOL if some.ceiling else calibrate.COARSE_XTOL
-            found = calibrate.led_eps0(counted, log_delta, least, scouted, xtol)
-        if found > least or not least:
-            return found
+            xtol = calibrate.XTOL if example.hints.ceiling else calibrate.COARSE_XTOL
+            eps0 = calibrate.led_eps0(counted, log_delta, least, estimate, xtol)
+        if eps0 > least or not least:
+            return eps0
         return calibrate.largest_kept(lambda eps0: counted(eps0) <= log_delta, least)
 
 
-def lost(budget: float = np.inf) -> Curve:
-    """Return the curve of a view of which nothing is promised below its budget."""
-    return Curve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
+def no_guarantee(budget: float = np.inf) -> UpperCurve:
+    """Return the curve of a view for which delta is 1 below the budget."""
+    return UpperCurve(budget, upper=lambda eps: -np.inf if eps >= budget else 0.0)
 
 
-def smaller(first: Curve, second: Curve) -> Curve:
-    """Of two curves of one collection, with upper ends, the smaller delta at each eps."""
+def pointwise_minimum(first: UpperCurve, second: UpperCurve) -> UpperCurve:
+    """Return the pointwise minimum of two upper bounds on the same collection."""
 
     def upper(eps: float) -> float:
         return min(first.log_delta(eps).promised, second.log_delta(eps).promised)
 
-    return Curve(min(first.budget, second.budget), upper=upper)
+    return UpperCurve(min(first.budget, second.budget), upper=upper)
 
 
-def of_near_laws(known: LogDelta, missed: float) -> LogDelta:
-    """Log of delta of laws that may be so far from those of a known upper end, both of them.
+def add_total_variation(log_delta: LogDelta, log_distance: float) -> LogDelta:
+    """Return an upper bound on log delta for two laws near those of a known upper bound.
 
     Parameters
     ----------
-    known
-        Log of delta, rounded up.
-    missed
-        Log of the distance in total variation.
+    log_delta
+        Log of delta for the known laws, rounded up.
+    log_distance
+        Log of the total variation distance of each law from its known counterpart.
 
     Returns
     -------
-    The sum of delta and ``distance (1 + exp(eps))``, rounded up. Delta does not grow with eps: from
-    where that sum is least on it stays.
+    The sum of delta and ``distance (1 + exp(eps))``, rounded up. Since delta does not grow with
+    eps, the smallest sum holds at every larger eps too.
     """
-    if missed == -np.inf:
-        return known
+    if log_distance == -np.inf:
+        return log_delta
 
     def total(eps: float) -> float:
-        found = float(np.logaddexp(known(eps), missed + np.logaddexp(0.0, eps)))
-        return min(found + 8.0 * UNIT * (1.0 + abs(found) + abs(missed) + eps), 0.0)
+        value = float(np.logaddexp(log_delta(eps), log_distance + np.logaddexp(0.0, eps)))
+        # The rounding of the logarithms that enter, with an allowance of 8 units.
+        return min(value + 8.0 * UNIT * (1.0 + abs(value) + abs(log_distance) + eps), 0.0)
 
     @cache
-    def least() -> tuple[float, float]:
-        """A golden section: both terms are convex in exp(eps)."""
-        low, high = 0.0, max(-missed, 0.0)  # where the distance alone makes 1
+    def minimum() -> tuple[float, float]:
+        """Find the smallest sum by golden sections; both terms are convex in exp(eps)."""
+        low, high = 0.0, max(-log_distance, 0.0)  # there the distance alone makes the sum 1
         ratio = 0.5 * (5.0**0.5 - 1.0)
         points = [high - ratio * (high - low), low + ratio * (high - low)]
         values = [total(eps) for eps in points]
-        while high - low > _TURN:
+        while high - low > MINIMUM_XTOL:
             if values[0] <= values[1]:
                 high = points[1]
                 points = [high - ratio * (high - low), points[0]]
@@ -402,24 +447,25 @@ def of_near_laws(known: LogDelta, missed: float) -> LogDelta:
         return min(zip(values, points, strict=True))
 
     def upper(eps: float) -> float:
-        if missed + eps < known(eps) - _SLIGHT or eps <= (turn := least())[1]:
+        distance_negligible = log_distance + eps < log_delta(eps) - NEGLIGIBLE_LOG_RATIO
+        if distance_negligible or eps <= (least := minimum())[1]:
             return total(eps)
-        return min(total(eps), turn[0])
+        return min(total(eps), least[0])
 
     return upper
 
 
 def exp_up(log_delta: ArrayLike) -> Any:
-    """Delta of its natural log, rounded up, so that it is 0 for pure DP only."""
+    """Return delta from its natural log, rounded up; 0 only for pure differential privacy."""
     logs = np.asarray(log_delta, np.float64)
-    return plain(np.where(logs == -np.inf, 0.0, np.minimum(_shifted(logs, np.inf), 1.0)))
+    return plain(np.where(logs == -np.inf, 0.0, np.minimum(_exp_towards(logs, np.inf), 1.0)))
 
 
 def exp_down(log_delta: ArrayLike) -> Any:
-    """Delta of its natural log, rounded down, at least 0."""
-    return plain(np.maximum(_shifted(np.asarray(log_delta, np.float64), -np.inf), 0.0))
+    """Return delta from its natural log, rounded down, at least 0."""
+    return plain(np.maximum(_exp_towards(np.asarray(log_delta, np.float64), -np.inf), 0.0))
 
 
-def _shifted(log_delta: Floats, towards: float) -> Floats:
-    """The exponential, moved by as much as it can be wrong: one float, also among denormals."""
-    return np.nextafter(np.exp(log_delta), towards)
+def _exp_towards(log_delta: Floats, direction: float) -> Floats:
+    """Return the exponential moved by its possible error: one float, also among denormals."""
+    return np.nextafter(np.exp(log_delta), direction)

@@ -1,20 +1,28 @@
-"""Users who take part by chance: drawn for each round, or dropping out; and those who collude.
+"""Privacy of settings in which some users do not take part, or collude with the analyst.
 
-What always holds is the bound against an adversary who even sees who took part. The published
-amplification of paper B (Zhu and Wang's theorem) is for adding or removing a user; for replacement
-it is no guarantee (`shuffledp.accounting.literature.renyi.subsampled_rdp`).
+Users may be sampled in each round, or drop out. The bound that always holds is the one against an
+adversary who even sees who took part. The published amplification of paper B (Zhu and Wang's
+theorem) protects adding or removing a user; for replacement it is no guarantee
+(`shuffledp.accounting.literature.renyi.subsampled_rdp`).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 from scipy.special import logsumexp
 
-from shuffledp.accounting.central_limit import central_limit
-from shuffledp.accounting.curve import Curve, NotApplicableError
+from shuffledp.accounting.composition import central_limit
+from shuffledp.accounting.curve import (
+    Curve,
+    NotApplicableError,
+    SearchHints,
+    UpperCurve,
+    require_upper,
+)
 from shuffledp.accounting.laws.binomial import log_cdf_ends, log_sf_ends
 from shuffledp.accounting.pairs import Pair
 from shuffledp.accounting.rounds.privacy_loss import (
@@ -28,85 +36,89 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
-# Numbers of participants are refined until this share of delta (a log) is lost, or so often. Of
-# the log of a smaller delta than this one's as small a share is lost, and at most half of delta.
-_LOST, _MOST, _LOG_SMALL = -4.6, 100, -100.0
-# Relative width of the ranges of participants that a sampled round of several distinguishes.
-_WIDTH = 0.02
+# Ranges of participants are refined until they add no more than this share (a log) to delta, or
+# until there are this many.
+LOG_LOSS_TOLERANCE, MAX_RANGES = -4.6, 100
+# Below this log of delta, the tolerance is the same share of the log instead; delta may then be too
+# large by a factor of two at most.
+LOG_DELTA_OF_RELATIVE_TOLERANCE = -100.0
+# Relative width of the ranges of participants in a sampled round that composes.
+RELATIVE_RANGE_WIDTH = 0.02
 
-Curves = Callable[[Setting], Curve]
+C = TypeVar("C", Curve, UpperCurve)
 
 
-def of_crowd(of_everybody: Curves, setting: Setting) -> Curve:
-    """Delta over eps of a setting, some of whose users collude or do not take part.
+def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
+    """Return the curve of a setting, some of whose users collude or do not take part.
 
-    Colluders hide nobody: the others are a setting of their own. Where users take part by chance,
-    the target's choice matters only if the target does, so ``delta = rate * E[delta(eps; 1 +
-    Bin(n - 1, rate))]``: convexity of the hockey-stick divergence over what is revealed. The
-    expectation is bounded above on an ascending partition of the number of participants, with the
-    delta of each part's smallest number; over rounds by the composition of such a mixture, or by
-    the sum of the rounds. Who drops out is not the target: delta is that of a user who responds.
+    Colluders hide nobody, so the honest users are a setting of their own. Where users take part at
+    random, the target's record matters only if the target takes part:
+    ``delta = rate * E[delta(eps; 1 + Bin(n - 1, rate))]``, by convexity of the hockey-stick
+    divergence over what is revealed. The expectation is bounded above on an ascending partition of
+    the number of participants, with the delta of each part's smallest number. Over several rounds
+    the bound is the composition of that mixture, or the sum of the rounds' deltas. With dropouts,
+    delta is that of a user who responds.
 
     Parameters
     ----------
-    of_everybody
+    curve_of
         The curve of a setting whose users are honest and all take part; delta falls with n.
     setting
-        Whom it is asked for.
+        The setting with colluding, sampled or dropping users.
 
     Returns
     -------
-    With a draw or dropouts an upper end only.
+    With sampling or dropouts, an upper end only.
 
     Raises
     ------
     InputError
-        If there is no upper end to draw from, or, for several rounds, no dominating pair.
+        If users are sampled or drop out, and there is no upper end or, for several rounds, no
+        dominating pair.
     """
     honest = setting.honest
     if honest.part == 1.0:
-        return of_everybody(honest)
+        return curve_of(honest)
     everybody = replace(honest, sampling_rate=1.0, response_rate=1.0)
-    some = of_everybody(everybody)
-    if some.upper is None or (setting.rounds > 1 and some.pair is None):
+    full = require_upper(curve_of(everybody))
+    if setting.rounds > 1 and full.composable.pair is None:
         raise InputError(
-            f"users are drawn, or drop out: an upper end is needed, and for several rounds a "
-            f"dominating pair (got {setting.rounds} rounds)"
+            "with sampling or dropouts, several rounds need a bound with a dominating pair, got "
+            f"rounds={setting.rounds}: use rounds=1, or sampling_rate=1 and response_rate=1"
         )
-    rate, pair = honest.part, some.pair
-    draws = _Draws(of_everybody, everybody, rate)
+    rate, pair = honest.part, full.composable.pair
+    participants = _RandomParticipants(curve_of, everybody, rate)
 
-    def drawn(eps: float) -> float:
-        return draws.log_delta(eps) if setting.rounds == 1 else draws.composed_log_delta(eps)
+    def sampled(eps: float) -> float:
+        if setting.rounds == 1:
+            return participants.log_delta(eps)
+        return participants.composed_log_delta(eps)
 
     def responding(eps: float) -> float:
-        found, log_response = drawn(eps), float(np.log(rate))
-        # That is for a user who may have dropped out, too.
-        slack = 64.0 * UNIT * (1.0 + abs(found) + abs(log_response)) if found > -np.inf else 0.0
-        return min(found - log_response + slack, 0.0)
+        value, log_response = sampled(eps), float(np.log(rate))
+        # `sampled` is for a user who may have dropped out; this is for one who responds.
+        slack = 64.0 * UNIT * (1.0 + abs(value) + abs(log_response)) if value > -np.inf else 0.0
+        return min(value - log_response + slack, 0.0)
 
-    def pair_of(other: Setting) -> Pair:
-        found = of_everybody(other).pair
-        assert found is not None
-        return found
-
-    def normal(eps: float) -> float:
+    def estimate(eps: float) -> float:
         if setting.response_rate < 1.0:
-            return central_limit(pair_of, eps, draws.of_mean)
-        return central_limit(pair_of, eps, everybody, rate)
+            return central_limit(participants.pair, eps, participants.mean_round)
+        return central_limit(participants.pair, eps, everybody, rate)
 
-    return Curve(
-        budget=some.budget,
-        upper=drawn if setting.response_rate == 1.0 else responding,
-        # One number of participants in place of some fifty.
-        lead=draws.log_delta_of_mean if pair is None else normal,
-        scout=None if pair is None else normal,
-        horizon=some.horizon,
+    return UpperCurve(
+        full.budget,
+        upper=sampled if setting.response_rate == 1.0 else responding,
+        horizon=full.horizon,
+        hints=SearchHints(
+            # One number of participants in place of some fifty.
+            lead=participants.log_delta_of_mean if pair is None else estimate,
+            scout=None if pair is None else estimate,
+        ),
     )
 
 
 def _log_range(start: int, stop: int, others: int, rate: float) -> float:
-    """Log of ``Pr[start <= Bin(others, rate) < stop]``, rounded up, from the nearer tail."""
+    """Return log of ``Pr[start <= Bin(others, rate) < stop]``, rounded up, from the nearer tail."""
     if start >= others * rate:
         near, far = log_sf_ends(start, others, rate).high, log_sf_ends(stop, others, rate).low
     else:
@@ -118,76 +130,84 @@ def _log_range(start: int, stop: int, others: int, rate: float) -> float:
     return float(near) + float(np.log(min(share, 1.0))) + 8.0 * UNIT * (1.0 + abs(float(near)))
 
 
-def _log_less(difference: float) -> float:
-    """``log(1 - exp(difference))``, -inf where that is not positive."""
+def _log_one_minus_exp(difference: float) -> float:
+    """Return ``log(1 - exp(difference))``, -inf where that is not positive."""
     return float(np.log(-np.expm1(difference))) if difference < 0.0 else -np.inf
 
 
-def _ranges(others: int, rate: float, depth: float) -> list[int]:
-    """First members of ranges of participants; fewer than the first take part by exp(-depth)."""
+def _range_starts(others: int, rate: float, depth: float) -> list[int]:
+    """Return the first members of ranges of participants.
+
+    Fewer than the first take part with probability at most exp(-depth), by Bernstein's inequality.
+    """
     reach = depth / 3.0 + np.sqrt(depth**2 / 9.0 + 2.0 * others * rate * (1.0 - rate) * depth)
     first, last = max(int(others * rate - reach), 0), min(int(others * rate + reach) + 1, others)
     starts = [first]
-    while (following := starts[-1] + max(1, int(_WIDTH * starts[-1]))) <= last:
+    while (following := starts[-1] + max(1, int(RELATIVE_RANGE_WIDTH * starts[-1]))) <= last:
         starts.append(following)
     return starts
 
 
-class _Draws:
-    """Of each setting's users every one takes part with a probability, independently.
+class _RandomParticipants:
+    """A setting whose users each take part with one probability, independently.
 
     Parameters
     ----------
-    curves
-        Of settings whose users all take part.
+    curve_of
+        The curve of a setting whose users all take part.
     setting
-        Before anybody is drawn.
+        The setting with all users.
     rate
-        In ``(0, 1)``; over several rounds the users are drawn afresh.
+        Probability in ``(0, 1)``; over several rounds users are sampled anew.
     """
 
-    def __init__(self, curves: Curves, setting: Setting, rate: float) -> None:
-        self._curves, self._setting, self._rate = curves, setting, rate
+    def __init__(self, curve_of: Callable[[Setting], Curve], setting: Setting, rate: float) -> None:
+        self._curve_of, self._setting, self._rate = curve_of, setting, rate
         self._once = replace(setting, rounds=1)
         self._round = cache(self._sampled_round)
 
     @property
-    def of_mean(self) -> Setting:
-        """One round of the mean number of those who take part, if the target does."""
-        return self._of(round((self._setting.n - 1) * self._rate))
+    def mean_round(self) -> Setting:
+        """One round of the mean number of participants, given that the target takes part."""
+        return self._round_with(round((self._setting.n - 1) * self._rate))
 
-    def _of(self, others: int) -> Setting:
+    def _round_with(self, others: int) -> Setting:
         return replace(self._once, n=1 + others, count=None)
 
+    def pair(self, setting: Setting) -> Pair:
+        """Return the dominating pair of a setting; `with_participation` checks that it exists."""
+        pair = self._curve_of(setting).composable.pair
+        assert pair is not None
+        return pair
+
     def _upper(self, eps: float, others: int) -> float:
-        """With so many others; where the bound says nothing about so few, delta is at most 1."""
+        """Return log delta with this many others, 0 where the bound does not apply to so few."""
         try:
-            upper = self._curves(self._of(others)).upper
+            upper = require_upper(self._curve_of(self._round_with(others))).upper
         except NotApplicableError:
             return 0.0
-        assert upper is not None
         return min(float(upper(eps)), 0.0)
 
     def log_delta_of_mean(self, eps: float) -> float:
-        """About the log of delta of one round: that of the mean number of those who take part."""
-        return self._upper(eps, self.of_mean.n - 1)
+        """Estimate the log of delta of one round by that of the mean number of participants."""
+        return self._upper(eps, self.mean_round.n - 1)
 
     def log_delta(self, eps: float) -> float:
-        """Natural log of delta of one round, rounded up."""
+        """Return the natural log of delta of one round, rounded up."""
         from tqdm import tqdm
 
-        # One delta for each of up to some hundred numbers of participants: far out, seconds.
+        # Up to some hundred numbers of participants are evaluated, which may take seconds.
         with tqdm(desc="numbers of participants", delay=2.0, leave=False, disable=None) as bar:
             return self._mixed_log_delta(eps, bar.update)
 
-    def _mixed_log_delta(self, eps: float, done: Callable[[], object]) -> float:
+    def _mixed_log_delta(self, eps: float, report_progress: Callable[[], object]) -> float:
         others, rate = self._setting.n - 1, self._rate
 
         @cache
         def log_delta(participants: int) -> float:
             if participants > others:
                 return -np.inf
-            done()
+            report_progress()
             return self._upper(eps, participants)
 
         deviation = np.sqrt(others * rate * (1.0 - rate)) + 1.0
@@ -198,46 +218,47 @@ class _Draws:
             masses = [_log_range(start, stop, others, rate) for start, stop in ranges]
             terms = [m + log_delta(start) for m, (start, _) in zip(masses, ranges, strict=True)]
             total = float(logsumexp(terms))
-            least = total + min(_LOST + np.log(max(total / _LOG_SMALL, 1.0)), 0.0)
-            lost = [
+            tolerated = total + min(
+                LOG_LOSS_TOLERANCE + np.log(max(total / LOG_DELTA_OF_RELATIVE_TOLERANCE, 1.0)), 0.0
+            )
+            losses = [
                 term
                 if log_delta(stop) == -np.inf
-                else term + _log_less(log_delta(stop) - log_delta(start))
+                else term + _log_one_minus_exp(log_delta(stop) - log_delta(start))
                 for term, (start, stop) in zip(terms, ranges, strict=True)
             ]
-            coarse = [
+            midpoints = [
                 (start + stop) // 2
-                for loss, (start, stop) in zip(lost, ranges, strict=True)
-                if stop - start > 1 and loss > least - np.log(len(ranges))
+                for loss, (start, stop) in zip(losses, ranges, strict=True)
+                if stop - start > 1 and loss > tolerated - np.log(len(ranges))
             ]
-            if not coarse or len(starts) >= _MOST:
+            if not midpoints or len(starts) >= MAX_RANGES:
                 if total == -np.inf:
                     return total
-                # The sum's own rounding: a unit a term, and some of the logarithms' sizes.
+                # Rounding of the sum: a unit a term, and some units of the logarithms' sizes.
                 slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
                 return min(float(np.log(rate)) + total + slack, 0.0)
-            starts = sorted({*starts, *coarse})
+            starts = sorted({*starts, *midpoints})
 
     def _sampled_round(self, depth: float) -> LossDistribution:
-        """Loss of one sampled round against an adversary who sees who took part.
+        """Return the loss of one sampled round against an adversary who sees who took part.
 
-        With probability ``1 - rate`` the target is not in it, and the loss is zero. Otherwise
-        ``1 + Bin(n - 1, rate)`` users report. Their numbers are taken in ranges. A range counts as
-        its smallest number: more reports hide more.
+        With probability ``1 - rate`` the target does not take part, and the loss is zero. Otherwise
+        ``1 + Bin(n - 1, rate)`` users report. Their numbers are taken in ranges, each of which
+        counts as its smallest number, since more reports hide more.
         """
         others, rate = self._setting.n - 1, self._rate
 
         def pair(participants: int) -> Pair:
-            found = self._curves(self._of(participants)).pair
-            assert found is not None
-            return found
+            return self.pair(self._round_with(participants))
 
         step = default_step(pair(round(others * rate)))
-        starts = _ranges(others, rate, depth)
+        starts = _range_starts(others, rate, depth)
         laws = [rounded_up(pair(start), step, depth) for start in starts]
         start = min(law.start for law in laws)
         total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
-        # Fewer take part so rarely that it counts as an infinite loss, like what windows leave out.
+        # Fewer participants than the first range are so rare that they count as an infinite loss,
+        # like the outcomes outside the windows.
         infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate))) + UNDERFLOW
         mass_error = max(law.mass_error for law in laws) + UNIT * (len(laws) + 2000.0)
         for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
@@ -249,15 +270,18 @@ class _Draws:
         return LossDistribution(step, start, total, infinite, mass_error, loss_error)
 
     def composed_log_delta(self, eps: float) -> float:
-        """By the mixture's own composition, or each round by itself, whichever is less."""
+        """Return the smaller log delta of all rounds: by composing the mixture, or round by round.
+
+        Round by round means the sum of the rounds' deltas.
+        """
         if eps >= self._setting.budget:
             return -np.inf
         rounds = self._setting.rounds
         high = min(deep_enough(lambda depth: [(self._round(depth), rounds)], eps), 0.0)
-        # About what the rounds by themselves would give tells whether to look closely.
-        others = self.of_mean.n - 1
+        # A cheap estimate of the sum of deltas decides whether it is worth computing.
+        others = self.mean_round.n - 1
         share = quotient_down(eps, rounds)
-        about = np.log(rounds) + np.log(self._rate) + self._upper(share, others)
-        if about > high:
+        estimate = np.log(rounds) + np.log(self._rate) + self._upper(share, others)
+        if estimate > high:
             return high
         return min(high, float(np.log(rounds)) + self.log_delta(share))

@@ -1,24 +1,24 @@
-"""Every bound under one name, with its kind and its source.
+"""The registry of bounds on shuffled k-RR, by name, each with its kind and its source.
 
-`shuffledp.accounting.bound.Bound` says what a bound answers. Sources name papers by their
-authors, as CITATION.cff does.
+`shuffledp.accounting.bound.Bound` defines what a bound provides. Sources name papers by their
+authors, as CITATION.cff does. `upper_curve` is the certified upper bound.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from scipy.special import expit
 
-from shuffledp.accounting import composition, pairs
-from shuffledp.accounting.bound import Bound, Kind
-from shuffledp.accounting.central_limit import central_limit
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting import pairs
+from shuffledp.accounting.bound import Bound, Formulas, Kind, Scope, Structure
+from shuffledp.accounting.composition import central_limit, compose_rounds
+from shuffledp.accounting.curve import LogDelta, UpperCurve, require_upper
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.literature import clones, closed_forms, fourier, renyi, theorems
 from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
-from shuffledp.accounting.one_round import certified, single_bin, two_cells, worst_count
+from shuffledp.accounting.one_round import certified, single_bin, two_cells
 from shuffledp.accounting.one_round.dummies import (
     krr_among_dummies_log_delta,
     loss_among_dummies,
@@ -31,17 +31,42 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats
 
-_FOURIER_GRID = 2_000_000
-# Of points of a curve of two cells that composes: eps grows by some 3e-4 of itself, which is less
-# than what the points' distance costs.
-_SPARE = 2e-4
-# Of two cells: so many rounds are looked at one by one, which takes seconds for each eps0. Of fewer
-# the ends are nearly as close without.
-_FEWEST_ROUNDS = 8
+FOURIER_GRID_POINTS = 2_000_000
+# Tolerance of the log of delta at points of the k = 2 curve that composes. Eps grows by some 3e-4
+# of itself, less than what the distance of the points costs.
+COMPOSED_LOG_TOLERANCE = 2e-4
+# With k = 2, at least this many rounds are also bounded round by round, which takes seconds for
+# each eps0. For fewer rounds the ends are nearly as close without.
+MIN_ROUNDS_ONE_BY_ONE = 8
 
 
-def _number(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
-    """Of a function of eps or log delta of any shape, that of one number."""
+def upper_curve(setting: Setting) -> UpperCurve:
+    """Return the certified upper bound on shuffled k-RR, the bound named ``upper``."""
+    return require_upper(BOUNDS["upper"].curve(setting))
+
+
+def krr_curve(setting: Setting) -> UpperCurve:
+    """Return the curve of k-RR with both certified ends.
+
+    With sampling, dropouts or dummies it has the upper end only. Raises `InputError` if the setting
+    has no eps0.
+    """
+    upper = upper_curve(setting)
+    if setting.part < 1.0:
+        return upper
+    both = replace(
+        upper,
+        composable=replace(
+            upper.composable,
+            repeated=lambda rounds: krr_curve(replace(setting, rounds=rounds)),
+            loss=lambda: krr_loss(setting),
+        ),
+    )
+    return both if setting.dummies else replace(both, lower=BOUNDS["lower"].curve(setting).lower)
+
+
+def _scalar(function: Callable[[float, Setting], Floats]) -> Callable[[float, Setting], float]:
+    """Restrict a function of eps or log delta of any shape to one number."""
     return lambda x, setting: float(function(x, setting))
 
 
@@ -51,57 +76,57 @@ def _upper(eps: float, s: Setting) -> float:
     if s.rounds == 1:
         return float(certified.upper_log_delta(eps, s))
     if s.dummies:
-        return _by_profile(s)(eps)
+        return _composed_from_curve(s)(eps)
     high = float(shuffled_krr.composed_log_delta(eps, s, "upper"))
-    # Of two cells more is known than the weak adversary's pair.
-    return min(high, _by_profile(s)(eps)) if s.k == 2 else high
+    # For two cells more is known than the weak adversary's pair.
+    return min(high, _composed_from_curve(s)(eps)) if s.k == 2 else high
 
 
-def _composing(once: Setting) -> Curve:
-    """`upper` of one round as composes by itself."""
-    curve = BOUNDS["upper"].curve(once)
+def _composing_curve(once: Setting) -> UpperCurve:
+    """Return `upper` of one round in the form in which its own curve composes."""
+    curve = upper_curve(once)
     if once.dummies:
-        return replace(curve, loss=lambda: loss_among_dummies(once, lambda: loss_of_curve(curve)))
+        loss = partial(loss_among_dummies, once, partial(loss_of_curve, curve))
+        return replace(curve, composable=replace(curve.composable, loss=loss))
     if once.k == 2 and once.n > two_cells.EXHAUSTIVE_N:
-        return replace(curve, upper=lambda eps: two_cells.worst(eps, once, _SPARE).ends.high)
+        return replace(
+            curve, upper=lambda eps: two_cells.worst(eps, once, COMPOSED_LOG_TOLERANCE).ends.high
+        )
     return curve
 
 
 def krr_loss(setting: Setting) -> Loss:
-    """Loss of a round of k-RR among rounds that differ: with two cells, or dummies, by its curve.
+    """Return the loss of a round of k-RR for composition with rounds that differ.
 
-    Users all honest, who report.
+    With two cells or dummies it is derived from the curve of the round. All users are honest and
+    report.
     """
     once = setting.once
     if once.dummies:
-        composing = _composing(once).loss
-        assert composing is not None
-        return composing()
-    found = shuffled_krr.loss_of(once)
-    return replace(loss_of_curve(_composing(once)), down=found.down) if once.k == 2 else found
+        return loss_among_dummies(once, partial(loss_of_curve, upper_curve(once)))
+    loss = shuffled_krr.loss_of(once)
+    return replace(loss_of_curve(_composing_curve(once)), down=loss.down) if once.k == 2 else loss
 
 
 @lru_cache(maxsize=4)
-def _by_profile(setting: Setting) -> Callable[[float], float]:
-    """`upper` over rounds by its curve of one round; of two cells also round by round."""
-    composed = composition.composed([(_composing(setting.once), setting.rounds)])
-    upper = composed.upper
-    assert upper is not None
-    one_by_one = _FEWEST_ROUNDS <= setting.rounds <= rounds_of_two_cells.MOST_ROUNDS
+def _composed_from_curve(setting: Setting) -> LogDelta:
+    """Return `upper` over rounds by its curve of one round, for two cells also round by round."""
+    composed = compose_rounds([(_composing_curve(setting.once), setting.rounds)])
+    one_by_one = MIN_ROUNDS_ONE_BY_ONE <= setting.rounds <= rounds_of_two_cells.MOST_ROUNDS
     if setting.k > 2 or setting.dummies or not one_by_one:
-        return upper
+        return composed.upper
 
     @cache
-    def worst() -> Curve:
-        return rounds_of_two_cells.worst_rounds(setting, composed)
+    def worst() -> UpperCurve:
+        return rounds_of_two_cells.worst_rounds(setting, composed.hints.lead or composed.upper)
 
-    def least(eps: float) -> float:
-        high = upper(eps)
+    def smaller(eps: float) -> float:
+        high = composed.upper(eps)
         if high < -rounds_of_two_cells.DEEPEST:
             return high
-        return min(high, worst().log_delta(eps).promised)
+        return min(high, worst().upper(eps))
 
-    return least
+    return smaller
 
 
 def _lower(eps: float, s: Setting) -> float:
@@ -117,7 +142,7 @@ def _any_randomiser(eps: float, s: Setting) -> float:
 
 
 def _ceiling(eps: float, s: Setting) -> float:
-    """Chernoff's bound on the weak adversary's delta, a few units above its log."""
+    """Return Chernoff's bound on the weak adversary's log delta, a few units above it."""
     if s.rounds > 1:
         return shuffled_krr.ceiling(eps, s)
     if eps >= s.eps0:
@@ -127,14 +152,14 @@ def _ceiling(eps: float, s: Setting) -> float:
 
 @lru_cache(maxsize=4)
 def _fourier(setting: Setting) -> fourier.FourierBounds:
-    """One FFT answers every eps."""
+    """Return the bounds for every eps, from one FFT."""
     pair = pairs.weak_adversary(setting)
-    return fourier.fourier_bounds(pair, setting.rounds, fourier.HALF_WIDTH, _FOURIER_GRID)
+    return fourier.fourier_bounds(pair, setting.rounds, fourier.HALF_WIDTH, FOURIER_GRID_POINTS)
 
 
 def _single_bin(eps: float, s: Setting) -> float:
     if s.count is None:
-        return float(worst_count.lower_log_delta(eps, s))
+        return float(single_bin.worst_count_log_delta(eps, s))
     return float(single_bin.log_delta(eps, s, s.count))
 
 
@@ -168,11 +193,12 @@ def _renyi(
         kind,
         source,
         about,
-        log_delta_function=lambda eps, s: float(renyi.rdp_to_log_delta(*orders(s), eps)),
-        epsilon_function=lambda ld, s: min(float(renyi.rdp_to_dp(*orders(s), ld)), s.budget),
-        domain=lambda s, _: renyi.shuffled_rdp_domain(s),
-        composes=True,
-        rdp_function=composed,
+        Formulas(
+            log_delta=lambda eps, s: float(renyi.rdp_to_log_delta(*orders(s), eps)),
+            epsilon=lambda ld, s: min(float(renyi.rdp_to_dp(*orders(s), ld)), s.budget),
+            rdp=composed,
+        ),
+        scope=Scope(domain=lambda s, _: renyi.shuffled_rdp_domain(s), composes=True),
     )
 
 
@@ -183,20 +209,22 @@ def _blanket(inequality: closed_forms.Inequality, *, any_randomiser: bool) -> Bo
         "upper",
         "Balle, Bell, Gascón and Nissim 2019, section 5",
         f"privacy blanket of {whose} by {inequality.capitalize()}'s inequality",
-        log_delta_function=lambda eps, s: float(
-            closed_forms.blanket_log_delta(eps, s, inequality, any_randomiser=any_randomiser)
+        Formulas(
+            log_delta=lambda eps, s: float(
+                closed_forms.blanket_log_delta(eps, s, inequality, any_randomiser=any_randomiser)
+            )
         ),
-        domain=closed_forms.any_domain,
+        scope=Scope(domain=closed_forms.any_domain),
     )
 
 
 def _composed(name: str, composition: Callable[..., Floats], source: str, about: str) -> Bound:
-    """`upper` of one round, composed by a theorem that knows only its eps and delta."""
+    """Return the bound by a composition theorem that uses only eps and delta of `upper`."""
 
     def epsilon(log_delta: float, s: Setting) -> float:
         # Half of delta is spent on the rounds, half is the theorem's slack.
         step = log_delta - float(np.log(2 * s.rounds))
-        step_eps = BOUNDS["upper"].curve(replace(s, rounds=1)).epsilon(step).promised
+        step_eps = upper_curve(replace(s, rounds=1)).epsilon(step).promised
         return min(float(composition(log_delta, step_eps, step, s.rounds)), s.budget)
 
     return Bound(
@@ -204,9 +232,11 @@ def _composed(name: str, composition: Callable[..., Floats], source: str, about:
         "upper",
         source,
         about,
-        epsilon_function=epsilon,
-        domain=lambda s, _: "it is about several rounds (--rounds)" if s.rounds < 2 else None,
-        composes=True,
+        Formulas(epsilon=epsilon),
+        scope=Scope(
+            domain=lambda s, _: "it is about several rounds (--rounds)" if s.rounds < 2 else None,
+            composes=True,
+        ),
     )
 
 
@@ -223,112 +253,117 @@ _BOUNDS = (
         "Koskela et al. 2021, Theorem 10, corrected (docs/accounting.md); the privacy blanket: "
         "Balle, Bell, Gascón and Nissim 2019",
         "certified: exact against an adversary who also learns which others randomised",
-        log_delta_function=_upper,
-        composes=True,
-        knows_dummies=True,
-        dominating_pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
-        ceiling=_ceiling,
-        lead=lambda eps, s: central_limit(pairs.weak_adversary, eps, s),
+        Formulas(log_delta=_upper),
+        scope=Scope(composes=True, knows_dummies=True),
+        structure=Structure(
+            pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
+            ceiling=_ceiling,
+            lead=lambda eps, s: central_limit(pairs.weak_adversary, eps, s),
+        ),
     ),
     Bound(
         "lower",
         "lower",
         "docs/accounting.md",
         "certified: what the histogram leaks on an explicit data set",
-        log_delta_function=_lower,
-        composes=True,
-        ceiling=_ceiling,
+        Formulas(log_delta=_lower),
+        scope=Scope(composes=True),
+        structure=Structure(ceiling=_ceiling),
     ),
     Bound(
         "exact-2rr",
         "exact",
         "docs/accounting.md",
         "k = 2: the largest delta over all data sets",
-        log_delta_function=_number(two_cells.two_rr_log_delta),
-        domain=lambda s, _: two_cells.two_rr_domain(s),
+        Formulas(log_delta=_scalar(two_cells.two_rr_log_delta)),
+        scope=Scope(domain=lambda s, _: two_cells.two_rr_domain(s)),
     ),
     Bound(
         "single-bin",
         "lower",
         "Biswas et al. 2023, eqs. (6) and (10), corrected",
         "the count of one bin alone; at the worst count unless --count is given",
-        log_delta_function=_single_bin,
-        over_counts=single_bin.log_delta,
+        Formulas(log_delta=_single_bin, over_counts=single_bin.log_delta),
     ),
     Bound(
         "single-bin-as-printed",
         "as printed",
         "Biswas et al. 2023, Theorem IV.1, as printed",
         "misprinted privacy loss: far too small; only to reproduce the paper's tables",
-        log_delta_function=_as_printed,
-        domain=_needs_count,
-        over_counts=single_bin.log_delta_as_printed,
+        Formulas(log_delta=_as_printed, over_counts=single_bin.log_delta_as_printed),
+        scope=Scope(domain=_needs_count),
     ),
     Bound(
         "fourier",
         "upper",
         "Koskela et al. 2021, Algorithm 1 and Lemma 6, on the corrected pair",
         "the pair of `upper` on a grid, composed by FFT; stated error terms, floor about 1e-10",
-        log_delta_function=lambda eps, s: min(_fourier(s).log_delta(eps).high, 0.0),
-        composes=True,
+        Formulas(log_delta=lambda eps, s: min(_fourier(s).log_delta(eps).high, 0.0)),
+        scope=Scope(composes=True),
     ),
     Bound(
         "strong-adversary",
         "upper",
         "Koskela et al. 2021, Definition 8 and eq. (5.1)",
         "against an adversary who knows every other report's origin but for the blanket's",
-        log_delta_function=_number(strong_adversary_log_delta),
+        Formulas(log_delta=_scalar(strong_adversary_log_delta)),
     ),
     Bound(
         "any-randomiser",
         "upper",
         "Feldman, McMillan and Talwar 2023 (stronger clones); proof here: docs/accounting.md",
         "holds for every eps0-LDP randomiser: the weak adversary of 2-RR",
-        log_delta_function=_any_randomiser,
-        composes=True,
-        dominating_pair=lambda s: pairs.weak_adversary(replace(s, k=2)),
+        Formulas(log_delta=_any_randomiser),
+        scope=Scope(composes=True),
+        structure=Structure(pair=lambda s: pairs.weak_adversary(replace(s, k=2))),
     ),
     Bound(
         "clones",
         "upper",
         "Feldman, McMillan and Talwar 2021, Theorem 3.1; Koskela et al. 2021, section 6",
         "numeric clones bound for every eps0-LDP randomiser",
-        log_delta_function=_number(clones.clones_log_delta),
+        Formulas(log_delta=_scalar(clones.clones_log_delta)),
     ),
     Bound(
         "clones-closed-form",
         "upper",
         "Feldman, McMillan and Talwar 2021, Theorem 3.1",
         "closed form of the clones bound",
-        log_delta_function=_number(closed_forms.clones_closed_form_log_delta),
-        epsilon_function=_number(closed_forms.clones_closed_form_epsilon),
-        domain=closed_forms.clones_closed_form_domain,
+        Formulas(
+            log_delta=_scalar(closed_forms.clones_closed_form_log_delta),
+            epsilon=_scalar(closed_forms.clones_closed_form_epsilon),
+        ),
+        scope=Scope(domain=closed_forms.clones_closed_form_domain),
     ),
     Bound(
         "variation-ratio",
         "lower",
         "Wang et al. 2023 (variation ratios), at k-RR's parameters; docs/accounting.md",
         "variation-ratio pair with k-RR parameters: no upper bound for k >= 3",
-        log_delta_function=_number(clones.variation_ratio_log_delta),
-        domain=_third_cell,
+        Formulas(log_delta=_scalar(clones.variation_ratio_log_delta)),
+        scope=Scope(domain=_third_cell),
     ),
     Bound(
         "erlingsson",
         "upper",
         "Erlingsson et al. 2019, Corollary 9",
         "12 eps0 sqrt(log(1/delta) / n), for n >= 1000, eps0 < 1/2, delta < 1/100",
-        log_delta_function=_number(closed_forms.erlingsson_log_delta),
-        epsilon_function=_number(closed_forms.erlingsson_epsilon),
-        domain=closed_forms.erlingsson_domain,
+        Formulas(
+            log_delta=_scalar(closed_forms.erlingsson_log_delta),
+            epsilon=_scalar(closed_forms.erlingsson_epsilon),
+        ),
+        scope=Scope(domain=closed_forms.erlingsson_domain),
     ),
     Bound(
         "balle-krr",
         "upper",
         "Balle et al. 2019, Theorem 3.1; Koskela et al. 2021, Theorem C.1",
         "closed form for k-RR",
-        log_delta_function=_number(closed_forms.balle_krr_log_delta),
-        epsilon_function=_number(closed_forms.balle_krr_epsilon),
-        domain=closed_forms.balle_krr_domain,
+        Formulas(
+            log_delta=_scalar(closed_forms.balle_krr_log_delta),
+            epsilon=_scalar(closed_forms.balle_krr_epsilon),
+        ),
+        scope=Scope(domain=closed_forms.balle_krr_domain),
     ),
     _blanket("hoeffding", any_randomiser=False),
     _blanket("bennett", any_randomiser=False),
@@ -357,8 +392,8 @@ _BOUNDS = (
         "approximate",
         "Chen et al. 2023, Theorem 3, for equal budgets",
         "mu-GDP value that drops a term of order 1/sqrt(n): no bound, too small near k = 2",
-        log_delta_function=_mu_gdp,
-        composes=True,
+        Formulas(log_delta=_mu_gdp),
+        scope=Scope(composes=True),
     ),
     _renyi(
         "renyi",
@@ -385,12 +420,12 @@ BOUNDS: dict[str, Bound] = {bound.name: bound for bound in _BOUNDS}
 
 
 def get_bound(name: str) -> Bound:
-    """Look up a bound by its name.
+    """Return the bound of a name.
 
     Raises
     ------
     InputError
-        If there is none; the message says which was meant, or lists those there are.
+        If there is none; the message suggests a name, or lists all.
     """
     try:
         return BOUNDS[name]

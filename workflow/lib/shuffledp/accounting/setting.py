@@ -1,16 +1,13 @@
-"""What is collected, and from whom. The only place that checks it."""
+"""The description of a collection: who reports what, how often. All its checks are here."""
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers, sum_up
-
-if TYPE_CHECKING:
-    from shuffledp.accounting.curve import Curve
 
 LARGEST_N = 10_000_000_000
 LARGEST_K = 1_000_000
@@ -48,11 +45,14 @@ def _check_whole(name: str, value: float, low: int, high: float, what: str) -> N
         )
 
 
-class Reports(Protocol):
-    """How users report: a mechanism with its parameters, or a local randomiser."""
+class CurveSource(Protocol):
+    """A mechanism with its parameters, or a local randomiser."""
 
-    def curve(self, setting: "Setting") -> "Curve":
-        """Delta over eps of one round of a setting whose users are all honest and all report."""
+    def curve(self, setting: "Setting") -> Any:
+        """Return the `UpperCurve` of one round in which all users are honest and report.
+
+        The type is not named here, because a setting does not depend on the accounting.
+        """
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Setting:
     colluding: int = 0
     response_rate: float = 1.0
     dummies: float = 0.0
-    mechanism: "Reports | None" = None
+    mechanism: CurveSource | None = None
 
     def __post_init__(self) -> None:
         if self.eps0 != np.inf:
@@ -210,3 +210,33 @@ class Setting:
                 f"cell (got {checked[(checked < 0) | (checked >= self.n)].flat[0]})"
             )
         return checked
+
+
+def group_privacy(setting: Setting, reports: int) -> Setting:
+    """Return rounds whose upper bound holds for a person with several reports in one collection.
+
+    The analyst is given more than the released histogram: one histogram for each report of the
+    person, each of one of these reports and of an equal share of all others. These are rounds with
+    ``n // reports`` reports, which is at most that share, and more reports hide no less. Their
+    sum is the released histogram. The lower end of the rounds is no lower bound for the person.
+
+    Parameters
+    ----------
+    setting
+        One round; n counts all reports, including those of the person.
+    reports
+        Number of reports of the person, from 1 to n. Replacing all of them is protected; their
+        number is not.
+
+    Raises
+    ------
+    InputError
+        If an argument is out of range.
+    """
+    setting.require_one_round()
+    if not (1 <= reports <= setting.n and reports == int(reports)):
+        raise InputError(
+            f"reports of one person must be an integer from 1 to n, got reports={reports}, "
+            f"n={setting.n}"
+        )
+    return replace(setting, n=setting.n // int(reports), rounds=int(reports))

@@ -11,7 +11,7 @@ from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
 from shuffledp.accounting.curve import Curve, exp_up
 from shuffledp.accounting.planner import Plan, complete
-from shuffledp.accounting.registry import BOUNDS, get_bound
+from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.certificates import verify_rows
 from shuffledp.cli.from_files import matrix_rows, personalised_rows
@@ -124,7 +124,7 @@ def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
     eps, setting = arguments.eps, _setting(arguments)
     for delta in arguments.delta:
         eps0 = accountant.calibrate(eps, delta, setting)
-        achieved = BOUNDS["upper"].curve(replace(setting, eps0=eps0)).log_delta(eps).promised
+        achieved = upper_curve(replace(setting, eps0=eps0)).log_delta(eps).promised
         yield {
             "n": setting.n,
             "k": setting.k,

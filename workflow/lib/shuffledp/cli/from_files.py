@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
 from shuffledp.cli.tables import Budgets, read_budgets
@@ -68,9 +69,10 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     n, k = arguments.n, randomiser.k
     crowd = {name: getattr(arguments, name) for name in ("colluding", "response_rate")}
     setting = Setting(n, k, rounds=arguments.rounds, mechanism=randomiser, **crowd)
-    curve = of_crowd(
+    once = with_participation(
         partial(randomiser.curve, hidden_slot=arguments.hidden_slot), replace(setting, rounds=1)
-    ).compose(setting.rounds)
+    )
+    curve = compose(once, setting.rounds)
     try:
         shares = np.full(k, 1.0 / k)
         variance = randomiser.variance(shares, n * setting.part)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.curve import Curve, exp_up
+from shuffledp.accounting.curve import UpperCurve, exp_up
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import words
 from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends
@@ -106,7 +106,7 @@ def _of_row(row: dict[str | None, Any]) -> Setting:
     return Setting(*sizes, rounds=rounds, mechanism=mechanism)
 
 
-def _ledger_views(settings: list[Setting], curve: Curve) -> dict[str, Curve]:
+def _ledger_views(settings: list[Setting], curve: UpperCurve) -> dict[str, UpperCurve]:
     """Of each view, where a mechanism of a ledger tells them apart; the given curve is of all."""
     if all(each.mechanism is None for each in settings):
         return {}
@@ -126,7 +126,7 @@ def rounds_rows(arguments: Namespace) -> Iterable[Row]:
         raise InputError("give one of --eps and --delta")
     settings = read_rounds(arguments.file)
     try:
-        curve = accountant.curve(settings)
+        curve = accountant.certified_curve(settings)
     except InputError as error:
         raise InputError(f"{arguments.file}: {error}") from None
     views = _ledger_views(settings, curve).items()

@@ -15,10 +15,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from shuffledp.accounting.accountant import curve as curve_of
-from shuffledp.accounting.accountant import distinct
-from shuffledp.accounting.curve import Curve, of_near_laws, smaller
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.accountant import certified_curve, distinct
+from shuffledp.accounting.curve import UpperCurve, add_total_variation, pointwise_minimum
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
 from shuffledp.collection.laws import TABLES, Laws, Noise, check_collected, make_laws
 from shuffledp.collection.tables import Table
@@ -142,7 +141,7 @@ class Campaign:
             )
         return Released(mechanism, mechanism.form(**values))
 
-    def views(self, respondents: Sequence[int]) -> dict[str, Curve]:
+    def views(self, respondents: Sequence[int]) -> dict[str, UpperCurve]:
         """Delta over eps of each of `catalogue.VIEWS`, with the rounding of the tables.
 
         Parameters
@@ -162,11 +161,11 @@ class Campaign:
         ]
         # What holds with the fewest holds in a round with more.
         setting = replace(settings[0], rounds=rounds)
-        views = how.views(setting, of_crowd(how.curve, setting))
+        views = how.views(setting, with_participation(how.curve, setting))
         if settings[0] != settings[-1]:
             each = [(how, once, count) for once, count in distinct(settings).items()]
-            found = views_of_rounds(each, curve_of(settings))
-            views = {view: smaller(views[view], found[view]) for view in VIEWS}
+            found = views_of_rounds(each, certified_curve(settings))
+            views = {view: pointwise_minimum(views[view], found[view]) for view in VIEWS}
         missed = float(np.log(float(rounds * self.laws.rounding(self.people, self.cells)) * 1.01))
         return {view: _blurred(curve, missed) for view, curve in views.items()}
 
@@ -382,13 +381,16 @@ def _unit(rounds: int) -> str:
     return f"all {rounds} records of one respondent"
 
 
-def _promised(views: Mapping[str, Curve], delta: float) -> dict[str, float | None]:
+def _promised(views: Mapping[str, UpperCurve], delta: float) -> dict[str, float | None]:
     aim = float(np.log(delta))
     kept = {view: views[view].epsilon(aim).promised for view in VIEWS}
     return {view: None if eps == np.inf else eps for view, eps in kept.items()}
 
 
-def _blurred(curve: Curve, missed: float) -> Curve:
+def _blurred(curve: UpperCurve, missed: float) -> UpperCurve:
     """Of what is so far from the law of a curve, in total variation: both data sets may be."""
-    assert curve.upper is not None
-    return curve if missed == -np.inf else Curve(np.inf, upper=of_near_laws(curve.upper, missed))
+    return (
+        curve
+        if missed == -np.inf
+        else UpperCurve(np.inf, upper=add_total_variation(curve.upper, missed))
+    )

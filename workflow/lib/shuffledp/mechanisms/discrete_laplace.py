@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import (
     check_budget,
     composed_geometric_noise,
@@ -50,20 +50,22 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     form = DiscreteLaplaceParameters
     estimators = raw_and_projected(noisy_shares)
 
-    def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: DiscreteLaplaceParameters, setting: Setting) -> UpperCurve:
         """Return the exact delta over eps of all rounds together, rounded up."""
 
-        def of(rounds: int) -> Curve:
+        def of(rounds: int) -> UpperCurve:
             def upper(eps: float) -> float:
                 if rounds == 1:
                     return geometric_noise(eps, parameters.eps).high
                 return composed_geometric_noise(eps, parameters.eps, rounds)
 
-            return Curve(
+            return UpperCurve(
                 sum_up([(rounds, parameters.eps)]),
                 upper=upper,
-                repeated=lambda more: of(rounds * more),
-                loss=(lambda: geometric_loss(parameters.eps)) if rounds == 1 else None,
+                composable=Composable(
+                    repeated=lambda more: of(rounds * more),
+                    loss=(lambda: geometric_loss(parameters.eps)) if rounds == 1 else None,
+                ),
             )
 
         return of(setting.rounds)

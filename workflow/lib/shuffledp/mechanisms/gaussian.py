@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -181,12 +182,12 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     form = GaussianParameters
     estimators = raw_and_projected(noisy_shares)
 
-    def curve(self, parameters: GaussianParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:
         """Exact (paper D, Fact 2), over rounds too: their means' distances add up by squares.
 
         Rounded up by what `gdp_upper_log_delta` derives.
         """
-        return gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma).compose(setting.rounds)
+        return compose(gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma), setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
         """Smallest sufficient noise."""

@@ -7,8 +7,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.accountant import krr_curve
-from shuffledp.accounting.curve import Curve, largest_eps0
+from shuffledp.accounting.curve import UpperCurve, largest_eps0
+from shuffledp.accounting.registry import krr_curve
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.estimators import maximum_likelihood, raw_and_projected
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
@@ -98,14 +98,14 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         | {"maximum-likelihood": _most_likely, "uncorrected": _uncorrected}
     )
 
-    def curve(self, parameters: KRRParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: KRRParameters, setting: Setting) -> UpperCurve:
         """Certified, of the histogram of reports."""
         return krr_curve(replace(setting, eps0=parameters.eps0))
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
         """Largest local budget whose certified delta at ``eps`` meets the target."""
 
-        def of(eps0: float) -> Curve:
+        def of(eps0: float) -> UpperCurve:
             return self.curve(KRRParameters(eps0), setting)
 
         return KRRParameters(largest_eps0(eps, log_delta, of, setting.rounds))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
@@ -63,7 +63,7 @@ class ShuffledRandomiser(Mechanism[Q]):
     def _raw(self, observed: Floats, n: int, parameters: Q) -> Floats:
         return self.randomiser(observed.shape[-1], parameters).estimate(observed, n)
 
-    def curve(self, parameters: Q, setting: Setting) -> Curve:
+    def curve(self, parameters: Q, setting: Setting) -> UpperCurve:
         """Certified, of all reports, mixed."""
         randomiser = self.randomiser(setting.k, parameters)
         return randomiser.curve(setting, hidden_slot=self._hidden_slot)
@@ -98,7 +98,6 @@ class ShuffledRandomiser(Mechanism[Q]):
 
         def log_delta_of(eps0: float) -> float:
             upper = self.curve(self.member(eps0, best), setting).upper
-            assert upper is not None
             return upper(eps)
 
         xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else _ROUNDS_XTOL

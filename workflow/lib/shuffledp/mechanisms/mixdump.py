@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.accountant import krr_curve
 from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, led_noise
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import UpperCurve
+from shuffledp.accounting.registry import krr_curve
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, probabilities
 from shuffledp.errors import InputError
@@ -72,7 +72,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
     form = MixdumpParameters
     estimators = raw_and_projected(_unbiased)
 
-    def curve(self, parameters: MixdumpParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: MixdumpParameters, setting: Setting) -> UpperCurve:
         """Certified, of the histogram of reports and dummies."""
         return krr_curve(replace(setting, eps0=parameters.eps0, dummies=parameters.dummies))
 
@@ -137,9 +137,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
             return float(gdp_to_log_delta(eps, deviation))
 
         def log_delta_of(dummies: float) -> float:
-            upper = self.curve(replace(likely, dummies=dummies), setting).upper
-            assert upper is not None
-            return upper(eps)
+            return self.curve(replace(likely, dummies=dummies), setting).upper(eps)
 
         # The likely number should meet the target: the central limit is moved to say so.
         moved = log_delta - normal(likely.dummies)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve, lost
+from shuffledp.accounting.curve import UpperCurve, no_guarantee
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
@@ -91,14 +91,14 @@ class Mechanism(ABC, Generic[P]):
         return CATALOGUE[self.name]
 
     @abstractmethod
-    def curve(self, parameters: P, setting: Setting) -> Curve:
+    def curve(self, parameters: P, setting: Setting) -> UpperCurve:
         """Delta over eps that holds for every data set (replacement).
 
         Of a setting whose users are honest and all take part; over its rounds, with these
         parameters in each.
         """
 
-    def achieved(self, parameters: P, setting: Setting) -> Curve:
+    def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
         """As `curve`, of exactly the users of a setting; that may be a promise for fewer of them.
 
         Parameters
@@ -110,7 +110,7 @@ class Mechanism(ABC, Generic[P]):
         """
         return self.curve(parameters, setting)
 
-    def views(self, parameters: P, setting: Setting) -> dict[str, Curve]:
+    def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
         """Delta over eps of those of `catalogue.VIEWS` who do not have the one of `curve`.
 
         Parameters
@@ -125,8 +125,8 @@ class Mechanism(ABC, Generic[P]):
         By default that of analyst and mixer together, who see each user's own messages.
         """
         budget = sum_up([(setting.rounds, self.local_eps0(parameters))])
-        seen = {view: lost() for view in self.entry.seen}
-        return seen if budget == np.inf else {"both": lost(budget)}
+        seen = {view: no_guarantee() for view in self.entry.seen}
+        return seen if budget == np.inf else {"both": no_guarantee(budget)}
 
     @abstractmethod
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
@@ -177,9 +177,7 @@ class Mechanism(ABC, Generic[P]):
         def log_delta_of(one: float) -> float:
             bar.update()
             found[one] = self.calibrate(one, share, once)
-            upper = self.curve(found[one], setting).upper
-            assert upper is not None
-            return upper(eps)
+            return self.curve(found[one], setting).upper(eps)
 
         def of_all(one: float) -> float:
             try:

@@ -25,7 +25,8 @@ from shuffledp.accounting.blanket.atoms import (
 )
 from shuffledp.accounting.blanket.hidden_slot import exposure, hidden_slot_log_delta
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high, log_mean_excess_low
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import Composable, SearchHints, UpperCurve
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
@@ -92,7 +93,7 @@ class Randomiser(ABC):
         del eps, n, kappa
         return ceiling
 
-    def curve(self, setting: Setting, *, hidden_slot: bool = False) -> Curve:
+    def curve(self, setting: Setting, *, hidden_slot: bool = False) -> UpperCurve:
         """Delta over eps of the shuffled reports of all users of a setting.
 
         Parameters
@@ -111,13 +112,12 @@ class Randomiser(ABC):
         def lead(eps: float) -> float:
             return lead_log_delta(eps, setting, self, hidden_slot=hidden_slot)
 
-        once = Curve(
+        once = UpperCurve(
             self.eps0,
             upper=lambda eps: upper_log_delta(eps, n, self, hidden_slot=hidden_slot),
             lower=lambda eps: lower_log_delta(eps, n, self),
-            lead=lead,
-            xtol=calibrate.COARSE_XTOL,
             horizon=self.horizon,
+            hints=SearchHints(lead=lead, xtol=calibrate.COARSE_XTOL),
         )
         if setting.rounds == 1:
             return once
@@ -128,8 +128,8 @@ class Randomiser(ABC):
                 return min(self.log_blanket_coarse(eps, n), 0.0) if eps < self.eps0 else -np.inf
 
             points = replace(once, upper=coarse)
-            once = replace(once, loss=lambda: loss_of_curve(points))
-        return once.compose(setting.rounds)
+            once = replace(once, composable=Composable(loss=lambda: loss_of_curve(points)))
+        return compose(once, setting.rounds)
 
     @abstractmethod
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:

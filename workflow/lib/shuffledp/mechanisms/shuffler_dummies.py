@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.calibrate import smallest_whole
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import (
     check_budget,
     check_centre,
@@ -80,16 +81,16 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     form = ShufflerDummiesParameters
     estimators = raw_and_projected(_unbiased)
 
-    def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
         """Exact, rounded outwards; over rounds too."""
-        once = Curve(
+        once = UpperCurve(
             np.inf,
             upper=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).high,
             lower=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).low,
             horizon=parameters.eps,  # every finite loss is at most that
-            loss=lambda: geometric_loss(parameters.eps, parameters.nu),
+            composable=Composable(loss=lambda: geometric_loss(parameters.eps, parameters.nu)),
         )
-        return once.compose(setting.rounds)
+        return compose(once, setting.rounds)
 
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
@@ -117,9 +118,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         one = DiscreteLaplace().parameters(setting, budget).eps
 
         def meets(nu: int) -> bool:
-            upper = self.curve(ShufflerDummiesParameters(one, nu), setting).upper
-            assert upper is not None
-            return upper(eps) <= log_delta
+            return self.curve(ShufflerDummiesParameters(one, nu), setting).upper(eps) <= log_delta
 
         about = 2.0 * float(np.log(setting.rounds / _BARE) - log_delta) / one
         return ShufflerDummiesParameters(

@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
-from shuffledp.accounting.curve import Curve, lost, of_near_laws, smaller
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import (
+    Composable,
+    UpperCurve,
+    add_total_variation,
+    no_guarantee,
+    pointwise_minimum,
+)
 from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -67,7 +74,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         slots = self.slots if slots is None else slots
         return replace(self, slots=slots, share=self.share if share is None else share)
 
-    def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
         """Exact for the smallest number of users, rounded up; with more it holds as well.
 
         What does not fit into an envelope is drawn anew: it moves the law of all messages by at
@@ -75,7 +82,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         """
         return self._curve(parameters, setting, parameters.smallest)
 
-    def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> Curve:
+    def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
         """Of the noise of all n, rounded up, where its law is short enough to be summed."""
         promised = self._curve(parameters, setting, parameters.smallest)
         if (
@@ -85,22 +92,26 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
             return promised
         once = self._curve(parameters, setting.once, setting.n)
         # By the curve alone: over rounds that of the fewest, by its losses, may be the smaller one.
-        return smaller(promised, replace(once, loss=None).compose(setting.rounds))
+        return pointwise_minimum(
+            promised, compose(replace(once, composable=Composable()), setting.rounds)
+        )
 
-    def _curve(self, parameters: SignedDummiesParameters, setting: Setting, users: int) -> Curve:
+    def _curve(
+        self, parameters: SignedDummiesParameters, setting: Setting, users: int
+    ) -> UpperCurve:
         """By the noise of so many users, all honest; the others' only hides more."""
         if setting.n < parameters.smallest:
-            return lost()
+            return no_guarantee()
         noise = parameters.noise.of_more(users / parameters.smallest).summable()
         over = parameters.anybody(setting.k, users)
 
         # Of data sets that attain it only what all messages show is known.
-        once = Curve(
+        once = UpperCurve(
             np.inf,
-            upper=of_near_laws(noise.log_delta, float(np.log(over)) if over else -np.inf),
-            loss=lambda: replace(parameters.noise.loss, down=(), apart=over),
+            upper=add_total_variation(noise.log_delta, float(np.log(over)) if over else -np.inf),
+            composable=Composable(loss=lambda: replace(parameters.noise.loss, down=(), apart=over)),
         )
-        return once.compose(setting.rounds)
+        return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> SignedDummiesParameters:
         """Least noise for these envelopes: as many pairs as fit, the best size, the least ratio."""

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import accountant
-from shuffledp.accounting.composition import composed
-from shuffledp.accounting.curve import Curve
-from shuffledp.accounting.participation import of_crowd
+from shuffledp.accounting.composition import compose_rounds
+from shuffledp.accounting.curve import UpperCurve
+from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
@@ -30,11 +30,11 @@ class Released(Generic[P]):
     mechanism: Mechanism[P]
     parameters: P
 
-    def curve(self, setting: Setting) -> Curve:
+    def curve(self, setting: Setting) -> UpperCurve:
         """Delta over eps of a setting whose users are honest and all take part."""
         return self.mechanism.achieved(self.parameters, replace(setting, mechanism=None))
 
-    def views(self, setting: Setting, curve: Curve) -> dict[str, Curve]:
+    def views(self, setting: Setting, curve: UpperCurve) -> dict[str, UpperCurve]:
         """Delta over eps of each of `catalogue.VIEWS`; the given curve is of who has no other.
 
         That of servers counts on nobody's being drawn, or dropping out: they may know.
@@ -44,8 +44,8 @@ class Released(Generic[P]):
 
 
 def views_of_rounds(
-    rounds: Iterable[tuple[Released[Any], Setting, int]], curve: Curve
-) -> dict[str, Curve]:
+    rounds: Iterable[tuple[Released[Any], Setting, int]], curve: UpperCurve
+) -> dict[str, UpperCurve]:
     """Delta over eps of each of `catalogue.VIEWS` after rounds that differ.
 
     Parameters
@@ -55,15 +55,15 @@ def views_of_rounds(
     curve
         After all of them, of who has no other in any.
     """
-    found: dict[str, list[tuple[Curve, int]]] = {view: [] for view in VIEWS}
+    found: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
     told = set[str]()
     for how, once, count in rounds:
-        own = accountant.curve(once)
+        own = accountant.certified_curve(once)
         for view, seen in how.views(once, own).items():
             found[view].append((replace(seen, lower=None), count))
             told |= {view} if seen is not own else set()
     whole = replace(curve, lower=None)
-    return {view: composed(found[view]) if view in told else whole for view in VIEWS}
+    return {view: compose_rounds(found[view]) if view in told else whole for view in VIEWS}
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         # What hides a user who is alone hides one of many.
         if of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
             return parameters
-        excess = of_crowd(of, setting).log_delta(eps).promised - log_delta
+        excess = with_participation(of, setting).log_delta(eps).promised - log_delta
         if excess <= 0.0:
             return parameters
         lower, step = lower + excess + step, 2.0 * step

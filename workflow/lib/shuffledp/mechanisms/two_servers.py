@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import two_sided
@@ -28,20 +29,22 @@ class TwoServers(ShufflerDummies):
 
     name = "two-servers"
 
-    def views(self, parameters: ShufflerDummiesParameters, setting: Setting) -> dict[str, Curve]:
+    def views(
+        self, parameters: ShufflerDummiesParameters, setting: Setting
+    ) -> dict[str, UpperCurve]:
         """The mixer learns what discrete Laplace noise shows, the public what both leave."""
         once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
         mixer = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
-        assert mixer.upper is not None
         alone = mixer.upper
 
         def upper(eps: float) -> float:
             return alone(eps) if eps >= parameters.eps else min(both.log_delta(eps), alone(eps))
 
-        public = Curve(parameters.eps, upper=upper, loss=lambda: both.loss)
+        composable = Composable(loss=lambda: both.loss)
+        public = UpperCurve(parameters.eps, upper=upper, composable=composable)
         return super().views(parameters, setting) | {
-            "mixer": mixer.compose(setting.rounds),
-            "public": (public if both.known else mixer).compose(setting.rounds),
+            "mixer": compose(mixer, setting.rounds),
+            "public": compose(public if both.known else mixer, setting.rounds),
         }
 
     def noise(

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, led_noise, smallest_whole
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.rounds.privacy_loss import (
     LossDistribution,
     loss_of_pair,
@@ -88,7 +89,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     form = UserDummiesParameters
     estimators = raw_and_projected(_unbiased)
 
-    def curve(self, parameters: UserDummiesParameters, setting: Setting) -> Curve:
+    def curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
         """Exact, rounded outwards; over rounds with dummies of their own some 1e-5 too large.
 
         The pair of a round is the same for all data sets: it composes, also if records change.
@@ -112,14 +113,15 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         def down(step: float) -> list[LossDistribution]:
             return [rounded_down(pair, step)]
 
-        once = Curve(
+        once = UpperCurve(
             np.inf,
             upper=upper,
             lower=lower,
-            pair=pair,
-            loss=lambda: replace(loss_of_pair(pair), down=(down,)),
+            composable=Composable(
+                pair=pair, loss=lambda: replace(loss_of_pair(pair), down=(down,))
+            ),
         )
-        return once.compose(setting.rounds)
+        return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
         """Fewest chances and dummies of a round, the same in all, that keep the target of all."""
@@ -130,9 +132,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
             )
 
         def log_delta_of(dummies: float, chances: int) -> float:
-            upper = self.curve(UserDummiesParameters(dummies, chances), setting).upper
-            assert upper is not None
-            return upper(eps)
+            return self.curve(UserDummiesParameters(dummies, chances), setting).upper(eps)
 
         n = setting.n
         largest = (LARGEST_N - 1) // n

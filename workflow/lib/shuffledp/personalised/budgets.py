@@ -6,7 +6,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.composition import compose
+from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
@@ -26,7 +27,7 @@ class CurveOf(Protocol):
 
     def __call__(
         self, groups: BudgetGroups, group: int, aim: float, first: int | None = None
-    ) -> Curve:
+    ) -> UpperCurve:
         """Last but one the natural log of the delta that is aimed at.
 
         What is left out may depend on it. The curve holds for any.
@@ -80,13 +81,13 @@ def reports(kind: str, k: int | None = None) -> Reports:
     return Reports(kind, about, _krr(cells), True)
 
 
-def _laplace(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> Curve:
+def _laplace(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
     del aim
     return laplace.curve(groups, group, first)
 
 
 def _krr(k: int) -> CurveOf:
-    def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> Curve:
+    def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
         del aim, first  # the largest budget is the worst
         return krr.curve(groups, group, k)
 
@@ -205,7 +206,7 @@ def own_epsilons(
         # Where others are rounded up, the largest budget of a part is one of the levels.
         group, first = (int(np.searchsorted(everybody.values, one)) for one in (high, low))
         aim = log_delta - float(np.log(rounds))
-        curve = how.curve(everybody, group, aim, first).compose(rounds)
+        curve = compose(how.curve(everybody, group, aim, first), rounds)
         yield Own(
             low, high, int(groups.counts[members].sum()), float(curve.epsilon(log_delta).promised)
         )

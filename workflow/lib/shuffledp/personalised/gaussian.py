@@ -55,7 +55,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, logsumexp, ndtri_exp
 
 from shuffledp.accounting import calibrate
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import SearchHints, UpperCurve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_upper_log_delta
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -196,7 +196,7 @@ def _log_lost(mu: float, reach: float) -> float:
     return float(np.logaddexp(*sides)) + 1e-9
 
 
-def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> Curve:
+def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
     """Delta over eps of whoever has a mu between two, upper end only; for every data set.
 
     Parameters
@@ -218,7 +218,7 @@ def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None
     first = group if first is None else first
     mu = float(groups.values[group])
     if not mu:
-        return Curve(0.0, upper=lambda _: -np.inf)
+        return UpperCurve(0.0, upper=lambda _: -np.inf)
     crowd = _Crowd(float(groups.values[first]), mu, groups.without(first))
     nu, until = crowd.best
     nodes = _nodes(mu, nu, float(groups.counts.sum()), aim)
@@ -240,4 +240,4 @@ def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None
         alone = gdp_epsilon(mu, log_delta)
         return calibrate.led_epsilon(upper, log_delta, alone, "upper", lead, XTOL)
 
-    return Curve(np.inf, upper=upper, inverse=inverse)
+    return UpperCurve(np.inf, upper=upper, hints=SearchHints(inverse=inverse))

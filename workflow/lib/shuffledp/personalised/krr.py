@@ -32,11 +32,11 @@ from scipy.special import expit
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import over_eps
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import SearchHints, UpperCurve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.registry import upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.personalised import binary
@@ -183,7 +183,7 @@ def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups"
     return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
-def curve(groups: BudgetGroups, group: int, k: int) -> Curve:
+def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
     """Delta over eps of a member of a group, upper end only.
 
     Parameters
@@ -195,7 +195,8 @@ def curve(groups: BudgetGroups, group: int, k: int) -> Curve:
     """
     budget = float(groups.values[group])
     if groups.values.size == 1 and budget:  # of users who are alike more is known
-        return replace(BOUNDS["upper"].curve(groups.setting(budget, k)), xtol=XTOL)
+        curve = upper_curve(groups.setting(budget, k))
+        return replace(curve, hints=replace(curve.hints, xtol=XTOL))
 
     def upper(eps: float) -> float:
         weak = float(personalised_log_delta(eps, groups, k, group))
@@ -208,4 +209,4 @@ def curve(groups: BudgetGroups, group: int, k: int) -> Curve:
         return binary.lead(eps, budget, others)
 
     others = groups.without(group)
-    return Curve(budget, upper=upper, lead=lead, xtol=XTOL)
+    return UpperCurve(budget, upper=upper, hints=SearchHints(lead=lead, xtol=XTOL))

@@ -30,7 +30,7 @@ the node y_j gets the mass ``exp(-eps |y_j|) tanh(eps h / 2) / 2`` from each sid
 
 import numpy as np
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import SearchHints, UpperCurve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.numerics.arrays import UNIT
 from shuffledp.personalised import among_decoys
@@ -62,7 +62,7 @@ def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
     return among_decoys.decoys(log_kappa, others.counts[some])
 
 
-def curve(groups: BudgetGroups, group: int, first: int | None = None) -> Curve:
+def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
     """Delta over eps of whoever has a budget between two, upper end only; for every data set.
 
     Parameters
@@ -79,7 +79,7 @@ def curve(groups: BudgetGroups, group: int, first: int | None = None) -> Curve:
     first = group if first is None else first
     high = float(groups.values[group])
     if not high:
-        return Curve(0.0, upper=lambda _: -np.inf)
+        return UpperCurve(0.0, upper=lambda _: -np.inf)
     target = _target(high)
     decoys = _decoys(groups.without(first), float(groups.values[first]), high)
 
@@ -89,4 +89,4 @@ def curve(groups: BudgetGroups, group: int, first: int | None = None) -> Curve:
     def lead(eps: float) -> float:
         return -np.inf if eps >= high else among_decoys.lead(eps, target, decoys)
 
-    return Curve(high, upper=upper, lead=lead, xtol=XTOL)
+    return UpperCurve(high, upper=upper, hints=SearchHints(lead=lead, xtol=XTOL))

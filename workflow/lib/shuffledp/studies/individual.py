@@ -123,10 +123,10 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
     matched = summary[summary["calibration"] == "matched"]
     eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
     setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
-    over_counts = BOUNDS["single-bin"].over_counts
-    assert over_counts is not None
     # Where nobody is, x0's holder would be alone.
-    log_deltas = over_counts(eps, setting, np.maximum(counts[cells] - 1, 0))
+    log_deltas = BOUNDS["single-bin"].log_deltas_over_counts(
+        eps, setting, np.maximum(counts[cells] - 1, 0)
+    )
     rows = []
     for name in matched["mechanism"].unique():
         mechanism = MECHANISMS[name]

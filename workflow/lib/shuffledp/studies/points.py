@@ -9,8 +9,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 import pandas as pd
 
-from shuffledp.accounting.participation import of_crowd
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.participation import with_participation
+from shuffledp.accounting.registry import BOUNDS, upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
@@ -193,7 +193,7 @@ def matched_budgets(
     target_deltas
         Whose eps are sought, in (0, 1) each.
     """
-    upper = BOUNDS["upper"].curve(setting)
+    upper = upper_curve(setting)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
     for delta in target_deltas:
         log_delta = float(np.log(delta))
@@ -224,11 +224,10 @@ def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integer
     setting, counts
         What is released; its true histogram, shape ``(k,)``.
     """
-    over_counts = BOUNDS["single-bin"].over_counts
-    assert over_counts is not None
+    log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
     others = other_counts(counts)
     return [
-        Budget(b.eps, float(over_counts(b.eps, setting, others).max()), b.asked, DELTA_HAT)
+        Budget(b.eps, float(log_deltas(b.eps, setting, others).max()), b.asked, DELTA_HAT)
         for b in matched
     ]
 
@@ -257,7 +256,7 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
     ):
         # What is promised, not what all n got if it is for fewer of them.
         of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], words))
-        own = of_crowd(of, Setting(n, k, colluding=colluding))
+        own = with_participation(of, Setting(n, k, colluding=colluding))
         for i in range(_POINTS):
             eps = promised * i / _PARTS
             rows.append((n, k, name, words, eps, own.log_delta(eps).promised))

@@ -38,10 +38,10 @@ def _log_deltas(
 ) -> Iterator[float]:
     """One for each eps; of a bound that looks at one cell's count, the largest over the counts."""
     for e in eps:
-        if bound.over_counts is None:
+        if not bound.uses_count:
             yield bound.curve(setting).log_delta(e).only
         else:
-            yield float(bound.over_counts(e, setting, counts).max())
+            yield float(bound.log_deltas_over_counts(e, setting, counts).max())
 
 
 def privacy_table(

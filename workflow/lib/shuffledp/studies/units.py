@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from shuffledp.accounting.registry import BOUNDS
-from shuffledp.accounting.setting import Setting
-from shuffledp.accounting.several_reports import several_reports
+from shuffledp.accounting.setting import Setting, group_privacy
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.tables import UNITS
 
@@ -56,7 +55,7 @@ def units_table(
     for eps0 in budgets:
         for m in _numbers(most):
             users = per_user.size or n // m
-            eps = certified(several_reports(Setting(n, k, eps0), m))
+            eps = certified(group_privacy(Setting(n, k, eps0), m))
             one = certified(Setting(users, k, eps0))
             rows += [("checkin", m, n, k, eps0, eps), ("user", m, users, k, eps0, one)]
             if eps > MOST_EPS:

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.conventions import eps_values
+from shuffledp.accounting.conventions import eps_values, of_one_round
 from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
@@ -23,6 +23,7 @@ Direction = Literal["forward", "backward", "both"]
 _WIDTH = 9.3  # tilted standard deviations on each side: leaves out about 1e-20
 _MARGIN = 20.0
 _DIRECT = 4_000_000  # products up to which the exact convolution is used
+COUNTS_PER_STEP = 65  # counts that each step of the search for the worst count evaluates
 
 
 @dataclass(frozen=True)
@@ -238,3 +239,23 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     log_moment = m * np.log1p(high.p * (kappa - 1.0))
     log_moment += (n - 1 - m) * np.log1p(low.p * (kappa - 1.0))
     return float(log_moment - theta * s[0] + np.log(total))
+
+
+@of_one_round
+def worst_count_log_delta(eps: float, setting: Setting) -> float:
+    """Return the log divergence of one bin's count at the worst count found, rounded down.
+
+    This is paper A's eq. (10) over every number of other users in the target's cell instead of the
+    numbers of a data set, in both directions. It is a lower bound on the privacy of shuffled k-RR:
+    no guarantee can be smaller. ``setting.count`` is not used; eps has any shape. Errors as for
+    `log_delta`.
+    """
+    counts = np.unique(np.linspace(0, setting.n - 1, COUNTS_PER_STEP).astype(np.int64))
+    while True:
+        values = log_delta(eps, setting, counts)
+        best = int(np.argmax(values))
+        low, high = counts[max(best - 1, 0)], counts[min(best + 1, counts.size - 1)]
+        if high - low <= 2 or values[best] == -np.inf:
+            return float(values[best])
+        finer = np.linspace(low, high, COUNTS_PER_STEP).astype(np.int64)
+        counts = np.unique(np.append(finer, counts[best]))

@@ -14,7 +14,7 @@ from decimal import Context, Decimal, localcontext
 import numpy as np
 from scipy.special import ndtri
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID, Loss, LossDistribution
 from shuffledp.accounting.setting import LARGEST_EPS0
@@ -33,13 +33,12 @@ Points = Sequence[tuple[int, float]]
 Point = tuple[int, Decimal, Decimal]  # eps in steps, exp(eps), h
 
 
-def loss_of_curve(curve: Curve) -> Loss:
+def loss_of_curve(curve: UpperCurve) -> Loss:
     """Loss of a pair that dominates all pairs of a curve with an upper end."""
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         return [dominating(curve, depth, step=step)]
 
-    assert curve.upper is not None
     reach, end = _ends(curve, DEPTH)
     # That of the grid is at most this.
     deviation = 1.5 * _RESOLUTION * _step(curve.upper, reach, end, _RESOLUTION)
@@ -48,7 +47,7 @@ def loss_of_curve(curve: Curve) -> Loss:
 
 
 def dominating(
-    curve: Curve, depth: float, resolution: float = _RESOLUTION, step: float | None = None
+    curve: UpperCurve, depth: float, resolution: float = _RESOLUTION, step: float | None = None
 ) -> LossDistribution:
     """Law of the loss of a pair that dominates all pairs of a curve with an upper end.
 
@@ -63,7 +62,6 @@ def dominating(
     step
         Distance of grid points, a power of 2; by default that of the points.
     """
-    assert curve.upper is not None
     reach, end = _ends(curve, depth)
     own = _step(curve.upper, reach, end, resolution)
     step = own if step is None else step
@@ -88,9 +86,8 @@ def law_of_points(above: Points, mirrored: Points, step: float) -> LossDistribut
         return _law(_hull(_both_sides(above, mirrored, step)), step)
 
 
-def _ends(curve: Curve, depth: float) -> tuple[float, float]:
+def _ends(curve: UpperCurve, depth: float) -> tuple[float, float]:
     """How far points reach at most, and the log of delta down to which they do."""
-    assert curve.upper is not None
     reach = min(curve.budget, curve.horizon, LARGEST_EPS0)
     # What is left there is the probability of an infinite loss: more points would not lower it.
     return reach, max(-depth, curve.upper(reach) + _FLAT) if reach < curve.budget else -depth
@@ -116,12 +113,11 @@ def _furthest(upper: Callable[[float], float], width: float, reach: float, end: 
 
 
 def _points(
-    curve: Curve, step: float, reach: float, end: float, stride: int
+    curve: UpperCurve, step: float, reach: float, end: float, stride: int
 ) -> list[tuple[int, float]]:
     """Multiples of the step, ever wider apart, and the log of delta there, down to an end."""
     from tqdm import tqdm
 
-    assert curve.upper is not None
     found, index = list[tuple[int, float]](), 0
     # With two cells and many users each point takes a tenth of a second.
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from shuffledp.accounting.calibrate import epsilon
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.rounds.privacy_loss import Loss, LossDistribution, Outcomes
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -112,7 +112,7 @@ def _with_error(eps: float, mu: float) -> tuple[float, float]:
     return found, _FUNCTIONS + UNIT * units
 
 
-def gdp_curve(mu: float) -> Curve:
+def gdp_curve(mu: float) -> UpperCurve:
     """Delta over eps of mu-GDP; of rounds the squares of mu add up. mu as `gdp_upper_log_delta`."""
 
     def lower(eps: float) -> float:
@@ -121,13 +121,15 @@ def gdp_curve(mu: float) -> Curve:
         found, error = _with_error(eps, mu)
         return found - error
 
-    return Curve(
+    return UpperCurve(
         np.inf,
         upper=lambda eps: gdp_upper_log_delta(eps, mu),
         lower=lower,
-        repeated=lambda rounds: gdp_curve(mu * float(np.sqrt(rounds))),
-        loss=lambda: gdp_loss(mu),
-        mu=mu,
+        composable=Composable(
+            repeated=lambda rounds: gdp_curve(mu * float(np.sqrt(rounds))),
+            loss=lambda: gdp_loss(mu),
+            mu=mu,
+        ),
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from shuffledp.accounting.curve import Curve
+from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.one_round.single_bin import forward_ends
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, LossDistribution
@@ -35,23 +35,22 @@ DEEPEST = 36.0
 _RESOLUTION = 12.0
 
 
-def worst_rounds(setting: Setting, composed: Curve) -> Curve:
+def worst_rounds(setting: Setting, lead: LogDelta) -> UpperCurve:
     """Upper end of delta over eps of rounds with two cells, down to some `DEEPEST`.
 
     Parameters
     ----------
     setting
         Two cells, `MOST_ROUNDS` rounds at most.
-    composed
-        The same by the one pair, with a lead: how far to look.
+    lead
+        Estimate of the log of delta of all rounds: how far to look.
     """
     low, high = _blocks(setting.n)
     advantage = float(np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max()))
     # Of a normal loss with that advantage.
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(advantage, 1.0 - 1e-9))))
     step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / _RESOLUTION)))
-    furthest, lead = deviation, composed.lead
-    assert lead is not None
+    furthest = deviation
     while furthest < setting.budget and lead(furthest) > -DEPTH:
         furthest *= 1.25
     size = int(np.ceil(min(furthest, setting.budget) / step)) + 2
@@ -69,7 +68,7 @@ def worst_rounds(setting: Setting, composed: Curve) -> Curve:
         log = float(np.log(value))
         return min(log + 32.0 * UNIT * (1.0 - log), 0.0)
 
-    return Curve(setting.budget, upper=upper)
+    return UpperCurve(setting.budget, upper=upper)
 
 
 def _blocks(n: int) -> tuple[Integers, Integers]:
