@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.registry import get_mechanisms
-from shuffledp.mechanisms.target_calibration import offer
+from shuffledp.mechanisms.target_calibration import calibrate_to_target
 from shuffledp.page.planner import PLANNED
 
 
@@ -22,9 +22,10 @@ def planned(n: int, k: int, eps: float, delta: float) -> dict[str, Planned]:
     """By mechanism; the page's numbers are these or up to ``LOSS`` above, before it rounds them."""
     shares = np.full(k, 1.0 / k)
     found = {
-        each.name: offer(each, eps, float(np.log(delta)), Setting(n, k), shares)
+        each.name: calibrate_to_target(each, eps, float(np.log(delta)), Setting(n, k), shares)
         for each in get_mechanisms(PLANNED)
     }
     return {
-        name: Planned(one.cell_sd, one.tv_distance, one.messages) for name, one in found.items()
+        name: Planned(one.cell_sd, one.tv_distance, one.per_user.messages)
+        for name, one in found.items()
     }

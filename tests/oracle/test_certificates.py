@@ -15,6 +15,7 @@ from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.signed import SignedNoise
+from shuffledp.mechanisms.registry import with_options
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies
 from shuffledp.mechanisms.signed_dummies import SignedDummies
 from shuffledp.mechanisms.two_servers import TwoServers
@@ -125,7 +126,7 @@ LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
 )
 def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
     """What is promised is proven; with a little less noise, or at a smaller eps, it is not."""
-    mechanism, setting = mechanism.sized(slots, None), Setting(n, k)
+    mechanism, setting = with_options(mechanism, slots=slots), Setting(n, k)
     found = mechanism.calibrate(1.0, np.log(1e-6), setting)
     curves = {"analyst": mechanism.curve(found, setting)} | mechanism.views(found, setting)
     for view, curve in curves.items():

@@ -847,12 +847,18 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
         (["delta", *SETTING, "--eps", "0.1", "--sampling-rate", "2"], "sampling rate"),
         (["delta", *SETTING, "--eps", "0.1", "--count", "5"], "has no meaning for certified"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "renyi-special-pair"], "neither an upper"),
-        (["delta", "--n", "1e15", "--k", "3", "--eps0", "1", "--eps", "0.1"], "n must be a whole"),
-        (["plan", "--n", "0", "--eps0", "1", "--eps", "1", "--delta", "0.1"], "n must be a whole"),
+        (
+            ["delta", "--n", "1e15", "--k", "3", "--eps0", "1", "--eps", "0.1"],
+            "n must be an integer",
+        ),
+        (
+            ["plan", "--n", "0", "--eps0", "1", "--eps", "1", "--delta", "0.1"],
+            "n must be an integer",
+        ),
         (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
         (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
-        (["delta", *SETTING, "--eps", "0.1", "--colluding", "1e5"], "fewer than n"),
-        (["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"], "at least 0 (got -1)"),
+        (["delta", *SETTING, "--eps", "0.1", "--colluding", "1e5"], "below n"),
+        (["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"], "users >= 0, got -1"),
         (["delta", *SETTING, "--eps", "0.1", "--response-rate", "0"], "response rate must lie"),
         (["delta", *SETTING, "--eps", "0.1", "--response-rate", "1.5"], "response rate must lie"),
         (

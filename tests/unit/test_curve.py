@@ -201,36 +201,36 @@ class Silent:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"n": 0}, r"n must be a whole number of users, at least 1 .*\(got n=0\)"),
-        ({"n": 1.5}, r"\(got n=1.5\)"),
-        ({"n": 10**11}, r"at most 10,000,000,000 \(got n=100000000000\)"),
-        ({"k": 1}, r"k must be at least 2 cells \(got k=1\)"),
-        ({"k": 1, "eps0": inf}, r"k must be a whole number of cells, at least 2 .*\(got k=1\)"),
-        ({"k": 10**7}, r"at most 1,000,000 \(got k=10000000\)"),
-        ({"eps0": 0.0}, r"eps0 must be positive and finite \(got eps0=0.0\)"),
-        ({"eps0": float("nan")}, r"eps0 must be positive and finite \(got eps0=nan\)"),
-        ({"eps0": -inf}, r"eps0 must be positive and finite \(got eps0=-inf\)"),
-        ({"eps0": 400.0}, r"eps0 must be at most 350 \(got eps0=400.0\)"),
-        ({"rounds": 0}, r"rounds must be a whole number of rounds, at least 1 .*\(got rounds=0\)"),
-        ({"rounds": inf}, r"\(got rounds=inf\)"),
-        ({"count": 100}, r"count must lie in 0..n-1 = 0..99, .* \(got 100\)"),
-        ({"sampling_rate": 0.0}, r"sampling rate must lie in \(0, 1\] \(got 0.0\)"),
-        ({"response_rate": 1.1}, r"response rate must lie in \(0, 1\] \(got 1.1\)"),
+        ({"n": 0}, "n must be an integer from 1 .*, got n=0"),
+        ({"n": 1.5}, "got n=1.5"),
+        ({"n": 10**11}, r"to 10,000,000,000 \(users\), got n=100000000000"),
+        ({"k": 1}, "k must be at least 2 cells, got k=1"),
+        ({"k": 1, "eps0": inf}, "k must be an integer from 2 .*, got k=1"),
+        ({"k": 10**7}, r"to 1,000,000 \(cells\), got k=10000000"),
+        ({"eps0": 0.0}, "eps0 must be positive and finite, got eps0=0.0"),
+        ({"eps0": float("nan")}, "eps0 must be positive and finite, got eps0=nan"),
+        ({"eps0": -inf}, "eps0 must be positive and finite, got eps0=-inf"),
+        ({"eps0": 400.0}, "eps0 must be at most 350, got eps0=400.0"),
+        ({"rounds": 0}, "rounds must be an integer from 1 .*, got rounds=0"),
+        ({"rounds": inf}, "got rounds=inf"),
+        ({"count": 100}, "count must lie in 0..n-1 = 0..99, .*, got 100"),
+        ({"sampling_rate": 0.0}, r"sampling rate must lie in \(0, 1\], got 0.0"),
+        ({"response_rate": 1.1}, r"response rate must lie in \(0, 1\], got 1.1"),
         (
             {"sampling_rate": 0.5, "response_rate": 0.25},
-            r"together are not accounted for: give one of them \(got 0.5 and 0.25\)",
+            "cannot be combined, got 0.5 and 0.25: give one of them",
         ),
         (
             {"response_rate": 0.5, "rounds": 2},
-            r"the fewest who respond in all of them \(got rounds=2\)",
+            "for one round, got rounds=2: for several rounds",
         ),
-        ({"colluding": -1}, r"colluding users must be a whole number, at least 0 \(got -1\)"),
-        ({"colluding": 0.5}, r"\(got 0.5\)"),
-        ({"colluding": inf}, r"colluding users must be a whole number, at least 0 \(got inf\)"),
-        ({"colluding": 100}, r"the target is honest \(got colluding=100, n=100\)"),
-        ({"dummies": -0.5}, r"dummies of a user must be a mean number, at least 0 \(got -0.5\)"),
-        ({"dummies": float("nan")}, r"\(got nan\)"),
-        ({"mechanism": Silent()}, "eps0 belongs to k-RR: silent has its own budget"),
+        ({"colluding": -1}, "colluding must be an integer number of users >= 0, got -1"),
+        ({"colluding": 0.5}, "got 0.5"),
+        ({"colluding": inf}, "colluding must be an integer number of users >= 0, got inf"),
+        ({"colluding": 100}, "the target is honest, got colluding=100, n=100"),
+        ({"dummies": -0.5}, "dummies must be a mean number per user >= 0, got dummies=-0.5"),
+        ({"dummies": float("nan")}, "got dummies=nan"),
+        ({"mechanism": Silent()}, "eps0 is for k-RR only, got eps0=1.0 with mechanism=silent"),
     ],
 )
 def test_a_setting_out_of_range_is_refused(wrong, words):
@@ -245,11 +245,11 @@ def test_parts_of_a_setting():
     assert setting.honest == Setting(90, 3, 1.5, rounds=4, sampling_rate=0.5)
     assert setting.once == Setting(90, 3, 1.5)
     assert setting.part == 0.5
-    assert replace(setting, sampling_rate=1.0).crowd_words == ", 10 collude"
+    assert replace(setting, sampling_rate=1.0).participation_text == ", 10 collude"
     dropping = Setting(100, 3, 1.5, colluding=10, response_rate=0.25)
     assert dropping.part == 0.25
-    assert dropping.crowd_words == ", 10 collude, response rate 0.25"
-    with pytest.raises(InputError, match=r"one round only \(got rounds=4\)"):
+    assert dropping.participation_text == ", 10 collude, response rate 0.25"
+    with pytest.raises(InputError, match="one round only, got rounds=4"):
         setting.require_one_round()
 
 

@@ -25,7 +25,7 @@ from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
-from shuffledp.mechanisms.protocol import Budget, expected_distance
+from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
     LARGEST_NU,
     ShufflerDummies,
@@ -73,8 +73,7 @@ def both_directions(law, n, k, e):
 )
 def test_rounds_of_discrete_laplace_keep_the_budget_and_waste_nothing(eps, delta, rounds):
     """Against sums over how often the loss is -eps, 0 and eps of a round."""
-    budget = Budget(eps, log(delta), "")
-    found = DiscreteLaplace().parameters(Setting(100, 5, 1.0, rounds), budget).eps
+    found = DiscreteLaplace().calibrate(eps, log(delta), Setting(100, 5, 1.0, rounds)).eps
     assert found > eps / rounds
 
     def composed(step):
@@ -115,7 +114,7 @@ def test_rounds_of_dummies_by_users_are_those_of_every_outcome(n, k, parameters)
 
 def test_a_plan_over_rounds_has_the_dummies_that_keep_all_of_them():
     target, setting = np.log(0.05), Setting(20, 2, 1.0, 2)
-    found = UserDummies().parameters(setting, Budget(1.0, target, ""))
+    found = UserDummies().calibrate(1.0, target, setting)
     assert UserDummies().curve(found, setting).log_delta(1.0).upper <= target
     assert found.dummies > 1.2 * UserDummies().calibrate(1.0, target, setting.once).dummies
 
@@ -132,8 +131,7 @@ def test_rounds_of_dummies_keep_the_budget():
 
 
 def test_pure_rounds_of_discrete_laplace_share_the_eps():
-    budget = Budget(1.0, -np.inf, "")
-    assert DiscreteLaplace().parameters(Setting(100, 5, 1.0, 4), budget).eps == 0.25
+    assert DiscreteLaplace().calibrate(1.0, -np.inf, Setting(100, 5, 1.0, 4)).eps == 0.25
 
 
 # --- by users ------------------------------------------------------------------------------------
@@ -624,7 +622,7 @@ def test_noise_of_another_size_has_the_variance_and_distance_it_says():
 
 def test_over_rounds_what_does_not_fit_counts_at_the_eps_of_all():
     mechanism, setting = SignedDummies(80), Setting(123_094, 408, rounds=3)
-    found = mechanism.calibrate_rounds(3.0, TARGET, setting)
+    found = mechanism.calibrate(3.0, TARGET, setting)
     assert mechanism.curve(found, setting).log_delta(3.0).upper <= TARGET
     over = 3 * found.smallest * found.overflow(408) * (1.0 + exp(3.0))
     assert 0.05 * exp(TARGET) < over < 0.1 * exp(TARGET)
@@ -776,10 +774,10 @@ def test_error_and_messages_of_two_cities(city, eps, mechanism, variance, messag
     shares = np.full(k, 1 / k)
     per_cell = mechanism.variance(shares, n, parameters)
     np.testing.assert_allclose(per_cell * n**2, variance, rtol=1e-3)
-    assert mechanism.messages(n, k, parameters) == pytest.approx(1 + messages, rel=1e-3)
+    assert mechanism.per_user(n, k, parameters).messages == pytest.approx(1 + messages, rel=1e-3)
     # The references take errors for normal.
     assert expected_distance(per_cell) == pytest.approx(distance, rel=5e-3)
-    assert mechanism.local_eps0(parameters) == np.inf
+    assert mechanism.per_user(n, k, parameters).local_eps0 == np.inf
 
 
 # --- bad input -----------------------------------------------------------------------------------

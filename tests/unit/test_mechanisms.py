@@ -40,9 +40,15 @@ from shuffledp.mechanisms.gaussian import (
     published_sigma,
 )
 from shuffledp.mechanisms.local import ShuffledRandomiser
-from shuffledp.mechanisms.protocol import Budget, Mechanism, expected_distance
+from shuffledp.mechanisms.protocol import (
+    Budget,
+    Mechanism,
+    calibrate_rounds_by_search,
+    expected_distance,
+)
 from shuffledp.mechanisms.randomiser import lead_log_delta
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
+from shuffledp.mechanisms.target_calibration import calibrations
 
 EPS, LOG_DELTA = 0.5, float(np.log(1e-6))
 DEEP = float(np.log(1e-13))  # NumPy draws the Gaussian's noise here, much faster than diffprivlib
@@ -79,23 +85,14 @@ def test_more_repetitions_begin_with_the_same_ones(mechanism):
 
 def test_the_noise_of_rounds_composes_to_their_budget():
     once, often = (
-        CentralGaussian().parameters(Setting(N, K, 2.0, rounds), Budget(EPS, LOG_DELTA, ""))
-        for rounds in (1, 9)
+        CentralGaussian().calibrate(EPS, LOG_DELTA, Setting(N, K, 2.0, rounds)) for rounds in (1, 9)
     )
     assert often.sigma == pytest.approx(3 * once.sigma, rel=1e-15)
 
 
-def test_a_budget_of_all_rounds_is_not_spent_on_each():
-    class OfOneRound(CentralGaussian):
-        parameters = Mechanism.parameters
-
-    with pytest.raises(InputError, match="one round only"):
-        OfOneRound().parameters(Setting(N, K, 2.0, rounds=2), Budget(EPS, LOG_DELTA, ""))
-
-
 @every_mechanism
 def test_every_calibration_begins_with_the_same_repetitions(mechanism):
-    for calibration in mechanism.calibrations(Setting(N, K, 2.0), [Budget(EPS, LOG_DELTA, "a")]):
+    for calibration in calibrations(mechanism, Setting(N, K, 2.0), [Budget(EPS, LOG_DELTA, "a")]):
         few, more = (
             mechanism.observe(COUNTS, calibration.parameters, np.random.default_rng(1), number)
             for number in (1, 3)
@@ -164,7 +161,7 @@ def _what_one_may_add(mechanism, parameters):
         everything = replace(parameters, dummies=parameters.chances)
         (number,) = {int(row.sum()) for row in mechanism.observe(alone[0], everything, rng, 9)}
         return np.arange(number + 1)[:, None] * np.eye(K)[0]
-    if mechanism.local_eps0(parameters) == np.inf:
+    if mechanism.per_user(N, K, parameters).local_eps0 == np.inf:
         return np.eye(K)
     return np.concatenate([mechanism.observe(alone[x], parameters, rng, 60) for x in (0, 1)])
 
@@ -178,19 +175,17 @@ def test_one_user_moves_a_cell_as_far_as_it_says(mechanism):
     silent = found[added[:, 0] == 0.0]
     np.testing.assert_allclose(silent, silent[0], rtol=1e-9)
     moved = np.abs(found - silent[0]).max()
-    assert moved == pytest.approx(mechanism.moved_by_one(K, parameters), rel=1e-9)
+    assert moved == pytest.approx(mechanism.per_user(N, K, parameters).moved_by_one, rel=1e-9)
 
 
 def test_who_cannot_meet_a_target_in_rounds_says_why():
     class Nothing(CentralGaussian):
-        calibrate_rounds = Mechanism.calibrate_rounds
-
         def calibrate(self, eps, log_delta, setting):
             raise InputError("nothing will do")
 
     for eps, words in ((0.5, "nothing will do"), (np.inf, "eps must be"), (0.0, "eps must be")):
         with pytest.raises(InputError, match=words):
-            Nothing().calibrate_rounds(eps, -9.0, Setting(N, K, rounds=2))
+            calibrate_rounds_by_search(Nothing(), eps, -9.0, Setting(N, K, rounds=2))
 
 
 @pytest.mark.parametrize("guess", [0.1, 0.3, 0.5, 4.0])
@@ -237,10 +232,8 @@ def test_matched_parameters_keep_the_budgets_privacy(mechanism):
     setting = Setting(N, K, 3.0)
     log_delta = float(BOUNDS["upper"].curve(setting).log_delta(EPS).only)
     budget = Budget(EPS, log_delta, "eps=0.5")
-    parameters = mechanism.parameters(setting, budget)
-    assert mechanism.curve(parameters, Setting(N, K)).log_delta(EPS).upper <= log_delta
-    first, *own = mechanism.calibrations(setting, [budget])
-    assert first.parameters == parameters
+    first, *own = calibrations(mechanism, setting, [budget])
+    assert mechanism.curve(first.parameters, Setting(N, K)).log_delta(EPS).upper <= log_delta
     assert first.name == ("matched" if mechanism.entry.matched else "none")
     assert {each.name for each in own} == set(mechanism.entry.own_calibrations)
 
@@ -248,7 +241,7 @@ def test_matched_parameters_keep_the_budgets_privacy(mechanism):
 def test_what_is_matched_has_a_calibration_for_each_budget_in_order():
     budgets = [Budget(0.2, -5.0, "a"), Budget(0.5, -20.0, "b")]
     for mechanism in MECHANISMS.values():
-        found = mechanism.calibrations(Setting(N, K, 2.0), budgets)
+        found = calibrations(mechanism, Setting(N, K, 2.0), budgets)
         matched = [each for each in found if each.name == "matched"]
         expected = budgets if mechanism.entry.matched else []
         assert [Budget(each.eps, each.log_delta, each.asked) for each in matched] == expected
@@ -303,7 +296,7 @@ def test_variances_at_equal_privacy_are_the_reference(name, expected):
     variance = n * n * MECHANISMS[name].variance(np.full(k, 1.0 / k), n, parameters).mean()
     # The reference's eps0 are up to 2e-4 of themselves too small, on the safe side.
     assert variance == pytest.approx(expected, rel=1e-3)
-    assert MECHANISMS[name].local_eps0(parameters) == parameters.eps0 < 10.0
+    assert MECHANISMS[name].per_user(n, k, parameters).local_eps0 == parameters.eps0 < 10.0
 
 
 @pytest.mark.parametrize("name", ["local-hashing", "unary-encoding"])
@@ -526,7 +519,7 @@ def test_release_is_reproducible_and_follows_the_generator():
 
 
 def test_the_published_calibration_is_eps0_whatever_the_budgets():
-    (published,) = CentralGaussian().calibrations(Setting(N, K, 4.0), [])
+    (published,) = calibrations(CentralGaussian(), Setting(N, K, 4.0), [])
     assert (published.name, published.eps, published.asked) == ("as-published", 4.0, "")
     assert published.log_delta == pytest.approx(np.log(1e-20))
     assert published.parameters.sigma == published_sigma(4.0)

@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,25 @@ def test_dependencies_point_one_way():
     ]
     assert len(MODULES) > 100
     assert wrong == []
+
+
+def _imports_by_module():
+    """The modules of the library, and those that each imports anywhere, under TYPE_CHECKING too."""
+    names = {path: ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+             for path in MODULES}  # fmt: skip
+    modules = {name.removesuffix(".__init__"): path for path, name in names.items()}
+    return {
+        name: {
+            found if found in modules else found.rpartition(".")[0]
+            for found in _imported(path)
+            if found.startswith("shuffledp.")
+        }
+        for name, path in modules.items()
+    }
+
+
+def test_imports_form_no_cycle():
+    TopologicalSorter(_imports_by_module()).prepare()
 
 
 def test_the_root_holds_entrances_only():

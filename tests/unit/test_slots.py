@@ -6,7 +6,7 @@ import pytest
 from shuffledp.accounting.setting import Setting
 from shuffledp.figures.slots import slots_errors
 from shuffledp.mechanisms.signed_dummies import SignedDummies
-from shuffledp.mechanisms.target_calibration import offer
+from shuffledp.mechanisms.target_calibration import calibrate_to_target
 from shuffledp.studies.slots import slots_table
 
 TARGETS = {"eps": [0.5, 1.0], "delta": 1e-6, "mechanisms": ["krr"], "slots": [20, 60, 300]}
@@ -27,7 +27,9 @@ def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame
     short, long = table[table["eps"] == 1.0].to_dict("records")
     assert long["cell_error"] < short["cell_error"]
     assert long["messages"] > short["messages"]
-    found = offer(SignedDummies(60), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192))
+    found = calibrate_to_target(
+        SignedDummies(60), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192)
+    )
     assert (short["cell_error"], short["messages"]) == (found.cell_sd, found.messages)
 
 

@@ -11,9 +11,14 @@ from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import draw_mechanisms, mechanism_errors
 from shuffledp.mechanisms.catalogue import CATALOGUE, Look
 from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.protocol import PerUser
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.signed_dummies import SignedDummies
-from shuffledp.mechanisms.target_calibration import offer, parameter_words, read_parameters
+from shuffledp.mechanisms.target_calibration import (
+    calibrate_to_target,
+    format_parameters,
+    read_parameters,
+)
 from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
 from shuffledp.studies.points import TargetSweep, promises_table
 from shuffledp.studies.releases import swept
@@ -105,10 +110,12 @@ def test_errors_are_those_expected(mechanism):
     raw = table[table["estimator"] == "raw"]
     for (n, eps), rows in raw.groupby(["n", "eps"]):
         counts = SAMPLES[n]
-        found = offer(MECHANISMS[mechanism], eps, float(np.log(DELTA)), Setting(n, 6), counts / n)
+        found = calibrate_to_target(
+            MECHANISMS[mechanism], eps, float(np.log(DELTA)), Setting(n, 6), counts / n
+        )
         assert set(rows["expected_cell_error"]) == {found.cell_sd}
         assert set(rows["expected_tv_distance"]) == {found.tv_distance}
-        assert set(rows["parameters"]) == {parameter_words(found.parameters)}
+        assert set(rows["parameters"]) == {format_parameters(found.parameters)}
         # 1000 releases of 6 cells: the relative standard error is about 0.01.
         mean_square = np.sqrt((rows["cell_error"] ** 2).mean())
         assert mean_square == pytest.approx(found.cell_sd, rel=0.05)
@@ -120,14 +127,18 @@ def test_errors_are_those_expected(mechanism):
 
 
 def test_offers_are_of_users():
-    found = offer(MECHANISMS["gaussian"], 1.0, np.log(DELTA), Setting(400, 6), SAMPLES[400] / 400)
+    found = calibrate_to_target(
+        MECHANISMS["gaussian"], 1.0, np.log(DELTA), Setting(400, 6), SAMPLES[400] / 400
+    )
     assert found.cell_sd == pytest.approx(found.parameters.sigma)
     assert found.largest_cell_sd == pytest.approx(found.parameters.sigma)
-    assert (found.messages, found.local_eps0) == (1.0, np.inf)
+    assert found.per_user == PerUser(np.inf, 1.0, 1.0)
     # What diffprivlib would be asked is no parameter of this one.
-    assert parameter_words(found.parameters) == f"sigma={found.parameters.sigma}"
-    found = offer(MECHANISMS["krr"], 1.0, np.log(DELTA), Setting(400, 6), SAMPLES[400] / 400)
-    assert found.local_eps0 == found.parameters.eps0
+    assert format_parameters(found.parameters) == f"sigma={found.parameters.sigma}"
+    found = calibrate_to_target(
+        MECHANISMS["krr"], 1.0, np.log(DELTA), Setting(400, 6), SAMPLES[400] / 400
+    )
+    assert found.per_user.local_eps0 == found.parameters.eps0
     assert found.largest_cell_sd > found.cell_sd
 
 
@@ -241,9 +252,11 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
 def test_parameters_are_read_as_they_were_written():
     shares, setting = np.full(12, 1 / 12), Setting(20_000, 12)
     for name in ("gaussian", "krr", "user-dummies", "two-servers", "local-hashing"):
-        parameters = offer(MECHANISMS[name], 1.0, np.log(1e-6), setting, shares).parameters
-        words = parameter_words(parameters)
-        assert parameter_words(read_parameters(MECHANISMS[name], words)) == words
+        parameters = calibrate_to_target(
+            MECHANISMS[name], 1.0, np.log(1e-6), setting, shares
+        ).parameters
+        words = format_parameters(parameters)
+        assert format_parameters(read_parameters(MECHANISMS[name], words)) == words
 
 
 def test_a_mechanism_s_own_curve_has_its_promise():
@@ -307,7 +320,7 @@ def test_the_curve_of_a_promise_is_that_of_the_fewest_who_keep_it():
     parameters = SignedDummies(200, 0.9).calibrate(1.0, np.log(1e-6), Setting(10_000, 192))
     asked = {
         "calibration": "target", "reason": None, "response_rate": 1.0, "n": 10_000, "eps": 1.0,
-        "mechanism": "signed-dummies", "parameters": parameter_words(parameters), "colluding": 0,
+        "mechanism": "signed-dummies", "parameters": format_parameters(parameters), "colluding": 0,
     }  # fmt: skip
     rows = promises_table(pd.DataFrame([asked]), 192)
     assert 0.95e-6 < rows.loc[rows["eps"] == 1.0, "delta"].item() <= 1e-6

@@ -227,6 +227,15 @@ class Bound:
     def log_deltas_over_counts(self, eps: float, setting: Setting, counts: Integers) -> Floats:
         """Return the log delta at each number of other users in the target's cell.
 
+        Parameters
+        ----------
+        eps
+            At least 0.
+        setting
+            One round; its own count is not used.
+        counts
+            Any shape, each from 0 to n - 1.
+
         Raises
         ------
         NotApplicableError

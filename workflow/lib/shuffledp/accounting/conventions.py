@@ -1,7 +1,7 @@
-"""What all of the accounting agrees on: the direction of rounding, and how arguments broadcast.
+"""Conventions of the accounting: the direction of rounding, and broadcasting over eps.
 
-Every public function takes eps (or a log of delta) of any shape and one `Setting`, and returns an
-array of that shape.
+Public functions take eps (or a log of delta) of any shape and one `Setting`, and return an array of
+that shape.
 """
 
 from collections.abc import Callable
@@ -15,39 +15,39 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 
-# Which way a number is rounded: never above the true one, or never below it.
+# The direction of rounding: never above the true number, or never below it.
 Side = Literal["lower", "upper"]
 
 _Rest = ParamSpec("_Rest")
 
 
 def eps_values(eps: ArrayLike) -> Floats:
-    """Central budgets as an array.
+    """Return central budgets as an array.
 
     Raises
     ------
     InputError
-        If one is negative or no number.
+        If one is negative or NaN.
     """
     values = np.asarray(eps, np.float64)
     wrong = values[~(values >= 0.0)]
     if wrong.size:
-        raise InputError(f"eps must be at least 0 (got eps={wrong[0]})")
+        raise InputError(f"eps must be at least 0, got eps={wrong[0]}")
     return values
 
 
 def log_delta_values(log_delta: ArrayLike) -> Floats:
-    """Natural logs of delta as an array.
+    """Return natural logs of delta as an array.
 
     Raises
     ------
     InputError
-        If one is above 0 or no number.
+        If one is above 0 or NaN.
     """
     values = np.asarray(log_delta, np.float64)
     wrong = values[~(values <= 0.0)]
     if wrong.size:
-        raise InputError(f"delta must lie in [0, 1] (got log delta={wrong[0]})")
+        raise InputError(f"delta must lie in [0, 1], got log delta={wrong[0]}")
     return values
 
 
@@ -66,14 +66,14 @@ def _over(
 def over_eps(
     function: Callable[Concatenate[float, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
-    """Make a function of one eps a function of eps of any shape, checked by `eps_values`."""
+    """Extend a function of one eps to eps of any shape, checked by `eps_values`."""
     return _over(eps_values, function)
 
 
 def of_one_round(
     function: Callable[Concatenate[float, Setting, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, Setting, _Rest], Floats]:
-    """As `over_eps`, for a function of eps and a setting that must be one round."""
+    """Extend a function of one eps and a setting of one round to eps of any shape."""
 
     @wraps(function)
     def checked(
@@ -88,5 +88,5 @@ def of_one_round(
 def over_log_delta(
     function: Callable[Concatenate[float, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
-    """Make a function of one log of delta one of any shape, checked by `log_delta_values`."""
+    """Extend a function of one log of delta to any shape, checked by `log_delta_values`."""
     return _over(log_delta_values, function)

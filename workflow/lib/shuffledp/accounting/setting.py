@@ -20,7 +20,7 @@ SMALLEST_EPS0 = 1e-200
 
 
 def probabilities(eps0: float, k: int) -> tuple[float, float]:
-    """Probabilities ``(p, q)`` of reporting the true cell and each other cell.
+    """Return the probabilities ``(p, q)`` of reporting the true cell and each other cell.
 
     ``p = e^eps0 / (e^eps0 + k - 1)`` and ``q = 1 / (e^eps0 + k - 1)`` (paper A, Definition III.5).
 
@@ -30,9 +30,9 @@ def probabilities(eps0: float, k: int) -> tuple[float, float]:
         If ``k < 2``, or eps0 is not positive and finite.
     """
     if k < 2:
-        raise InputError(f"k must be at least 2 cells (got k={k})")
+        raise InputError(f"k must be at least 2 cells, got k={k}")
     if not (eps0 > 0 and np.isfinite(eps0)):
-        raise InputError(f"eps0 must be positive and finite (got eps0={eps0})")
+        raise InputError(f"eps0 must be positive and finite, got eps0={eps0}")
     q = 1.0 / (np.expm1(eps0) + k)
     return float(np.exp(eps0) * q), float(q)
 
@@ -40,8 +40,7 @@ def probabilities(eps0: float, k: int) -> tuple[float, float]:
 def _check_whole(name: str, value: float, low: int, high: float, what: str) -> None:
     if not (low <= value <= high and np.isfinite(value) and value == int(value)):
         raise InputError(
-            f"{name} must be a whole number of {what}, at least {low} and at most {high:,} (got "
-            f"{name}={value})"
+            f"{name} must be an integer from {low} to {high:,} ({what}), got {name}={value}"
         )
 
 
@@ -57,7 +56,7 @@ class CurveSource(Protocol):
 
 @dataclass(frozen=True)
 class Setting:
-    """What is collected, and from whom: n users, one report each in one of k cells.
+    """A collection: n users, each of whom reports one of k cells.
 
     Attributes
     ----------
@@ -66,31 +65,31 @@ class Setting:
     k
         Number of cells, at least 2.
     eps0
-        Local budget of a report by k-RR, from 1e-200 to 350; inf if it is not by k-RR.
+        Local budget of a k-RR report, from 1e-200 to 350; inf for another mechanism.
     rounds
-        How often the same users report, each time anew; at most a million times.
+        Number of rounds in which the same users report, each with fresh randomness, at most 10^6.
     count
-        How many of the other users hold the target's cell; None for the worst number.
+        Number of other users in the target's cell; None for the worst number.
     sampling_rate
         Probability in ``(0, 1]`` with which each user takes part in a round, independently of the
         others and of other rounds.
     colluding
-        How many of the n users, at least 0 and below n, are not honest: they tell the analyst all
-        they sent, or send what they like.
+        Number of users, from 0 to n - 1, who are not honest: they tell the analyst everything they
+        sent, or send any messages.
     response_rate
         Probability in ``(0, 1]`` with which each user responds, independently of the others and of
-        all data. Delta is that of a user who does. If dropping out depends on the data, only the
-        delta of the fewest who may respond holds.
+        all data. Delta is that of a user who responds. If dropping out depends on the data, only
+        the delta at the smallest possible number of respondents holds.
     dummies
-        Uniform reports that each user sends beside the own one by k-RR, on average, at least 0.
+        Mean number (>= 0) of uniform reports that each user sends beside the k-RR report.
     mechanism
-        How users report if not by k-RR, with its parameters: what answers ``curve(setting)``, of a
-        round in which all users are honest and report.
+        The mechanism and its parameters if users do not report by k-RR: an object whose
+        ``curve(setting)`` gives the curve of a round in which all users are honest and report.
 
     Raises
     ------
     InputError
-        If one of them is out of range, or two exclude each other.
+        If a value is out of range, or two values exclude each other.
     """
 
     n: int
@@ -112,64 +111,67 @@ class Setting:
         _check_whole("rounds", self.rounds, 1, LARGEST_ROUNDS, "rounds")
         if self.count is not None:
             self.checked_counts(self.count)
-        self._check_crowd()
+        self._check_participation()
         if not 0.0 <= self.dummies < LARGEST_N:
             raise InputError(
-                f"dummies of a user must be a mean number, at least 0 (got {self.dummies})"
+                f"dummies must be a mean number per user >= 0, got dummies={self.dummies}"
             )
 
     def _check_krr(self) -> None:
         if self.mechanism is not None:
-            raise InputError(f"eps0 belongs to k-RR: {self.mechanism} has its own budget")
+            raise InputError(
+                f"eps0 is for k-RR only, got eps0={self.eps0} with mechanism={self.mechanism}: "
+                "leave eps0 out"
+            )
         if self.eps0 > LARGEST_EPS0:
-            raise InputError(f"eps0 must be at most {LARGEST_EPS0:g} (got eps0={self.eps0})")
+            raise InputError(f"eps0 must be at most {LARGEST_EPS0:g}, got eps0={self.eps0}")
         probabilities(self.eps0, self.k)
         if self.eps0 < SMALLEST_EPS0:
-            raise InputError(f"eps0 must be at least {SMALLEST_EPS0:g} (got eps0={self.eps0})")
+            raise InputError(f"eps0 must be at least {SMALLEST_EPS0:g}, got eps0={self.eps0}")
 
-    def _check_crowd(self) -> None:
+    def _check_participation(self) -> None:
         for name, rate in (("sampling", self.sampling_rate), ("response", self.response_rate)):
             if not 0.0 < rate <= 1.0:
-                raise InputError(f"{name} rate must lie in (0, 1] (got {rate})")
+                raise InputError(f"{name} rate must lie in (0, 1], got {rate}")
         if self.sampling_rate < 1.0 and self.response_rate < 1.0:
             raise InputError(
-                "a sampling rate and a response rate together are not accounted for: give one of "
-                f"them (got {self.sampling_rate:g} and {self.response_rate:g})"
+                "a sampling rate and a response rate cannot be combined, got "
+                f"{self.sampling_rate:g} and {self.response_rate:g}: give one of them"
             )
         if self.response_rate < 1.0 and self.rounds > 1:
             raise InputError(
-                "a response rate is for one round; for several give as n the fewest who respond "
-                f"in all of them (got rounds={self.rounds})"
+                f"a response rate is for one round, got rounds={self.rounds}: for several rounds "
+                "give as n the smallest number of users who respond in all of them"
             )
         colluding = self.colluding
         if not (colluding >= 0 and np.isfinite(colluding) and colluding == int(colluding)):
             raise InputError(
-                f"colluding users must be a whole number, at least 0 (got {self.colluding})"
+                f"colluding must be an integer number of users >= 0, got {self.colluding}"
             )
         if self.colluding >= self.n:
             raise InputError(
-                f"colluding users must be fewer than n, since the target is honest (got "
-                f"colluding={self.colluding}, n={self.n})"
+                f"colluding must be below n, since the target is honest, got "
+                f"colluding={self.colluding}, n={self.n}"
             )
 
     @property
     def budget(self) -> float:
         """Eps from which on delta is 0: ``rounds * eps0``, rounded up.
 
-        It is the budget of a release of all reports unshuffled. A float eps is at least this
-        number if and only if it is at least the exact product.
+        It is the budget of releasing all reports unshuffled. A float eps is at least this number
+        if and only if it is at least the exact product.
         """
         return sum_up([(self.rounds, self.eps0)])
 
     @property
     def once(self) -> "Setting":
-        """One round of it, in which all users take part and nobody colludes: the honest ones."""
+        """One round in which exactly the honest users take part."""
         honest = self.n - self.colluding
         return replace(self, n=honest, rounds=1, sampling_rate=1.0, colluding=0, response_rate=1.0)
 
     @property
     def honest(self) -> "Setting":
-        """The same of the honest users: whoever colludes hides nobody."""
+        """The same setting without the colluding users, who hide nobody."""
         return replace(self, n=self.n - self.colluding, colluding=0)
 
     @property
@@ -178,36 +180,30 @@ class Setting:
         return self.sampling_rate * self.response_rate
 
     @property
-    def crowd_words(self) -> str:
-        """What to say after a number of users; empty if all are honest and respond."""
+    def participation_text(self) -> str:
+        """Text to follow a number of users; empty if all are honest and respond."""
         words = f", {self.colluding:,.0f} collude" if self.colluding else ""
         rate = self.response_rate
         return words if rate == 1.0 else f"{words}, response rate {rate:g}"
 
     def require_one_round(self) -> None:
-        """Refuse several rounds: a bound on one says nothing of them.
-
-        Raises
-        ------
-        InputError
-            If there is more than one.
-        """
+        """Raise `InputError` if there is more than one round."""
         if self.rounds > 1:
-            raise InputError(f"this bound covers one round only (got rounds={self.rounds})")
+            raise InputError(f"this bound covers one round only, got rounds={self.rounds}")
 
     def checked_counts(self, counts: ArrayLike) -> Integers:
-        """Numbers of other users in the target's cell, any shape, each in ``0..n-1``.
+        """Return numbers of other users in the target's cell as integers of any shape.
 
         Raises
         ------
         InputError
-            If one is out of range.
+            If one is outside ``0..n-1``.
         """
         checked = np.asarray(counts, dtype=np.int64)
         if checked.size and (checked.min() < 0 or checked.max() > self.n - 1):
             raise InputError(
                 f"count must lie in 0..n-1 = 0..{self.n - 1}, the other users in the target's "
-                f"cell (got {checked[(checked < 0) | (checked >= self.n)].flat[0]})"
+                f"cell, got {checked[(checked < 0) | (checked >= self.n)].flat[0]}"
             )
         return checked
 

@@ -154,9 +154,8 @@ def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
 
 def _plan_rows(arguments: Namespace) -> Iterable[Row]:
     # No other command needs them.
-    from shuffledp.mechanisms.protocol import Budget
     from shuffledp.mechanisms.registry import get_mechanisms
-    from shuffledp.mechanisms.target_calibration import calibrated, predicted
+    from shuffledp.mechanisms.target_calibration import calibrated, local_parameters, predicted
 
     chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or PLANNED))
     log_delta = None if arguments.delta is None else log_of(arguments.delta)
@@ -171,16 +170,16 @@ def _plan_rows(arguments: Namespace) -> Iterable[Row]:
         row |= {"delta": exp_up(log_delta), "log10_delta": log10(log_delta)}
     else:  # as it was written, without a rounding
         row |= {"delta": as_given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
-    budget = Budget(eps, log_delta, "")
     shares = np.full(k, 1.0 / k)
-    repeated = setting.rounds > 1 and setting.sampling_rate == 1.0
+    # Over several rounds the privacy that sampling adds is not counted.
+    target = setting if setting.rounds == 1 else replace(setting, sampling_rate=1.0)
     for mechanism in chosen:
         name = mechanism.name
         try:
             parameters = (
-                calibrated(mechanism, eps, log_delta, setting)
-                if mechanism.entry.matched and (repeated or setting.response_rate < 1.0)
-                else mechanism.parameters(setting.honest, budget)
+                calibrated(mechanism, eps, log_delta, target)
+                if mechanism.entry.matched
+                else local_parameters(mechanism, eps0)
             )
         except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
             row |= {f"{name}_cell_sd_users": None, f"{name}_tv_distance": None}
@@ -203,8 +202,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     from tqdm import tqdm
 
     from shuffledp.cli.tables import histogram
-    from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
-    from shuffledp.mechanisms.target_calibration import offer, parameter_words
+    from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms, with_options
+    from shuffledp.mechanisms.target_calibration import calibrate_to_target, format_parameters
 
     chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or MECHANISMS))
     eps, log_delta = arguments.eps, log_of(arguments.delta)
@@ -228,8 +227,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     }
     if arguments.hidden_slot:
         asked["hidden_slot"] = True
-        chosen = [mechanism.sharper() for mechanism in chosen]
-    chosen = [mechanism.sized(arguments.slots, arguments.share) for mechanism in chosen]
+    options = {name: getattr(arguments, name) for name in ("hidden_slot", "slots", "share")}
+    chosen = [with_options(mechanism, **options) for mechanism in chosen]
     unknown: Row = dict.fromkeys(
         ["parameters", "local_eps0", *_VIEWED, "messages", "moved_by_one", "cell_sd_users",
          "largest_cell_sd_users", "tv_distance"]
@@ -241,18 +240,18 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         row |= {"trust": mechanism.entry.trust, "source": mechanism.entry.source, "reason": None}
         try:
             with time_limit(limit):
-                found = offer(mechanism, eps, log_delta, setting, shares)
+                found = calibrate_to_target(mechanism, eps, log_delta, setting, shares)
         except InputError as error:
             row["reason"] = str(error)
         except TimeIsUpError:
             row["reason"] = f"not computed within {limit:g} s (--max-seconds)"
         else:
             row |= {
-                "parameters": parameter_words(found.parameters),
-                "local_eps0": finite(found.local_eps0),
+                "parameters": format_parameters(found.parameters),
+                "local_eps0": finite(found.per_user.local_eps0),
                 **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
-                "messages": found.messages,
-                "moved_by_one": found.moved_by_one,
+                "messages": found.per_user.messages,
+                "moved_by_one": found.per_user.moved_by_one,
                 "cell_sd_users": found.cell_sd,
                 "largest_cell_sd_users": found.largest_cell_sd,
                 "tv_distance": found.tv_distance,

@@ -23,7 +23,7 @@ from shuffledp.collection.laws import TABLES, Laws, Noise, check_collected, make
 from shuffledp.collection.tables import Table
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.registry import get_mechanisms
+from shuffledp.mechanisms.registry import get_mechanisms, with_options
 from shuffledp.mechanisms.target_calibration import Released, calibrated, views_of_rounds
 
 VERSION: Final = 1
@@ -236,7 +236,7 @@ def make_campaign(
     if people < at_least:
         raise InputError(f"there are fewer tickets than respondents needed: {people}, {at_least}")
     check_collected(mechanism)
-    way = get_mechanisms([mechanism])[0].sized(slots, 1.0)
+    way = with_options(get_mechanisms([mechanism])[0], slots=slots, share=1.0)
     setting = Setting(at_least, cells, rounds=len(keys), colluding=colluding)
     found = calibrated(way, eps, float(np.log(delta) + np.log1p(-_ROUNDING)), setting)
     made = Campaign(

@@ -109,7 +109,7 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
     crowd = Setting(
         int(summary["n"].max()), 2, colluding=colluding, response_rate=response_rate
-    ).crowd_words
+    ).participation_text
     figure.suptitle(
         f"{literal(summary['region'].iloc[0])} (unit: {unit}{crowd}): every mechanism calibrated "
         rf"to the same certified ($\epsilon$, $\delta={power(delta)}$)"

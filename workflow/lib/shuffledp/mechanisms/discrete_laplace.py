@@ -23,7 +23,7 @@ from shuffledp.accounting.geometric import (
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Mechanism
+from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 
@@ -73,27 +73,16 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
     ) -> DiscreteLaplaceParameters:
-        """Noise of budget eps: delta is 0, whatever the target."""
-        del log_delta, setting
-        return DiscreteLaplaceParameters(eps)
-
-    def calibrate_rounds(
-        self, eps: float, log_delta: float, setting: Setting
-    ) -> DiscreteLaplaceParameters:
-        """Those of `parameters`: exact."""
-        return self.parameters(setting, Budget(eps, log_delta, ""))
-
-    def parameters(self, setting: Setting, budget: Budget) -> DiscreteLaplaceParameters:
-        """Return the least noise of each round with which all rounds together keep the budget."""
+        """Return the least noise; for one round its budget is eps, whatever delta."""
+        check_budget(eps)
         if setting.rounds == 1:
-            return super().parameters(setting, budget)
-        check_budget(budget.eps)
+            return DiscreteLaplaceParameters(eps)
 
-        def log_delta(eps: float) -> float:
-            return composed_geometric_noise(budget.eps, eps, setting.rounds)
+        def composed(round_eps: float) -> float:
+            return composed_geometric_noise(eps, round_eps, setting.rounds)
 
-        least = quotient_down(budget.eps, setting.rounds)
-        return DiscreteLaplaceParameters(calibrate.eps0(log_delta, budget.log_delta, least))
+        least = quotient_down(eps, setting.rounds)
+        return DiscreteLaplaceParameters(calibrate.eps0(composed, log_delta, least))
 
     def observe(
         self,

@@ -3,8 +3,7 @@
 Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +14,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
+from shuffledp.mechanisms.protocol import Calibration, Mechanism
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.roots import brentq
 
@@ -175,12 +174,28 @@ class GaussianParameters:
             raise InputError(f"sigma must be positive and finite (got sigma={self.sigma})")
 
 
+def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:
+    """Return paper A's Gaussian: eps = eps0, with diffprivlib's noise at delta = 1e-20.
+
+    It is not at the shuffle model's privacy: delta is 0 there, and no Gaussian exists.
+    """
+    request = DiffprivlibRequest(setting.eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
+    return Calibration(
+        _PUBLISHED,
+        setting.eps0,
+        float(np.log(PUBLISHED_DELTA)),
+        "",
+        GaussianParameters(request.sigma, request),
+    )
+
+
 class CentralGaussian(Mechanism[GaussianParameters]):
     """A curator adds normal noise to the true counts; see `Mechanism`."""
 
     name = "gaussian"
     form = GaussianParameters
     estimators = raw_and_projected(noisy_shares)
+    published = (published_calibration,)
 
     def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:
         """Exact (paper D, Fact 2), over rounds too: their means' distances add up by squares.
@@ -190,9 +205,13 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         return compose(gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma), setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
-        """Smallest sufficient noise."""
-        del setting
+        """Return the least noise: for m rounds, sqrt(m) times that of one round.
+
+        As many Gaussians together are as private as one of the root's share of the noise.
+        """
         sigma = gaussian_sigma(eps, log_delta)
+        if setting.rounds > 1:
+            return GaussianParameters(sigma * float(np.sqrt(setting.rounds)))
         if log_delta < np.log(DIFFPRIVLIB_DELTA):
             return GaussianParameters(sigma)
         request = DiffprivlibRequest(eps, float(np.exp(log_delta)), HISTOGRAM_SENSITIVITY)
@@ -219,37 +238,3 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     def variance(self, shares: ArrayLike, n: float, parameters: GaussianParameters) -> Floats:
         """Variance of each share, the same for all."""
         return np.full(np.shape(shares), (parameters.sigma / n) ** 2)
-
-    def calibrate_rounds(
-        self, eps: float, log_delta: float, setting: Setting
-    ) -> GaussianParameters:
-        """Those of `parameters`: exact."""
-        return self.parameters(setting, Budget(eps, log_delta, ""))
-
-    def parameters(self, setting: Setting, budget: Budget) -> GaussianParameters:
-        """Noise of one round, the same in all: the root of their number times that of a single one.
-
-        As many Gaussians together are as private as one of the root's share of the noise.
-        """
-        once = replace(setting, rounds=1)
-        alone = super().parameters(once, budget)
-        if setting.rounds == 1:
-            return alone
-        return GaussianParameters(alone.sigma * float(np.sqrt(setting.rounds)))
-
-    def calibrations(
-        self, setting: Setting, budgets: Sequence[Budget]
-    ) -> list[Calibration[GaussianParameters]]:
-        """One for each budget, and paper A's: eps = eps0, diffprivlib at delta = 1e-20.
-
-        Paper A's is not the shuffle model's privacy: delta is 0 there and no Gaussian exists.
-        """
-        request = DiffprivlibRequest(setting.eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
-        published = Calibration(
-            _PUBLISHED,
-            setting.eps0,
-            float(np.log(PUBLISHED_DELTA)),
-            "",
-            GaussianParameters(request.sigma, request),
-        )
-        return [*super().calibrations(setting, budgets), published]

@@ -1,6 +1,5 @@
 """Shuffled k-randomised response (paper A): local reports, mixed by a shuffler."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -11,7 +10,7 @@ from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.registry import krr_curve
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.mechanisms.estimators import maximum_likelihood, raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
+from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.numerics.arrays import Floats, Integers
 
 
@@ -110,10 +109,6 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
 
         return KRRParameters(largest_eps0(eps, log_delta, of, setting.rounds))
 
-    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
-        """Largest local budget of a round whose rounds together keep the target."""
-        return self.calibrate(eps, log_delta, setting)
-
     def observe(
         self,
         counts: ArrayLike,
@@ -138,23 +133,8 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         variance = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
         return np.asarray(variance / n / (p - q) ** 2)
 
-    def moved_by_one(self, k: int, parameters: KRRParameters) -> float:
-        """A report of the cell, or of another."""
+    def per_user(self, n: int, k: int, parameters: KRRParameters) -> PerUser:
+        """Return one report, of the cell or of another, with its local budget."""
+        del n
         p, q = probabilities(parameters.eps0, k)
-        return 1.0 / (p - q)
-
-    def local_eps0(self, parameters: KRRParameters) -> float:
-        """The budget of each report."""
-        return parameters.eps0
-
-    def parameters(self, setting: Setting, budget: Budget) -> KRRParameters:
-        """The setting's own eps0, whatever the central budget."""
-        del budget
-        return KRRParameters(setting.eps0)
-
-    def calibrations(
-        self, setting: Setting, budgets: Sequence[Budget]
-    ) -> list[Calibration[KRRParameters]]:
-        """One, whatever the central budgets: the noise follows from the setting's eps0."""
-        del budgets
-        return [Calibration("none", np.nan, np.nan, "", KRRParameters(setting.eps0))]
+        return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))

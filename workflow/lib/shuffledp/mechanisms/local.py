@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeVar
@@ -13,9 +12,8 @@ from numpy.typing import ArrayLike
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
-from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.randomiser import SupportRandomiser, lead_log_delta
 from shuffledp.numerics.arrays import Floats, quotient_down
 
@@ -36,16 +34,22 @@ class LocalParameters:
 Q = TypeVar("Q", bound=LocalParameters)
 
 
+@dataclass(frozen=True)
 class ShuffledRandomiser(Mechanism[Q]):
-    """Each user reports through a randomiser, the shuffler mixes the reports; see `Mechanism`.
+    """Each user reports through a randomiser, and the shuffler mixes the reports.
 
-    Observed are the reports that speak for each cell.
+    The analyst observes how many reports speak for each cell.
+
+    Attributes
+    ----------
+    hidden_slot
+        Whether the bound of docs/hidden-slot.md is used where it applies and is tighter.
     """
 
-    _hidden_slot = False
+    hidden_slot: bool = False
 
-    def __init__(self) -> None:
-        self.estimators = raw_and_projected(self._raw)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "estimators", raw_and_projected(self._raw))
 
     @abstractmethod
     def randomiser(self, k: int, parameters: Q) -> SupportRandomiser:
@@ -66,13 +70,7 @@ class ShuffledRandomiser(Mechanism[Q]):
     def curve(self, parameters: Q, setting: Setting) -> UpperCurve:
         """Certified, of all reports, mixed."""
         randomiser = self.randomiser(setting.k, parameters)
-        return randomiser.curve(setting, hidden_slot=self._hidden_slot)
-
-    def sharper(self) -> "ShuffledRandomiser[Q]":
-        """Calibrated with the hidden-slot bound where it applies and is tighter."""
-        found = copy(self)
-        found._hidden_slot = True
-        return found
+        return randomiser.curve(setting, hidden_slot=self.hidden_slot)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Largest local budget whose certified delta at ``eps`` meets the target, nearly.
@@ -101,18 +99,12 @@ class ShuffledRandomiser(Mechanism[Q]):
             return upper(eps)
 
         xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else _ROUNDS_XTOL
-        scout = lead(best, self._hidden_slot)
+        scout = lead(best, self.hidden_slot)
         eps0 = calibrate.led_eps0(log_delta_of, log_delta, least, scout, xtol)
         if eps0 <= least:
             # Even unshuffled, rounds of that budget keep eps, unless a budget is rounded up.
             eps0 = calibrate.largest_kept(lambda each: log_delta_of(each) <= log_delta, least)
         return self.member(eps0, best)
-
-    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> Q:
-        """Like `calibrate`, for all rounds together."""
-        if not 0.0 < eps < np.inf:
-            raise InputError(f"eps must be positive and finite (got eps={eps})")
-        return self.calibrate(eps, log_delta, setting)
 
     def observe(
         self,
@@ -131,14 +123,11 @@ class ShuffledRandomiser(Mechanism[Q]):
         randomiser = self.randomiser(np.shape(shares)[-1], parameters)
         return randomiser.variance(shares, n)
 
-    def moved_by_one(self, k: int, parameters: Q) -> float:
-        """A report speaks for the cell, or does not."""
+    def per_user(self, n: int, k: int, parameters: Q) -> PerUser:
+        """Return one report, which speaks for the cell or does not, with its local budget."""
+        del n
         p, q = self.randomiser(k, parameters).chances
-        return 1.0 / (p - q)
-
-    def local_eps0(self, parameters: Q) -> float:
-        """The budget of each report."""
-        return parameters.eps0
+        return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))
 
 
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):

@@ -18,7 +18,7 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting, proba
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.krr import KRandomisedResponse, randomise
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats
 
@@ -147,12 +147,6 @@ class Mixdump(Mechanism[MixdumpParameters]):
         )
         return None if dummies is None else replace(likely, dummies=dummies)
 
-    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> MixdumpParameters:
-        """Like `calibrate`, for all rounds together."""
-        if not 0.0 < eps < np.inf:
-            raise InputError(f"eps must be positive and finite (got eps={eps})")
-        return self.calibrate(eps, log_delta, setting)
-
     def observe(
         self,
         counts: ArrayLike,
@@ -179,16 +173,15 @@ class Mixdump(Mechanism[MixdumpParameters]):
         dummies = parameters.chances * dummy * (1.0 - dummy)
         return np.asarray((reports + dummies) / n / (p - q) ** 2)
 
-    def moved_by_one(self, k: int, parameters: MixdumpParameters) -> float:
-        """A report and a dummy of each chance, all of the cell: the mixer takes no more."""
+    def per_user(self, n: int, k: int, parameters: MixdumpParameters) -> PerUser:
+        """Return a report and the user's dummies, which do not depend on the record.
+
+        All messages that the mixer accepts from a user may be of one cell.
+        """
+        del n
         p, q = probabilities(parameters.eps0, k)
-        return (1.0 + parameters.chances) / (p - q)
-
-    def messages(self, n: int, k: int, parameters: MixdumpParameters) -> float:
-        """A report, and the user's dummies."""
-        del n, k
-        return 1.0 + parameters.dummies
-
-    def local_eps0(self, parameters: MixdumpParameters) -> float:
-        """The budget of each report, which the user's dummies know nothing of."""
-        return parameters.eps0
+        return PerUser(
+            parameters.eps0,
+            messages=1.0 + parameters.dummies,
+            moved_by_one=(1.0 + parameters.chances) / (p - q),
+        )

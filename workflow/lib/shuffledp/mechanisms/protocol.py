@@ -1,6 +1,7 @@
-"""What a mechanism answers. Figures, tables, planner and command ask it; nobody asks for its name.
+"""The interface of a mechanism: its privacy, its calibration and the error of its estimate.
 
-What there is to say of one (label, looks, trust) stands in `shuffledp.mechanisms.catalogue`.
+Figures, tables, planner and commands use this interface alone. Names, looks and trust of each
+mechanism are in `shuffledp.mechanisms.catalogue`.
 """
 
 from abc import ABC, abstractmethod
@@ -19,24 +20,25 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
 from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
-# Shares by observations, both of shape (repetitions, k), n and the parameters. A row of the result
-# depends on that row alone.
+# Estimated shares from observations, both of shape (repetitions, k), n and the parameters. Each row
+# of the result depends on the same row of the observations only.
 Estimate = Callable[[Floats, int, P], Floats]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """A point (eps, delta) that mechanisms are compared at, of a setting's certified curve or not.
+    """A point (eps, delta) at which mechanisms are compared.
 
     Attributes
     ----------
     eps, log_delta
         Central budget and the natural logarithm of delta.
     asked
-        What was asked for, ``eps=0.5`` or ``delta=1e-06``: it names the random stream, since
-        computed digits may differ from machine to machine.
+        The request, ``eps=0.5`` or ``delta=1e-06``. It names the random stream, since computed
+        digits may differ between machines.
     calibration
-        Name of the calibration to it: ``matched`` on the certified curve, which is equal privacy.
+        Name of the calibration to it: ``matched`` for a point of the certified curve, which means
+        equal privacy.
     """
 
     eps: float
@@ -52,9 +54,10 @@ class Calibration(Generic[P]):
     Attributes
     ----------
     name
-        ``none``: they follow from eps0; that of a `Budget`; or a mechanism's own.
+        ``none`` if the parameters follow from eps0, the name of a `Budget`, or one of the
+        mechanism's own.
     eps, log_delta
-        Of the budget; NaN where the parameters follow from eps0.
+        The budget; NaN where the parameters follow from eps0.
     asked
         As in `Budget`; empty for ``none``.
     parameters
@@ -68,159 +71,131 @@ class Calibration(Generic[P]):
     parameters: P
 
 
+@dataclass(frozen=True)
+class PerUser:
+    """What one user reveals, sends and can change.
+
+    Attributes
+    ----------
+    local_eps0
+        Local budget of the user's own messages, for whoever sees them before they are mixed; inf
+        if they reveal everything.
+    messages
+        Mean number of messages per user that reach the shuffler or the curator.
+    moved_by_one
+        The largest change, in people, of a cell's estimate by one user's messages in a round,
+        compared with messages that say nothing about the cell. The estimate is a sum over users, so
+        m dishonest users change it by up to m times as much.
+    """
+
+    local_eps0: float = np.inf
+    messages: float = 1.0
+    moved_by_one: float = 1.0
+
+
 class Mechanism(ABC, Generic[P]):
-    """A way to release a histogram of n users over k cells.
+    """A randomised way from the records of n users to a histogram over k cells.
 
     Attributes
     ----------
     name
-        In the catalogue.
+        Name in the catalogue.
     estimators
-        By their names in the catalogue, in its order: the first is unbiased.
+        Estimators by their names in the catalogue, in its order; the first is unbiased.
     form
-        Class of its parameters, whose numbers are fields of type int or float.
+        Class of the parameters, whose numbers are fields of type int or float.
+    published
+        Functions of a setting that return calibrations as papers print them. They are not at equal
+        privacy, and the catalogue says what figures call them.
     """
 
     name: str
     form: type[P]
     estimators: Mapping[str, Estimate[P]]
+    published: Sequence[Callable[[Setting], Calibration[P]]] = ()
 
     @property
     def entry(self) -> Entry:
-        """What the catalogue says of it; raises `KeyError` if nothing."""
+        """The mechanism's row in the catalogue."""
         return CATALOGUE[self.name]
 
     @abstractmethod
     def curve(self, parameters: P, setting: Setting) -> UpperCurve:
-        """Delta over eps that holds for every data set (replacement).
-
-        Of a setting whose users are honest and all take part; over its rounds, with these
-        parameters in each.
-        """
-
-    def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
-        """As `curve`, of exactly the users of a setting; that may be a promise for fewer of them.
+        """Return the curve that holds for every data set, for the replacement of one record.
 
         Parameters
         ----------
         parameters
-            Of the mechanism, in each round.
+            Of the mechanism, the same in each round.
         setting
+            All users are honest and take part in every round.
+        """
+
+    def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
+        """Return the curve for the users who took part rather than for the promised minimum.
+
+        Parameters
+        ----------
+        parameters, setting
             As for `curve`.
         """
         return self.curve(parameters, setting)
 
     def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
-        """Delta over eps of those of `catalogue.VIEWS` who do not have the one of `curve`.
+        """Return the curves of those `catalogue.VIEWS` for which `curve` does not hold.
 
         Parameters
         ----------
-        parameters
-            Of the mechanism, in each round.
-        setting
+        parameters, setting
             As for `curve`.
 
         Returns
         -------
-        By default that of analyst and mixer together, who see each user's own messages.
+        By default, the curve of analyst and mixer together, who see each user's own messages.
         """
-        budget = sum_up([(setting.rounds, self.local_eps0(parameters))])
-        seen = {view: no_guarantee() for view in self.entry.seen}
-        return seen if budget == np.inf else {"both": no_guarantee(budget)}
+        local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
+        budget = sum_up([(setting.rounds, local_eps0)])
+        if budget == np.inf:
+            return {view: no_guarantee() for view in self.entry.seen}
+        return {"both": no_guarantee(budget)}
 
     @abstractmethod
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
-        """Parameters with the least error that keep (eps, delta).
+        """Return the parameters with the least error that keep (eps, delta) of all rounds.
+
+        They are the same in every round. A mechanism that can be calibrated to one round only
+        returns `calibrate_rounds_by_search` for several.
 
         Parameters
         ----------
         eps, log_delta
-            Central budget, and natural log of delta.
+            Central budget of all rounds together, and natural log of delta.
         setting
-            n, k, and for mechanisms that share a budget among rounds their number. All users are
-            honest and take part (`target_calibration.calibrated` for others).
+            n, k and the number of rounds. All users are honest and take part
+            (`target_calibration.calibrated` covers others).
 
         Raises
         ------
         InputError
-            If there are none.
+            If no parameters keep the target.
         """
-
-    def calibrate_rounds(self, eps: float, log_delta: float, setting: Setting) -> P:
-        """Parameters of every round of a setting, the same in all, that keep (eps, delta) of all.
-
-        By default those of `calibrate` for one round, to a share of delta and the largest eps with
-        which the rounds, composed, keep the target; nearly.
-
-        Parameters
-        ----------
-        eps, log_delta
-            Budget of all rounds together, and natural log of their delta.
-        setting
-            All users are honest and take part in every round.
-
-        Raises
-        ------
-        InputError
-            As `calibrate`.
-        """
-        from tqdm import tqdm
-
-        if not 0.0 < eps < np.inf:
-            raise InputError(f"eps must be positive and finite (got eps={eps})")
-        rounds, once = setting.rounds, replace(setting, rounds=1)
-        # Half of delta is for what no eps of the rounds covers.
-        share = log_delta - float(np.log(2.0 * rounds))
-        found: dict[float, P] = {}
-        bar = tqdm(desc=f"{self.name}, budgets of a round", delay=2.0, leave=False, disable=None)
-
-        def log_delta_of(one: float) -> float:
-            bar.update()
-            found[one] = self.calibrate(one, share, once)
-            return self.curve(found[one], setting).upper(eps)
-
-        def of_all(one: float) -> float:
-            try:
-                return log_delta_of(one)
-            except InputError:
-                if one > 2.0 * eps:
-                    raise
-                return -np.inf  # a larger one may do
-
-        # With that budget each round keeps its share of the target.
-        least = quotient_down(eps, rounds)
-        guess = least * float(np.sqrt(rounds * share / log_delta)) if log_delta < 0.0 else least
-        with bar:
-            best = calibrate.of_one_round(of_all, log_delta, least, guess)
-            if best not in found:
-                best = calibrate.largest_kept(lambda one: log_delta_of(one) <= log_delta, best)
-        return found[best]
-
-    def sharper(self) -> "Mechanism[P]":
-        """The same with a tighter guarantee that is asked for (docs/hidden-slot.md); or itself."""
-        return self
-
-    def sized(self, slots: int | None, share: float | None) -> "Mechanism[P]":
-        """The same with envelopes of so many messages, for a part of the users; or itself."""
-        del slots, share
-        return self
 
     @abstractmethod
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
     ) -> Floats:
-        """What the analyst sees, simulated from the exact law without a loop over users.
+        """Draw what the analyst sees from its exact law, without a loop over users.
 
         Parameters
         ----------
         counts
-            True histogram, shape ``(k,)``, non-negative integers.
+            True histogram, shape ``(k,)``, integers >= 0.
         parameters
             Of the mechanism.
         rng
             Source of randomness.
         repetitions
-            Independent releases. The first ones are the same however many follow.
+            Number of independent releases. The first ones do not depend on this number.
 
         Returns
         -------
@@ -229,7 +204,7 @@ class Mechanism(ABC, Generic[P]):
 
     @abstractmethod
     def variance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
-        """Variance of the unbiased estimate of each share.
+        """Return the variance of the unbiased estimate of each share.
 
         Parameters
         ----------
@@ -246,10 +221,10 @@ class Mechanism(ABC, Generic[P]):
         """
 
     def expected_distance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
-        """Expected total variation distance of the unbiased estimate, one for each histogram.
+        """Return the expected total variation distance of the unbiased estimate.
 
-        Half the sum of the mean absolute errors of the shares; by default of errors that are nearly
-        normal.
+        This is half the sum of the shares' mean absolute errors; by default the errors are taken as
+        normally distributed.
 
         Parameters
         ----------
@@ -258,12 +233,14 @@ class Mechanism(ABC, Generic[P]):
 
         Returns
         -------
-        Numbers of at least 0, shape ``(...)``.
+        One number >= 0 for each histogram, shape ``(...)``.
         """
         return expected_distance(self.variance(shares, n, parameters))
 
-    def messages(self, n: int, k: int, parameters: P) -> float:
-        """Mean number of messages that reach the shuffler, or the curator, per user.
+    def per_user(self, n: int, k: int, parameters: P) -> PerUser:
+        """Return what one user reveals, sends and can change.
+
+        By default one message that reveals everything.
 
         Parameters
         ----------
@@ -273,76 +250,74 @@ class Mechanism(ABC, Generic[P]):
             Of the mechanism.
         """
         del n, k, parameters
-        return 1.0
+        return PerUser()
 
-    def moved_by_one(self, k: int, parameters: P) -> float:
-        """Users of a cell by which one user's messages may move its estimate in a round, at most.
 
-        Against messages that say nothing of the cell: by default one record, which nobody can
-        send twice. The estimate is a sum over users: so many dishonest ones move it so many times
-        as far.
+def calibrate_rounds_by_search(
+    mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting
+) -> P:
+    """Return parameters of one round whose composition keeps the target of all rounds.
 
-        Parameters
-        ----------
-        k
-            Number of cells.
-        parameters
-            Of the mechanism.
-        """
-        del k, parameters
-        return 1.0
+    They are those of `Mechanism.calibrate` for one round, at a share of delta and nearly the
+    largest eps with which the composed rounds keep the target.
 
-    def local_eps0(self, parameters: P) -> float:
-        """What a user's own messages reveal to who sees them before they are mixed; inf: all."""
-        del parameters
-        return float("inf")
+    Parameters
+    ----------
+    mechanism
+        It is calibrated to one round.
+    eps, log_delta, setting
+        As for `Mechanism.calibrate`.
 
-    def parameters(self, setting: Setting, budget: Budget) -> P:
-        """Parameters of one round for a comparison at a point of a setting's certified curve.
+    Raises
+    ------
+    InputError
+        If eps is not positive and finite, or no parameters keep the target.
+    """
+    from tqdm import tqdm
 
-        By default those of `calibrate`; raises as that, and for several rounds: a budget of all
-        of them is too much for each.
-        """
-        setting.require_one_round()
-        return self.calibrate(budget.eps, budget.log_delta, setting)
+    if not 0.0 < eps < np.inf:
+        raise InputError(f"eps must be positive and finite, got eps={eps}")
+    rounds, once = setting.rounds, replace(setting, rounds=1)
+    # Half of delta is left for what no eps of the rounds covers.
+    share = log_delta - float(np.log(2.0 * rounds))
+    parameters: dict[float, P] = {}
+    bar = tqdm(desc=f"{mechanism.name}, budgets of a round", delay=2.0, leave=False, disable=None)
 
-    def calibrations(self, setting: Setting, budgets: Sequence[Budget]) -> list[Calibration[P]]:
-        """What to release when mechanisms are compared at a setting's certified privacy.
+    def composed(round_eps: float) -> float:
+        bar.update()
+        parameters[round_eps] = mechanism.calibrate(round_eps, share, once)
+        return mechanism.curve(parameters[round_eps], setting).upper(eps)
 
-        Parameters
-        ----------
-        setting
-            n, k and the local budget eps0 of those who randomise.
-        budgets
-            Points on its certified curve, and others that are named for what they are.
+    def composed_if_possible(round_eps: float) -> float:
+        try:
+            return composed(round_eps)
+        except InputError:
+            if round_eps > 2.0 * eps:
+                raise
+            return -np.inf  # a larger eps may be possible
 
-        Returns
-        -------
-        By default one calibration for each budget.
-        """
-        return [
-            Calibration(
-                name=budget.calibration,
-                eps=budget.eps,
-                log_delta=budget.log_delta,
-                asked=budget.asked,
-                parameters=self.parameters(setting, budget),
-            )
-            for budget in budgets
-        ]
+    # With this budget each round keeps its share of the target.
+    least = quotient_down(eps, rounds)
+    guess = least * float(np.sqrt(rounds * share / log_delta)) if log_delta < 0.0 else least
+    with bar:
+        best = calibrate.of_one_round(composed_if_possible, log_delta, least, guess)
+        if best not in parameters:
+            best = calibrate.largest_kept(lambda round_eps: composed(round_eps) <= log_delta, best)
+    return parameters[best]
 
 
 def expected_distance(variances: ArrayLike) -> Floats:
-    """Expected total variation distance of unbiased, nearly normal estimates of these variances.
+    """Return the expected total variation distance of unbiased, normally distributed estimates.
 
-    Half the sum over the last axis of the mean absolute errors, ``sqrt(2 / pi)`` deviations each.
+    This is half the sum over the last axis of the mean absolute errors, each ``sqrt(2 / pi)``
+    standard deviations.
     """
     deviations = np.sqrt(np.asarray(variances, np.float64))
     return np.asarray(np.sqrt(0.5 / np.pi) * deviations.sum(axis=-1))
 
 
 def drawing_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
-    """Variance of the shares of those who take part about the shares of all users.
+    """Return the variance of the participants' shares about the shares of all users.
 
     Parameters
     ----------
@@ -351,7 +326,7 @@ def drawing_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
     n
         Number of all users.
     rate
-        Probability in ``(0, 1]`` with which each takes part; ``rate * n`` do, nearly.
+        Probability in ``(0, 1]`` with which each takes part; about ``rate * n`` users do.
     """
     shares = np.asarray(shares, np.float64)
     return np.asarray((1.0 - rate) * shares * (1.0 - shares) / (rate * n))

@@ -1,16 +1,19 @@
-"""Every mechanism of the catalogue, made when it is first asked for.
+"""The mechanisms of the catalogue; each is imported and created when it is first used.
 
-Their modules are imported by name: a job depends on those that it uses, not on all of them
+A job thus depends on the mechanisms that it uses, not on all of them
 (`shuffledp.pipeline.modules`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from shuffledp.mechanisms.catalogue import CATALOGUE, get_entries
 from shuffledp.mechanisms.protocol import Mechanism
+
+M = TypeVar("M", bound=Mechanism[Any])
 
 
 @cache
@@ -34,8 +37,21 @@ class _Mechanisms(Mapping[str, Mechanism[Any]]):
 MECHANISMS: Final[Mapping[str, Mechanism[Any]]] = _Mechanisms()
 
 
+def with_options(mechanism: M, **options: Any) -> M:
+    """Return the mechanism with those of the options that it has as fields; None changes nothing.
+
+    The options are ``hidden_slot`` of shuffled randomisers, ``slots`` and ``share`` of signed
+    dummies.
+    """
+    if not is_dataclass(mechanism):
+        return mechanism
+    names = {field.name for field in fields(mechanism)}
+    chosen = {name: value for name, value in options.items() if name in names and value is not None}
+    return replace(mechanism, **chosen)
+
+
 def get_mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
-    """Look up mechanisms by their names.
+    """Return the mechanisms of these names.
 
     Raises
     ------

@@ -24,7 +24,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Mechanism
+from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
 from shuffledp.numerics.arrays import Floats
 
 LARGEST_NU = 2**53
@@ -95,27 +95,23 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def calibrate(
         self, eps: float, log_delta: float, setting: Setting
     ) -> ShufflerDummiesParameters:
-        """Noise of budget eps, and the fewest dummies whose delta meets the target."""
-        del setting
+        """Return nearly the least noise, and the fewest dummies, that keep the target.
+
+        For one round the budget of the noise is eps.
+        """
         check_budget(eps)
         if np.isnan(log_delta):
             raise InputError("delta must be a number (got log delta=nan)")
-
-        def meets(nu: int) -> bool:
-            return geometric_noise(eps, eps, nu).high <= log_delta
-
-        return ShufflerDummiesParameters(eps, _fewest(meets, eps, log_delta))
-
-    def calibrate_rounds(
-        self, eps: float, log_delta: float, setting: Setting
-    ) -> ShufflerDummiesParameters:
-        """Nearly the least noise whose rounds keep the target, and the fewest dummies that do."""
-        check_budget(eps)
+        if setting.rounds == 1:
+            return ShufflerDummiesParameters(
+                eps,
+                _fewest(lambda nu: geometric_noise(eps, eps, nu).high <= log_delta, eps, log_delta),
+            )
         if not -np.inf < log_delta < 0.0:
-            return super().calibrate_rounds(eps, log_delta, setting)
-        # Without the dummies' end at 0 the rounds keep most of delta.
-        budget = Budget(eps, log_delta + float(np.log1p(-_BARE)), "")
-        one = DiscreteLaplace().parameters(setting, budget).eps
+            return calibrate_rounds_by_search(self, eps, log_delta, setting)
+        # The noise without dummies' end at 0 keeps most of delta.
+        target = log_delta + float(np.log1p(-_BARE))
+        one = DiscreteLaplace().calibrate(eps, target, setting).eps
 
         def meets(nu: int) -> bool:
             return self.curve(ShufflerDummiesParameters(one, nu), setting).upper(eps) <= log_delta
@@ -170,6 +166,6 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
         return np.full(shape, 0.5 * k * parameters.moments.absolute_error / n)
 
-    def messages(self, n: int, k: int, parameters: ShufflerDummiesParameters) -> float:
-        """A report, and the user's share of the dummies."""
-        return 1.0 + k * parameters.moments.mean / n
+    def per_user(self, n: int, k: int, parameters: ShufflerDummiesParameters) -> PerUser:
+        """Return a report, and the user's share of the shuffler's dummies."""
+        return PerUser(messages=1.0 + k * parameters.moments.mean / n)

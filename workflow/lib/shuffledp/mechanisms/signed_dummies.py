@@ -25,7 +25,7 @@ from shuffledp.accounting.geometric import check_budget
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
-from shuffledp.mechanisms.protocol import Mechanism
+from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
 from shuffledp.mechanisms.signed_dummies_search import (
     LENGTHS,
     SignedDummiesParameters,
@@ -69,11 +69,6 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     def __post_init__(self) -> None:
         check_sizes(2 if self.slots is None else self.slots, self.share)
 
-    def sized(self, slots: int | None, share: float | None) -> "SignedDummies":
-        """With envelopes of other length, for another part of the users."""
-        slots = self.slots if slots is None else slots
-        return replace(self, slots=slots, share=self.share if share is None else share)
-
     def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
         """Exact for the smallest number of users, rounded up; with more it holds as well.
 
@@ -114,7 +109,13 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> SignedDummiesParameters:
-        """Least noise for these envelopes: as many pairs as fit, the best size, the least ratio."""
+        """Return the least noise: as many pairs as fit into the envelope, best size, least ratio.
+
+        Over several rounds, what does not fit counts at the eps of all rounds.
+        """
+        if setting.rounds > 1:
+            once = replace(self, total=eps)
+            return calibrate_rounds_by_search(once, eps, log_delta, setting)
         check_budget(eps)
         if not -np.inf < log_delta < 0.0:
             raise InputError(
@@ -136,12 +137,6 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
                 f"log delta={log_delta})"
             )
         return best
-
-    def calibrate_rounds(
-        self, eps: float, log_delta: float, setting: Setting
-    ) -> SignedDummiesParameters:
-        """See `Mechanism`; what does not fit counts at the eps of all rounds."""
-        return Mechanism.calibrate_rounds(replace(self, total=eps), eps, log_delta, setting)
 
     def observe(
         self,
@@ -178,14 +173,14 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         error = 2.0 * block * float(below @ (1.0 - below))
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)
 
-    def moved_by_one(self, k: int, parameters: SignedDummiesParameters) -> float:
-        """A full envelope of messages of the cell with one sign, plus or minus."""
-        del k
-        return float(parameters.slots)
+    def per_user(self, n: int, k: int, parameters: SignedDummiesParameters) -> PerUser:
+        """Return the true message and the dummies; blanks fill the envelope up to its slots.
 
-    def messages(self, n: int, k: int, parameters: SignedDummiesParameters) -> float:
-        """The true one and the dummies; blanks fill the envelope up to its slots."""
+        A dishonest user may fill the envelope with messages of one cell and one sign.
+        """
         del n
         q = parameters.ratio
         cell = 2.0 * parameters.size * q / (1.0 - q) + 2.0 * parameters.pairs
-        return 1.0 + k * cell / parameters.smallest
+        return PerUser(
+            messages=1.0 + k * cell / parameters.smallest, moved_by_one=float(parameters.slots)
+        )

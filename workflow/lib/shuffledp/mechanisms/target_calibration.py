@@ -1,6 +1,6 @@
-"""What a mechanism gives when it calibrates itself to a target: (eps, delta) for n users."""
+"""Mechanisms calibrated to a target (eps, delta), and the errors that follow."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from typing import Any, Final, Generic
@@ -15,29 +15,38 @@ from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.catalogue import VIEWS
-from shuffledp.mechanisms.protocol import Mechanism, P, drawing_variance, expected_distance
+from shuffledp.mechanisms.protocol import (
+    Budget,
+    Calibration,
+    Mechanism,
+    P,
+    PerUser,
+    drawing_variance,
+    expected_distance,
+)
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.number_parsing import number, whole
 
-# How far below the target of the log of delta dropouts may leave it, nearly.
-_WASTED: Final = 0.002
+# First margin, in the log of delta, by which calibration with dropouts misses the target.
+DROPOUT_LOG_MARGIN: Final = 0.002
 
 
 @dataclass(frozen=True)
 class Released(Generic[P]):
-    """A mechanism at some parameters, as a `Setting` takes it."""
+    """A mechanism with its parameters, as a `Setting` takes it."""
 
     mechanism: Mechanism[P]
     parameters: P
 
     def curve(self, setting: Setting) -> UpperCurve:
-        """Delta over eps of a setting whose users are honest and all take part."""
+        """Return the curve of a setting whose users are honest and all take part."""
         return self.mechanism.achieved(self.parameters, replace(setting, mechanism=None))
 
     def views(self, setting: Setting, curve: UpperCurve) -> dict[str, UpperCurve]:
-        """Delta over eps of each of `catalogue.VIEWS`; the given curve is of who has no other.
+        """Return the curve of each of `catalogue.VIEWS`; ``curve`` is the one of the analyst.
 
-        That of servers counts on nobody's being drawn, or dropping out: they may know.
+        The curves of views with more knowledge assume that nobody is sampled or drops out, since
+        servers may know who took part.
         """
         everybody = replace(setting.honest, mechanism=None, sampling_rate=1.0, response_rate=1.0)
         return dict.fromkeys(VIEWS, curve) | self.mechanism.views(self.parameters, everybody)
@@ -46,61 +55,98 @@ class Released(Generic[P]):
 def views_of_rounds(
     rounds: Iterable[tuple[Released[Any], Setting, int]], curve: UpperCurve
 ) -> dict[str, UpperCurve]:
-    """Delta over eps of each of `catalogue.VIEWS` after rounds that differ.
+    """Return the curve of each of `catalogue.VIEWS` after rounds that differ.
 
     Parameters
     ----------
     rounds
-        How users report, the setting of a round, and how many there are of it.
+        The mechanism and the setting of a round, and the number of such rounds.
     curve
-        After all of them, of who has no other in any.
+        The curve of all rounds for views that know no more than the analyst in any of them.
     """
-    found: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
-    told = set[str]()
-    for how, once, count in rounds:
+    history: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
+    with_more_knowledge = set[str]()
+    for released, once, count in rounds:
         own = accountant.certified_curve(once)
-        for view, seen in how.views(once, own).items():
-            found[view].append((replace(seen, lower=None), count))
-            told |= {view} if seen is not own else set()
-    whole = replace(curve, lower=None)
-    return {view: compose_rounds(found[view]) if view in told else whole for view in VIEWS}
+        for view, seen in released.views(once, own).items():
+            history[view].append((replace(seen, lower=None), count))
+            with_more_knowledge |= {view} if seen is not own else set()
+    whole_curve = replace(curve, lower=None)
+    return {
+        view: compose_rounds(history[view]) if view in with_more_knowledge else whole_curve
+        for view in VIEWS
+    }
 
 
 @dataclass(frozen=True)
-class Offer(Generic[P]):
-    """Parameters that keep a target, what they cost and the error of the unbiased estimate.
+class TargetCalibration(Generic[P]):
+    """Parameters that keep a target, their costs and the error of the unbiased estimate.
 
     Attributes
     ----------
     parameters
         Of the mechanism.
-    local_eps0
-        What a user's own messages reveal before they are mixed; inf: all.
     views
-        Eps that each of `catalogue.VIEWS` has at the target's delta, rounded up; inf: it sees all.
-    messages
-        Mean number of messages per user who responds.
-    moved_by_one
-        Users of a cell by which one dishonest user moves its estimate, at most.
+        Eps of each of `catalogue.VIEWS` at the target's delta, rounded up; inf if it sees all.
+    per_user
+        What a user who responds reveals, sends and can change.
     cell_sd, largest_cell_sd
-        Standard deviation of a cell's number of users: root mean square over the cells, and
-        largest. With dropouts it is that about all users.
+        Standard deviation of a cell's count in people: root mean square over the cells, and
+        largest. With dropouts it refers to the counts of all users.
     tv_distance
         Expected total variation distance of the shares.
     """
 
     parameters: P
-    local_eps0: float
     views: dict[str, float]
-    messages: float
-    moved_by_one: float
+    per_user: PerUser
     cell_sd: float
     largest_cell_sd: float
     tv_distance: float
 
 
+def calibrations(
+    mechanism: Mechanism[P], setting: Setting, budgets: Sequence[Budget]
+) -> list[Calibration[P]]:
+    """Return the calibrations of a mechanism in a comparison at a setting's certified privacy.
+
+    Parameters
+    ----------
+    mechanism
+        Any of the registry.
+    setting
+        n, k and the local budget eps0 of those who randomise.
+    budgets
+        Points of the setting's certified curve, and others that are named.
+
+    Returns
+    -------
+    One calibration for each budget, or a single one if the parameters follow from eps0; then those
+    that papers print.
+    """
+    if mechanism.entry.matched:
+        own = [
+            Calibration(
+                name=budget.calibration,
+                eps=budget.eps,
+                log_delta=budget.log_delta,
+                asked=budget.asked,
+                parameters=mechanism.calibrate(budget.eps, budget.log_delta, setting),
+            )
+            for budget in budgets
+        ]
+    else:
+        own = [Calibration("none", np.nan, np.nan, "", local_parameters(mechanism, setting.eps0))]
+    return [*own, *(published(setting) for published in mechanism.published)]
+
+
+def local_parameters(mechanism: Mechanism[P], eps0: float) -> P:
+    """Return the parameters of a mechanism whose noise follows from the local budget alone."""
+    return mechanism.form(**{"eps0": eps0})
+
+
 def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting) -> P:
-    """Parameters with nearly the least error that keep a target where users collude or drop out.
+    """Return parameters with nearly the least error that keep a target.
 
     Parameters
     ----------
@@ -109,7 +155,7 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
     eps, log_delta
         The target: central budget, and natural log of delta, of all rounds.
     setting
-        Users, of whom some may collude or drop out, cells and rounds.
+        Users, some of whom may collude or drop out, cells and rounds.
 
     Raises
     ------
@@ -117,45 +163,47 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         If the mechanism cannot meet the target.
     """
     honest = setting.honest
-    if honest.rounds > 1:
-        return mechanism.calibrate_rounds(eps, log_delta, honest)
+    if honest.rounds > 1 and not 0.0 < eps < np.inf:
+        raise InputError(f"eps must be positive and finite, got eps={eps}")
     if honest.response_rate == 1.0:
         return mechanism.calibrate(eps, log_delta, honest)
-    # The mean of delta over those who respond is a little above that of their mean number: the
-    # mechanism is calibrated for this number, to a target that is lower by as much.
+    # The mean of delta over the number of respondents is a little above delta at their mean number.
+    # The mechanism is calibrated for the mean number, to a target that is lower by that excess.
     mean = replace(honest.once, n=1 + round((honest.n - 1) * honest.response_rate))
-    lower, step = 0.0, _WASTED
+    reduction, step = 0.0, DROPOUT_LOG_MARGIN
     while True:
-        parameters = mechanism.calibrate(eps, log_delta - lower, mean)
-        of = partial(mechanism.curve, parameters)
-        # What hides a user who is alone hides one of many.
-        if of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
+        parameters = mechanism.calibrate(eps, log_delta - reduction, mean)
+        curve_of = partial(mechanism.curve, parameters)
+        # Parameters that protect a single user protect one of many.
+        if curve_of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
             return parameters
-        excess = with_participation(of, setting).log_delta(eps).promised - log_delta
+        excess = with_participation(curve_of, setting).log_delta(eps).promised - log_delta
         if excess <= 0.0:
             return parameters
-        lower, step = lower + excess + step, 2.0 * step
+        reduction, step = reduction + excess + step, 2.0 * step
 
 
 def predicted(
     mechanism: Mechanism[P], shares: ArrayLike, n: int, parameters: P, part: float
 ) -> tuple[Floats, float]:
-    """Variance of each share and expected total variation distance, about all n users.
+    """Return the variance of each share and the expected total variation distance.
+
+    Both are about the shares of all n users.
 
     Parameters
     ----------
     mechanism, parameters
-        What is released.
+        The mechanism and its parameters.
     shares
         Of all users in each cell, shape ``(k,)``.
     n
         Number of all users.
     part
-        Probability in ``(0, 1]`` with which each is among those who report.
+        Probability in ``(0, 1]`` with which each user reports.
     """
     variance = mechanism.variance(shares, n * part, parameters)
     variance = variance + drawing_variance(shares, n, part)
-    # The error of the draw is nearly normal; without it the mechanism knows its own law.
+    # Sampling errors are nearly normal; without sampling the mechanism knows its own law.
     distance = (
         mechanism.expected_distance(shares, n, parameters)
         if part == 1.0
@@ -164,13 +212,13 @@ def predicted(
     return variance, float(distance)
 
 
-def offer(
+def calibrate_to_target(
     mechanism: Mechanism[P],
     eps: float,
     log_delta: float,
     setting: Setting,
     shares: ArrayLike,
-) -> Offer[P]:
+) -> TargetCalibration[P]:
     """Calibrate a mechanism to a target and predict its errors.
 
     Parameters
@@ -180,8 +228,8 @@ def offer(
     eps, log_delta
         The target: central budget, and natural log of delta, of all rounds.
     setting
-        Users, of whom some may collude or drop out, cells and rounds. Errors are those of one round
-        and of colluders who report as they should.
+        Users, some of whom may collude or drop out, cells and rounds. Errors are those of one
+        round, and assume that colluders report as they should.
     shares
         Of the users in each cell, shape ``(k,)``.
 
@@ -195,55 +243,55 @@ def offer(
     parameters = calibrated(mechanism, eps, log_delta, setting)
     variance, distance = predicted(mechanism, shares, n, parameters, part)
     known = mechanism.views(parameters, setting.honest)
-    return Offer(
+    respondent = mechanism.per_user(round(part * n), shares.size, parameters)
+    return TargetCalibration(
         parameters=parameters,
-        local_eps0=mechanism.local_eps0(parameters),
         views={
             view: known[view].epsilon(log_delta).promised if view in known else eps
             for view in VIEWS
         },
-        messages=mechanism.messages(round(part * n), shares.size, parameters),
         # With dropouts a respondent counts for more than one of all users.
-        moved_by_one=mechanism.moved_by_one(shares.size, parameters) / part,
+        per_user=replace(respondent, moved_by_one=respondent.moved_by_one / part),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
         tv_distance=distance,
     )
 
 
-def read_parameters(mechanism: Mechanism[P], words: str) -> P:
-    """Parameters of a mechanism as `parameter_words` writes them: ``eps=1.0, nu=25``.
+def read_parameters(mechanism: Mechanism[P], text: str) -> P:
+    """Return the parameters that `format_parameters` wrote, as in ``eps=1.0, nu=25``.
 
     Raises
     ------
     InputError
-        If one is missing, unknown, or out of range.
+        If a parameter is missing, unknown, or out of range.
     """
-    name_of, form = mechanism.name, mechanism.form
-    numbers = [each for each in fields(form) if each.type in (int, float)]  # type: ignore[arg-type]
-    known = {each.name: each.type for each in numbers}
-    given = dict[str, float]()
-    for part in words.split(","):
-        name, _, text = (piece.strip() for piece in part.partition("="))
-        if name not in known or name in given:
+    form = mechanism.form
+    numbers = [field for field in fields(form) if field.type in (int, float)]  # type: ignore[arg-type]
+    types = {field.name: field.type for field in numbers}
+    values = dict[str, float]()
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.partition("="))
+        if name not in types or name in values:
             raise InputError(
-                f"parameters of {name_of} are {', '.join(known)}, each once, as in "
-                f"{next(iter(known))}=1 (got {part.strip()})"
+                f"parameters of {mechanism.name} are {', '.join(types)}, each once, as in "
+                f"{next(iter(types))}=1, got {part.strip()}"
             )
         try:
-            given[name] = number(text) if known[name] is float else whole(text)
+            values[name] = number(value) if types[name] is float else whole(value)
         except ValueError:
-            raise InputError(f"{name} of {name_of} is no such number (got {text})") from None
-    needed = [each.name for each in numbers if each.default is MISSING]
-    if missing := [name for name in needed if name not in given]:
-        raise InputError(f"parameters of {name_of} lack {', '.join(missing)}")
-    return form(**given)
+            kind = "a number" if types[name] is float else "an integer"
+            raise InputError(f"{name} of {mechanism.name} must be {kind}, got {value}") from None
+    required = [field.name for field in numbers if field.default is MISSING]
+    if missing := [name for name in required if name not in values]:
+        raise InputError(f"parameters of {mechanism.name} lack {', '.join(missing)}")
+    return form(**values)
 
 
-def parameter_words(parameters: object) -> str:
-    """Write the numbers among a mechanism's parameters: ``eps=1.0, nu=25``.
+def format_parameters(parameters: object) -> str:
+    """Return the numbers among a mechanism's parameters as text, ``eps=1.0, nu=25``.
 
-    All digits are kept: a rounded parameter might not keep the target.
+    All digits are kept: rounded parameters might not keep the target.
     """
     values = {field.name: getattr(parameters, field.name) for field in fields(parameters)}  # type: ignore[arg-type]
     return ", ".join(

@@ -23,7 +23,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import raw_and_projected
-from shuffledp.mechanisms.protocol import Budget, Mechanism
+from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.numerics.arrays import Floats, Integers
 
 
@@ -160,16 +160,6 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         )
         return UserDummiesParameters(dummies or float(chances), chances)
 
-    def calibrate_rounds(
-        self, eps: float, log_delta: float, setting: Setting
-    ) -> UserDummiesParameters:
-        """Those of `calibrate`, which keeps the target of all rounds."""
-        return self.calibrate(eps, log_delta, setting)
-
-    def parameters(self, setting: Setting, budget: Budget) -> UserDummiesParameters:
-        """Those of `calibrate`, which keeps the budget of all rounds."""
-        return self.calibrate(budget.eps, budget.log_delta, setting)
-
     def observe(
         self,
         counts: ArrayLike,
@@ -190,12 +180,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         q = parameters.share(np.shape(shares)[-1])
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 
-    def moved_by_one(self, k: int, parameters: UserDummiesParameters) -> float:
-        """A report and a dummy of each chance, all of the cell: the mixer takes no more."""
-        del k
-        return 1.0 + parameters.chances
-
-    def messages(self, n: int, k: int, parameters: UserDummiesParameters) -> float:
-        """A report, and the user's dummies."""
+    def per_user(self, n: int, k: int, parameters: UserDummiesParameters) -> PerUser:
+        """Return a report and the user's dummies; all that the mixer accepts may be of one cell."""
         del n, k
-        return 1.0 + parameters.dummies
+        return PerUser(messages=1.0 + parameters.dummies, moved_by_one=1.0 + parameters.chances)

@@ -10,6 +10,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import total_variation
 from shuffledp.mechanisms.gaussian import CentralGaussian
 from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.mechanisms.target_calibration import calibrations
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.streams import stream
 from shuffledp.reproduction.delta_tables import CELLS, OWN_SHARE
@@ -96,7 +97,7 @@ def _distances(n: int, seed: int, repetitions: int) -> pd.DataFrame:
         for release in releases(
             mechanism,
             counts,
-            mechanism.calibrations(setting, budgets),
+            calibrations(mechanism, setting, budgets),
             repetitions,
             seed=seed,
             labels=labels,

@@ -15,7 +15,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.protocol import Budget, Calibration, Mechanism
 from shuffledp.mechanisms.registry import MECHANISMS
-from shuffledp.mechanisms.target_calibration import calibrated, read_parameters
+from shuffledp.mechanisms.target_calibration import calibrated, calibrations, read_parameters
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.selection import DELTA_HAT, TARGET, at_targets
 from shuffledp.pipeline.tables import PROMISES
@@ -109,7 +109,7 @@ class BudgetSweep:
         return ("release", region, grid, n, f"eps0={self.eps0:g}")
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Calibrate each mechanism to every budget; see `Mechanism.calibrations`."""
+        """Calibrate each mechanism to every budget; see `target_calibration.calibrations`."""
         setting = self.setting(counts)
         at_target = matched_budgets(setting, [], [self.target_delta])
         budgets = [
@@ -118,7 +118,7 @@ class BudgetSweep:
             *literal_budgets(at_target, setting, counts),
         ]
         for mechanism in mechanisms:
-            for one in mechanism.calibrations(setting, budgets):
+            for one in calibrations(mechanism, setting, budgets):
                 yield Point(mechanism, one, self.eps0, float(10.0 ** (one.log_delta / _LOG_10)))
 
 

@@ -12,7 +12,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import UNBIASED
 from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, drawing_variance
 from shuffledp.mechanisms.registry import get_mechanisms
-from shuffledp.mechanisms.target_calibration import parameter_words, predicted
+from shuffledp.mechanisms.target_calibration import format_parameters, predicted
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import GROUP_ROWS, RELEASES, UTILITY
@@ -227,13 +227,14 @@ def _offered(point: Point, release: Release, counts: Integers, setting: Setting)
             point.mechanism, counts / n, n, parameters, setting.response_rate
         )
         deviation = n * float(np.sqrt(variance.mean()))
+    per_user = point.mechanism.per_user(round(setting.response_rate * n), k, parameters)
     return {
         "expected_tv_distance": distance,
         "expected_cell_error": deviation,
         "colluding": setting.colluding,
         "response_rate": setting.response_rate,
-        "parameters": parameter_words(parameters),
-        "local_eps0": point.mechanism.local_eps0(parameters),
-        "messages": point.mechanism.messages(round(setting.response_rate * n), k, parameters),
+        "parameters": format_parameters(parameters),
+        "local_eps0": per_user.local_eps0,
+        "messages": per_user.messages,
         "reason": None,
     }

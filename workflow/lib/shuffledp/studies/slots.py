@@ -9,7 +9,7 @@ import pandas as pd
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.signed_dummies import SignedDummies
-from shuffledp.mechanisms.target_calibration import offer
+from shuffledp.mechanisms.target_calibration import calibrate_to_target
 
 
 def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]) -> pd.DataFrame:
@@ -36,9 +36,11 @@ def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]
     for eps in targets["eps"]:
         for length in slots:
             try:
-                found = offer(SignedDummies(length), eps, float(np.log(delta)), setting, shares)
+                found = calibrate_to_target(
+                    SignedDummies(length), eps, float(np.log(delta)), setting, shares
+                )
             except InputError:  # too short for so much noise
                 continue
-            rows.append((n, k, eps, delta, length, found.messages, found.cell_sd))
+            rows.append((n, k, eps, delta, length, found.per_user.messages, found.cell_sd))
     names = ["n", "k", "eps", "delta", "slots", "messages", "cell_error"]
     return pd.DataFrame(rows, columns=names)

@@ -96,7 +96,7 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     table.columns.name = None
     region, delta = shown["region"].iloc[0], shown["delta"].iloc[0]
     colluding, response_rate = shown[_CROWD].iloc[0]
-    crowd = Setting(n, 2, colluding=colluding, response_rate=response_rate).crowd_words
+    crowd = Setting(n, 2, colluding=colluding, response_rate=response_rate).participation_text
     padded = table.apply(lambda column: column.str.ljust(column.str.len().max()))
     with pd.option_context("display.max_colwidth", None):
         text = padded.to_string(justify="left")

@@ -216,7 +216,7 @@ def places_table(
         seen = mechanism.observe(counts, parameters, rng, repetitions)
         raw = mechanism.estimators[UNBIASED](seen, n, parameters)
         expected = float(mechanism.expected_distance(truth, n, parameters))
-        local = {"eps_upper": value, "local_eps0": mechanism.local_eps0(parameters)}
+        local = {"eps_upper": value, "local_eps0": mechanism.per_user(n, k, parameters).local_eps0}
         place = {"placement": ANY, "series": name, "matched_to": matched_to, "tagged": False}
         rows += [place | local | row for row in _measured(raw, truth, expected, 0.0)]
     table = pd.DataFrame(rows, columns=list(COLUMNS))
