@@ -29,7 +29,7 @@ from shuffledp.page.maps import map_data
 from shuffledp.page.provenance import configuration_text, provenance, revision
 from shuffledp.page.render import embedded_json, render, render_round
 from shuffledp.page.reproduction import reproduction_data
-from shuffledp.page.words import (
+from shuffledp.page.sentences import (
     about,
     accuracy,
     best_guess,

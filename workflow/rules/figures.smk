@@ -132,7 +132,7 @@ FIGURES = {
         category="Estimates",
     ),
     "errors": figure(
-        by="certainty.draw_errors",
+        by="cell_confidence.draw_errors",
         inputs={**CELLWISE, **SURROUNDINGS},
         arguments=AT_TARGET,
         stem=OF_EPS0,
@@ -140,7 +140,7 @@ FIGURES = {
         category="Estimates",
     ),
     "trust": figure(
-        by="certainty.draw_trust",
+        by="cell_confidence.draw_trust",
         inputs={**CELLWISE, **SURROUNDINGS},
         arguments=AT_TARGET,
         stem=OF_EPS0,

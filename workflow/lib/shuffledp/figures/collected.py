@@ -18,8 +18,8 @@ from shuffledp.collection.campaign import Campaign, read_campaign
 from shuffledp.collection.estimate import estimate_cells, projected
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import attribute, backdrop
-from shuffledp.figures.cells import COUNTS, PLAIN, height_of, surround
 from shuffledp.figures.frame import frame, scale_bar
+from shuffledp.figures.map_panels import COUNTS, PLAIN, height_of, surround
 from shuffledp.figures.style import FULL_WIDTH, eps_words, local_style, new_figure
 from shuffledp.geography.geojson import Shape, read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import attribute, draw_names
-from shuffledp.figures.cells import (
+from shuffledp.figures.context import MapContext, MapFiles
+from shuffledp.figures.frame import frame, scale_bar
+from shuffledp.figures.map_panels import (
     PLAIN,
     Fill,
     coloured,
@@ -26,8 +28,6 @@ from shuffledp.figures.cells import (
     map_panels,
     surround,
 )
-from shuffledp.figures.context import MapContext, MapFiles
-from shuffledp.figures.frame import frame, scale_bar
 from shuffledp.figures.style import (
     FULL_WIDTH,
     calibration_words,

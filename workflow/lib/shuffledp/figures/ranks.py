@@ -13,10 +13,10 @@ from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
 from shuffledp.figures.basemap import attribute, districts_at
-from shuffledp.figures.cells import PLAIN, height_of, surround
-from shuffledp.figures.certainty import Release, read_release
+from shuffledp.figures.cell_confidence import Release, read_release
 from shuffledp.figures.context import MapContext
 from shuffledp.figures.frame import frame, scale_bar
+from shuffledp.figures.map_panels import PLAIN, height_of, surround
 from shuffledp.figures.style import (
     FULL_WIDTH,
     Series,

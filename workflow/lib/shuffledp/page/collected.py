@@ -23,7 +23,7 @@ from shuffledp.figures.collected import campaign_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.page.data import columns
 from shuffledp.page.maps import DEGREES, districts_of, surroundings
-from shuffledp.page.words import best_guess, percent, plain, rounded_up, short
+from shuffledp.page.sentences import best_guess, percent, plain, rounded_up, short
 from shuffledp.version import find_version
 
 # Cells beyond which the page has no map, and rows of its table.

@@ -16,7 +16,7 @@ from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import read_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 from shuffledp.page.maps import map_data
-from shuffledp.page.words import (
+from shuffledp.page.sentences import (
     about,
     accuracy,
     choices,

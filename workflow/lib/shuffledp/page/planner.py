@@ -6,7 +6,7 @@ The numbers themselves are computed in the page, by ``scripts/planner.js`` (docs
 from typing import Any, Final
 
 from shuffledp.mechanisms.catalogue import get_entries
-from shuffledp.page.words import trust_kind
+from shuffledp.page.sentences import trust_kind
 
 # Those with the least error for who is trusted with what (docs/choosing.md).
 PLANNED: Final = (
@@ -27,7 +27,7 @@ def planner_data() -> dict[str, Any]:
     Returns
     -------
     ``mechanisms``: a name, a label, who must be trusted and the kind of trust
-    (`shuffledp.page.words.trust_kind`), of each; ``eps`` and ``delta``: the
+    (`shuffledp.page.sentences.trust_kind`), of each; ``eps`` and ``delta``: the
     targets to choose from; ``n`` and ``k``: the ``least`` and the ``most`` that the planner takes;
     ``start``: what is shown first; ``loss``: `LOSS`.
     """

@@ -280,7 +280,7 @@ const { planFor, mountPlanner } = (() => {
   const significant = (value) => value.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
   const hundredths = (value) => value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
-  /** A share near 1 by what is left of it, as `shuffledp.page.words.percent`. */
+  /** A share near 1 by what is left of it, as `shuffledp.page.sentences.percent`. */
   function percent(left) {
     if (left >= 0.01) return `${Math.ceil(1000 * (1 - left)) / 10} %`;
     return left > 1e-15 ? `all but one in ${Math.ceil(1 / left).toLocaleString("en-US")}` : "all";

@@ -10,8 +10,9 @@ import shapely
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, to_rgba
 from matplotlib.figure import Figure
-from shuffledp.figures import cells as drawn_cells
-from shuffledp.figures import certainty, ranks
+from shuffledp.figures import cell_confidence as certainty
+from shuffledp.figures import map_panels as drawn_cells
+from shuffledp.figures import ranks
 from shuffledp.figures.basemap import backdrop, districts_at
 from shuffledp.figures.context import MapContext
 from shuffledp.figures.style import of_series, series_look

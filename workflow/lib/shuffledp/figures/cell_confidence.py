@@ -9,7 +9,8 @@ from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.cells import (
+from shuffledp.figures.context import MapContext, MapFiles
+from shuffledp.figures.map_panels import (
     PLAIN,
     Fill,
     coloured,
@@ -18,7 +19,6 @@ from shuffledp.figures.cells import (
     map_panels,
     marked,
 )
-from shuffledp.figures.context import MapContext, MapFiles
 from shuffledp.figures.maps import release_title
 from shuffledp.figures.style import local_style, of_series, plural, series_of
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, UNBIASED, get_estimator
