@@ -6,7 +6,7 @@ import numpy as np
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.mechanisms.target_calibration import calibrate_to_target
-from shuffledp.page.planner import PLANNED
+from shuffledp.page.data import PLANNED
 
 
 @dataclass(frozen=True)

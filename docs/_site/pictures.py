@@ -15,7 +15,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image, PngImagePlugin
 from shuffledp.figures.basemap import backdrop
-from shuffledp.figures.context import MapContext
+from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.maps import estimate_maps, release_panels
 from shuffledp.figures.style import local_style, save
 from shuffledp.geography.grid import read_cells

@@ -6,9 +6,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from pypdf import PdfReader
-from shuffledp.page.planner import PLANNED
+from shuffledp.page.data import PLANNED
 from shuffledp.page.render import render
-from shuffledp.page.reproduction import SHOWN, reproduction_data
+from shuffledp.page.reproduction import COLUMNS, reproduction_data
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
@@ -130,7 +130,7 @@ def test_the_papers_numbers_are_filtered_and_their_errata_linked(run, visit, tmp
         ("D", "eq. (15)", None, 0.0206, 0.0206, 0.0664, 0.0666, "not reproduced"),
     ]
     names = ["paper", "table", "bound", "published", "as_printed", "lower", "upper", "verdict"]
-    table = pd.DataFrame(shown, columns=names).reindex(columns=SHOWN)
+    table = pd.DataFrame(shown, columns=names).reindex(columns=COLUMNS)
     table.to_csv(tmp_path / "values.csv", index=False)
     found = reproduction_data(tmp_path / "values.csv", ERRATA)
     other = tmp_path / "report.html"

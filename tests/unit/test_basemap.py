@@ -12,7 +12,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from shuffledp.errors import InputError
 from shuffledp.figures import basemap, maps
-from shuffledp.figures.context import MapContext
+from shuffledp.figures.map_panels import MapContext
 from unit.http_server import FileServer
 
 SHIPPED = Path(__file__).parents[2] / "resources" / "basemaps"

@@ -10,12 +10,10 @@ import shapely
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Normalize, to_rgba
 from matplotlib.figure import Figure
-from shuffledp.figures import cell_confidence as certainty
-from shuffledp.figures import map_panels as drawn_cells
-from shuffledp.figures import ranks
+from shuffledp.figures import cell_confidence, map_panels
 from shuffledp.figures.basemap import backdrop, districts_at
-from shuffledp.figures.context import MapContext
-from shuffledp.figures.style import of_series, series_look
+from shuffledp.figures.map_panels import MapContext
+from shuffledp.figures.style import series_look, series_rows
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, write_table
@@ -71,7 +69,7 @@ def layers(tmp_path):
 
 
 def series(rows, mechanism, estimator):
-    return of_series(rows, (mechanism, estimator)).sort_values("cell").reset_index(drop=True)
+    return series_rows(rows, (mechanism, estimator)).sort_values("cell").reset_index(drop=True)
 
 
 def panels(figure):
@@ -89,7 +87,7 @@ def colours(axes):
 
 
 def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
-    figure = certainty.error_maps(MapContext(cells, "Title"), rows)
+    figure = cell_confidence.error_maps(MapContext(cells, "Title"), rows)
     errors = {m: series(rows, m, "projected")["error"] for m in MECHANISMS}
     most = max(error.abs().max() for error in errors.values())
     threshold = float(key(figure)[0].split()[-2])
@@ -113,14 +111,14 @@ def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
 
 
 def test_errors_of_nothing_are_drawn(cells, rows):
-    certainty.error_maps(
+    cell_confidence.error_maps(
         MapContext(cells, "Title"), rows.assign(error=0.0)
     ).draw_without_rendering()
 
 
 def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
     small = rows.assign(error=np.where(rows["cell"] == 3, -9.4, 1.0))
-    bar = certainty.error_maps(MapContext(cells, "Title"), small).axes[-1]
+    bar = cell_confidence.error_maps(MapContext(cells, "Title"), small).axes[-1]
     bar.figure.draw_without_rendering()
     ticks = [label.get_text().replace("\N{MINUS SIGN}", "-") for label in bar.get_xticklabels()]
     np.testing.assert_array_equal([float(tick) for tick in ticks], bar.get_xticks())
@@ -128,7 +126,7 @@ def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
 
 
 def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
-    figure = certainty.trust_maps(MapContext(cells, "Title"), rows)
+    figure = cell_confidence.trust_maps(MapContext(cells, "Title"), rows)
     for mechanism in MECHANISMS:
         raw = series(rows, mechanism, "raw")
         known = raw["estimate"] > 2 * raw["standard_error"]
@@ -151,7 +149,7 @@ def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
 
 @pytest.mark.parametrize("known", [True, False])
 def test_all_or_no_cells_known(cells, rows, known):
-    figure = certainty.trust_maps(MapContext(cells, "Title"), rows.assign(known=known))
+    figure = cell_confidence.trust_maps(MapContext(cells, "Title"), rows.assign(known=known))
     figure.draw_without_rendering()
     for axes in panels(figure).values():
         title = axes.get_title(loc="left")
@@ -163,7 +161,7 @@ def test_all_or_no_cells_known(cells, rows, known):
 
 
 def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
-    figure = ranks.ranked_cells(MapContext(cells, "Title", layers), rows)
+    figure = cell_confidence.ranked_cells(MapContext(cells, "Title", layers), rows)
     left, right, where, aside = figure.axes
     names = [label.get_text().split() for label in left.get_yticklabels()]
     assert [name[-1] for name in names] == [str(rank) for rank in range(1, 13)]
@@ -191,7 +189,7 @@ def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
         said = [" ".join(text.get_text().split()) for text in aside.get_legend().get_texts()]
         label = get_estimator(mechanism, "raw").label
         (line,) = [text for text in said if text.startswith(label)]
-        assert line.endswith(f": {inside} of 12 intervals hold the true count")
+        assert line.endswith(f": {inside} of 12 intervals contain the true count")
     ranked = {text.get_text(): text.get_position() for text in where.texts}
     assert "Map: nobody" in ranked
     corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(12, -1, 2)
@@ -203,7 +201,7 @@ def test_twenty_cells_are_enough(rows):
     many = pd.concat([rows.assign(cell=rows["cell"] + 12 * part) for part in range(3)])
     west = 2.0 + 0.01 * np.arange(36)
     grid = gpd.GeoDataFrame(geometry=shapely.box(west, 60.0, west + 0.01, 60.01), crs=4326)
-    figure = ranks.ranked_cells(MapContext(grid, "Title"), many)
+    figure = cell_confidence.ranked_cells(MapContext(grid, "Title"), many)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(names) == 20
     assert names[:4] == ["cell 7   1", "cell 19   2", "cell 31   3", "cell 4   4"]
@@ -215,8 +213,8 @@ def test_the_largest_n_is_drawn_from_files(table, rows, cells, layers, tmp_path)
     cells.to_parquet(tmp_path / "c.parquet")
     place = {"cells": tmp_path / "c.parquet", "basemap": tmp_path / "map.geojson"}
     words = {"title": "Town", "unit": "one check-in", "target_delta": TARGET}
-    for draw in (certainty.draw_errors, certainty.draw_trust, ranks.draw_ranks):
-        figure = draw(tmp_path / "t.parquet", **place, **words)
+    for name in ("errors", "trust", "ranks"):
+        figure = getattr(cell_confidence, f"draw_{name}")(tmp_path / "t.parquet", **place, **words)
         assert figure.get_suptitle().startswith("Town: n = 400 check-ins, $\\epsilon_0=4$")
         assert "Equal privacy" in figure.get_suptitle()
         written = [text.get_text() for axes in figure.axes for text in axes.texts]
@@ -239,11 +237,11 @@ def test_a_fine_grid_has_few_paths_and_the_same_colour_in_the_middle_of_each_cel
     shown = values > 0.2
     middles, counts = [], []
     for limit in (side**2, side**2 - 1):
-        monkeypatch.setattr(drawn_cells, "_RASTERISE_FROM", limit)
+        monkeypatch.setattr(map_panels, "_RASTERISE_FROM", limit)
         figure = Figure((side / 10, side / 10), dpi=100)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, side), ylim=(0, side))
         axes.set_axis_off()
-        heat = drawn_cells.coloured(axes, corners, values, shown, Normalize(0.0, 1.0))
+        heat = map_panels.draw_values(axes, corners, values, shown, Normalize(0.0, 1.0))
         counts.append(len(heat.get_paths()))
         canvas = FigureCanvasAgg(figure)
         canvas.draw()

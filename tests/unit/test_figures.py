@@ -31,9 +31,7 @@ from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures import (
-    comparison,
     distances,
-    html,
     individual,
     literature,
     maps,
@@ -41,8 +39,8 @@ from shuffledp.figures import (
     style,
 )
 from shuffledp.figures.bounds import bound_colour, guarantee_steps
-from shuffledp.figures.context import MapContext
 from shuffledp.figures.curves import curve_panels
+from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import CATALOGUE, Estimator, get_estimator
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.pipeline.selection import calibrated
@@ -322,8 +320,8 @@ def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> N
     (below,) = [patch for patch in second.patches if patch.get_hatch()]
     assert len(below.get_path().to_polygons()) == (raw < 0).sum()
     assert legend(figure) == [
-        "0: in the original none, elsewhere estimated as 0",
-        "below 0 (raw estimates may be)",
+        "0: empty in the original, estimated as 0 in the other maps",
+        "below 0 (possible for raw estimates)",
     ]
     # 12 cells, each off by 0.01
     assert "Raw\ntotal variation distance 0.06" in texts(figure)
@@ -360,7 +358,7 @@ def test_estimates_are_the_first_release_at_the_largest_n(
     np.testing.assert_allclose(original, COUNTS[COUNTS > 0], rtol=1e-14)
     for mechanism in ("gaussian", "krr"):
         label = get_estimator(mechanism, "projected").label
-        estimate = style.of_series(rows, (mechanism, "projected"))["estimate"].to_numpy()
+        estimate = style.series_rows(rows, (mechanism, "projected"))["estimate"].to_numpy()
         assert estimate.size == 12
         np.testing.assert_allclose(heat(shown[label]).get_array(), 400 * estimate[estimate > 0])
     title = figure.get_suptitle()
@@ -426,14 +424,14 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
         ]  # fmt: skip
         for label, line in marks.items():
             series = tuple(label.split())
-            shown = style.of_series(rows[rows["eps0"] == eps0], series)
+            shown = style.series_rows(rows[rows["eps0"] == eps0], series)
             by_size = shown.groupby("n")["tv_distance"]
             np.testing.assert_allclose(line.get_ydata(), by_size.median(), rtol=1e-12)
             look = style.series_look(*series)
             boxes = [
                 (p.get_y(), p.get_y() + p.get_height())
                 for p in axes.patches
-                if p.get_facecolor() == to_rgba(style.tint(look))
+                if p.get_facecolor() == to_rgba(style.box_colour(look))
                 and np.isclose(line.get_xdata(), p.get_x() + p.get_width() / 2).any()
             ]
             quartiles = by_size.quantile([0.25, 0.75]).unstack().to_numpy()
@@ -448,7 +446,7 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
         assert axes.get_ylabel() == "total variation distance"
     assert [t.get_text() for t in figure.axes[1].get_xticklabels()] == ["200", "400"]
     assert figure.axes[1].get_xlabel() == "number of check-ins n"
-    assert legend(figure) == [get_estimator(*each).label for each in style.series_of(rows)]
+    assert legend(figure) == [get_estimator(*each).label for each in style.list_series(rows)]
     title = figure.get_suptitle()
     assert title.startswith("City\n")
     assert ("NOT equal privacy" in title) == (calibration == "as-published")
@@ -464,7 +462,7 @@ def test_boxes_at_delta_hat_say_that_it_is_no_guarantee(utility: pd.DataFrame) -
         target_delta=TARGET,
     )
     title = figure.get_suptitle()
-    assert "NOT equal privacy" in title and "no guarantee" in title and "Biswas" in title
+    assert "NOT equal privacy" in title and "not a guarantee" in title and "Biswas" in title
     hats = utility.query("calibration == 'delta-hat' and eps0 == 2")["log10_delta"]
     assert rf"$10^{{{hats.min():.1f}}}$" in figure.axes[0].get_title(loc="left")
 
@@ -474,26 +472,26 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
     rows = utility[utility["n"] == 400]
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         panel = rows[rows["eps0"] == eps0]
-        gaussian = style.of_series(panel[panel["calibration"] == "matched"], ("gaussian", "raw"))
+        gaussian = style.series_rows(panel[panel["calibration"] == "matched"], ("gaussian", "raw"))
         (line,) = [line for line in axes.lines if line.get_label() == "gaussian raw"]
         medians = gaussian.groupby("eps")["tv_distance"].median()
         assert len(medians) == 3  # two of the sweep and the target delta's
         np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
         pairs = gaussian.groupby("eps")["log10_delta"].first()
         labels = [t.get_text() for t in axes.get_xticklabels()]
-        assert labels == [f"{style.eps_words(e)}\n(−{-d:.1f})" for e, d in pairs.items()]
+        assert labels == [f"{style.format_eps(e)}\n(−{-d:.1f})" for e, d in pairs.items()]
         flat = [line.get_ydata()[0] for line in axes.lines if len(set(line.get_ydata())) == 1]
         spans = [
             (p.get_y(), p.get_y() + p.get_height()) for p in axes.patches if hasattr(p, "get_y")
         ]
         for name in ("raw", "projected", "maximum-likelihood"):
-            steady = style.of_series(panel, ("krr", name))["tv_distance"]
+            steady = style.series_rows(panel, ("krr", name))["tv_distance"]
             assert np.isclose(flat, steady.mean(), rtol=1e-12).any()
             quantiles = steady.quantile([0.1, 0.9])
             assert any(np.allclose(span, quantiles, rtol=1e-12) for span in spans)
         assert len(flat) == 3  # what is not inverted is no fair comparison
     assert "n = 400 check-ins" in figure.get_suptitle()
-    assert "lead there is no advantage" in figure.get_suptitle()
+    assert "lead of the shuffle model there is no practical advantage" in figure.get_suptitle()
     users = distances.distance_over_eps(utility, "City", "one user")
     assert "n = 400 users" in users.get_suptitle()
     assert legend(figure) == [
@@ -524,7 +522,7 @@ COMPARED = [("gaussian", "raw"), ("krr", "raw"), ("gaussian", "projected"), ("kr
 
 
 def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> None:
-    figure = comparison.matched_comparison(summed(utility, utility), TARGET)
+    figure = distances.matched_comparison(summed(utility, utility), TARGET)
     grid = np.array(figure.axes).reshape(3, 2)
     rows = calibrated(utility, "matched", TARGET)
     means = rows.groupby(["mechanism", "estimator", "eps0", "n"])["tv_distance"].mean()
@@ -547,8 +545,8 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
         assert any(np.all(np.asarray(line.get_ydata()) == 1.0) for line in column[2].lines)
     assert grid[0, 0].get_title(loc="left") == "City, raw estimates"
     assert grid[1, 1].get_title(loc="left") == "Town, distributions"
-    assert grid[2, 0].get_title(loc="left") == "City, others ÷ Gaussian"
-    assert grid[2, 0].get_ylabel() == "ratio of mean distances\n(above 1: Gaussian closer)"
+    assert grid[2, 0].get_title(loc="left") == "City, other mechanisms ÷ Gaussian"
+    assert grid[2, 0].get_ylabel() == "ratio of mean distances\n(above 1: Gaussian is closer)"
     assert grid[2, 0].get_xlabel() == "number of check-ins n"
     labels = {get_estimator(*each).label for each in COMPARED}
     assert set(legend(figure)) == labels | {r"$\epsilon_0=2$", r"$\epsilon_0=4$"}
@@ -559,13 +557,13 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
 def test_a_summary_is_read_back_from_its_file(utility: pd.DataFrame, tmp_path: Path) -> None:
     summary = summed(utility)
     summary.to_csv(tmp_path / "comparison.csv", index=False)
-    figure = comparison.draw_comparison(tmp_path / "comparison.csv", target_delta=TARGET)
-    assert texts(figure) == texts(comparison.matched_comparison(summary, TARGET))
+    figure = distances.draw_comparison(tmp_path / "comparison.csv", target_delta=TARGET)
+    assert texts(figure) == texts(distances.matched_comparison(summary, TARGET))
 
 
 def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
     one = utility[utility["n"] == utility["n"].max()]
-    figure = comparison.matched_comparison(summed(one), TARGET)
+    figure = distances.matched_comparison(summed(one), TARGET)
     low, high = figure.axes[2].get_xlim()
     n = utility["n"].max()
     assert low < n / 1.9 and high > 1.9 * n
@@ -575,7 +573,7 @@ def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
 
 def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFrame) -> None:
     summary = summed(utility[utility["repetition"] == 0], unit="one user")
-    figure = comparison.matched_comparison(summary, TARGET)
+    figure = distances.matched_comparison(summary, TARGET)
     assert len(figure.axes) == 3
     assert any("replacement of one user" in text for text in texts(figure))
     assert figure.axes[2].get_xlabel() == "number of users n (one check-in each)"
@@ -591,8 +589,8 @@ def test_a_budget_without_a_match_is_drawn_all_the_same(utility: pd.DataFrame) -
         target_delta=TARGET,
     )
     title = boxes.axes[0].get_title(loc="left")
-    assert title == r"$\epsilon_0=2$, nothing to be matched there"
-    figure = comparison.matched_comparison(summed(without), TARGET)
+    assert title == r"$\epsilon_0=2$, no matched mechanism"
+    figure = distances.matched_comparison(summed(without), TARGET)
     assert not any("nan" in text for text in texts(figure))
     ratios = {line.get_label(): line for line in figure.axes[2].lines}
     key = {line.get_label(): line for line in figure.legends[0].get_lines()}
@@ -610,7 +608,7 @@ def test_a_third_mechanism_is_in_every_figure(
     three: tuple[pd.DataFrame, pd.DataFrame], cells: gpd.GeoDataFrame, registered: None
 ) -> None:
     releases, utility = three
-    compared = comparison.matched_comparison(summed(utility), TARGET)
+    compared = distances.matched_comparison(summed(utility), TARGET)
     assert set(legend(compared)) >= TWINS
     assert sum("twin" in line.get_label() for line in compared.axes[2].lines) == 3 * len(BUDGETS)
     boxes = distances.distance_boxes(
@@ -646,7 +644,7 @@ def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         assert axes.get_ylim() == (-12.0, 0.0)
-        assert axes.get_xlabel() == r"central budget $\epsilon$"
+        assert axes.get_xlabel() == r"$\epsilon$ of the shuffled reports"
         drawn = drawn_curves(axes)
         assert list(drawn) == BOUNDS
         for bound, line in drawn.items():
@@ -668,7 +666,7 @@ def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
     assert highest < -12.0
     assert legend(figure)[3] == (
         "single-bin-as-printed: misprinted, no guarantee\n"
-        f"(off the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
+        f"(below the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
     )
     assert "n = 400 check-ins, k = 12 cells" in figure.get_suptitle()
     users = privacy.delta_curves(curves, "City", "one user", TARGET)
@@ -746,7 +744,7 @@ def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.Dat
     [(0.05, "0.05"), (0.1711108, "0.172"), (0.0338781, "0.0339"), (4.0, "4"), (2.2003, "2.21")],
 )
 def test_a_certified_eps_is_never_less_private_than_its_words(eps: float, words: str) -> None:
-    assert style.eps_words(eps) == words
+    assert style.format_eps(eps) == words
 
 
 @pytest.mark.parametrize("bent", [0.5, 2.0, 4.0, 8.0])
@@ -870,11 +868,11 @@ def test_individual_summary_is_that_of_the_table(releases: pd.DataFrame) -> None
     assert sorted(set(summary["cell"])) == [5, 10]
     assert set(summary["repetitions"]) == {5}
     rows = releases.query("n == 400 and eps0 == 4 and cell == 10")
-    rows = style.of_series(rows, ("gaussian", "raw"))
+    rows = style.series_rows(rows, ("gaussian", "raw"))
     rows = (rows[np.isclose(rows["log10_delta"], -3.0)]["estimate"] - COUNTS[10] / 400).abs()
     assert len(rows) == 5
     matched = summary[(summary["calibration"] == "matched") & (summary["cell"] == 10)]
-    (row,) = style.of_series(matched, ("gaussian", "raw")).itertuples()
+    (row,) = style.series_rows(matched, ("gaussian", "raw")).itertuples()
     expected = (rows.mean(), np.quantile(rows, 0.1), np.quantile(rows, 0.9))
     assert (row.mean, row.p10, row.p90) == pytest.approx(expected, rel=1e-12)
     columns = summary[["calibration", "mechanism", "estimator"]].drop_duplicates()
@@ -934,7 +932,7 @@ def test_individual_page_writes_the_summary(releases: pd.DataFrame) -> None:
     page = individual.individual_page(summary, "City & <co>", "one check-in")
     found = Cells(page)
     columns = summary[["calibration", "mechanism", "estimator"]].drop_duplicates()
-    assert list(found.rows) == ["5", "10", "mean of rows"]
+    assert list(found.rows) == ["5", "10", "mean of the rows"]
     assert len(found.heads) == 1 + len(columns) and found.heads[0] == "cell x0"
     for place, series in enumerate(columns.itertuples(index=False)):
         rows = summary[(summary[list(columns)] == list(series)).all(axis=1)].set_index("cell")
@@ -957,15 +955,15 @@ def test_individual_page_marks_the_cells_own_deltas(releases: pd.DataFrame) -> N
     page = individual.individual_page(pd.concat([own, summary]), "City", "one check-in")
     (head,) = [head for head in Cells(page).heads if "own" in head]
     assert head == "Gaussian, raw, own δ(x0): NOT equal privacy"
-    assert f"10<sup>−{-own['log10_delta'].min():.1f}</sup>" in page and "no guarantee" in page
+    assert f"10<sup>−{-own['log10_delta'].min():.1f}</sup>" in page and "not a guarantee" in page
 
 
-def test_a_page_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
-    text = html.page("Title", "<p>words</p>", "<table></table>")
+def test_individual_page_needs_no_other_file(releases: pd.DataFrame, tmp_path: Path) -> None:
+    text = individual.individual_page(of_single_cells(releases), "City", "one check-in")
     assert not re.search("(src|href|url|@import)", text)
     for media in ("prefers-color-scheme: dark", "print"):
         assert f"@media {media}" in text or f"@media ({media})" in text
-    html.write_page(text, tmp_path / "new" / "page.html")
+    individual.write_page(text, tmp_path / "new" / "page.html")
     assert (tmp_path / "new" / "page.html").read_bytes() == text.encode()
 
 

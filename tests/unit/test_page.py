@@ -24,9 +24,8 @@ from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.page import collected, maps, reproduction
 from shuffledp.page.collected import round_data
-from shuffledp.page.data import _EMBEDDED, _recorded, columns
+from shuffledp.page.data import columns, configuration_text, provenance, records_of, revision
 from shuffledp.page.maps import map_data
-from shuffledp.page.provenance import configuration_text, provenance, revision
 from shuffledp.page.render import embedded_json, render, render_round
 from shuffledp.page.reproduction import reproduction_data
 from shuffledp.page.sentences import (
@@ -68,10 +67,10 @@ def test_no_test_of_a_release_guesses_better(ratio, delta):
 
 def test_chances_are_rounded_up():
     # (1 + 1e-6 / e) / (1 + 1 / e) = 0.731058...
-    assert "at most 73.2 % of the time" in strength(1.0, 1e-6)
-    assert "With eps = 1, no map becomes more than 2.72 times as likely" in strength(1.0, 1e-6)
-    assert "Delta = 1e-6 may come on top." in strength(1.0, 1e-6)
-    assert "at most 50 % of the time" in strength(0.0, 0.0)
+    assert "at most 73.2 %;" in strength(1.0, 1e-6)
+    assert "eps = 1 and delta = 1e-6" in strength(1.0, 1e-6)
+    assert "at most a factor of 2.72, plus delta" in strength(1.0, 1e-6)
+    assert "at most 50 %;" in strength(0.0, 0.0)
 
 
 def test_a_share_is_never_said_to_be_less_than_it_is():
@@ -81,29 +80,30 @@ def test_a_share_is_never_said_to_be_less_than_it_is():
 
 
 def test_what_the_data_are_is_said():
-    dates = "told, from 2010-10-01 to 2010-10-28"
+    dates = "recorded, between 2010-10-01 and 2010-10-28"
     town = about(97, dates, 400, "one check-in", "Town")
-    assert town.startswith("The data: 400 check-ins of 97 people in Town.")
-    assert town.endswith("somebody told, from 2010-10-01 to 2010-10-28.")
+    assert town.startswith("The data are 400 check-ins of 97 people in Town.")
+    assert town.endswith("a person recorded, between 2010-10-01 and 2010-10-28.")
     town = about(97, dates, 97, "one user", "Town")
-    assert town.startswith("The data: 97 check-ins, one of each person in Town.")
+    assert town.startswith("The data are 97 check-ins, one of each person in Town.")
 
 
 def test_what_the_data_do_not_say_is_not_said(tmp_path):
     """README's example has a file with latitudes and longitudes alone."""
     bare = pd.DataFrame({"user": pd.array([None] * 2, "Int64"), "time": pd.to_datetime([None] * 2)})
     bare.to_parquet(tmp_path / "bare.parquet")
-    assert _recorded(tmp_path / "bare.parquet") == (None, "told")
+    assert records_of(tmp_path / "bare.parquet") == (None, "recorded")
     day = pd.Timestamp("2010-10-01T12:00:00Z")
     pd.DataFrame({"user": [1, 1, 2], "time": day}).to_parquet(tmp_path / "known.parquet")
-    people, told = _recorded(tmp_path / "known.parquet")
-    assert (people, told) == (2, "told, from 2010-10-01 to 2010-10-01")
-    town = about(None, "told", 400, "one check-in", "Town")
-    assert town.startswith("The data: 400 check-ins in Town.") and town.endswith("somebody told.")
+    people, clause = records_of(tmp_path / "known.parquet")
+    assert (people, clause) == (2, "recorded, between 2010-10-01 and 2010-10-01")
+    town = about(None, "recorded", 400, "one check-in", "Town")
+    assert town.startswith("The data are 400 check-ins in Town.")
+    assert town.endswith("a person recorded.")
 
 
 def test_what_is_protected_is_said():
-    assert protection("one user").startswith("The map hides one person")
+    assert protection("one user").startswith("The map hides every single person")
     assert "does not hide a person" in protection("one check-in")
 
 
@@ -130,7 +130,7 @@ def test_who_cannot_meet_the_target_is_not_advised():
         "noise by both servers",
         "shuffle+INV",
     ]
-    assert "4 check-ins off" in said[0]
+    assert "error per cell is 4 check-ins" in said[0]
     # 1 / (1 + 11 / e^5) = 0.93096...
     assert "93.1 % of the reports are the truth" in said[2]
 
@@ -150,7 +150,7 @@ def test_each_mechanism_says_whom_to_trust_and_what_a_report_reveals():
         said = single_report(name, 8.0 if local else np.inf, 408)
         assert ("single re" in said and "is the truth" in said) != local
         assert ("curator" in trust(entry)) == entry.central
-        assert entry.central or "must not join hands" in trust(entry)
+        assert entry.central or "must not collude" in trust(entry)
     assert "wrong once in 2,982" in single_report("oue", 8.0, 408)
     assert "learns the exact map" in trust(CATALOGUE["shuffler-dummies"])
 
@@ -162,27 +162,15 @@ def test_a_map_of_noise_is_no_answer():
     )
     assert is_noise(poor, 12)
     assert verdict(poor, 12).startswith("No: this map would be mostly noise.")
-    assert "48 % of the mean cell, which has 8.3" in accuracy(good, 12)
+    assert "48 % of the average cell, which has 8.3" in accuracy(good, 12)
 
 
 def test_what_one_map_shows_falsely_is_said():
     said = shown([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
-    assert "Of 4 cells 2 are in use. One such map shows 1 of these" in said
-    assert "1 of those it marks is empty" in said
-    assert "2 of those it marks are empty" in shown([5.0, 5.0], [1.0, 1.0], [0, 0], 2.0)
-    assert "it marks" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
-
-
-def test_no_sentence_of_the_first_screen_is_long():
-    row = SUMMARY.iloc[0]
-    said = [about(5_564, _EMBEDDED, 123_094, "one check-in", "San Francisco"),
-            protection("one check-in"),
-            protection("one user"), strength(1.0, 1e-6), verdict(row, 12), verdict(row, 1000),
-            accuracy(row, 12), *map(trust, CATALOGUE.values()),
-            *(single_report(name, 8.0, 408) for name in CATALOGUE)]  # fmt: skip
-    for words in said:
-        for sentence in re.split(r"(?<=[.:;])\s", words):
-            assert len(sentence.split()) <= 25, sentence
+    assert "Of 4 cells, 2 are occupied. This map shows 1 of them" in said
+    assert "It also shows 1 empty cell." in said
+    assert "It also shows 2 empty cells." in shown([5.0, 5.0], [1.0, 1.0], [0, 0], 2.0)
+    assert "It also" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
 
 
 def test_nothing_in_the_data_ends_its_element():
@@ -271,11 +259,11 @@ def test_maps_carry_the_truth_beside_what_was_released():
 def test_small_samples_make_room(monkeypatch):
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
-    monkeypatch.setattr(maps, "_MOST", 3)
+    monkeypatch.setattr(maps, "_MAX_ESTIMATES", 3)
     assert [r["n"] for r in map_data(lambda: CELLS, backdrop(), samples, both)["releases"]] == [
         1000
     ]
-    monkeypatch.setattr(maps, "_MOST", 1)
+    monkeypatch.setattr(maps, "_MAX_ESTIMATES", 1)
     assert map_data(lambda: CELLS, backdrop(), samples, both) is None
 
 
@@ -306,16 +294,16 @@ def test_every_erratum_that_is_named_is_there(tmp_path):
     prose = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", written, flags=re.DOTALL)
     assert not re.search(r"`|\*\*|\]\(|^#", prose, flags=re.MULTILINE), "Markdown is read"
     assert "<pre>$ python" in written and "<script" not in written
-    assert "1 not reproduced" in made["summary"] and "3 numbers" in made["summary"]
+    assert "print 3 numbers" in made["summary"] and "1 not reproduced" in made["summary"]
     json.dumps(made)
-    named = {name for names in reproduction._EXPLAINED.values() for name in names}
+    named = {name for names in reproduction._EXPLANATIONS.values() for name in names}
     assert named <= set(by_name)
 
 
 def test_provenance_names_what_made_a_run(tmp_path):
     made = provenance(ROOT, {"run": "", "seed": 7}, {"Lyon": "ab" * 32})
     assert made["Run"] == "default" and made["Seed of the simulated noise"] == "7"
-    assert made["Check-ins of Lyon, SHA-256 of their source"] == "ab" * 32
+    assert made["SHA-256 of the source of Lyon"] == "ab" * 32
     assert "snakemake" in made["Libraries"]
     assert revision(tmp_path) == "not under git"
     commit = tmp_path / ("0" * 40)
@@ -326,7 +314,7 @@ def test_provenance_names_what_made_a_run(tmp_path):
 def revision_where(environment, root):
     """The revision of a folder, as a process with another environment finds it."""
     code = (
-        "import sys; from pathlib import Path; from shuffledp.page.provenance import revision\n"
+        "import sys; from pathlib import Path; from shuffledp.page.data import revision\n"
         "print(revision(Path(sys.argv[1])))"
     )
     return run(
@@ -353,9 +341,10 @@ def test_the_page_needs_no_git(tmp_path, environment):
     assert revision(tmp_path / "clone") == commit
     done = revision_where(environment, tmp_path / "clone")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"{commit}, perhaps with changes: git is missing or refuses to look\n"
+    unknown = "perhaps with changes: git is missing or refuses to compare files"
+    assert done.stdout == f"{commit}, {unknown}\n"
     (tmp_path / "clone" / "a").write_text("2")
-    assert revision(tmp_path / "clone") == f"{commit} with changes that are not committed"
+    assert revision(tmp_path / "clone") == f"{commit} with uncommitted changes"
 
 
 def test_a_repository_without_a_commit_has_no_revision(tmp_path):

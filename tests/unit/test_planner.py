@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import shuffledp.page
 from planned import planned
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE
@@ -18,10 +19,9 @@ from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
 from shuffledp.mechanisms.user_dummies import UserDummiesParameters
 from shuffledp.numerics.number_parsing import exact
-from shuffledp.page import planner
-from shuffledp.page.planner import LOSS, PLANNED, planner_data
+from shuffledp.page.data import PLANNED, PLANNER_LOSS, planner_data
 
-SCRIPTS = Path(planner.__file__).parent / "scripts"
+SCRIPTS = Path(shuffledp.page.__file__).parent / "scripts"
 PARAMETERS = {
     "gaussian": GaussianParameters,
     "discrete-laplace": DiscreteLaplaceParameters,
@@ -46,7 +46,7 @@ def test_the_data_fit_the_script():
     for name in PLANNED:
         assert re.search(rf"^    \"?{name}\"?\(", script, flags=re.MULTILINE)
     start = data["start"]
-    assert all(data[name]["least"] <= start[name] <= data[name]["most"] for name in ("n", "k"))
+    assert all(data[name]["min"] <= start[name] <= data[name]["max"] for name in ("n", "k"))
     assert all(start[name] in data[name] for name in ("eps", "delta"))
 
 
@@ -96,8 +96,8 @@ def check(page, n, k, eps, delta):
             (plan["cellError"], best[name].cell_error),
             (plan["distance"], best[name].distance),
         ]:
-            assert 1 - 1e-9 <= shown / least <= 1 + LOSS, (name, n, k, eps, delta)
-        assert plan["messages"] == pytest.approx(best[name].messages, rel=LOSS)
+            assert 1 - 1e-9 <= shown / least <= 1 + PLANNER_LOSS, (name, n, k, eps, delta)
+        assert plan["messages"] == pytest.approx(best[name].messages, rel=PLANNER_LOSS)
         assert plan["trust"] == CATALOGUE[name].trust
     assert [plan["distance"] for plan in found.values()] == sorted(
         plan["distance"] for plan in found.values()
@@ -117,8 +117,8 @@ def drawn(seed, number):
         return round(math.exp(rng.uniform(math.log(least), math.log(most))))
 
     for _ in range(number):
-        n = log_uniform(data["n"]["least"], data["n"]["most"])
-        k = log_uniform(data["k"]["least"], data["k"]["most"])
+        n = log_uniform(data["n"]["min"], data["n"]["max"])
+        k = log_uniform(data["k"]["min"], data["k"]["max"])
         yield n, k, float(rng.choice(data["eps"])), float(rng.choice(data["delta"]))
 
 
@@ -141,8 +141,8 @@ def test_the_table_shows_what_the_library_predicts(form):
     for name, best in planned(**start).items():
         error, moved, _, messages, own, trust = rows[CATALOGUE[name].label]
         share = float(moved.removesuffix(" %")) / 100
-        assert float(error) == pytest.approx(best.cell_error, rel=LOSS + 0.005)
-        assert share == pytest.approx(best.distance, rel=LOSS + 0.005)
+        assert float(error) == pytest.approx(best.cell_error, rel=PLANNER_LOSS + 0.005)
+        assert share == pytest.approx(best.distance, rel=PLANNER_LOSS + 0.005)
         assert float(messages) == pytest.approx(best.messages, abs=0.006)
         assert own == ("7.93" if name == "krr" else "none: it reveals all")
         assert trust == CATALOGUE[name].trust

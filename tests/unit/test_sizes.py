@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 from shuffledp import Setting, delta, epsilon
-from shuffledp.figures import sizes
-from shuffledp.figures.style import budget_looks, plain_log_axis, save
+from shuffledp.figures import privacy
+from shuffledp.figures.style import budget_looks, new_figure, plain_log_axis, save
 from shuffledp.studies.sizes import ASKED, sizes_table
 
 K, DELTA, SIZES = 12, 1e-6, [10, 1000]
@@ -42,13 +42,13 @@ def test_a_number_that_no_crowd_meets_is_left_out() -> None:
 
 
 def test_the_figure_names_the_numbers_the_ends_and_the_region(table: pd.DataFrame) -> None:
-    figure = sizes.users_needed(table, 1_700, "City", "one user")
+    figure = privacy.users_needed(table, 1_700, "City", "one user")
     (axes,) = figure.axes
     written = [text.get_text() for text in axes.texts]
     numbers = table[(table["eps0"] == 1.0) & table["eps"].isin(ASKED)]["n"]
     assert {f"{n:,}" for n in numbers} <= set(written)
     assert "all 1,700 users" in written
-    assert r"$\epsilon_0=1$, without a crowd" in written
+    assert r"$\epsilon_0=1$, one report alone" in written
     assert axes.get_xlabel() == "number of users n (one check-in each)"
     ends = table[table["n"].isin(SIZES) & (table["eps"] > 0.0)]
     ends = ends.pivot_table(index=["eps0", "n"], columns="bound", values="eps")
@@ -58,7 +58,7 @@ def test_the_figure_names_the_numbers_the_ends_and_the_region(table: pd.DataFram
 
 
 def test_a_curve_is_nowhere_below_what_is_certified(table: pd.DataFrame) -> None:
-    axes = sizes.users_needed(table, 1_700, "City", "one user").axes[0]
+    axes = privacy.users_needed(table, 1_700, "City", "one user").axes[0]
     colour = budget_looks([1.0, 2.0])[1.0]["color"]
     (curve,) = [
         line
@@ -75,15 +75,17 @@ def test_a_curve_is_nowhere_below_what_is_certified(table: pd.DataFrame) -> None
 def test_budgets_without_any_eps_to_show_are_drawn_as_such(tmp_path: Path) -> None:
     table = sizes_table(2, [1e-4], 1e-3, [10, 100], [])
     assert (table["eps"] == 0.0).all()
-    figure = sizes.users_needed(table, 100, "City", "one check-in")
+    figure = privacy.users_needed(table, 100, "City", "one check-in")
     assert "smaller" not in figure.get_suptitle()
     save(figure, tmp_path / "people", "public")
 
 
-def test_a_number_of_people_in_words_is_never_too_small() -> None:
-    assert sizes._count_words(999_999) == "999,999"
-    assert sizes._count_words(2_931_308) == "3 million"
-    assert sizes._count_words(428_710_001) == "428.8 million"
+def test_a_number_of_people_is_rounded_up() -> None:
+    numbers = {999_999: "999,999", 2_931_308: "3 million", 428_710_001: "428.8 million"}
+    rows = pd.DataFrame({"n": list(numbers), "eps": [0.9, 0.5, 0.1]})
+    table = rows.assign(eps0=1.0, k=K, delta=DELTA, bound="upper")
+    (axes,) = privacy.users_needed(table, 1_700, "City", "one user").axes
+    assert set(numbers.values()) <= {text.get_text() for text in axes.texts}
 
 
 def test_budgets_are_told_apart_in_grey_in_their_order() -> None:
@@ -95,8 +97,6 @@ def test_budgets_are_told_apart_in_grey_in_their_order() -> None:
 
 
 def test_a_logarithmic_axis_names_a_million() -> None:
-    from shuffledp.figures.style import new_figure
-
     axes = new_figure(2.0).subplots()
     axes.set(xscale="log", xlim=(0.01, 1e7))
     plain_log_axis(axes.xaxis)

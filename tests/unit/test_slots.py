@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from shuffledp.accounting.setting import Setting
-from shuffledp.figures.slots import slots_errors
+from shuffledp.figures.mechanisms import slots_errors
 from shuffledp.mechanisms.signed_dummies import SignedDummies
 from shuffledp.mechanisms.target_calibration import calibrate_to_target
 from shuffledp.studies.slots import slots_table

@@ -239,12 +239,14 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     summary = summed("gaussian", "krr", "unable")
     write_csv(summary, tmp_path / "summary.csv")
     shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
-    assert "Gaussian: 1 message a user; trusted: curator, with every record" in shown
-    (krr,) = (text for text in shown if text.startswith("shuffle+INV: 1 message a user; trusted:"))
+    assert "Gaussian: 1 message per user; trusted: curator, with every record" in shown
+    (krr,) = (
+        text for text in shown if text.startswith("shuffle+INV: 1 message per user; trusted:")
+    )
     eps0 = summary.query("mechanism == 'krr' and n == 400 and eps == 1")["local_eps0"].iloc[0]
     assert krr.replace("\n", " ").endswith(rf"reveal at most $\epsilon_0={eps0:.3g}$")
     assert any("n = 400 check-ins" in text for text in shown)
-    assert "error of a cell, check-ins\n(root mean square)" in shown
+    assert "error per cell (check-ins)\n(root mean square)" in shown
     few = texts(mechanism_errors(summary[summary["n"] == 200]))
     assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
 

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from shuffledp import Setting, epsilon
+from shuffledp.figures.privacy import units_privacy
 from shuffledp.figures.style import budget_looks
-from shuffledp.figures.units import units_privacy
 from shuffledp.pipeline.tables import UNITS, read_tables, write_table
 from shuffledp.studies.units import MOST_EPS, units_findings, units_table, users_table
 
@@ -85,7 +85,7 @@ def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.Data
     shares = dict(lower.lines[0].get_xydata())
     assert {m: shares[m] for m in (1.0, 3.0, 5.0, 100.0)} == {1: 1.0, 3: 0.6, 5: 0.4, 100: 0.2}
     title = figure.get_suptitle()
-    assert "110 check-ins of 5 users and 290 of nobody known" in title
+    assert "110 check-ins of 5 users and 290 of unknown users" in title
     assert "the median user has 3, the busiest 100" in title
 
 
@@ -94,6 +94,6 @@ def test_the_figure_says_what_it_assumes_where_nobody_is_named(unknown: pd.DataF
     (axes,) = figure.axes
     rows = unknown[unknown["unit"] == "user"]
     np.testing.assert_array_equal(axes.lines[1].get_xydata(), rows[["checkins", "eps"]])
-    assert "the data do not say whose they are" in figure.get_suptitle()
+    assert "the data do not identify users" in figure.get_suptitle()
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert "each user gives one check-in, if everybody has so many" in labels
+    assert "each user gives one check-in, if all users have as many" in labels

@@ -97,7 +97,7 @@ FIGURES = {
         category="Privacy",
     ),
     "sizes": figure(
-        by="sizes.draw_sizes",
+        by="privacy.draw_sizes",
         inputs={
             "sizes": f"privacy/{PLACE[1:]}.sizes.parquet",
             "cells": f"grids/{PLACE[1:]}.parquet",
@@ -108,7 +108,7 @@ FIGURES = {
         category="Privacy",
     ),
     "units": figure(
-        by="units.draw_units",
+        by="privacy.draw_units",
         inputs={
             "privacy": f"privacy/{PLACE[1:]}.units.parquet",
             "users": f"privacy/{PLACE[1:]}.users.csv",
@@ -148,7 +148,7 @@ FIGURES = {
         category="Estimates",
     ),
     "ranks": figure(
-        by="ranks.draw_ranks",
+        by="cell_confidence.draw_ranks",
         inputs={**CELLWISE, **SURROUNDINGS},
         arguments=AT_TARGET,
         stem=OF_EPS0,
@@ -172,7 +172,7 @@ FIGURES = {
         category="Distances",
     ),
     "comparison": figure(
-        by="comparison.draw_comparison",
+        by="distances.draw_comparison",
         inputs={"summary": "utility/comparison.csv"},
         arguments={"target_delta": config["target_delta"]},
         caption="matched_comparison",
@@ -187,7 +187,7 @@ FIGURES = {
         category="Which mechanism",
     ),
     "slots": figure(
-        by="slots.draw_slots",
+        by="mechanisms.draw_slots",
         inputs={
             "slots": f"utility/{PLACE[1:]}.slots.csv",
             "summary": f"utility/{PLACE[1:]}.csv",

@@ -1,8 +1,6 @@
 from pathlib import Path
 
-from shuffledp.page.data import region_data
-from shuffledp.page.planner import planner_data
-from shuffledp.page.provenance import configuration_text, provenance
+from shuffledp.page.data import configuration_text, planner_data, provenance, region_data
 from shuffledp.page.render import render
 from shuffledp.page.reproduction import reproduction_data
 from shuffledp.pipeline.files import replacing

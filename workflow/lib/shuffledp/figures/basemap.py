@@ -1,4 +1,4 @@
-"""Base maps, drawn: land, water, district lines and names under and over the cells of a map."""
+"""Base maps: land and water under the cells of a map, borders, rivers and names over them."""
 
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple
@@ -12,8 +12,7 @@ from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 from matplotlib.patheffects import withStroke
 
-from shuffledp.figures.frame import BENEATH
-from shuffledp.figures.glyphs import missing_glyphs
+from shuffledp.figures.style import missing_glyphs
 from shuffledp.geography.geojson import Shape, read_basemap
 from shuffledp.geography.regions import read_outline
 from shuffledp.numerics.arrays import Floats
@@ -25,32 +24,33 @@ _RIVER: Final = "#6FB0DC"
 _HALO: Final = "white"
 _INK: Final = "0.1"
 _NAME_SIZE: Final = 5.0  # points
-_GLYPH: Final = 0.65  # mean width of a character, as a share of its size
-_ALONG: Final = (0.35, 0.65)  # of a river: where its name is written
-
-_FINEST: Final = 0.008  # of a map's width: what is smaller cannot be seen in a column
+_GLYPH_WIDTH: Final = 0.65  # mean width of a character, as a share of its size
+_RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its name is written
+_TOLERANCE: Final = 0.008  # share of a map's width; smaller details are invisible in a column
 
 _WGS84: Final = 4326
-DISTRICTS: Final = ("district", "park")  # a park is the district that its cells lie in
+DISTRICTS: Final = ("district", "park")  # a park is the district of its cells
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
-    """Read what a map of a region has beside its cells: its base map, and then its outline.
+    """Read the base map of a region and its outline, in this order.
 
     Parameters
     ----------
-    basemap, outline
-        GeoJSON files, if there are any: as of `read_basemap`, and polygons.
+    basemap
+        GeoJSON file for `read_basemap`, if any.
+    outline
+        GeoJSON file of polygons, if any.
 
     Returns
     -------
-    Columns ``kind`` (as of `read_basemap`, and ``outline``), ``name``, ``attribution`` and
+    Columns ``kind`` (one of `read_basemap`, or ``outline``), ``name``, ``attribution`` and
     ``geometry`` (WGS 84 degrees).
 
     Raises
     ------
     InputError
-        As `read_basemap`.
+        If a file cannot be used, as in `read_basemap`.
     """
     shapes = read_basemap(basemap) if basemap is not None else []
     if outline is not None:
@@ -63,24 +63,24 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
 
 
 def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
-    """Leave out of districts what would be a blot on a map of that width in degrees: piers.
+    """Return layers whose districts lack details that are too small to see, such as piers.
 
-    Neighbours keep their common borders.
+    `width` is that of the map in degrees. Neighbours keep their common borders.
     """
     districts = layers["kind"].isin(DISTRICTS)
     kept = layers.copy()
     kept.loc[districts, "geometry"] = shapely.coverage_simplify(
-        layers.geometry[districts].to_numpy(), _FINEST * width
+        layers.geometry[districts].to_numpy(), _TOLERANCE * width
     )
     return kept
 
 
 def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Fill water and land, in the order of the file: below everything else."""
+    """Fill water and land below everything else, in the order of the file."""
     colours = {"district": _LAND, "park": _PARK, "water": _WATER}
     areas = layers[layers["kind"].isin(colours)]
     for kind, area in zip(areas["kind"], areas.geometry, strict=True):
-        # Holes run the other way round, and so stay empty.
+        # Holes have the opposite orientation and so remain empty.
         rings = shapely.get_rings(shapely.get_parts(shapely.orient_polygons(area)))
         path = Path.make_compound_path(
             *(Path(shapely.get_coordinates(ring), closed=True) for ring in rings)
@@ -89,22 +89,22 @@ def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
 
 def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Draw the borders of districts and water, rivers and the outline over the cells.
+    """Draw borders of districts and water, rivers and the outline over the cells.
 
-    Dark lines with a light rim show on cells of any colour, and are so thin that they hide none.
+    Dark lines with a light rim are visible on any colour, and thin enough to hide no cell.
     """
     borders = layers[layers["kind"].isin([*DISTRICTS, "water"])].boundary
-    _lines(axes, borders, _INK, 0.35, _HALO, 0.9)
-    _lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, _HALO, 2.8)
-    _lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
+    _draw_lines(axes, borders, _INK, 0.35, _HALO, 0.9)
+    _draw_lines(axes, layers[layers["kind"] == "river"].geometry, _RIVER, 2.0, _HALO, 2.8)
+    _draw_lines(axes, layers[layers["kind"] == "outline"].boundary, _INK, 0.9, _HALO, 1.9)
 
 
-def _lines(
+def _draw_lines(
     axes: Axes, lines: gpd.GeoSeries, colour: str, width: float, rim: str, rim_width: float
 ) -> None:
     if lines.empty:
         return
-    # Neighbours share borders: each is drawn once.
+    # Neighbours share borders; each border is drawn once.
     merged = shapely.get_parts(shapely.line_merge(lines.union_all()))
     axes.add_collection(
         LineCollection(
@@ -118,9 +118,9 @@ def _lines(
 
 
 class Named(NamedTuple):
-    """A name on a map, and the two points that it is written along: as far apart as there is room.
+    """A name on a map and the ends of the line along which it can be written.
 
-    ``kind`` as `read_basemap` has it; ``ends`` are degrees from west to east, shape ``(2, 2)``.
+    ``kind`` is one of `read_basemap`; ``ends`` are in degrees, from west to east, shape ``(2, 2)``.
     """
 
     kind: str
@@ -131,68 +131,68 @@ class Named(NamedTuple):
 def named_places(
     layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
 ) -> list[Named]:
-    """Names of districts, the largest first, and then of rivers and places, where they have room.
+    """Return the names of districts, the largest first, then of rivers and places.
 
     Parameters
     ----------
     layers
-        As `backdrop` returns them.
+        Layers from `backdrop`.
     window
         West, south, east and north end of the map in degrees.
     """
     west, _, east, _ = window
     named = layers[layers["name"] != ""]
-    seen = shapely.clip_by_rect(named.geometry.to_numpy(), *window)
-    order = np.argsort(-shapely.area(seen), kind="stable")
-    found = []
+    clipped = shapely.clip_by_rect(named.geometry.to_numpy(), *window)
+    order = np.argsort(-shapely.area(clipped), kind="stable")
+    places = []
     for kind, name, shape in zip(
-        named["kind"].iloc[order], named["name"].iloc[order], seen[order], strict=True
+        named["kind"].iloc[order], named["name"].iloc[order], clipped[order], strict=True
     ):
         if shape.is_empty:
             continue
         if kind == "river":
             longest = max(shapely.get_parts(shape), key=shapely.length)
-            points = shapely.line_interpolate_point(longest, _ALONG, normalized=True)
+            points = shapely.line_interpolate_point(longest, _RIVER_NAME, normalized=True)
             ends = shapely.get_coordinates(points)
         elif kind == "place":
             room = min(shape.x - west, east - shape.x)
             ends = np.array([[shape.x - room, shape.y], [shape.x + room, shape.y]])
         else:
-            # At half its height a text is widest: a chord of the district has to hold it.
+            # The text has to fit on a chord of the district at its own height.
             middle = shape.representative_point()
             chord = shapely.LineString([(west, middle.y), (east, middle.y)])
             parts = shapely.get_parts(shape.intersection(chord))
             nearest = min(parts, key=lambda part: part.distance(middle))
             ends = shapely.get_coordinates(nearest)[[0, -1]]
-        found.append(Named(str(kind), str(name), ends[np.argsort(ends[:, 0])]))
-    return found
+        places.append(Named(str(kind), str(name), ends[np.argsort(ends[:, 0])]))
+    return places
 
 
 def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
-    """Name what has room for its name, and leaves room for the names before it.
+    """Write the names that fit, and that do not overlap an earlier one.
 
     Parameters
     ----------
     axes
-        Its limits are set.
+        Axes whose limits are set.
     layers
-        As `backdrop` returns them.
+        Layers from `backdrop`.
     width
-        Of the axes in inches, about.
+        Approximate width of the axes in inches.
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
-    # Middles and half widths, in inches; first those of the arrow to the north.
+    # Middles and half widths of texts in inches. The first ones are the arrow to the north.
     corner = np.array([east, north]) / degrees - 6.0 / 72.0
     taken = [np.array([*corner - [0.0, down / 72.0], 8.0 / 72.0]) for down in (0.0, 5.0, 10.0)]
     for kind, name, ends in named_places(layers, (west, south, east, north)):
         across, up = np.diff(ends, axis=0)[0] / degrees  # inches
-        long = len(name) * _GLYPH * _NAME_SIZE / 72.0
-        if missing_glyphs(name) or np.hypot(across, up) < long:
+        length = len(name) * _GLYPH_WIDTH * _NAME_SIZE / 72.0
+        if missing_glyphs(name) or np.hypot(across, up) < length:
             continue
         x, y = ends.mean(axis=0)
-        box = np.array([*(np.array([x, y]) / degrees), long / 2.0])
-        if kind == "place" and any(_meet(box, other) for other in taken):
+        box = np.array([*(np.array([x, y]) / degrees), length / 2.0])
+        if kind == "place" and any(_overlap(box, other) for other in taken):
             continue
         taken.append(box)
         axes.text(
@@ -212,42 +212,17 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
         )
 
 
-def _meet(one: Floats, other: Floats) -> bool:
-    """Whether two names would be nearer than a sign, or a third of a line."""
+def _overlap(one: Floats, other: Floats) -> bool:
+    """Return whether the gap of two names is less than a character and a third of a line."""
     across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
-    return bool(across < _GLYPH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
-
-
-def attribute(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Print the attributions of a base map below the right corner of a map, if it has any."""
-    words = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
-    if words:
-        axes.annotate(
-            words,
-            (1.0, 0.0),
-            (0.0, BENEATH - 8.0),
-            xycoords="axes fraction",
-            textcoords="offset points",
-            ha="right",
-            va="center",
-            fontsize=5.0,
-            parse_math=False,
-        )
+    return bool(across < _GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
 
 
 def districts_at(layers: gpd.GeoDataFrame, points: Floats) -> list[str]:
-    """Name the district that each point lies in.
+    """Return the name of the district of each point.
 
-    Parameters
-    ----------
-    layers
-        As `backdrop` returns them.
-    points
-        Degrees, shape ``(number, 2)``.
-
-    Returns
-    -------
-    An empty text where no district is, where it has no name, or one that cannot be written.
+    The name is empty outside all districts, and for names that are empty or that the font of the
+    figures cannot write. `points` are degrees, shape ``(number, 2)``.
     """
     names = [""] * len(points)
     districts = layers[layers["kind"].isin(DISTRICTS)]

@@ -1,10 +1,13 @@
-"""One look per bound in all figures: the colour says whose it is, the line what it is worth."""
+"""How bounds on delta are drawn: looks, guarantees between points, and curves that coincide."""
 
+import textwrap
 from collections.abc import Mapping
+from itertools import combinations
 from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.bound import Kind
@@ -12,6 +15,7 @@ from shuffledp.numerics.arrays import Floats
 
 Line = Literal["-", "-.", ":", "--"]
 
+# The colour says whose bound it is, the line style what it is worth.
 LINES: Final[Mapping[Kind, Line]] = MappingProxyType(
     {"upper": "-", "exact": "-", "lower": "-.", "approximate": ":", "as printed": "--"}
 )
@@ -27,8 +31,8 @@ WORTH: Final[Mapping[Kind, str]] = MappingProxyType(
 
 GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
 
-# By a word of the bound's name or of the curve's, the first that is found. Okabe and Ito's colours
-# without yellow, which is too light for lines, then Tol's muted ones.
+# The first entry with a substring of the bound's or curve's name applies. These are the colours of
+# Okabe and Ito without yellow, which is too light for lines, then the muted ones of Tol.
 _COLOURS: Final = (
     ("#0072B2", ("fourier",)),
     ("#D55E00", ("single-bin",)),
@@ -37,7 +41,7 @@ _COLOURS: Final = (
     ("#56B4E9", ("explicit data set", "certified lower")),
     ("#8C510A", ("closed-form", "closed form", "feldman")),
     ("#E69F00", ("clones", "(6.1)")),
-    # The five of one paper: its generic ones and its tight one apart, too.
+    # One paper has five bounds; each has a colour of its own.
     ("#00382A", ("balle-krr",)),
     ("#00664B", ("blanket-bennett-generic",)),
     ("#7B61FF", ("blanket-hoeffding-generic",)),
@@ -51,49 +55,112 @@ _COLOURS: Final = (
     ("#BB8866", ("variation-ratio",)),
     ("#000000", ("certified", "weak", "exact")),
 )
-_NAMED: Final = {"upper": "#000000", "lower": "#56B4E9"}
+_CERTIFIED_COLOURS: Final = {"upper": "#000000", "lower": "#56B4E9"}
 
-STEPS: Final = 12  # between two points of a guarantee: too small to be seen
+STEPS: Final = 12  # per interval between two points of a guarantee; too small to be seen
+_LINE_WIDTH: Final = 0.01  # share of the panel's height
+_NOTE_COLUMNS: Final = 118  # characters in a line of a note
 
 
 def bound_colour(name: str) -> str | None:
-    """Colour of a bound of the registry, or of a curve that is named after one; None for others."""
-    if name in _NAMED:
-        return _NAMED[name]
+    """Return the colour of a bound, or of a curve that is named after one; None for others."""
+    if name in _CERTIFIED_COLOURS:
+        return _CERTIFIED_COLOURS[name]
     lower = name.lower()
-    for colour, words in _COLOURS:
-        if any(word in lower for word in words):
+    for colour, substrings in _COLOURS:
+        if any(substring in lower for substring in substrings):
             return colour
     return None
 
 
 def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Floats]:
-    """What a guarantee at some points proves between them: draw it as steps to the right.
+    """Return an upper bound between the points of a guarantee, to be drawn as steps to the right.
 
-    Delta of anything is convex in ``exp(eps)``, so the chord of two upper ends in ``(exp(eps),
-    delta)`` is above it; a line on a logarithmic axis may be below. Delta does not grow with eps,
-    so each value holds up to the next one.
+    Delta is convex in ``exp(eps)``, so the chord of two upper bounds in ``(exp(eps), delta)`` is
+    an upper bound, whereas a straight line on a logarithmic axis may lie below delta. Delta does
+    not increase with eps, so each value holds up to the next one.
 
     Parameters
     ----------
     eps
-        Where upper ends are known, increasing, shape ``(points,)``.
+        Increasing eps of the points, shape ``(points,)``.
     log10_delta
-        Their decimal logarithms, ``(points,)``; minus infinity where delta is 0.
+        Decimal logarithms of upper bounds on delta, ``(points,)``; minus infinity if delta is 0.
 
     Returns
     -------
-    Eps and log10 delta of the steps, of the same shape. The given points are among them, but for
-    one below the next one: a bound that grows is drawn as large as it is at the next.
+    eps, log10_delta
+        Coordinates of the steps, both of one shape. They contain the points, except that a bound
+        which increases is drawn as large as at the next point.
     """
     x = np.asarray(eps, np.float64)
     y = np.asarray(log10_delta, np.float64)
     y = np.maximum(y, np.append(y[1:], -np.inf))
-    part = np.arange(STEPS) / STEPS
-    at = x[:-1, None] + part * np.diff(x)[:, None]
-    # Of the way from one exp(eps) to the next, without overflow.
-    way = np.expm1(at - x[:-1, None]) / np.expm1(np.diff(x))[:, None]
-    with np.errstate(invalid="ignore"):  # from 0 to 0
+    fractions = np.arange(STEPS) / STEPS
+    at = x[:-1, None] + fractions * np.diff(x)[:, None]
+    # Position between one exp(eps) and the next, computed without overflow.
+    weight = np.expm1(at - x[:-1, None]) / np.expm1(np.diff(x))[:, None]
+    with np.errstate(invalid="ignore"):  # both deltas may be 0
         ratio = np.where(np.isneginf(y[1:]), 0.0, 10.0 ** np.minimum(y[1:] - y[:-1], 0.0))
-    chords = y[:-1, None] + np.log10((1.0 - way) + way * ratio[:, None])
+    chords = y[:-1, None] + np.log10((1.0 - weight) + weight * ratio[:, None])
     return np.append(at.ravel(), x[-1:]), np.append(chords.ravel(), y[-1:])
+
+
+def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
+    """Return a note that names the curves which nowhere differ by more than a line's width.
+
+    Parameters
+    ----------
+    table
+        Columns ``panel, curve, x, y``.
+    x_scale, y_scale
+        ``linear`` or ``log``.
+
+    Returns
+    -------
+    Lines of text; empty if all curves can be distinguished in some panel.
+    """
+    scaled = table.assign(x=_scale(table["x"], x_scale), y=_scale(table["y"], y_scale))
+    scaled = scaled[np.isfinite(scaled["x"]) & np.isfinite(scaled["y"])]
+    distances: dict[tuple[str, str], float] = {}  # largest over the panels, share of the height
+    for _, panel in scaled.groupby("panel"):
+        height = float(np.ptp(panel["y"])) or 1.0
+        curves = {str(name): rows for name, rows in panel.groupby("curve", sort=False)}
+        for pair in combinations(curves, 2):
+            distance = _vertical_distance(*(curves[name] for name in pair))
+            if distance is not None:
+                distances[pair] = max(distances.get(pair, 0.0), distance / height)
+    coincide = {frozenset(pair) for pair, distance in distances.items() if distance < _LINE_WIDTH}
+    groups: list[list[str]] = []
+    for name in map(str, table["curve"].unique()):
+        for group in groups:
+            if all(frozenset((other, name)) in coincide for other in group):
+                group.append(name)
+                break
+        else:
+            groups.append([name])
+    lines = [
+        f"These curves coincide within the width of a line: {'; '.join(group)}."
+        for group in groups
+        if len(group) > 1
+    ]
+    return "\n".join(textwrap.fill(line, _NOTE_COLUMNS) for line in lines)
+
+
+def _scale(values: pd.Series, scale: str) -> Floats:
+    if scale != "log":
+        return values.to_numpy(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(values.to_numpy(np.float64)))
+
+
+def _vertical_distance(first: pd.DataFrame, second: pd.DataFrame) -> float | None:
+    """Return the largest difference in y over the common range of x; None if there is none."""
+    first, second = first.sort_values("x"), second.sort_values("x")
+    low, high = max(first["x"].min(), second["x"].min()), min(first["x"].max(), second["x"].max())
+    x = np.union1d(first["x"], second["x"])
+    x = x[(x >= low) & (x <= high)]
+    if x.size < 2:
+        return None
+    y = [np.interp(x, rows["x"], rows["y"]) for rows in (first, second)]
+    return float(np.abs(y[0] - y[1]).max())

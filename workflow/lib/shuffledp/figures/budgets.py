@@ -1,4 +1,4 @@
-"""Histograms of a place from users with budgets of their own, beside others at equal privacy."""
+"""Histograms of a place whose users have personal budgets, beside others at equal privacy."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,25 +13,26 @@ from matplotlib.lines import Line2D
 
 from shuffledp.figures.style import (
     DISTANCE_LABEL,
-    counted,
-    literal,
+    count_units,
+    escape_math,
     local_style,
-    marks,
+    marker_style,
     new_figure,
     plain_log_axis,
     power,
 )
 from shuffledp.mechanisms.catalogue import Look
 
-# By the names of `shuffledp.personalised.studies.histograms`; colours as in `personalised`.
-_WAYS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
+# Series of `shuffledp.personalised.studies.histograms`; colours as in `personalised`.
+_METHODS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         "by-precision": (
-            "reports tell their budget: by group, by precision (biased if cells depend on it)",
+            "reports state their budget; groups weighted by precision "
+            "(biased if cells depend on budgets)",
             Look("#D55E00", "^"),
         ),
         "by-share": (
-            "reports tell their budget: by group, by share (unbiased whatever the data)",
+            "reports state their budget; groups weighted by share (unbiased for all data)",
             Look("#009E73", "s"),
         ),
         "together": (
@@ -39,18 +40,18 @@ _WAYS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
             Look("#0072B2", "o"),
         ),
         "without-conservative": (
-            "the same, users of the smallest budget left out",
+            "the same, without the users of the smallest budget",
             Look("#CC79A7", "D", filled=False),
         ),
     }
 )
-# In place of its own words if users of budget 0 report: nothing is known of these.
+# Label of `by-share` if some users have budget 0, whose reports carry no information.
 _BY_SHARE_OF_OTHERS: Final = (
-    "reports tell their budget: by group, by share (unbiased, but for users of budget 0)"
+    "reports state their budget; groups weighted by share (unbiased except for users of budget 0)"
 )
 _REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = MappingProxyType(
     {
-        "krr": ("everyone at one budget (left end: at the smallest)", "#000000", "-"),
+        "krr": ("all users at one budget (left end: at the smallest)", "#000000", "-"),
         "gaussian": ("Gaussian noise by a curator", "#777777", "--"),
     }
 )
@@ -61,44 +62,34 @@ _PLACEMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "from-south": "budgets grow from south to north",
     }
 )
-_WIDEST: Final = 100  # characters of a line of the title
+_TITLE_COLUMNS: Final = 100  # characters in a line
 _ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
     {"raw": "raw estimates", "projected": "distributions"}
 )
 
 
 def draw_places(table: Path, *, title: str, unit: str) -> Figure:
-    """Draw `place_panels` from the file of the table.
-
-    Parameters
-    ----------
-    table
-        CSV of the budgets by place.
-    title
-        Of the figure: the place, as a rule.
-    unit
-        What a record is: `check-in` or `user`.
-    """
+    """Draw `place_panels` from a CSV file of its table; parameters as there."""
     return place_panels(pd.read_csv(table), title, unit)
 
 
 @local_style()
 def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
-    """Total variation distance against the certified eps.
+    """Draw the total variation distance against the certified eps.
 
     Parameters
     ----------
     table
         Columns of `shuffledp.personalised.studies.histograms.COLUMNS`.
     title
-        Of the region.
+        Name of the region.
     unit
-        What delta protects, in words: ``one check-in``.
+        Unit of the guarantee: ``one check-in`` or ``one user``.
 
     Returns
     -------
-    Columns of panels: who has which budget. Rows: raw estimates, and distributions. Marks are means
-    with quartiles. Lines are of what has the same certified eps as each of them.
+    Columns of panels differ in who has which budget; rows are raw estimates and distributions.
+    Markers are means with quartiles. Lines are mechanisms with the same certified eps.
     """
     figure = new_figure(6.4)
     panels = figure.subplots(2, 2, sharex=True, sharey="row")
@@ -107,7 +98,7 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
         alike = table[table["estimator"] == estimator]
         for axes, placement in zip(row, shown, strict=True):
             _draw_references(axes, alike)
-            _draw_ways(axes, alike[alike["placement"] == placement])
+            _draw_methods(axes, alike[alike["placement"] == placement])
             axes.set_title(f"{kind}, {_PLACEMENTS[placement]}", loc="left")
             axes.grid(visible=True, axis="both")
         row[0].set_ylabel(DISTANCE_LABEL)
@@ -119,11 +110,11 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     first = table.iloc[0]
     for axes in panels[-1]:
         axes.set_xlabel(rf"certified $\epsilon$ of all users, $\delta={power(first['delta'])}$")
-    figure.legend(handles=_key(table), loc="outside lower left", ncols=1)
+    figure.legend(handles=_legend(table), loc="outside lower left", ncols=1)
     budgets = f"(shares and budgets: {first['budgets']})"
     figure.suptitle(
-        f"{literal(title)}: {counted(first['n'], unit)} in k={first['k']} cells, "
-        f"with budgets of their own\n{fill(budgets, _WIDEST)}"
+        f"{escape_math(title)}: {count_units(first['n'], unit)} in k={first['k']} cells, "
+        f"with personal budgets\n{fill(budgets, _TITLE_COLUMNS)}"
     )
     return figure
 
@@ -135,32 +126,21 @@ def _draw_references(axes: Axes, rows: pd.DataFrame) -> None:
         axes.plot(x, y, color=colour, linestyle=line, linewidth=1.0, marker=".")
 
 
-def _draw_ways(axes: Axes, rows: pd.DataFrame) -> None:
-    for name, (_, look) in _WAYS.items():
+def _draw_methods(axes: Axes, rows: pd.DataFrame) -> None:
+    for name, (_, look) in _METHODS.items():
         own = rows[rows["series"] == name]
         axes.vlines(own["eps_upper"], own["p25"], own["p75"], color=look.colour, linewidth=0.9)
-        axes.plot(
-            own["eps_upper"],
-            own["tv_distance"],
-            linestyle="none",
-            **marks(look),
-        )
+        axes.plot(own["eps_upper"], own["tv_distance"], linestyle="none", **marker_style(look))
 
 
-def _key(table: pd.DataFrame) -> list[Line2D]:
+def _legend(table: pd.DataFrame) -> list[Line2D]:
     names = set(table["series"])
-    labels = {name: label for name, (label, _) in _WAYS.items()}
+    labels = {name: label for name, (label, _) in _METHODS.items()}
     if table.loc[table["series"] == "by-share", "bias"].max() > 0.0:
         labels["by-share"] = _BY_SHARE_OF_OTHERS
-    ways = [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            **marks(look),
-            label=labels[name],
-        )
-        for name, (_, look) in _WAYS.items()
+    methods = [
+        Line2D([], [], linestyle="none", **marker_style(look), label=labels[name])
+        for name, (_, look) in _METHODS.items()
         if name in names
     ]
     lines = [
@@ -168,4 +148,4 @@ def _key(table: pd.DataFrame) -> list[Line2D]:
         for name, (label, colour, line) in _REFERENCES.items()
         if name in names
     ]
-    return ways + lines
+    return methods + lines

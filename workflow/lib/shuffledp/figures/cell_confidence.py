@@ -1,47 +1,75 @@
-"""What a release shows of single cells: maps of errors, and of what is known."""
+"""What one release shows of single cells: errors, cells known to be occupied, busiest cells."""
 
+import textwrap
 from pathlib import Path
 from typing import Final, Unpack
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patheffects import withStroke
 
-from shuffledp.figures.context import MapContext, MapFiles
+from shuffledp.figures.basemap import districts_at
 from shuffledp.figures.map_panels import (
-    PLAIN,
+    PLAIN_NUMBERS,
     Fill,
-    coloured,
-    hatched,
-    key_of,
+    MapContext,
+    MapFiles,
+    draw_attribution,
+    draw_frame,
+    draw_hatch,
+    draw_scale_bar,
+    draw_surroundings,
+    draw_triangles,
+    draw_values,
+    fill_legend,
+    map_height,
     map_panels,
-    marked,
 )
 from shuffledp.figures.maps import release_title
-from shuffledp.figures.style import local_style, of_series, plural, series_of
+from shuffledp.figures.style import (
+    FULL_WIDTH,
+    Series,
+    list_series,
+    local_style,
+    marker_style,
+    new_figure,
+    plural,
+    series_look,
+    series_rows,
+)
 from shuffledp.mechanisms.catalogue import DISTRIBUTION, UNBIASED, get_estimator
+from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import read_tables
 
-# Diverging, safe for the colour-blind, and unlike water.
-_ERRORS: Final = "PuOr_r"
-_MARKED: Final = 0.2  # of the end of the scale, about: what is too low by more has a mark
+# Diverging, safe for the colour-blind, and unlike the colour of water.
+_ERROR_COLOURS: Final = "PuOr_r"
+_MARK_FROM: Final = 0.2  # share of the largest error, rounded; lower errors have a triangle
 _UNKNOWN: Final = Fill("none", "0.45", "......")
+
+_BUSIEST: Final = 20  # cells
+_LEGEND_COLUMNS: Final = 46  # characters in a line
+_RANK_SIZE: Final = 0.6  # size of the number of a rank, as a share of a cell's width
+_MIN_RANK_SIZE, _MAX_RANK_SIZE = 3.0, 6.5  # points
+_SPREAD: Final = 0.6  # share of a row's height over which the series of a cell are spread
 
 
 class Release(MapFiles):
-    """Files of a place, and what is said of the releases there.
+    """Files of a place, and what the title says about the releases there.
 
     Attributes
     ----------
     title
-        Of the figure: the place, as a rule.
+        Name of the region.
     unit
-        What a record is: `check-in` or `user`.
+        Unit of the guarantee: ``one check-in`` or ``one user``.
     target_delta
-        Delta in (0, 1) of the calibrations to a target.
+        Delta in (0, 1) to which the releases are calibrated.
     """
 
     title: str
@@ -50,13 +78,18 @@ class Release(MapFiles):
 
 
 def draw_errors(certainty: Path, **release: Unpack[Release]) -> Figure:
-    """Draw `error_maps` of the largest n from files; parameters as `read_release`."""
+    """Draw `error_maps` of the largest n from files; parameters as in `read_release`."""
     return error_maps(*read_release(certainty, DISTRIBUTION, **release))
 
 
 def draw_trust(certainty: Path, **release: Unpack[Release]) -> Figure:
-    """Draw `trust_maps` of the largest n from files; parameters as `read_release`."""
+    """Draw `trust_maps` of the largest n from files; parameters as in `read_release`."""
     return trust_maps(*read_release(certainty, UNBIASED, **release))
+
+
+def draw_ranks(certainty: Path, **release: Unpack[Release]) -> Figure:
+    """Draw `ranked_cells` of the largest n from files; parameters as in `read_release`."""
+    return ranked_cells(*read_release(certainty, UNBIASED, **release))
 
 
 def read_release(
@@ -68,66 +101,67 @@ def read_release(
     target_delta: float,
     **place: Unpack[MapFiles],
 ) -> tuple[MapContext, pd.DataFrame]:
-    """Read one estimate of each release of the largest n, and the grid.
+    """Return the grid, and one estimate of each release of the largest n.
 
     Parameters
     ----------
     certainty
         Parquet table of `pipeline.tables.CERTAINTY`.
     estimator
-        Name of the estimator whose rows are read.
+        Name of the estimator whose rows are returned.
     title, unit, target_delta
-        As of `Release`.
+        As in `Release`.
     place
         Files of the grid, and of a base map and an outline if there are any.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     rows = read_tables([certainty], n=n, estimator=estimator)
-    words = release_title(title, unit, rows, "matched", target_delta)
-    return MapContext.read(words, unit, **place), rows
+    full_title = release_title(title, unit, rows, "matched", target_delta)
+    return MapContext.read(full_title, unit, **place), rows
 
 
 def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
-    """Rows of one estimator of every mechanism, by label, in the order of the cells."""
+    """Return the rows of an estimator by the mechanism's label, in the order of the cells."""
     return {
-        get_estimator(*series).label: of_series(rows, series).sort_values("cell")
-        for series in series_of(rows)
+        get_estimator(*series).label: series_rows(rows, series).sort_values("cell")
+        for series in list_series(rows)
         if series[1] == estimator
     }
 
 
 @local_style()
 def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
-    """Where the projected estimates are too high and where too low, on one symmetric scale.
+    """Draw the errors of projected estimates on one scale that is symmetric about 0.
 
     Parameters
     ----------
     place
-        The grid and its surroundings; the title as `shuffledp.figures.maps.release_title` has it.
+        The grid and its surroundings, with a title of `shuffledp.figures.maps.release_title`.
     rows
         Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
     """
     panels = _panels(rows, DISTRIBUTION)
     errors = [panel["error"].to_numpy() for panel in panels.values()]
-    most = max(float(np.abs(error).max()) for error in errors)
-    norm = Normalize(-most, most)
+    largest = max(float(np.abs(error).max()) for error in errors)
+    norm = Normalize(-largest, largest)
     titles = [
         f"{label}\nroot mean square error {np.sqrt((error**2).mean()):,.3g}"
         for label, error in zip(panels, errors, strict=True)
     ]
-    much = float(f"{_MARKED * most:.1g}")
-    words = f"too low by more than {much:,g} {plural(place.unit)}"
-    key = [Line2D([], [], linestyle="none", marker="v", color="black", label=words)]
-    # Names would lie on the marks.
-    figure, maps, bar = map_panels(place, titles, key, 1, named=False)
+    threshold = float(f"{_MARK_FROM * largest:.1g}")
+    label = f"estimate too low by more than {threshold:,g} {plural(place.unit)}"
+    legend = [Line2D([], [], linestyle="none", marker="v", color="black", label=label)]
+    # Names of districts would overlap the triangles.
+    figure, maps, bar = map_panels(place, titles, legend, 1, named=False)
     for axes, error in zip(maps, errors, strict=True):
-        heat = coloured(axes, place.corners, error, np.isfinite(error), norm, _ERRORS)
-        marked(axes, place.corners, error < -much)
+        shown = np.isfinite(error)
+        collection = draw_values(axes, place.corners, error, shown, norm, _ERROR_COLOURS)
+        draw_triangles(axes, place.corners, error < -threshold)
     figure.colorbar(
-        heat,
+        collection,
         cax=bar,
         orientation="horizontal",
-        format=PLAIN,
+        format=PLAIN_NUMBERS,
         label="too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
         f"{plural(place.unit)} per cell  "
         "\N{RIGHTWARDS ARROW}  too high",
@@ -137,41 +171,162 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
 
 @local_style()
 def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
-    """Unbiased estimates where they exceed two standard errors, the other cells hatched.
+    """Draw unbiased estimates where they exceed two standard errors, and hatch the other cells.
 
-    Parameters as for `error_maps`.
+    Parameters as in `error_maps`.
     """
     panels = _panels(rows, UNBIASED)
     values = {label: panel["estimate"].to_numpy() for label, panel in panels.items()}
     known = {label: panel["known"].to_numpy() for label, panel in panels.items()}
     norm = LogNorm(1.0, max(*(value.max() for value in values.values()), 10.0))
-    titles = [f"{label}\n{_known_words(panel)}" for label, panel in panels.items()]
-    words = (
+    titles = [f"{label}\n{_known_title(panel)}" for label, panel in panels.items()]
+    units = plural(place.unit)
+    label = (
         f"not known: the estimate does not exceed {STANDARD_ERRORS:g} standard errors.\n"
-        f"There may be {plural(place.unit)} or none: an estimate of zero is not zero "
-        f"{plural(place.unit)}.\n"
-        "Of cells that are empty in truth, one in 30 to 44 counts as known by chance"
+        f"The cell may have {units} or none: an estimate of zero is not zero {units}.\n"
+        "Of the cells that are truly empty, one in 30 to 44 counts as known by chance"
     )
-    key = key_of([(_UNKNOWN, words)])
-    figure, maps, bar = map_panels(place, titles, key, 3)
-    for axes, label in zip(maps, panels, strict=True):
-        heat = coloured(axes, place.corners, values[label], known[label], norm)
-        hatched(axes, place.corners, ~known[label], _UNKNOWN)
+    figure, maps, bar = map_panels(place, titles, fill_legend([(_UNKNOWN, label)]), 3)
+    for axes, name in zip(maps, panels, strict=True):
+        collection = draw_values(axes, place.corners, values[name], known[name], norm)
+        draw_hatch(axes, place.corners, ~known[name], _UNKNOWN)
     figure.colorbar(
-        heat,
+        collection,
         cax=bar,
         orientation="horizontal",
-        format=PLAIN,
-        label=f"estimated {plural(place.unit)} per cell, above 2 standard errors (logarithmic)",
+        format=PLAIN_NUMBERS,
+        label=f"estimated {units} per cell, above 2 standard errors (logarithmic)",
     )
     return figure
 
 
-def _known_words(panel: pd.DataFrame) -> str:
-    known, held = panel["known"], panel["count"] > 0
-    words = (
-        f"known: {(known & held).sum():,} of {held.sum():,} occupied, "
-        f"{(known & ~held).sum():,} of {(~held).sum():,} empty cells"
+def _known_title(panel: pd.DataFrame) -> str:
+    known, occupied = panel["known"], panel["count"] > 0
+    counts = (
+        f"known: {(known & occupied).sum():,} of {occupied.sum():,} occupied, "
+        f"{(known & ~occupied).sum():,} of {(~occupied).sum():,} empty cells"
     )
-    least = panel["estimate"][known].min()
-    return f"{words}\neach estimated at {least:,.0f} or more" if known.any() else words
+    smallest = panel["estimate"][known].min()
+    return f"{counts}\neach estimated at {smallest:,.0f} or more" if known.any() else counts
+
+
+@local_style()
+def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
+    """Draw true counts and unbiased estimates of the busiest cells, with two standard errors.
+
+    Parameters
+    ----------
+    place
+        The grid, the layers whose districts are named, and a title of
+        `shuffledp.figures.maps.release_title`.
+    rows
+        Columns of `pipeline.tables.CERTAINTY`: one release of each mechanism.
+
+    Returns
+    -------
+    Cells by true count; ties are in the order of the grid. Counts are on the left, errors, whose
+    scale is finer, on the right. A map below shows the ranks.
+    """
+    raw = rows[rows["estimator"] == UNBIASED]
+    series = list_series(raw)
+    estimates = {each: series_rows(raw, each).set_index("cell").sort_index() for each in series}
+    counts = estimates[series[0]]["count"]
+    busiest = counts.sort_values(ascending=False, kind="stable").index[:_BUSIEST]
+    heights = np.arange(len(busiest))
+    above = 1.0 + len(busiest) * (0.09 + 0.05 * len(series))
+    width = 0.4 * FULL_WIDTH
+    below = 0.9 + max(map_height(place.corners, width), 0.45 * len(series))
+    figure = new_figure(above + below)
+    (left, right), (ranks, beside) = figure.subplots(2, 2, height_ratios=(above, below))
+    right.sharey(left)
+    half = _SPREAD / 2.0
+    left.vlines(counts[busiest], heights - half, heights + half, color="black", linewidth=1.4)
+    right.axvline(0.0, color="black", linewidth=1.4)
+    offsets = np.linspace(-half, half, len(series)) if len(series) > 1 else [0.0]
+    for each, offset in zip(series, offsets, strict=True):
+        shown = estimates[each].loc[busiest]
+        _draw_intervals(left, shown, "estimate", heights + offset, each)
+        _draw_intervals(right, shown, "error", heights + offset, each)
+    left.set_yticks(heights, _cell_names(place, busiest.to_numpy()))
+    left.set_ylim(len(busiest) - 0.4, -0.6)
+    left.set_xlim(left=min(0.0, left.get_xlim()[0]))
+    left.set_title(f"The {len(busiest)} busiest of {len(counts):,} cells", loc="left")
+    right.set_title("The same cells, minus the true count", loc="left")
+    left.set_xlabel(f"{plural(place.unit)} per cell")
+    right.set_xlabel(f"estimated \N{MINUS SIGN} true {plural(place.unit)} per cell")
+    right.tick_params(left=False, labelleft=False)
+    for axes in (left, right):
+        axes.xaxis.set_major_formatter(PLAIN_NUMBERS)
+        axes.grid(axis="x")
+        # Bands guide the eye from a name to its markers.
+        for index in heights[1::2]:
+            axes.axhspan(index - 0.5, index + 0.5, color="0.95", zorder=0, linewidth=0.0)
+    _map_ranks(ranks, place, busiest.to_numpy(), width)
+    beside.axis("off")
+    legend = _rank_legend({each: estimates[each].loc[busiest] for each in series})
+    beside.legend(handles=legend, loc="center left")
+    figure.suptitle(place.title)
+    return figure
+
+
+def _map_ranks(axes: Axes, place: MapContext, busiest: Integers, width: float) -> None:
+    """Outline the busiest cells, and write the rank into each if there is room."""
+    draw_surroundings(axes, place.around)
+    draw_frame(axes, place.corners, margin=not place.around.empty, ordinate=True)
+    shapes = place.corners[busiest]
+    outlines = PolyCollection(
+        list(shapes), facecolors="white", edgecolors="black", linewidths=0.5, alpha=0.8
+    )
+    axes.add_collection(outlines)
+    inches_per_degree = width / np.ptp(axes.get_xlim())
+    size = min(_RANK_SIZE * 72.0 * inches_per_degree * np.ptp(shapes[0, :, 0]), _MAX_RANK_SIZE)
+    for rank, (x, y) in enumerate(shapes[:, :-1].mean(axis=1), 1):
+        if size >= _MIN_RANK_SIZE:
+            text = axes.text(x, y, str(rank), fontsize=size, ha="center", va="center", zorder=4)
+            text.set_path_effects([withStroke(linewidth=1.4, foreground="white")])
+    axes.set_title("Ranks of these cells on the map", loc="left")
+    draw_scale_bar(axes)
+    draw_attribution(axes, place.layers)
+
+
+def _draw_intervals(
+    axes: Axes, shown: pd.DataFrame, column: str, height: Floats, series: Series
+) -> None:
+    axes.errorbar(
+        shown[column],
+        height,
+        xerr=STANDARD_ERRORS * shown["standard_error"],
+        linestyle="none",
+        elinewidth=1.0,
+        markersize=3.5,
+        label=" ".join(series),
+        **marker_style(series_look(*series)),
+    )
+
+
+def _cell_names(place: MapContext, busiest: Integers) -> list[str]:
+    """Return district, where there is one, number and rank of each cell."""
+    middle = place.corners[busiest, :-1].mean(axis=1)
+    districts = districts_at(place.layers, middle)
+    return [
+        ", ".join(filter(None, [district, f"cell {cell}"])) + f"  {rank:>2}"
+        for rank, (cell, district) in enumerate(zip(busiest, districts, strict=True), 1)
+    ]
+
+
+def _rank_legend(shown: dict[Series, pd.DataFrame]) -> list[Line2D]:
+    truth = Line2D(
+        [], [], linestyle="none", marker="|", markersize=8, markeredgewidth=1.4, color="black",
+        label="true count",
+    )  # fmt: skip
+    entries = [truth]
+    for series, rows in shown.items():
+        covered = rows["error"].abs() <= STANDARD_ERRORS * rows["standard_error"]
+        label = (
+            f"{get_estimator(*series).label}, \N{PLUS-MINUS SIGN} {STANDARD_ERRORS:g} standard "
+            f"errors: {covered.sum()} of {len(rows)} intervals contain the true count"
+        )
+        label = textwrap.fill(label, _LEGEND_COLUMNS)
+        look = marker_style(series_look(*series))
+        entries.append(Line2D([], [], linewidth=1.0, label=label, **look))
+    return entries

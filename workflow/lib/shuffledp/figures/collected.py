@@ -17,10 +17,17 @@ from shuffledp.collection.analyst import read_opened
 from shuffledp.collection.campaign import Campaign, read_campaign
 from shuffledp.collection.estimate import estimate_cells, projected
 from shuffledp.errors import InputError
-from shuffledp.figures.basemap import attribute, backdrop
-from shuffledp.figures.frame import frame, scale_bar
-from shuffledp.figures.map_panels import COUNTS, PLAIN, height_of, surround
-from shuffledp.figures.style import FULL_WIDTH, eps_words, local_style, new_figure
+from shuffledp.figures.basemap import backdrop
+from shuffledp.figures.map_panels import (
+    COUNT_COLOURS,
+    PLAIN_NUMBERS,
+    draw_attribution,
+    draw_frame,
+    draw_scale_bar,
+    draw_surroundings,
+    map_height,
+)
+from shuffledp.figures.style import FULL_WIDTH, format_eps, local_style, new_figure
 from shuffledp.geography.geojson import Shape, read_shapes
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats
@@ -64,7 +71,7 @@ def draw_collected(
     label = CATALOGUE[known.mechanism].label
     title = (
         f"{known.title}: round {opened.number}, {opened.respondents:,} people\n{label}: "
-        rf"$\epsilon$ = {eps_words(known.eps['analyst'] or np.inf)}, $\delta$ = {known.delta:g} "
+        rf"$\epsilon$ = {format_eps(known.eps['analyst'] or np.inf)}, $\delta$ = {known.delta:g} "
         f"for one person's records of all rounds,\nunless mixer and analyst join hands; standard "
         f"error of a cell: {estimates.standard_error[0]:.3g} people"
     )
@@ -100,22 +107,22 @@ def _maps(
     box = shapely.bounds(cells.to_numpy())
     corners = np.stack([box[:, [0, 1]], box[:, [2, 1]], box[:, [2, 3]], box[:, [0, 3]]], axis=1)
     width = FULL_WIDTH if len(panels) > 1 else 0.75 * FULL_WIDTH
-    height = height_of(corners, (width - 0.7) / len(panels))
+    height = map_height(corners, (width - 0.7) / len(panels))
     figure = new_figure(height + 2.1, width)
     (row,) = figure.subplots(1, len(panels), squeeze=False)
     norm = LogNorm(1.0, max(10.0, *(float(values.max()) for values in panels.values())))
     for axes, (words, values) in zip(row, panels.items(), strict=True):
         _panel(axes, cells, corners, values, norm, layers, ordinate=axes is row[0])
         axes.set_title(words, loc="left")
-        scale_bar(axes)
-    attribute(row[-1], layers)
+        draw_scale_bar(axes)
+    draw_attribution(row[-1], layers)
     figure.colorbar(
-        ScalarMappable(norm, COUNTS),
+        ScalarMappable(norm, COUNT_COLOURS),
         ax=list(row),
         location="bottom",
         shrink=0.6,
         aspect=40,
-        format=PLAIN,
+        format=PLAIN_NUMBERS,
         label="people per cell, logarithmic (hatched: fewer than 1)",
     )
     figure.suptitle(title)
@@ -132,11 +139,11 @@ def _panel(
     *,
     ordinate: bool,
 ) -> None:
-    surround(axes, layers)
+    draw_surroundings(axes, layers)
     some = values >= 1.0
     if not some.all():
         cells[~some].plot(ax=axes, aspect=None, **_EMPTY)
     coloured = gpd.GeoDataFrame({"people": values[some]}, geometry=cells[some].to_numpy())
-    coloured.plot("people", ax=axes, cmap=COUNTS, norm=norm, aspect=None, linewidth=0.2)
+    coloured.plot("people", ax=axes, cmap=COUNT_COLOURS, norm=norm, aspect=None, linewidth=0.2)
     axes.set_ylabel("")  # geopandas writes its own
-    frame(axes, corners, margin=not layers.empty, ordinate=ordinate)
+    draw_frame(axes, corners, margin=not layers.empty, ordinate=ordinate)

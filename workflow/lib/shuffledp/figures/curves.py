@@ -9,9 +9,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from shuffledp.figures.bounds import GUARANTEES, LINES, STEPS, bound_colour, guarantee_steps
-from shuffledp.figures.coincidence import coincidence_words
-from shuffledp.figures.style import local_style, new_figure, plain_log_axis, shades
+from shuffledp.figures.bounds import (
+    GUARANTEES,
+    LINES,
+    STEPS,
+    bound_colour,
+    coincidence_note,
+    guarantee_steps,
+)
+from shuffledp.figures.style import local_style, new_figure, ordered_colours, plain_log_axis
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.tables import read_metadata, read_tables
 from shuffledp.reproduction.figure import Between, FigureText
@@ -48,7 +54,7 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     columns = min(len(panels), 2 if len(panels) in (2, 4) else _COLUMNS)
     rows = -(-len(panels) // columns)
     names = list(table["curve"].unique())
-    words = coincidence_words(table, text.x_scale, text.y_scale)
+    words = coincidence_note(table, text.x_scale, text.y_scale)
     if text.between == "points":
         words = f"{_GUIDES}\n{words}".strip()
     legend_rows = -(-len(names) // 2) + len(words.splitlines())
@@ -92,7 +98,7 @@ def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
     markers = cycle(_MARKERS)
     kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
     named = {str(name): bound_colour(str(name)) for name in kinds.index}
-    others = iter(shades(sum(colour is None for colour in named.values())))
+    others = iter(ordered_colours(sum(colour is None for colour in named.values())))
     looks = {}
     for name, colour in named.items():
         plain = colour is not None and kinds[name] == "exact" and not marked

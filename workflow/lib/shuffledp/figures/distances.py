@@ -1,9 +1,9 @@
-"""Total variation distances as boxes: over n (paper A, figures 6 and 7) and over eps."""
+"""Total variation distances: boxes over n and eps, and the comparison at equal privacy."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,51 +12,43 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from shuffledp.figures.style import (
+    FULL_WIDTH,
     Series,
-    calibration_words,
-    counted,
+    box_colour,
+    calibration_title,
+    count_units,
     distance_label,
-    eps_words,
+    escape_math,
+    format_eps,
     legend_marks,
-    literal,
+    list_series,
     local_style,
-    marks,
+    marker_style,
     new_figure,
     number_label,
-    of_series,
     plain_log_axis,
+    power,
     series_look,
-    series_of,
-    tint,
+    series_rows,
 )
-from shuffledp.mechanisms.catalogue import get_estimator
+from shuffledp.mechanisms.catalogue import CATALOGUE, get_estimator
 from shuffledp.pipeline.selection import DELTA_HAT, calibrated
 from shuffledp.pipeline.tables import read_tables
 
 _Line = Literal["-", "--", "-.", ":"]
+_Dashes = Mapping[Any, Any]  # eps0 to a matplotlib line style
 
 _BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
-_LOG_FROM = 10.0  # ratio of the largest distance to the smallest
+_LOG_FROM: Final = 10.0  # ratio of the largest distance to the smallest
+_DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # one per eps0
+_SERIES_OFFSET: Final = 0.024  # share of n that separates the range bars of neighbouring series
+_MIN_N_RATIO: Final = 4.0  # right end of the axis of n over the left end
 
 
 def draw_distances(
     utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
 ) -> Figure:
-    """Draw `distance_boxes` from the file of the distances.
-
-    Parameters
-    ----------
-    utility
-        Table of the distances of the releases.
-    title
-        Of the figure: the place, as a rule.
-    unit
-        What a record is: `check-in` or `user`.
-    calibration
-        Which rows: a name of a calibration, `matched` for those at the certified privacy.
-    target_delta
-        Delta in (0, 1) of the calibrations to a target.
-    """
+    """Draw `distance_boxes` from a Parquet file of the distances; parameters as there."""
     table = read_tables([utility])
     return distance_boxes(
         table, title, unit=unit, calibration=calibration, target_delta=target_delta
@@ -64,69 +56,73 @@ def draw_distances(
 
 
 def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Draw `distance_over_eps` from the file of the distances.
-
-    Parameters
-    ----------
-    utility, title, unit
-        As of `draw_distances`.
-    """
+    """Draw `distance_over_eps` from a Parquet file of the distances; parameters as there."""
     return distance_over_eps(read_tables([utility]), title, unit)
 
 
+def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
+    """Draw `matched_comparison` from a CSV file of the summary; parameters as there."""
+    return matched_comparison(pd.read_csv(summary), target_delta)
+
+
+# --- Boxes -------------------------------------------------------------------------------
+
+
 def _draw_boxes(axes: Axes, groups: Sequence[pd.DataFrame], series: Sequence[Series]) -> None:
-    """Boxes of one series beside the other, group by group at x = 0, 1, 2, ..."""
+    """Draw the boxes of all series side by side, group by group at x = 0, 1, 2, ..."""
     step = 0.84 / len(series)
-    for offset, one in enumerate(series):
-        drawn = {
+    for offset, each in enumerate(series):
+        boxes = {
             x + (offset - (len(series) - 1) / 2) * step: values
-            for x, values in enumerate(of_series(group, one)["tv_distance"] for group in groups)
+            for x, values in enumerate(series_rows(group, each)["tv_distance"] for group in groups)
             if values.size
         }
-        if drawn:
-            _draw_series(axes, one, drawn, step)
+        if boxes:
+            _draw_series_boxes(axes, each, boxes, step)
     axes.set_xlim(-0.5, len(groups) - 0.5)
     axes.set_xticks(np.arange(len(groups) - 1) + 0.5, minor=True)
     axes.tick_params(axis="x", which="both", length=0)
     axes.grid(visible=True, axis="x", which="minor")
 
 
-def _draw_series(axes: Axes, series: Series, drawn: Mapping[float, pd.Series], step: float) -> None:
-    """Quartile boxes and whiskers to the extremes, with a marker at the median.
+def _draw_series_boxes(
+    axes: Axes, series: Series, boxes: Mapping[float, pd.Series], step: float
+) -> None:
+    """Draw boxes between quartiles, whiskers to the extremes, and a marker at the median.
 
-    Not `Axes.boxplot`, which loads pyplot and with it whatever window system it finds.
+    `Axes.boxplot` is not used because it loads pyplot and with it a window system.
     """
     look = series_look(*series)
-    x = np.array(list(drawn))
-    least, first, median, third, most = np.transpose(
-        [np.quantile(values, (0.0, 0.25, 0.5, 0.75, 1.0)) for values in drawn.values()]
+    x = np.array(list(boxes))
+    minimum, first, median, third, maximum = np.transpose(
+        [np.quantile(values, (0.0, 0.25, 0.5, 0.75, 1.0)) for values in boxes.values()]
     )
-    axes.vlines(x, least, most, color=look.colour, linewidth=0.8)
-    for whisker in (least, most):
+    axes.vlines(x, minimum, maximum, color=look.colour, linewidth=0.8)
+    for whisker in (minimum, maximum):
         axes.hlines(whisker, x - 0.2 * step, x + 0.2 * step, color=look.colour, linewidth=0.8)
     axes.bar(
         x,
         third - first,
         0.8 * step,
         first,
-        facecolor=tint(look),
+        facecolor=box_colour(look),
         edgecolor=look.colour,
         linewidth=0.8,
         zorder=2.1,
     )
-    # A marker instead of a line: it tells mechanisms apart where boxes are flat.
+    # A marker instead of a line distinguishes mechanisms where boxes are flat.
     axes.plot(
         x,
         median,
         linestyle="none",
         markersize=3.5,
-        **marks(look),
+        **marker_style(look),
         label=" ".join(series),
         zorder=2.2,
     )
 
 
-def _distance_axis(axes: Axes, shown: pd.Series) -> None:
+def _set_distance_axis(axes: Axes, shown: pd.Series) -> None:
     axes.set_ylabel(distance_label(shown.max()))
     if shown.max() > _LOG_FROM * shown.min() > 0.0:
         axes.set_yscale("log")
@@ -145,22 +141,24 @@ def distance_boxes(
     calibration: str,
     target_delta: float,
 ) -> Figure:
-    """Distance to the true histogram against n, a panel per eps0 (paper A, figures 6 and 7).
+    """Draw the distance to the true histogram against n, one panel per eps0.
+
+    The figure corresponds to figures 6 and 7 of paper A.
 
     Parameters
     ----------
     utility
         Columns of `pipeline.tables.UTILITY`.
     region_title
-        Names the region.
+        Name of the region.
     unit
-        What delta protects and n counts, ``one check-in`` or ``one user``.
+        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
     calibration, target_delta
-        Which releases (see `shuffledp.pipeline.selection.calibrated`).
+        Selection of releases, as in `shuffledp.pipeline.selection.calibrated`.
 
     Returns
     -------
-    Boxes from quartile to quartile with the median, whiskers to the extremes of the repetitions.
+    Boxes between quartiles with the median, and whiskers to the extremes of the repetitions.
 
     Raises
     ------
@@ -169,73 +167,67 @@ def distance_boxes(
     """
     sizes = sorted(utility["n"].unique())
     rows = calibrated(utility, calibration, target_delta)
-    series = series_of(rows)
+    series = list_series(rows)
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 1.9 * len(budgets))
     panels = np.atleast_1d(figure.subplots(len(budgets), 1, sharex=True))
     for axes, eps0 in zip(panels, budgets, strict=True):
         panel = rows[rows["eps0"] == eps0]
         _draw_boxes(axes, [panel[panel["n"] == n] for n in sizes], series)
-        _distance_axis(axes, rows["tv_distance"])
+        _set_distance_axis(axes, rows["tv_distance"])
         axes.set_title(rf"$\epsilon_0={eps0:g}$" + _eps_range(panel), loc="left")
     panels[-1].set_xticks(range(len(sizes)), [f"{n:,}" for n in sizes])
     panels[-1].set_xlabel(number_label(unit))
     figure.legend(handles=legend_marks(series), loc="outside lower center", ncols=3)
-    words = calibration_words(calibration, target_delta, list(rows["mechanism"].unique()))
-    figure.suptitle(f"{literal(region_title)}\n{words}")
+    calibrated_to = calibration_title(calibration, target_delta, list(rows["mechanism"].unique()))
+    figure.suptitle(f"{escape_math(region_title)}\n{calibrated_to}")
     return figure
 
 
 def _eps_range(panel: pd.DataFrame) -> str:
-    """Write the eps that was calibrated to at the smallest and the largest n, for a title."""
+    """Return the eps of the calibration at the smallest and the largest n, for a title."""
     eps = panel.dropna(subset="eps").groupby("n")["eps"].first()
     if eps.empty:
-        return ", nothing to be matched there"
+        return ", no matched mechanism"
     low, high = eps.iloc[0], eps.iloc[-1]
     if low == high:
         return rf", calibrated to $\epsilon={low:.3g}$"
-    words = (
-        rf", all at $\epsilon={low:.2g}$ for n = {eps.index[0]:,} "
-        rf"falling to {high:.2g} for n = {eps.index[-1]:,}"
+    range_ = (
+        rf", all at $\epsilon={low:.2g}$ for n = {eps.index[0]:,}, "
+        rf"which falls to {high:.2g} for n = {eps.index[-1]:,}"
     )
     hats = panel[panel["calibration"] == DELTA_HAT]["log10_delta"]
     if hats.empty:
-        return words
-    return rf"{words}; $\hat\delta$ from $10^{{{hats.min():.1f}}}$ to $10^{{{hats.max():.1f}}}$"
-
-
-def _pair_label(eps: float, log10_delta: float) -> str:
-    """Write eps over ``log10 delta``."""
-    exponent = f"{log10_delta:,.{1 if log10_delta > -100.0 else 0}f}".replace("-", "−")
-    return f"{eps_words(eps)}\n({exponent})"
+        return range_
+    return rf"{range_}; $\hat\delta$ from $10^{{{hats.min():.1f}}}$ to $10^{{{hats.max():.1f}}}$"
 
 
 @local_style()
 def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Figure:
-    """Distance at the largest n against the matched eps, a panel per eps0.
+    """Draw the distance at the largest n against the matched eps, one panel per eps0.
 
-    The more eps is given, the smaller the delta that the shuffle model has there: what is matched
-    must meet both. What follows from eps0 alone does not depend on eps and is a band.
+    The larger eps, the smaller is the delta of the shuffle model, and a matched mechanism must
+    meet both. Estimates from shuffled reports depend on eps0 alone and are drawn as bands.
 
     Parameters
     ----------
     utility
         Columns of `pipeline.tables.UTILITY`.
     region_title
-        Names the region.
+        Name of the region.
     unit
-        As for `distance_boxes`.
+        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
 
     Returns
     -------
-    Boxes as in `distance_boxes` of what is matched; bands from the 10 to the 90 % quantile of the
-    others, with a line at the mean.
+    Boxes as in `distance_boxes` for matched mechanisms. Bands from the 10 % to the 90 % quantile
+    for the others, with a line at the mean.
     """
     n = utility["n"].max()
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
-    boxes = series_of(rows[rows["calibration"] == "matched"])
-    steady = series_of(rows[rows["calibration"] == "none"])
-    compared = [each for each in steady if get_estimator(*each).like is not None]
+    boxes = list_series(rows[rows["calibration"] == "matched"])
+    unmatched = list_series(rows[rows["calibration"] == "none"])
+    compared = [each for each in unmatched if get_estimator(*each).like is not None]
     bands = dict(zip(compared, cycle(_BAND_LINES), strict=False))
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 2.2 * len(budgets))
@@ -246,38 +238,182 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
         pairs = matched[["eps", "log10_delta"]].drop_duplicates().sort_values("eps")
         _draw_boxes(axes, [matched[matched["eps"] == eps] for eps in pairs["eps"]], boxes)
         for each, line in bands.items():
-            _band(axes, of_series(panel, each)["tv_distance"], each, line)
-        shown = [of_series(panel, each)["tv_distance"] for each in [*boxes, *bands]]
-        _distance_axis(axes, pd.concat(shown))
+            _draw_band(axes, series_rows(panel, each)["tv_distance"], each, line)
+        shown = [series_rows(panel, each)["tv_distance"] for each in [*boxes, *bands]]
+        _set_distance_axis(axes, pd.concat(shown))
         labels = map(_pair_label, pairs["eps"], pairs["log10_delta"])
         axes.set_xticks(range(len(pairs)), list(labels))
         axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
     panels[-1].set_xlabel(
-        r"$\epsilon$ of all mechanisms (beneath: $\log_{10}$ of the $\delta$ certified there)"
+        r"$\epsilon$ of all mechanisms (below it: $\log_{10}$ of the $\delta$ certified there)"
     )
-    figure.legend(
-        handles=[*legend_marks(boxes), *_band_key(bands)],
-        loc="outside lower center",
-        ncols=3,
-    )
+    band_lines = [
+        Line2D([], [], color=one.look.colour, linestyle=line, label=one.label)
+        for one, line in ((get_estimator(*each), line) for each, line in bands.items())
+    ]
+    handles = [*legend_marks(boxes), *band_lines]
+    figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.suptitle(
-        f"{literal(region_title)}, n = {counted(n, unit)}\nEqual privacy: at each "
-        r"$\epsilon$ all have the $\delta$ certified for the shuffle model"
-        "\nAt a large $\\epsilon$ that $\\delta$ is far below any in use: "
-        "the shuffle model's lead there is no advantage"
+        f"{escape_math(region_title)}, n = {count_units(n, unit)}\nEqual privacy: at each "
+        r"$\epsilon$ all mechanisms have the $\delta$ certified for the shuffle model"
+        "\nAt a large $\\epsilon$ this $\\delta$ is far below any value in use: "
+        "the lead of the shuffle model there is no practical advantage"
     )
     return figure
 
 
-def _band_key(bands: Mapping[Series, _Line]) -> list[Line2D]:
-    return [
-        Line2D([], [], color=one.look.colour, linestyle=line, label=one.label)
-        for one, line in ((get_estimator(*each), line) for each, line in bands.items())
-    ]
+def _pair_label(eps: float, log10_delta: float) -> str:
+    """Return a tick label with eps above the logarithm of delta."""
+    exponent = f"{log10_delta:,.{1 if log10_delta > -100.0 else 0}f}".replace("-", "−")
+    return f"{format_eps(eps)}\n({exponent})"
 
 
-def _band(axes: Axes, values: pd.Series, series: Series, line: _Line) -> None:
+def _draw_band(axes: Axes, values: pd.Series, series: Series, line: _Line) -> None:
     colour = series_look(*series).colour
     low, high = values.quantile([0.1, 0.9])
     axes.axhspan(low, high, color=colour, alpha=0.3, linewidth=0.0, zorder=0.5)
     axes.axhline(values.mean(), color=colour, linestyle=line, zorder=0.6)
+
+
+# --- Comparison of regions ---------------------------------------------------------------
+
+
+@local_style()
+def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
+    """Draw the accuracy of all mechanisms at equal privacy, one column per region.
+
+    Parameters
+    ----------
+    summary
+        Columns of `shuffledp.studies.comparison.comparison_summary`.
+    target_delta
+        Delta of all mechanisms; eps follows from n and eps0.
+
+    Returns
+    -------
+    Mean distance to the true histogram against n with 10 % to 90 % ranges: raw estimates in the
+    first row, distributions in the second. The third row has the ratio of the means to those of
+    the reference, with two standard errors on either side.
+    """
+    regions = list(summary["region"].unique())
+    # Two columns fill a page; more columns make the figure wider.
+    figure = new_figure(6.8, FULL_WIDTH * max(1.0, len(regions) / 2.0))
+    panels = figure.subplots(
+        3, len(regions), sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1, 0.9)
+    )
+    dashes = dict(zip(sorted(summary["eps0"].unique()), cycle(_DASHES), strict=False))
+    for column, region in zip(panels.T, regions, strict=True):
+        _draw_region(column, region, summary[summary["region"] == region], dashes)
+    for axes, estimate in zip(panels[:2, 0], ("raw", "projected"), strict=True):
+        largest = summary[summary["estimate"] == estimate]["p90"].max()
+        axes.set_ylabel(distance_label(largest))
+    references = [CATALOGUE[name].label for name in summary["reference"].unique()]
+    panels[2, 0].set_ylabel(
+        f"ratio of mean distances\n(above 1: {' or '.join(references)} is closer)"
+    )
+    entries = legend_marks(list_series(summary))
+    # The legend fills its columns downwards. A blank entry after an odd number keeps the two most
+    # common budgets in one column.
+    blank = [Line2D([], [], linestyle="none", label=" ")] * (len(entries) % 2)
+    budgets = [
+        Line2D([], [], color="black", linestyle=line, label=rf"$\epsilon_0={eps0:g}$")
+        for eps0, line in dashes.items()
+    ]
+    figure.legend(handles=[*entries, *blank, *budgets], loc="outside lower center", ncols=4)
+    units = " or ".join(summary["unit"].unique())
+    figure.suptitle(
+        "Accuracy of shuffled randomised response and of central noise at equal privacy:\n"
+        rf"all are certified ($\epsilon$, $\delta={power(target_delta)}$)-DP for the replacement "
+        rf"of {units}, with the same $\epsilon$ at each n and $\epsilon_0$"
+    )
+    return figure
+
+
+def _draw_region(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes: _Dashes) -> None:
+    """Draw a region's distances of raw estimates and of distributions, and the ratios."""
+    *above, below = column
+    for axes, estimate, heading in zip(
+        above, ("raw", "projected"), ("raw estimates", "distributions"), strict=True
+    ):
+        alike = rows[rows["estimate"] == estimate]
+        if alike.empty:
+            axes.set_axis_off()
+            continue
+        for series, shift in _series_shifts(alike):
+            lines = series_rows(alike, series)
+            _draw_lines(axes, lines, series, shift, dashes, ("tv_distance", "p10", "p90"))
+        axes.set_yscale("log")
+        axes.margins(y=0.15)  # room for the labels of the budgets
+        plain_log_axis(axes.yaxis)
+        axes.grid(visible=True, axis="y")
+        axes.set_title(f"{escape_math(title)}, {heading}", loc="left")
+        _label_budgets(axes, alike, eps=estimate == "raw")
+    below.axhline(1.0, color="black", linewidth=0.8)
+    spread = 2.0 * rows["standard_error"].fillna(0.0)
+    ratios = rows.assign(low=rows["ratio"] - spread, high=rows["ratio"] + spread)
+    for series, shift in _series_shifts(rows[rows["mechanism"] != rows["reference"]]):
+        lines = series_rows(ratios, series)
+        _draw_lines(below, lines, series, shift, dashes, ("ratio", "low", "high"))
+    below.grid(visible=True, axis="y")
+    below.set_xscale("log")
+    plain_log_axis(below.xaxis)
+    # A single n, or a few close ones, must not fill the whole width.
+    low, high = below.get_xlim()
+    widening = np.sqrt(max(1.0, _MIN_N_RATIO / (high / low)))
+    below.set_xlim(low / widening, high * widening)
+    reference = CATALOGUE[rows["reference"].iloc[0]].label
+    below.set_title(f"{escape_math(title)}, other mechanisms ÷ {reference}", loc="left")
+    below.set_xlabel(number_label(rows["unit"].iloc[0]))
+
+
+def _series_shifts(rows: pd.DataFrame) -> list[tuple[Series, float]]:
+    """Return every series with the factor of n that separates it from the others."""
+    series = list_series(rows)
+    return [
+        (each, 1.0 + _SERIES_OFFSET * (place - (len(series) - 1) / 2.0))
+        for place, each in enumerate(series)
+    ]
+
+
+def _draw_lines(
+    axes: Axes,
+    rows: pd.DataFrame,
+    series: Series,
+    shift: float,
+    dashes: _Dashes,
+    columns: tuple[str, str, str],
+) -> None:
+    """Draw one line per eps0, with range bars; `columns` are those of value, low and high end."""
+    value, low, high = columns
+    look = series_look(*series)
+    for eps0, line in rows.groupby("eps0"):
+        x = line["n"] * shift
+        axes.vlines(x, line[low], line[high], color=look.colour, linewidth=0.9)
+        axes.plot(
+            x,
+            line[value],
+            linestyle=dashes[eps0],
+            **marker_style(look),
+            label=f"{' '.join(series)}, eps0={eps0:g}",
+        )
+
+
+def _label_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
+    """Write eps0 above its lines and, on request, the eps certified at the ends of n."""
+    for eps0, budget in rows.groupby("eps0"):
+        text = rf"$\epsilon_0={eps0:g}$"
+        certified = budget.groupby("n")["eps"].max().dropna()
+        if eps and not certified.empty:
+            first, last = f"{certified.iloc[0]:.2g}", f"{certified.iloc[-1]:.2g}"
+            text += (
+                rf" ($\epsilon={first}$)"
+                if first == last
+                else rf" ($\epsilon$ from {first} to {last})"
+            )
+        means = budget.groupby("n")["tv_distance"].max()
+        anchor = len(means) // 4
+        point = (means.index[anchor], means.iloc[anchor])
+        # A text anchored in the right half ends at its point, to stay within the panel.
+        in_right_half = len(means) > 1 and point[0] ** 2 > 1.0 * means.index[0] * means.index[-1]
+        side = "right" if in_right_half else "left"
+        axes.annotate(text, point, (2, 6), textcoords="offset points", fontsize=7.5, ha=side)

@@ -13,8 +13,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from shuffledp.accounting.bound import Kind
-from shuffledp.figures.bounds import GUARANTEES, LINES, WORTH, bound_colour, guarantee_steps
-from shuffledp.figures.coincidence import coincidence_words
+from shuffledp.figures.bounds import (
+    GUARANTEES,
+    LINES,
+    WORTH,
+    bound_colour,
+    coincidence_note,
+    guarantee_steps,
+)
 from shuffledp.figures.style import local_style, new_figure, power
 from shuffledp.pipeline.tables import read_metadata, read_tables
 from shuffledp.reproduction.figure import FigureText
@@ -69,7 +75,7 @@ def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
 def _coinciding(table: pd.DataFrame) -> str:
     """Say which curves are under one another, from side to side: they are steep."""
     steep = table[table["y"] >= LOWEST].rename(columns={"x": "y", "y": "x"})
-    return textwrap.fill(coincidence_words(steep, "linear", "log"), _LETTERS)
+    return textwrap.fill(coincidence_note(steep, "linear", "log"), _LETTERS)
 
 
 def _reference_eps(rows: pd.DataFrame) -> float:

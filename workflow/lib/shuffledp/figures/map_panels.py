@@ -1,12 +1,16 @@
-"""Cells of a grid on maps: coloured, hatched, and maps of them side by side."""
+"""Panels with maps of a grid: the place, axes, coloured and hatched cells, and their layout."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final, NotRequired, TypedDict, Unpack
 
 import geopandas as gpd
 import matplotlib as mpl
 import numpy as np
+import pandas as pd
+import shapely
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -15,169 +19,325 @@ from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path as Outline
-from matplotlib.ticker import FuncFormatter
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, ScalarFormatter
+from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from shuffledp.figures.basemap import attribute, draw_names, draw_over, draw_under
-from shuffledp.figures.context import MapContext
-from shuffledp.figures.frame import frame, scale_bar
+from shuffledp.figures.basemap import backdrop, draw_names, draw_over, draw_under, legible
 from shuffledp.figures.style import FULL_WIDTH, new_figure
+from shuffledp.geography.grid import read_corners
 from shuffledp.numerics.arrays import Floats
+from shuffledp.pipeline.tables import read_tables
 
-PLAIN: Final = FuncFormatter(lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}"))
-# Many are dark on white; the lightest stand out from paper and land.
-COUNTS: Final = ListedColormap(mpl.colormaps["YlGnBu"](np.linspace(0.16, 1.0, 256)), "counts")
-_ACROSS: Final = 3  # panels in a row
+PLAIN_NUMBERS: Final = FuncFormatter(
+    lambda count, _: f"{count:,.10g}".replace("-", "\N{MINUS SIGN}")
+)
+# Large counts are dark; even the lightest colour stands out from paper and land.
+COUNT_COLOURS: Final = ListedColormap(
+    mpl.colormaps["YlGnBu"](np.linspace(0.16, 1.0, 256)), "counts"
+)
+_MAX_COLUMNS: Final = 3  # panels in a row
 # Inches.
-_LINE: Final = 0.155
-_LEFT: Final = 0.62  # latitudes
-_GAP: Final = 0.13
-_BELOW: Final = 0.68  # longitudes, scale bar and attribution
-_BAR: Final = 0.62  # colour bar with its labels
-_RASTERISE_FROM: Final = 20_000  # polygons: beyond, vector files become unwieldy
+_LINE_HEIGHT: Final = 0.155
+_LEFT_MARGIN: Final = 0.62  # room for latitudes
+_PANEL_GAP: Final = 0.13
+_BELOW_PANEL: Final = 0.68  # room for longitudes, scale bar and attribution
+_COLOUR_BAR: Final = 0.62  # height of the colour bar with its labels
+_RASTERISE_FROM: Final = 20_000  # cells; vector files of more polygons are unwieldy
+
+_BELOW_LABELS: Final = -34.0  # points from a map's lower edge to what is printed below its labels
+_KM_PER_DEGREE: Final = 111.32  # along the equator
+_TICK_STEPS: Final = (1, 2, 5, 10)
+_TICK_MARGIN: Final = 0.08  # share of a map's width: half a label
+_MAP_MARGIN: Final = 0.05  # share of the cells' width and height
+
+
+class MapFiles(TypedDict):
+    """Files of the grid and, where there are any, of a base map and an outline."""
+
+    cells: Path
+    basemap: NotRequired[Path]
+    outline: NotRequired[Path]
+
+
+@dataclass(frozen=True)
+class MapContext:
+    """A grid with its surroundings, and the title of the figure.
+
+    Attributes
+    ----------
+    cells
+        The grid. ``count`` is needed where true counts are drawn, ``geometry`` (WGS 84 degrees)
+        unless the corners were read separately.
+    title
+        Title of the figure.
+    layers
+        Base map and outline from `shuffledp.figures.basemap.backdrop`; none by default.
+    unit
+        Unit of the guarantee: ``one check-in`` or ``one user``.
+    """
+
+    cells: pd.DataFrame
+    title: str
+    layers: gpd.GeoDataFrame = field(default_factory=backdrop)
+    unit: str = "one check-in"
+
+    @classmethod
+    def read(cls, title: str, unit: str, **files: Unpack[MapFiles]) -> "MapContext":
+        """Read grid and surroundings from their files."""
+        layers = backdrop(files.get("basemap"), files.get("outline"))
+        context = cls(read_tables([files["cells"]], ["count"]), title, layers, unit)
+        vars(context)["corners"] = read_corners(files["cells"])  # value of the cached property
+        return context
+
+    @cached_property
+    def corners(self) -> Floats:
+        """Vertices of the cells in degrees, ``(k, vertices, 2)``."""
+        points: Floats = shapely.get_coordinates(self.cells["geometry"].to_numpy())
+        return points.reshape(len(self.cells), -1, 2)
+
+    @cached_property
+    def around(self) -> gpd.GeoDataFrame:
+        """The layers, simplified to what is legible at the width of the grid."""
+        return legible(self.layers, float(np.ptp(self.corners[..., 0])))
+
+
+# --- Axes of one map ---------------------------------------------------------------------
+
+
+def draw_frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
+    """Set limits, true proportions at the middle latitude, and labels with their unit.
+
+    Parameters
+    ----------
+    axes
+        Axes of the map.
+    corners
+        Vertices of the cells in degrees, shape ``(k, vertices, 2)``.
+    margin
+        Whether to leave a margin, which shows surroundings of the cells.
+    ordinate
+        Whether to label latitudes.
+    """
+    beyond = margin * _MAP_MARGIN * np.ptp(corners, axis=(0, 1))
+    west, south = corners.min(axis=(0, 1)) - beyond
+    east, north = corners.max(axis=(0, 1)) + beyond
+    axes.set(xlim=(west, east), ylim=(south, north))
+    axes.set_aspect(1.0 / np.cos(np.radians((south + north) / 2.0)))
+    axes.set_xlabel("longitude (degrees east)")
+    axes.xaxis.set_major_locator(FixedLocator(_inner_ticks(west, east)))
+    axes.yaxis.set_major_locator(MaxNLocator(3, steps=_TICK_STEPS))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(ScalarFormatter(useOffset=False))
+    if ordinate:
+        axes.set_ylabel("latitude (degrees north)")
+    else:
+        axes.tick_params(labelleft=False)
+    axes.spines[["top", "right"]].set_visible(True)
+
+
+def _inner_ticks(low: float, high: float) -> list[float]:
+    """Return at least two round numbers away from the edges, where the next map's labels begin."""
+    edge = _TICK_MARGIN * (high - low)
+    low, high = low + edge, high - edge
+    # MaxNLocator adds one tick beyond either end.
+    ticks = MaxNLocator(3, steps=_TICK_STEPS, min_n_ticks=2).tick_values(low, high)
+    return [float(tick) for tick in ticks if low <= tick <= high]
+
+
+def draw_scale_bar(axes: Axes) -> None:
+    """Draw an arrow to the north and, below the map, a scale bar of a round length.
+
+    The length is 1, 2 or 5 times a power of ten, at most a quarter of the map's width.
+    """
+    (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
+    per_degree = _KM_PER_DEGREE * np.cos(np.radians((south + north) / 2.0))
+    longest = 0.25 * (east - west) * per_degree
+    decade = 10.0 ** np.floor(np.log10(longest))
+    length = decade * max(step for step in (1, 2, 5) if step * decade <= longest)
+    label = f"{length:g} km" if length >= 1 else f"{1000 * length:g} m"
+    share = length / per_degree / (east - west)
+    figure = axes.get_figure()
+    assert figure is not None
+    corner = axes.transAxes + ScaledTranslation(-6.0 / 72.0, -2.0 / 72.0, figure.dpi_scale_trans)
+    axes.annotate(
+        "N",
+        (1.0, 1.0),
+        (0.0, -15.0),
+        xycoords=corner,
+        textcoords="offset points",
+        ha="center",
+        va="center",
+        fontsize=6,
+        arrowprops={"arrowstyle": "->", "lw": 0.8, "shrinkA": 0, "shrinkB": 0},
+        path_effects=[withStroke(linewidth=1.4, foreground="white")],
+    )
+    row = axes.transAxes + ScaledTranslation(0.0, _BELOW_LABELS / 72.0, figure.dpi_scale_trans)
+    bracket = "|-|,widthA=0.25,widthB=0.25"
+    axes.annotate(
+        "",
+        (0.0, 0.0),
+        (share, 0.0),
+        xycoords=row,
+        arrowprops={"arrowstyle": bracket, "lw": 1, "shrinkA": 0, "shrinkB": 0},
+        annotation_clip=False,
+    )
+    axes.annotate(
+        label,
+        (share, 0.0),
+        (4, 0),
+        xycoords=row,
+        textcoords="offset points",
+        ha="left",
+        va="center",
+        fontsize=7,
+        annotation_clip=False,
+    )
+
+
+def draw_surroundings(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Draw the layers of a base map under and over the cells."""
+    draw_under(axes, layers)
+    draw_over(axes, layers)
+
+
+def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:
+    """Print the attributions of a base map, if any, below the right corner of a map."""
+    attributions = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
+    if attributions:
+        axes.annotate(
+            attributions,
+            (1.0, 0.0),
+            (0.0, _BELOW_LABELS - 8.0),
+            xycoords="axes fraction",
+            textcoords="offset points",
+            ha="right",
+            va="center",
+            fontsize=5.0,
+            parse_math=False,
+        )
+
+
+# --- Cells -------------------------------------------------------------------------------
 
 
 def is_fine(cells: int) -> bool:
-    """Return whether a grid has so many cells that vector files hold them as pixels."""
+    """Return whether a grid has so many cells that vector files contain them as pixels."""
     return cells > _RASTERISE_FROM
 
 
 @dataclass(frozen=True)
 class Fill:
-    """How cells off the colour scale are drawn."""
+    """Look of cells that are not on the colour scale."""
 
     face: str
     edge: str
     hatch: str
 
 
-def coloured(
+def draw_values(
     axes: Axes,
     corners: Floats,
     values: Floats,
     shown: NDArray[np.bool_],
     norm: Normalize,
-    colours: str | Colormap = COUNTS,
+    colours: str | Colormap = COUNT_COLOURS,
 ) -> Collection:
-    """Colour the cells that are shown by their values; by default with the colours of counts.
+    """Colour cells by their values.
 
     Parameters
     ----------
     axes
-        Of the map; is drawn on.
+        Axes of the map.
     corners
         Vertices of the cells in degrees, ``(k, vertices, 2)``.
     values
-        One for each cell, ``(k,)``.
+        Values of the cells, ``(k,)``.
     shown
-        Which cells are drawn, ``(k,)``.
+        Mask of the cells to draw, ``(k,)``.
     norm
-        From values to colours.
+        Normalisation of the values.
     colours
-        A colour map of Matplotlib, or its name.
+        Matplotlib colour map or its name; the colours of counts by default.
     """
     look: dict[str, Any] = {"cmap": colours, "norm": norm, "edgecolors": "face", "linewidths": 0.2}
-    heat: Collection
+    collection: Collection
     if is_fine(len(values)):
-        paths, kept = _by_colour(corners[shown], values[shown], norm, colours)
-        heat = PathCollection(paths, array=kept, rasterized=True, **look)
+        paths, array = _join_by_colour(corners[shown], values[shown], norm, colours)
+        collection = PathCollection(paths, array=array, rasterized=True, **look)
     else:
-        heat = PolyCollection(list(corners[shown]), array=values[shown], **look)
-    axes.add_collection(heat)
-    return heat
+        collection = PolyCollection(list(corners[shown]), array=values[shown], **look)
+    axes.add_collection(collection)
+    return collection
 
 
-def _by_colour(
+def _join_by_colour(
     corners: Floats, values: Floats, norm: Normalize, colours: str | Colormap
 ) -> tuple[list[Outline], Floats]:
-    """Join the cells of each colour into one path; return the paths with a value of each.
+    """Return one path for all cells of a colour, and one of their values.
 
-    A path for each cell would take a kilobyte, several times over while a figure is saved.
+    A path per cell would take a kilobyte, several times over while a figure is saved.
     """
     rgba = ScalarMappable(norm, colours).to_rgba(values, bytes=True)
-    _, first, shade = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
-    joined = [
-        Outline.make_compound_path_from_polys(corners[shade.ravel() == number, :-1])
+    _, first, colour = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
+    paths = [
+        Outline.make_compound_path_from_polys(corners[colour.ravel() == number, :-1])
         for number in range(first.size)
     ]
-    return joined, values[first]
+    return paths, values[first]
 
 
-def hatched(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) -> None:
-    """Hatch the cells of a mask.
-
-    Parameters
-    ----------
-    axes
-        Of the map; is drawn on.
-    corners
-        Vertices of the cells in degrees, ``(k, vertices, 2)``.
-    mask
-        Which cells, ``(k,)``.
-    fill
-        Face, edge and hatch.
-    """
+def draw_hatch(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) -> None:
+    """Hatch the cells of a mask ``(k,)``; `corners` are those of all cells, in degrees."""
     look = {"facecolor": fill.face, "edgecolor": fill.edge, "hatch": fill.hatch, "linewidth": 0.0}
-    _one_patch(axes, corners[mask], len(mask), **look)
+    _add_patch(axes, corners[mask], len(mask), **look)
 
 
-def marked(axes: Axes, corners: Floats, mask: NDArray[np.bool_]) -> None:
-    """Mark the cells of a mask with a triangle that points down.
-
-    Parameters
-    ----------
-    axes
-        Of the map; is drawn on.
-    corners
-        Vertices of the cells in degrees, ``(k, vertices, 2)``.
-    mask
-        Which cells, ``(k,)``.
-    """
+def draw_triangles(axes: Axes, corners: Floats, mask: NDArray[np.bool_]) -> None:
+    """Mark the cells of a mask ``(k,)`` with a triangle that points down."""
     middle = corners[mask, :-1].mean(axis=1, keepdims=True)
     size = np.ptp(corners[mask], axis=1, keepdims=True)
     triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15], [-0.18, 0.15]])
     look = {"facecolor": "black", "edgecolor": "white", "linewidth": 0.3}
-    _one_patch(axes, middle + triangle * size, len(mask), **look)
+    _add_patch(axes, middle + triangle * size, len(mask), **look)
 
 
-def _one_patch(axes: Axes, shapes: Floats, cells: int, **look: Any) -> None:
-    # One path of them all: a hatch costs much per path and next to nothing per cell. The
-    # limits are known, and a patch would have them looked for in every cell.
+def _add_patch(axes: Axes, shapes: Floats, cells: int, **look: Any) -> None:
+    # One path for all shapes, because a hatch costs much per path and hardly anything per cell.
+    # add_artist, because add_patch would compute the limits, which are known, from every cell.
     path = Outline.make_compound_path_from_polys(shapes)
     axes.add_artist(PathPatch(path, rasterized=is_fine(cells), **look))
 
 
-def key_of(fills: Sequence[tuple[Fill, str]]) -> list[Patch]:
-    """Entries of a legend for cells that the colour bar does not hold, with what each says."""
+def fill_legend(fills: Sequence[tuple[Fill, str]]) -> list[Patch]:
+    """Return legend entries of cells that are not on the colour scale, with their labels."""
     return [
-        Patch(facecolor=o.face, edgecolor=o.edge, hatch=o.hatch, linewidth=0.4, label=label)
-        for o, label in fills
+        Patch(facecolor=f.face, edgecolor=f.edge, hatch=f.hatch, linewidth=0.4, label=label)
+        for f, label in fills
     ]
 
 
-def height_of(corners: Floats, width: float) -> float:
-    """Inches that a map of that width needs, within limits."""
+# --- Layout ------------------------------------------------------------------------------
+
+
+def map_height(corners: Floats, width: float) -> float:
+    """Return the height of a map in inches, between 0.8 and 8, for its width in inches."""
     degrees = np.ptp(corners, axis=(0, 1))
     latitude = np.radians(corners[..., 1].mean())
     return float(np.clip(width * degrees[1] / (degrees[0] * np.cos(latitude)), 0.8, 8.0))
 
 
-def surround(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Draw what lies round the cells, under and over them."""
-    draw_under(axes, layers)
-    draw_over(axes, layers)
-
-
 def map_panels(
     place: MapContext,
     titles: Sequence[str],
-    key: Sequence[Artist],
-    key_lines: int,
+    legend: Sequence[Artist],
+    legend_lines: int,
     named: bool = True,
 ) -> tuple[Figure, list[Axes], Axes]:
-    """Maps side by side whose cells are still to be drawn, over the full width of a page.
+    """Return a figure with maps side by side, to which the cells are still to be added.
 
-    They are placed by hand. Matplotlib's layout does not foresee how maps shrink to their
+    The panels are placed explicitly. Matplotlib's layout does not foresee how maps shrink to their
     proportions: titles would overlap, and PNG and PDF would differ.
 
     Parameters
@@ -185,27 +345,27 @@ def map_panels(
     place
         The grid, and the title of the figure.
     titles
-        Of the panels.
-    key, key_lines
-        Entries of the legend, if any, and how many lines they are.
+        Titles of the panels.
+    legend, legend_lines
+        Legend entries, if any, and the number of lines they take.
     named
-        Whether the first panel names districts.
+        Whether the first panel shows the names of districts.
 
     Returns
     -------
-    The figure, the panels and a place for the colour bar.
+    The figure, the panels and axes for the colour bar.
     """
     corners, layers = place.corners, place.around
-    # Four stand two by two: three and one would leave most of a row empty.
-    columns = 2 if len(titles) == 4 else min(len(titles), _ACROSS)
+    # Four panels are two by two: three and one would leave most of a row empty.
+    columns = 2 if len(titles) == 4 else min(len(titles), _MAX_COLUMNS)
     rows = -(-len(titles) // columns)
-    pitch = (FULL_WIDTH - _LEFT) / columns
-    width = pitch - _GAP
-    height = height_of(corners, width)
-    above = _LINE * _lines(*titles) + 0.08
-    head = _LINE * _lines(place.title) + 0.12
-    foot = _BAR + (_LINE * key_lines + 0.15 if key else 0.0)
-    total = head + rows * (above + height + _BELOW) + foot
+    pitch = (FULL_WIDTH - _LEFT_MARGIN) / columns
+    width = pitch - _PANEL_GAP
+    height = map_height(corners, width)
+    above = _LINE_HEIGHT * _count_lines(*titles) + 0.08
+    head = _LINE_HEIGHT * _count_lines(place.title) + 0.12
+    foot = _COLOUR_BAR + (_LINE_HEIGHT * legend_lines + 0.15 if legend else 0.0)
+    total = head + rows * (above + height + _BELOW_PANEL) + foot
     figure = new_figure(total)
     figure.set_layout_engine("none")
     figure.suptitle(place.title, y=1.0 - 0.08 / total, va="top")
@@ -214,22 +374,22 @@ def map_panels(
         return figure.add_axes((left / FULL_WIDTH, low / total, wide / FULL_WIDTH, high / total))
 
     panels = []
-    for index, panel in enumerate(titles):
+    for index, title in enumerate(titles):
         row, column = divmod(index, columns)
-        low = total - head - (row + 1) * (above + height) - row * _BELOW
-        axes = axes_at(_LEFT + column * pitch, low, width, height)
-        surround(axes, layers)
-        frame(axes, corners, margin=not layers.empty, ordinate=column == 0)
-        axes.set_title(panel, loc="left")
+        low = total - head - (row + 1) * (above + height) - row * _BELOW_PANEL
+        axes = axes_at(_LEFT_MARGIN + column * pitch, low, width, height)
+        draw_surroundings(axes, layers)
+        draw_frame(axes, corners, margin=not layers.empty, ordinate=column == 0)
+        axes.set_title(title, loc="left")
         panels.append(axes)
-        scale_bar(axes)
+        draw_scale_bar(axes)
     if named:
         draw_names(panels[0], layers, width)
-    attribute(panels[-1], layers)
-    if key:
-        figure.legend(handles=list(key), loc="lower center", ncols=2, handlelength=1.6)
+    draw_attribution(panels[-1], layers)
+    if legend:
+        figure.legend(handles=list(legend), loc="lower center", ncols=2, handlelength=1.6)
     return figure, panels, axes_at(0.25 * FULL_WIDTH, foot - 0.18, 0.55 * FULL_WIDTH, 0.1)
 
 
-def _lines(*titles: str) -> int:
+def _count_lines(*titles: str) -> int:
     return max(1 + title.count("\n") for title in titles)

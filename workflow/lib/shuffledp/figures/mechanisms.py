@@ -1,4 +1,4 @@
-"""Which mechanism to use: errors when every one calibrates itself to the same target."""
+"""Choice of a mechanism: errors of all mechanisms at the same certified target."""
 
 import textwrap
 from collections.abc import Sequence
@@ -8,48 +8,52 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.style import (
     Series,
-    counted,
+    count_units,
     distance_label,
-    literal,
+    escape_math,
+    list_series,
     local_style,
-    marks,
+    marker_style,
     new_figure,
     number_label,
-    of_series,
     plain_log_axis,
     plural,
     power,
     series_look,
-    series_of,
+    series_rows,
 )
-from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
 from shuffledp.pipeline.selection import at_targets
 
-# Of each row: the estimator, what is measured and what is expected, the label of the axis (a
-# distance's own where there is none).
+# For each row of panels: the estimator, the measured column, the prefix of the columns of its
+# quantiles, and the label of the axis (that of a distance if empty).
 _ROWS: Final = (
-    ("raw", "cell_error", "cell_error_", "error of a cell, {units}\n(root mean square)"),
+    ("raw", "cell_error", "cell_error_", "error per cell ({units})\n(root mean square)"),
     ("raw", "tv_distance", "", ""),
     ("projected", "tv_distance", "", ""),
 )
-_WORDS: Final = {"raw": "unbiased estimates", "projected": "distributions"}
-_APART = 0.012  # of eps or n: marks of mechanisms that are equally accurate stay visible
-_NAME: Final = 0.024  # of an axis: a character of a name
-_MARGIN = 1.25  # of eps or n, on either side
-_LETTERS = 118  # in a line of the key
-_LINE = 0.16  # inches
+_ESTIMATES: Final = {"raw": "unbiased estimates", "projected": "distributions"}
+_SERIES_OFFSET: Final = 0.012  # share of eps or n that separates equally accurate mechanisms
+_CHARACTER: Final = 0.024  # width of a character of a tick label, as a share of the axis
+_MARGIN: Final = 1.25  # factor of eps or n on either side
+_LEGEND_COLUMNS: Final = 118  # characters in a line
+_LINE_HEIGHT: Final = 0.16  # inches
+
+_SIGNED: Final = "signed-dummies"
+_SLOT_MARGIN: Final = 1.08  # factor of slots or messages on either side
 
 
 def draw_mechanisms(summary: Path) -> Figure:
-    """Draw `mechanism_errors` from the file of the summary.
+    """Draw `mechanism_errors` from a CSV file of the summary.
 
     Raises
     ------
@@ -65,124 +69,203 @@ def draw_mechanisms(summary: Path) -> Figure:
     return mechanism_errors(rows)
 
 
+def draw_slots(slots: Path, summary: Path) -> Figure:
+    """Draw `slots_errors` from CSV files of its table and of the errors of all mechanisms."""
+    return slots_errors(pd.read_csv(slots), at_targets(pd.read_csv(summary)))
+
+
 @local_style()
 def mechanism_errors(summary: pd.DataFrame) -> Figure:
-    """Errors of all mechanisms at equal certified privacy, against eps and against n.
+    """Draw errors of all mechanisms at equal certified privacy, against eps and against n.
 
     Parameters
     ----------
     summary
-        Rows of `shuffledp.pipeline.selection.at_targets`, of one region.
+        Rows of `shuffledp.pipeline.selection.at_targets`, for one region.
 
     Returns
     -------
-    Against eps at the largest n on the left, against n at the largest eps on the right. Marks are
-    means of the releases with 10 to 90 % ranges; lines are what is expected of the unbiased
-    estimate, or join the means where nothing is expected. Beneath, who must be trusted,
-    messages per user, and what one reveals before it is mixed.
+    Errors against eps at the largest n on the left, against n at the largest eps on the right.
+    Markers are means of the releases with 10 % to 90 % ranges. Lines are the expectation for the
+    unbiased estimate, and join the means where there is none. The legend lists who must be
+    trusted, messages per user, and the local budget of a message.
     """
     unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
     n, eps = summary["n"].max(), summary["eps"].max()
     met = summary[summary["reason"].isna()]
-    key = _key(summary[(summary["n"] == n) & (summary["eps"] == eps)])
-    lines = sum(1 + str(one.get_label()).count("\n") for one in key)
-    figure = new_figure(6.4 + _LINE * lines)
+    legend = _mechanism_legend(summary[(summary["n"] == n) & (summary["eps"] == eps)])
+    lines = sum(1 + str(handle.get_label()).count("\n") for handle in legend)
+    figure = new_figure(6.4 + _LINE_HEIGHT * lines)
     panels = figure.subplots(3, 2, sharex="col", sharey="row")
     columns = (
-        ("eps", met[met["n"] == n], f"n = {counted(n, unit)}", r"$\epsilon$"),
+        ("eps", met[met["n"] == n], f"n = {count_units(n, unit)}", r"$\epsilon$"),
         ("n", met[met["eps"] == eps], rf"$\epsilon={eps:g}$", number_label(unit)),
     )
     for column, (x, rows, fixed, label) in zip(panels.T, columns, strict=True):
         for axes, (estimate, measured, prefix, _) in zip(column, _ROWS, strict=True):
-            alike = rows[rows["estimator"] == estimate]
-            _draw_panel(axes, alike, x, measured, prefix)
-            axes.set_title(f"{_WORDS[estimate]}, {fixed}", loc="left")
+            _draw_panel(axes, rows[rows["estimator"] == estimate], x, measured, prefix)
+            axes.set_title(f"{_ESTIMATES[estimate]}, {fixed}", loc="left")
         column[-1].set_xlabel(label)
-        _name_values(column[-1], summary[x])
+        _label_values(column[-1], summary[x])
     for axes, (estimate, *_, label) in zip(panels[:, 0], _ROWS, strict=True):
-        most = met[met["estimator"] == estimate]["p90"].max()
+        largest = met[met["estimator"] == estimate]["p90"].max()
         axes.set_yscale("log")
-        axes.margins(y=0.15)  # a narrow range has two names at least
+        axes.margins(y=0.15)  # leaves room for at least two tick labels
         plain_log_axis(axes.yaxis)
-        axes.set_ylabel(label.format(units=plural(unit)) or distance_label(most))
-    figure.legend(handles=key, loc="outside lower left", ncols=1)
+        axes.set_ylabel(label.format(units=plural(unit)) or distance_label(largest))
+    figure.legend(handles=legend, loc="outside lower left", ncols=1)
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
     crowd = Setting(
         int(summary["n"].max()), 2, colluding=colluding, response_rate=response_rate
     ).participation_text
     figure.suptitle(
-        f"{literal(summary['region'].iloc[0])} (unit: {unit}{crowd}): every mechanism calibrated "
-        rf"to the same certified ($\epsilon$, $\delta={power(delta)}$)"
+        f"{escape_math(summary['region'].iloc[0])} (unit: {unit}{crowd}): every mechanism is "
+        rf"calibrated to the same certified ($\epsilon$, $\delta={power(delta)}$)"
     )
     return figure
 
 
 def _draw_panel(axes: Axes, rows: pd.DataFrame, x: str, measured: str, prefix: str) -> None:
-    series = series_of(rows)
-    for place, one in enumerate(series):
-        side = 1.0 + _APART * (place - (len(series) - 1) / 2.0)
-        _draw_series(axes, of_series(rows, one).sort_values(x), one, x, side, measured, prefix)
+    series = list_series(rows)
+    for place, each in enumerate(series):
+        shift = 1.0 + _SERIES_OFFSET * (place - (len(series) - 1) / 2.0)
+        _draw_series(axes, series_rows(rows, each).sort_values(x), each, x, shift, measured, prefix)
     axes.grid(visible=True, axis="y")
 
 
 def _draw_series(
-    axes: Axes, rows: pd.DataFrame, series: Series, x: str, side: float, measured: str, prefix: str
+    axes: Axes,
+    rows: pd.DataFrame,
+    series: Series,
+    x: str,
+    shift: float,
+    measured: str,
+    prefix: str,
 ) -> None:
     look = series_look(*series)
-    at = rows[x] * side
+    at = rows[x] * shift
     axes.vlines(at, rows[f"{prefix}p10"], rows[f"{prefix}p90"], color=look.colour, linewidth=0.9)
-    axes.plot(
-        at,
-        rows[measured],
-        linestyle="none",
-        **marks(look),
-        label=" ".join(series),
-    )
+    label = " ".join(series)
+    axes.plot(at, rows[measured], linestyle="none", **marker_style(look), label=label)
     expected = rows[f"expected_{measured}"].fillna(rows[measured])
     axes.plot(at, expected, color=look.colour, linewidth=0.8)
 
 
-def _name_values(axes: Axes, values: pd.Series) -> None:
-    """Room about the values on a logarithmic axis; where they are few each has its name."""
+def _label_values(axes: Axes, values: pd.Series) -> None:
+    """Set a logarithmic axis with a margin; if there are few values, label each of them."""
     axes.set_xscale("log")
     axes.set_xlim(values.min() / _MARGIN, values.max() * _MARGIN)
-    found = np.sort(values.unique())
-    if found.max() < 10.0 * found.min() and len(found) <= 6:
+    unique = np.sort(values.unique())
+    if unique.max() < 10.0 * unique.min() and len(unique) <= 6:
         low, high = np.log(axes.get_xlim())
-        named = [found[-1]]
-        for value in found[-2::-1]:  # from the largest on, those that touch no other
-            if np.log(named[-1] / value) > _NAME * len(f"{value:,.6g}") * (high - low):
-                named.append(value)
-        axes.xaxis.set_major_locator(FixedLocator(named))
+        labelled = [unique[-1]]
+        for value in unique[-2::-1]:  # from the largest down, those that do not touch a label
+            if np.log(labelled[-1] / value) > _CHARACTER * len(f"{value:,.6g}") * (high - low):
+                labelled.append(value)
+        axes.xaxis.set_major_locator(FixedLocator(labelled))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
         plain_log_axis(axes.xaxis)
 
 
-def _key(rows: pd.DataFrame) -> Sequence[Line2D]:
-    """A line for each mechanism, the most accurate first: messages per user, who is trusted."""
+def _mechanism_legend(rows: pd.DataFrame) -> Sequence[Line2D]:
+    """Return a legend entry of each mechanism, the most accurate first."""
     handles = []
     unbiased = rows[rows["estimator"] == "raw"].sort_values("cell_error")
     for row in unbiased.to_dict("records"):
         mechanism = CATALOGUE[row["mechanism"]]
-        look = mechanism.estimators[0].look
         messages = row["messages"]
-        words = f"{messages:.3g} message{'s' * (messages != 1.0)} a user"
+        cost = f"{messages:.3g} message{'s' * (messages != 1.0)} per user"
         if not pd.isna(row["reason"]):
-            words = "cannot meet this target"
-        label = f"{mechanism.label}: {words}; trusted: {row['trust']}"
-        # Folded as it reads, not as mathematics is written.
-        label = textwrap.fill(label, _LETTERS)
+            cost = "cannot meet this target"
+        label = f"{mechanism.label}: {cost}; trusted: {row['trust']}"
+        # The label is wrapped before mathtext makes it longer than it appears.
+        label = textwrap.fill(label, _LEGEND_COLUMNS)
         if np.isfinite(row["local_eps0"]):
             label = label.replace("eps0", rf"$\epsilon_0={row['local_eps0']:.3g}$")
-        handles.append(
-            Line2D(
-                [],
-                [],
-                linewidth=0.8,
-                **marks(look),
-                label=label,
-            )
-        )
+        look = marker_style(mechanism.estimators[0].look)
+        handles.append(Line2D([], [], linewidth=0.8, **look, label=label))
     return handles
+
+
+# --- Length of signed dummies' envelopes --------------------------------------------------
+
+
+@local_style()
+def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
+    """Draw the error per cell of signed dummies against the length of an envelope.
+
+    Parameters
+    ----------
+    table
+        Columns of `shuffledp.studies.slots.slots_table`.
+    summary
+        Rows of `shuffledp.pipeline.selection.at_targets`, for one region.
+
+    Returns
+    -------
+    One row per eps; the error against the slots of an envelope on the left, against the messages
+    of a user on the right. Mechanisms without envelopes are horizontal lines, at the same n.
+    """
+    n, unit = int(table["n"].iloc[0]), summary["unit"].iloc[0]
+    others = summary[
+        (summary["n"] == n)
+        & (summary["estimator"] == UNBIASED)
+        & (summary["mechanism"] != _SIGNED)
+        & summary["reason"].isna()
+    ]
+    budgets = sorted(table["eps"].unique(), reverse=True)
+    figure = new_figure(1.2 + 2.3 * len(budgets))
+    panels = figure.subplots(len(budgets), 2, sharex="col", sharey="row", squeeze=False)
+    for row, eps in zip(panels, budgets, strict=True):
+        signed, level = table[table["eps"] == eps], others[others["eps"] == eps]
+        for axes, x in zip(row, ("slots", "messages"), strict=True):
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
+            look = CATALOGUE[_SIGNED].estimators[0].look
+            axes.plot(signed[x], signed["cell_error"], **marker_style(look))
+            _draw_levels(axes, level)
+            axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
+            axes.grid(visible=True, axis="y")
+        row[0].set_ylabel(f"error per cell ({plural(unit)})\n(root mean square)")
+        _label_short_axis(row[0].yaxis)
+    panels[-1, 0].set_xlabel("messages in an envelope, including blank ones")
+    panels[-1, 1].set_xlabel("mean messages per user, without blank ones")
+    for axes in panels[-1]:
+        _label_short_axis(axes.xaxis)
+    ordered = others.sort_values("expected_cell_error")["mechanism"]
+    entries = [CATALOGUE[name] for name in [_SIGNED, *dict.fromkeys(ordered)]]
+    legend = [
+        Line2D([], [], linewidth=0.8, **marker_style(e.estimators[0].look), label=e.label)
+        for e in entries
+    ]
+    figure.legend(handles=legend, loc="outside lower left", ncols=3)
+    region, delta = summary["region"].iloc[0], table["delta"].iloc[0]
+    figure.suptitle(
+        f"{region}, {count_units(n, unit)}: signed dummies in envelopes of several lengths, and "
+        rf"other mechanisms, at $\delta={power(delta)}$"
+    )
+    return figure
+
+
+def _label_short_axis(axis: Axis) -> None:
+    """Label a logarithmic axis of hardly a decade at more values than 1, 2 and 5."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}"))
+    axis.set_minor_locator(NullLocator())
+
+
+def _draw_levels(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw a horizontal line for each mechanism, with one marker at a place of its own."""
+    for place, row in enumerate(rows.to_dict("records")):
+        look = CATALOGUE[row["mechanism"]].estimators[0].look
+        axes.axhline(row["expected_cell_error"], color=look.colour, linewidth=0.8)
+        axes.plot(
+            [(place + 0.5) / len(rows)],
+            [row["expected_cell_error"]],
+            transform=axes.get_yaxis_transform(),
+            linestyle="none",
+            **marker_style(look),
+        )

@@ -13,14 +13,14 @@ from shuffledp.figures.style import (
     DISTANCE_LABEL,
     Series,
     legend_marks,
+    list_series,
     local_style,
-    marks,
+    marker_style,
     new_figure,
-    of_series,
     plain_log_axis,
     power,
     series_look,
-    series_of,
+    series_rows,
 )
 from shuffledp.pipeline.tables import read_metadata, read_tables
 
@@ -114,8 +114,8 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
     eps0 = utility["eps0"].iloc[0]
     for axes, calibration in zip(panels, ("as-published", "matched"), strict=True):
         rows = utility[utility["calibration"].isin(["none", calibration])]
-        for series in series_of(rows):
-            _draw_band(axes, of_series(rows, series), series)
+        for series in list_series(rows):
+            _draw_band(axes, series_rows(rows, series), series)
         axes.set(xscale="log", yscale="log", xlabel="number of users n")
         axes.grid(visible=True, axis="both")
     plain_log_axis(panels[0].yaxis)
@@ -128,7 +128,7 @@ def synthetic_distances(utility: pd.DataFrame) -> Figure:
         rf"equal privacy: $\delta={delta}$, $\epsilon$ = {high:.2g} falling to {low:.2g}",
         loc="left",
     )
-    figure.legend(handles=legend_marks(series_of(utility)), loc="outside lower center", ncols=3)
+    figure.legend(handles=legend_marks(list_series(utility)), loc="outside lower center", ncols=3)
     figure.suptitle(
         "Biswas et al., figure 2: 15 cells, normal data of variance 2 rounded to whole numbers "
         "(assumed)"
@@ -148,5 +148,5 @@ def _draw_band(axes: Axes, rows: pd.DataFrame, series: Series) -> None:
         sizes,
         levels[0.5],
         linestyle="-" if look.filled else "--",
-        **marks(look),
+        **marker_style(look),
     )

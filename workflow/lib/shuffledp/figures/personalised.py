@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.style import local_style, marks, new_figure, plain_log_axis, power
+from shuffledp.figures.style import local_style, marker_style, new_figure, plain_log_axis, power
 from shuffledp.mechanisms.catalogue import Look
 
 # By the names of `shuffledp.personalised.studies.estimates`.
@@ -138,7 +138,7 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             own["mean"],
             linestyle="none",
             markersize=3.0,
-            **marks(look),
+            **marker_style(look),
         )
 
 
@@ -154,7 +154,7 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             measured,
             linestyle="none",
             markersize=3.5,
-            **marks(look),
+            **marker_style(look),
         )
 
 
@@ -163,7 +163,9 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
         _, look = _LOOKS[name]
         own = rows[rows["estimator"] == name]
         # No line: nothing is certified between the marks.
-        axes.plot(own["value"], own["eps_upper"], linestyle="none", markersize=3.5, **marks(look))
+        axes.plot(
+            own["value"], own["eps_upper"], linestyle="none", markersize=3.5, **marker_style(look)
+        )
     own = rows[rows["estimator"] == "as-published"]
     line = _published()
     axes.plot(own["value"], own["eps_published"], color=line.get_color(), linestyle=":")
@@ -181,7 +183,7 @@ def _handle(name: str) -> Line2D:
         [],
         [],
         linewidth=0.9,
-        **marks(look),
+        **marker_style(look),
         label=label,
     )
 
@@ -231,7 +233,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
         rows = accuracies[accuracies["counted_as"] == counted]
         for place, (law, look) in enumerate(_LAWS.items()):
             own = rows[rows["law"] == law]
-            marked = marks(look) | {"markevery": (2 * place % _MARKED, _MARKED)}
+            marked = marker_style(look) | {"markevery": (2 * place % _MARKED, _MARKED)}
             axes.plot(own["epoch"], own["train_accuracy"], linewidth=1.2, **marked)
             test = own["test_accuracy"]
             axes.plot(own["epoch"], test, color=look.colour, linewidth=0.8, linestyle="--")
@@ -242,7 +244,7 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
         axes.set_title(f"{n:,} images{words}", loc="left")
     panels[0].set_ylabel("accuracy")
     _draw_budgets(last, noise.sort_values("eps"))
-    entries = [Line2D([], [], label=law, **marks(look)) for law, look in _LAWS.items()]
+    entries = [Line2D([], [], label=law, **marker_style(look)) for law, look in _LAWS.items()]
     entries.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="test set"))
     entries.append(
         Line2D([], [], color="0.5", linestyle=":", label=f"test set, as printed: {_PRINTED:.2%}")

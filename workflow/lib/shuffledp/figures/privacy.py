@@ -1,62 +1,79 @@
-"""Delta against eps by every configured bound."""
+"""Certified privacy: delta against eps, the number of people needed, and the unit of privacy."""
 
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, MultipleLocator
+from matplotlib.ticker import FuncFormatter, MultipleLocator, PercentFormatter
 
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
-from shuffledp.figures.bounds import LINES, WORTH, bound_colour, guarantee_steps
-from shuffledp.figures.coincidence import coincidence_words
-from shuffledp.figures.style import counted, eps_words, literal, local_style, new_figure, power
-from shuffledp.pipeline.tables import read_tables
+from shuffledp.figures.bounds import (
+    LINES,
+    WORTH,
+    Line,
+    bound_colour,
+    coincidence_note,
+    guarantee_steps,
+)
+from shuffledp.figures.style import (
+    budget_looks,
+    count_units,
+    escape_math,
+    format_eps,
+    local_style,
+    new_figure,
+    number_label,
+    plain_log_axis,
+    plural,
+    power,
+)
+from shuffledp.pipeline.tables import read_counts, read_tables
 
-_LEAST: Final = -12.0  # decimal logarithm of the smallest delta shown
-_ACROSS: Final = 3  # panels in a row
-_BESIDE: Final = 0.65  # of the axis: a curve that meets the target farther right hits its words
-_APART: Final = {"wspace": 0.06}  # for the outer tick labels of neighbours
+_MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
+_MAX_COLUMNS: Final = 3  # panels in a row
+_LABEL_BESIDE_BELOW: Final = 0.65  # share of the eps axis; farther right a curve meets the label
+_PANEL_GAP: Final = {"wspace": 0.06}  # room for the outer tick labels of neighbours
+
+_MAX_LABELLED: Final = 3  # curves; labels on more curves would overlap
+_MILLION: Final = 1_000_000
+
+# Line style by unit: all check-ins are collected, or one of each user.
+_UNIT_LINES: Final[dict[str, Line]] = {"checkin": "-", "user": "--"}
+_MIN_CHECKINS: Final = 0.85  # left end of the axis
+_MAX_EPS: Final = 25.0  # an eps above it hides nothing
+
+
+# --- Delta against eps -------------------------------------------------------------------
 
 
 def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) -> Figure:
-    """Draw `delta_curves` from the file of the curves.
-
-    Parameters
-    ----------
-    curves
-        Parquet table of delta over eps.
-    title
-        Of the figure: the place, as a rule.
-    unit
-        What a record is: `check-in` or `user`.
-    target_delta
-        Delta in (0, 1) of the calibrations to a target.
-    """
+    """Draw `delta_curves` from a Parquet file of the curves; parameters as there."""
     return delta_curves(read_tables([curves]), title, unit, target_delta)
 
 
 @local_style()
 def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
-    """Delta against eps, a panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
+    """Draw delta against eps, one panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
-    The target is marked, with the eps of `upper` there. Below the largest lower bound it is shaded:
-    a delta there claims more privacy than there is.
+    The target delta and the eps that `upper` certifies there are marked. The region below the
+    largest lower bound is shaded: a delta there claims more privacy than there is.
 
     Parameters
     ----------
     curves
-        Columns of `pipeline.tables.PRIVACY`, of one n.
+        Columns of `pipeline.tables.PRIVACY`, for one n.
     title
-        Names the region.
+        Name of the region.
     unit
-        What delta protects, ``one check-in`` or ``one user``.
+        Unit of the guarantee: ``one check-in`` or ``one user``.
     target_delta
-        Below 1e-10 the axis goes down to a hundredth of it.
+        Delta in (0, 1) of the calibrations. If it is below 1e-10, the axis ends at a hundredth
+        of it.
 
     Raises
     ------
@@ -65,51 +82,55 @@ def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: floa
     """
     sizes = sorted(set(curves["n"]))
     if len(sizes) != 1:
-        raise InputError(f"curves must be of one n (got {sizes})")
-    least = min(_LEAST, np.log10(target_delta) - 2.0)
+        raise InputError(f"curves must have one n, got {sizes}")
+    lowest = min(_MIN_LOG10_DELTA, np.log10(target_delta) - 2.0)
     budgets = sorted(curves["eps0"].unique())
-    across = min(len(budgets), _ACROSS)
-    down = -(-len(budgets) // across)
-    figure = new_figure(1.2 + 2.9 * down)
-    panels = np.atleast_1d(figure.subplots(down, across, sharey=True, gridspec_kw=_APART)).ravel()
+    columns = min(len(budgets), _MAX_COLUMNS)
+    rows = -(-len(budgets) // columns)
+    figure = new_figure(1.2 + 2.9 * rows)
+    panels = np.atleast_1d(
+        figure.subplots(rows, columns, sharey=True, gridspec_kw=_PANEL_GAP)
+    ).ravel()
     for axes, eps0 in zip(panels, budgets, strict=False):
-        rows = curves[curves["eps0"] == eps0]
-        _draw_bounds(axes, rows)
-        _delta_axis(axes, least)
-        axes.set_xlim(0.0, rows["eps"].max())
-        _shade(axes, rows)
-        _mark(axes, rows, target_delta)
+        panel = curves[curves["eps0"] == eps0]
+        _draw_bounds(axes, panel)
+        _label_delta_axis(axes, lowest)
+        axes.set_xlim(0.0, panel["eps"].max())
+        _shade_unsafe(axes, panel)
+        _mark_target(axes, panel, target_delta)
         axes.set_title(rf"$\epsilon_0={eps0:g}$", loc="left")
-        axes.set_xlabel(r"central budget $\epsilon$")
-    for axes in panels[::across]:
+        axes.set_xlabel(r"$\epsilon$ of the shuffled reports")
+    for axes in panels[::columns]:
         axes.set_ylabel(r"$\delta$")
     for axes in panels[len(budgets) :]:
         axes.remove()
+    shown = curves[curves["log10_delta"] >= lowest]
+    names = {"eps0": "panel", "bound": "curve", "eps": "x", "log10_delta": "y"}
     figure.legend(
-        handles=_key(curves, least),
+        handles=_bound_legend(curves, lowest),
         loc="outside lower center",
         ncols=2,
-        title=_coinciding(curves, least) or None,
+        title=coincidence_note(shown.rename(columns=names), "linear", "linear") or None,
         title_fontsize=7.5,
         alignment="left",
     )
     k = int(curves["k"].iloc[0])
     figure.suptitle(
-        f"{literal(title)}: $\\delta$ of shuffled randomised response, "
-        f"n = {counted(sizes[0], unit)}, k = {k} cells,\n"
-        "neighbours differing by the replacement of one report"
+        f"{escape_math(title)}: $\\delta$ of shuffled randomised response, "
+        f"n = {count_units(sizes[0], unit)}, k = {k} cells;\n"
+        "neighbouring data sets differ by the replacement of one report"
     )
     return figure
 
 
 def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
-    above = rows[np.isfinite(rows["log10_delta"])]  # a delta of 0 ends a curve
-    for name, curve in above.groupby("bound", sort=False):
-        handle = _handle(str(name))
-        drawn = curve["eps"].to_numpy(), curve["log10_delta"].to_numpy()
+    positive = rows[np.isfinite(rows["log10_delta"])]  # a curve ends where delta is 0
+    for name, curve in positive.groupby("bound", sort=False):
+        handle = _bound_handle(str(name))
+        points = curve["eps"].to_numpy(), curve["log10_delta"].to_numpy()
         guarantee = BOUNDS[name].guarantee
         axes.plot(
-            *(guarantee_steps(*drawn) if guarantee else drawn),
+            *(guarantee_steps(*points) if guarantee else points),
             drawstyle="steps-post" if guarantee else "default",
             color=handle.get_color(),
             linestyle=handle.get_linestyle(),
@@ -118,8 +139,8 @@ def _draw_bounds(axes: Axes, rows: pd.DataFrame) -> None:
         )
 
 
-def _handle(name: str) -> Line2D:
-    """How a bound is drawn, with its entry of the legend."""
+def _bound_handle(name: str) -> Line2D:
+    """Return the legend entry of a bound, which also defines how the bound is drawn."""
     kind = BOUNDS[name].kind
     certified = "certified, " if name in ("upper", "lower") else ""
     return Line2D(
@@ -127,34 +148,27 @@ def _handle(name: str) -> Line2D:
         [],
         color=bound_colour(name) or "#000000",
         linestyle=LINES[kind],
-        # Wider, because `lower` is drawn upon it and may hide it.
+        # Guarantees are wider, because `lower` is drawn over `upper` and may hide it.
         linewidth=2.6 if BOUNDS[name].guarantee else 1.3,
         label=f"{name}: {certified}{WORTH[kind]}",
     )
 
 
-def _key(curves: pd.DataFrame, least: float) -> list[Line2D]:
-    """Entries of the legend; those of bounds that are nowhere in a panel say how far below."""
+def _bound_legend(curves: pd.DataFrame, lowest: float) -> list[Line2D]:
+    """Return legend entries; those of bounds below every panel say how far below."""
     handles = []
     for name, highest in curves.groupby("bound", sort=False)["log10_delta"].max().items():
-        handle = _handle(str(name))
-        if highest < least:
+        handle = _bound_handle(str(name))
+        if highest < lowest:
             handle.set_label(
-                f"{handle.get_label()}\n(off the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
+                f"{handle.get_label()}\n(below the plot: $\\delta<10^{{{np.ceil(highest):.0f}}}$)"
             )
         handles.append(handle)
     return handles
 
 
-def _coinciding(curves: pd.DataFrame, least: float) -> str:
-    """Say which bounds are under one another where they are shown."""
-    drawn = curves[curves["log10_delta"] >= least]
-    names = {"eps0": "panel", "bound": "curve", "eps": "x", "log10_delta": "y"}
-    return coincidence_words(drawn.rename(columns=names), "linear", "linear")
-
-
-def _shade(axes: Axes, rows: pd.DataFrame) -> None:
-    """Mark the deltas below what some data set attains."""
+def _shade_unsafe(axes: Axes, rows: pd.DataFrame) -> None:
+    """Shade the deltas below the largest lower bound."""
     attained = rows[[BOUNDS[name].kind == "lower" for name in rows["bound"]]]
     if attained.empty:
         return
@@ -163,8 +177,8 @@ def _shade(axes: Axes, rows: pd.DataFrame) -> None:
     eps = np.unique(attained["eps"])
     largest = np.full(eps.size, bottom)
     for _, curve in attained.groupby("bound"):
-        drawn = np.maximum(curve["log10_delta"], bottom)
-        largest = np.maximum(largest, np.interp(eps, curve["eps"], drawn, right=bottom))
+        visible = np.maximum(curve["log10_delta"], bottom)
+        largest = np.maximum(largest, np.interp(eps, curve["eps"], visible, right=bottom))
     axes.fill_between(eps, largest, bottom, color="0.93", linewidth=0.0, zorder=0)
     axes.text(
         0.03,
@@ -176,36 +190,258 @@ def _shade(axes: Axes, rows: pd.DataFrame) -> None:
     )
 
 
-def _mark(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
-    """Mark the target, and the eps that is certified there."""
+def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
+    """Mark the target delta, and the eps that is certified there."""
     level = np.log10(target_delta)
     axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-    words = rf"target $\delta={power(target_delta)}$"
+    label = rf"target $\delta={power(target_delta)}$"
     upper = rows[(rows["bound"] == "upper") & np.isfinite(rows["log10_delta"])]
-    beside = True
+    above_line = True
     if not upper.empty:
-        # It is one of the table's points: nothing is interpolated.
-        reached = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
-        if np.isclose(reached["log10_delta"], level, atol=1e-6):
-            axes.plot(reached["eps"], level, "o", color="#000000", markersize=5, zorder=4)
-            words += ":\n" + rf"$\epsilon\leq{eps_words(reached['eps'])}$ certified"
-            beside = reached["eps"] < _BESIDE * axes.get_xlim()[1]
+        # The certified eps is a point of the table; nothing is interpolated.
+        nearest = upper.loc[(upper["log10_delta"] - level).abs().idxmin()]
+        if np.isclose(nearest["log10_delta"], level, atol=1e-6):
+            axes.plot(nearest["eps"], level, "o", color="#000000", markersize=5, zorder=4)
+            label += ":\n" + rf"$\epsilon\leq{format_eps(nearest['eps'])}$ certified"
+            above_line = nearest["eps"] < _LABEL_BESIDE_BELOW * axes.get_xlim()[1]
     axes.annotate(
-        words,
-        (1.0, level if beside else 0.0),
-        (-2, 3 if beside else -3),
+        label,
+        (1.0, level if above_line else 0.0),
+        (-2, 3 if above_line else -3),
         xycoords=axes.get_yaxis_transform(),
         textcoords="offset points",
         ha="right",
-        va="bottom" if beside else "top",
+        va="bottom" if above_line else "top",
         fontsize=7.5,
     )
 
 
-def _delta_axis(axes: Axes, least: float) -> None:
-    """Decades of delta, the logarithms being what is drawn: deltas may be below 1e-308."""
-    axes.set_ylim(least, 0.0)
+def _label_delta_axis(axes: Axes, lowest: float) -> None:
+    """Label decades of delta. Logarithms are drawn, because a delta may be below 1e-308."""
+    axes.set_ylim(lowest, 0.0)
     axes.yaxis.set_major_locator(MultipleLocator(2.0))
     axes.yaxis.set_minor_locator(MultipleLocator(1.0))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"${power(10.0**x)}$"))
     axes.grid(visible=True, axis="y")
+
+
+# --- Number of people needed -------------------------------------------------------------
+
+
+def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
+    """Draw `users_needed` from the files of its table and of the grid, which has the total."""
+    total = int(read_counts(cells).sum())
+    return users_needed(read_tables([sizes]), total, title, unit)
+
+
+@local_style()
+def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figure:
+    """Draw certified eps against the number of people, one curve per eps0.
+
+    Parameters
+    ----------
+    table
+        Columns of `pipeline.tables.PRIVACY` from `shuffledp.studies.sizes.sizes_table`, for one k
+        and delta.
+    total
+        Number of records in the region, which is marked.
+    title
+        Name of the region.
+    unit
+        Unit of the guarantee and of n: ``one check-in`` or ``one user``.
+
+    Returns
+    -------
+    Steps, because what is certified for n people holds for more. Bars extend to the lower bounds.
+    Markers are at the requested eps, labelled with n. A dotted line is eps0, the privacy of one
+    report alone.
+    """
+    figure = new_figure(3.6)
+    axes = figure.subplots()
+    positive = table[table["eps"] > 0.0]
+    looks = budget_looks(table["eps0"])
+    for eps0, look in looks.items():
+        rows = positive[positive["eps0"] == eps0].sort_values("n")
+        _draw_sizes_of_budget(axes, rows, look, labelled=len(looks) <= _MAX_LABELLED)
+    axes.set(xscale="log", yscale="log", xlabel=number_label(unit))
+    axes.set_ylabel(r"certified $\epsilon$")
+    axes.margins(y=0.08)
+    low, high = min(table["n"].min(), total), max(table["n"].max(), total)
+    axes.set_xlim(low / 2.0, high * 2.0)
+    for eps0, look in looks.items():
+        axes.axhline(eps0, color=look["color"], linestyle=":", linewidth=0.9)
+        axes.annotate(
+            rf"$\epsilon_0={eps0:g}$, one report alone",
+            (1.0, eps0),
+            (-2, 2),
+            xycoords=axes.get_yaxis_transform(),
+            textcoords="offset points",
+            ha="right",
+            fontsize=7,
+        )
+    plain_log_axis(axes.xaxis)
+    plain_log_axis(axes.yaxis)
+    axes.grid(visible=True, axis="both")
+    axes.axvline(total, color="0.4", linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    axes.annotate(
+        f"all {count_units(total, unit)}",
+        (total, 1.0),
+        (0, 2),
+        xycoords=axes.get_xaxis_transform(),
+        textcoords="offset points",
+        ha="center",
+        fontsize=7,
+    )
+    k, delta = table["k"].iloc[0], table["delta"].iloc[0]
+    figure.suptitle(
+        f"How many {plural(unit)} are needed? {escape_math(title)}, k = {k} cells, "
+        rf"replacement of one report"
+        "\n"
+        rf"$\epsilon$ certified at $\delta={power(delta)}${_gap_note(positive)}"
+    )
+    return figure
+
+
+def _draw_sizes_of_budget(
+    axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, labelled: bool
+) -> None:
+    upper = rows[rows["bound"] == "upper"].drop_duplicates("n")
+    both = upper.merge(rows[rows["bound"] == "lower"], on="n", suffixes=("", "_lower"))
+    colour = look["color"]
+    # Eps does not increase with n, so what is certified for n people holds for more.
+    axes.step(upper["n"], upper["eps"], where="post", color=colour)
+    axes.vlines(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.5)
+    # Rows of a requested eps have no lower bound; rows of a given n do.
+    requested = upper[~upper["n"].isin(both["n"])]
+    axes.plot(requested["n"], requested["eps"], linestyle="none", **look)
+    for n, eps in requested[["n", "eps"]].itertuples(index=False, name=None) if labelled else ():
+        # Millions are rounded up: never fewer people than are needed.
+        number = f"{n:,}" if n < _MILLION else f"{np.ceil(10.0 * n / _MILLION) / 10.0:,g} million"
+        axes.annotate(
+            number, (n, eps), (5, 2), textcoords="offset points", fontsize=7, color="0.15"
+        )
+
+
+def _gap_note(positive: pd.DataFrame) -> str:
+    """Return a note on the gap of the certified ends, which is mostly less than a line's width."""
+    ends = positive.pivot_table(index=["eps0", "n"], columns="bound", values="eps").dropna()
+    if ends.empty:
+        return ""
+    gap = float((1.0 - ends["lower"] / ends["upper"]).max())
+    percent = max(np.ceil(1e3 * gap) / 10.0, 0.1)
+    return rf"; at the corners the true $\epsilon$ is at most {percent:.1f} % smaller"
+
+
+# --- One check-in or one user ------------------------------------------------------------
+
+
+def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
+    """Draw `units_privacy` from the files of its two tables."""
+    return units_privacy(read_tables([privacy]), pd.read_csv(users), title)
+
+
+@local_style()
+def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figure:
+    """Draw the eps of a person against the person's number of check-ins, one colour per eps0.
+
+    Parameters
+    ----------
+    table
+        Columns of `pipeline.tables.UNITS`, for one k and delta.
+    users
+        Columns ``checkins`` and ``users``; empty if users are not known.
+    title
+        Name of the region.
+
+    Returns
+    -------
+    Solid lines for the collection of all check-ins, dashed ones for one check-in of each user.
+    Between two computed numbers of check-ins a line has the eps of the larger one, which is never
+    below the certified value. A second panel shows the share of users with at least as many
+    check-ins, if it is known.
+    """
+    known = not users.empty
+    figure = new_figure(4.6 if known else 3.4)
+    heights = [2.2, 1.0] if known else [1.0]
+    panels = np.atleast_1d(figure.subplots(len(heights), 1, sharex=True, height_ratios=heights))
+    upper, last = panels[0], panels[-1]
+    looks = budget_looks(table["eps0"])
+    for eps0, look in looks.items():
+        _draw_units_of_budget(upper, table[table["eps0"] == eps0], look, known=known)
+    largest = max(table["checkins"].max(), users["checkins"].max() if known else 1)
+    upper.set(xscale="log", yscale="log", ylabel=r"certified $\epsilon$ of a person")
+    upper.set_xlim(_MIN_CHECKINS, 1.15 * largest)
+    upper.set_ylim(top=_MAX_EPS)
+    plain_log_axis(upper.yaxis)
+    upper.grid(visible=True, axis="both")
+    if known:
+        _draw_users(last, users)
+    last.set_xlabel("check-ins of a person")
+    plain_log_axis(last.xaxis)
+    figure.legend(handles=_unit_legend(looks, known=known), loc="outside lower center", ncols=2)
+    figure.suptitle(f"{escape_math(title)}: one check-in or one user? {_user_counts(table, users)}")
+    return figure
+
+
+def _draw_units_of_budget(
+    axes: Axes, rows: pd.DataFrame, look: dict[str, Any], *, known: bool
+) -> None:
+    for unit, line in _UNIT_LINES.items():
+        unit_rows = rows[rows["unit"] == unit]
+        if known and unit == "user":  # does not depend on the person's check-ins
+            axes.axhline(unit_rows["eps"].iloc[0], color=look["color"], linestyle=line)
+        else:
+            # Eps does not decrease with the check-ins: between two numbers the larger one's holds.
+            axes.plot(
+                unit_rows["checkins"],
+                unit_rows["eps"],
+                drawstyle="steps-pre",
+                linestyle=line,
+                markersize=3,
+                **look,
+            )
+
+
+def _draw_users(axes: Axes, users: pd.DataFrame) -> None:
+    """Draw the share of users with at least as many check-ins."""
+    ordered = users.sort_values("checkins")
+    at_least = ordered["users"][::-1].cumsum()[::-1] / ordered["users"].sum()
+    checkins = np.append(_MIN_CHECKINS, ordered["checkins"])
+    shares = np.append(1.0, at_least)
+    axes.step(checkins, shares, where="pre", color="0.25")
+    axes.fill_between(checkins, shares, step="pre", color="0.85", linewidth=0.0)
+    axes.set(ylim=(0.0, 1.05), ylabel="users with at\nleast as many")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    axes.grid(visible=True, axis="both")
+
+
+def _unit_legend(looks: dict[float, dict[str, Any]], *, known: bool) -> list[Line2D]:
+    assumption = "" if known else ", if all users have as many"
+    labels = {
+        "checkin": "all check-ins are collected",
+        "user": f"each user gives one check-in{assumption}",
+    }
+    units = [
+        Line2D([], [], color="0.25", linestyle=_UNIT_LINES[unit], label=label)
+        for unit, label in labels.items()
+    ]
+    budgets = [
+        Line2D([], [], linestyle="none", label=rf"$\epsilon_0={eps0:g}$", **look)
+        for eps0, look in looks.items()
+    ]
+    return [*units, *budgets]
+
+
+def _user_counts(table: pd.DataFrame, users: pd.DataFrame) -> str:
+    """Return the numbers of check-ins and users, and the delta and k, as a title."""
+    row = table[table["unit"] == "checkin"].iloc[0]
+    setting = rf"k = {row['k']} cells, $\delta={power(row['delta'])}$"
+    if users.empty:
+        return f"{row['n']:,} check-ins, {setting}\n(the data do not identify users)"
+    checkins = np.repeat(users["checkins"], users["users"])
+    unknown = row["n"] - checkins.sum()
+    others = f" and {unknown:,} of unknown users" if unknown else ""
+    return (
+        f"{checkins.sum():,} check-ins of {checkins.size:,} users{others}\n{setting}; the median "
+        f"user has {np.median(checkins):g}, the busiest {checkins.max():,}"
+    )

@@ -1,12 +1,13 @@
-"""What all figures share: one look per series, local rcParams, files of reproducible bytes.
+"""Style that all figures share: looks of series, local rcParams and reproducible files.
 
-A colour is fixed among things of one kind: mechanisms (their `Look`), bounds (`figures.bounds`),
-and `shades` for what has an order. Things of two kinds are never in one panel.
+Mechanisms have the colours of their `Look`, bounds those of `figures.bounds`, and ordered series
+those of `ordered_colours`. No panel mixes two of these kinds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import ROUND_CEILING, Context
+from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.ft2font import FT2Font
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -62,111 +64,108 @@ _RC: Final[dict[Any, Any]] = {
     "pdf.fonttype": 42,  # text stays text: journals refuse Type 3 fonts
     "svg.hashsalt": "shuffledp",
 }
-_UP: Final = Context(prec=3, rounding=ROUND_CEILING)
+_ROUND_UP: Final = Context(prec=3, rounding=ROUND_CEILING)
 
 
 def series_look(mechanism: str, estimator: str) -> Look:
-    """How a series is drawn everywhere."""
+    """Return the colour and marker of a series, the same in every figure."""
     return get_estimator(mechanism, estimator).look
 
 
-def marks(look: Look) -> dict[str, Any]:
-    """Marker and colours of a series, as arguments of a line."""
-    inside = look.colour if look.filled else "white"
-    return {"marker": look.marker, "color": look.colour, "markerfacecolor": inside}
+def marker_style(look: Look) -> dict[str, Any]:
+    """Return marker and colours of a series as keyword arguments of a line."""
+    face = look.colour if look.filled else "white"
+    return {"marker": look.marker, "color": look.colour, "markerfacecolor": face}
 
 
-def tint(look: Look) -> tuple[float, ...]:
-    """Colour inside boxes, light enough for the marker at the median to stand out."""
-    share = 0.45 if look.filled else 0.0
-    return tuple(1.0 - share * (1.0 - part) for part in to_rgb(look.colour))
+def box_colour(look: Look) -> tuple[float, ...]:
+    """Return the colour inside boxes, light enough for the marker at the median to stand out."""
+    opacity = 0.45 if look.filled else 0.0
+    return tuple(1.0 - opacity * (1.0 - channel) for channel in to_rgb(look.colour))
 
 
-def series_of(table: pd.DataFrame) -> list[Series]:
-    """Mechanism and estimator of every series of a table, those alike beside one another."""
+def list_series(table: pd.DataFrame) -> list[Series]:
+    """Return the (mechanism, estimator) pairs of a table, comparable estimators side by side."""
     pairs = table[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
     order = {"raw": 0, None: 2}
     return sorted(pairs, key=lambda pair: order.get(get_estimator(*pair).like, 1))
 
 
-def of_series(table: pd.DataFrame, series: Series) -> pd.DataFrame:
-    """Take the rows of one series."""
+def series_rows(table: pd.DataFrame, series: Series) -> pd.DataFrame:
+    """Return the rows of one series."""
     mechanism, estimator = series
     return table[(table["mechanism"] == mechanism) & (table["estimator"] == estimator)]
 
 
-def calibration_words(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
-    """Say in a title what the mechanisms were calibrated to.
+def calibration_title(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
+    """Return a line of a title that says what the mechanisms were calibrated to.
 
     Parameters
     ----------
     calibration
-        Which rows: a name of a calibration, `matched` for those at the certified privacy.
+        Name of the calibration; `matched` is the certified (eps, delta) of the shuffle model.
     target_delta
-        Delta in (0, 1) of the calibrations to a target.
+        Delta in (0, 1) at which the shuffle model was certified.
     mechanisms
-        Names of those that are shown.
+        Names of the mechanisms in the figure.
     """
     if calibration == "matched":
         return (
-            r"Equal privacy: all have the ($\epsilon$, $\delta$) certified for the shuffle "
-            rf"model at $\delta={power(target_delta)}$"
+            r"Equal privacy: all mechanisms have the ($\epsilon$, $\delta$) that is certified for "
+            rf"the shuffle model at $\delta={power(target_delta)}$"
         )
     if calibration == DELTA_HAT:
         return (
-            r"NOT equal privacy, the comparison of Biswas et al.: the same $\epsilon$, but "
+            r"NOT equal privacy, as in Biswas et al.: the same $\epsilon$, but central noise has "
             r"$\hat\delta$ of one cell's count (their eq. 10)"
-            "\nin place of the shuffle model's larger "
-            rf"$\delta={power(target_delta)}$: $\hat\delta$ is no guarantee for the histogram"
+            "\ninstead of the larger "
+            rf"$\delta={power(target_delta)}$ of the shuffle model; "
+            r"$\hat\delta$ is not a guarantee for the histogram"
         )
     return own_calibrations(mechanisms)[calibration]
 
 
-def literal(text: str) -> str:
-    """Write a text that is not of this project, such as a region's name: no sign of it is maths."""
+def escape_math(text: str) -> str:
+    """Escape a text of the user, such as a region's name, so that no part is read as mathtext."""
     return text.replace("$", r"\$")
 
 
 def plural(unit: str) -> str:
-    """What n counts where delta protects a unit: ``check-ins`` for ``one check-in``."""
+    """Return the plural of a unit of privacy: ``check-ins`` for ``one check-in``."""
     return f"{unit.removeprefix('one ')}s"
 
 
-def counted(n: int, unit: str) -> str:
-    """Write n with what it counts."""
+def count_units(n: int, unit: str) -> str:
+    """Return n followed by its unit: ``1,000 check-ins``."""
     return f"{n:,} {plural(unit)}"
 
 
 def number_label(unit: str) -> str:
-    """Label of an axis of n: with ``one user`` of each, one check-in is counted."""
-    return (
-        "number of users n (one check-in each)"
-        if unit == "one user"
-        else (f"number of {plural(unit)} n")
-    )
+    """Return the label of an axis of n."""
+    if unit == "one user":
+        return "number of users n (one check-in each)"
+    return f"number of {plural(unit)} n"
 
 
-def distance_label(most: float) -> str:
-    """Label of an axis of distances, which may be above 1 where estimates are no distributions.
+def distance_label(largest: float) -> str:
+    """Return the label of an axis whose largest total variation distance is `largest`.
 
-    Parameters
-    ----------
-    most
-        The largest distance shown.
+    A distance above 1 is possible for estimates that are not distributions.
     """
-    return DISTANCE_LABEL if most <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: mere noise)"
+    return DISTANCE_LABEL if largest <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: only noise)"
 
 
-def shades(number: int) -> list[str]:
-    """So many colours from dark to light: of what has an order, which grey keeps."""
-    return [to_hex(one) for one in mpl.colormaps["cividis"](np.linspace(0.0, 0.75, max(number, 2)))]
+def ordered_colours(number: int) -> list[str]:
+    """Return colours from dark to light for an ordered series; the order survives in grey."""
+    positions = np.linspace(0.0, 0.75, max(number, 2))
+    return [to_hex(colour) for colour in mpl.colormaps["cividis"](positions)]
 
 
 def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
-    """Colour and marker of each local budget, where curves of several share a panel."""
+    """Return colour and marker of each local budget eps0, for panels with several curves."""
     ordered = sorted(set(budgets))
-    marked = zip(ordered, shades(len(ordered)), cycle("osD^vP"), strict=False)
-    return {eps0: {"color": colour, "marker": marker} for eps0, colour, marker in marked}
+    looks = zip(ordered, ordered_colours(len(ordered)), cycle("osD^vP"), strict=False)
+    return {eps0: {"color": colour, "marker": marker} for eps0, colour, marker in looks}
 
 
 @contextmanager
@@ -177,42 +176,37 @@ def local_style() -> Iterator[None]:
 
 
 def new_figure(height: float, width: float = FULL_WIDTH) -> Figure:
-    """Return an empty figure of that size in inches, without touching pyplot."""
+    """Return an empty figure of a size in inches, without pyplot."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def power(value: float, digits: int = 1) -> str:
-    r"""Write a positive number as mathtext: ``10^{-6}``, ``2.5\times10^{-7}``."""
+    r"""Return a positive number as mathtext: ``10^{-6}``, ``2.5\times10^{-7}``."""
     mantissa, exponent = f"{value:.{digits}e}".split("e")
     mantissa = mantissa.rstrip("0").rstrip(".")
     ten = f"10^{{{int(exponent)}}}"
     return ten if mantissa == "1" else rf"{mantissa}\times{ten}"
 
 
-def eps_words(eps: float) -> str:
-    """Write an eps in three digits, rounded up: never less private than they say."""
-    return f"{float(_UP.create_decimal(repr(float(eps)))):g}"
+def format_eps(eps: float) -> str:
+    """Return eps with three digits, rounded up so that no privacy is claimed that is not there."""
+    return f"{float(_ROUND_UP.create_decimal(repr(float(eps)))):g}"
 
 
 def legend_marks(series: Sequence[Series]) -> list[Line2D]:
-    """Legend entries of series: the marker alone."""
+    """Return legend entries of series that show the marker alone."""
+    estimators = [get_estimator(*pair) for pair in series]
     return [
-        Line2D(
-            [],
-            [],
-            linestyle="none",
-            **marks(one.look),
-            markersize=5,
-            label=one.label,
-        )
-        for one in (get_estimator(*each) for each in series)
+        Line2D([], [], linestyle="none", **marker_style(e.look), markersize=5, label=e.label)
+        for e in estimators
     ]
 
 
 def plain_log_axis(axis: Axis) -> None:
     """Label a logarithmic axis 0.1, 0.2, 0.5, 1, ... instead of with powers of ten.
 
-    Call it when the axis has its data: over more than three decades only 0.1, 1, 10, ... are named.
+    Over more than three decades only 0.1, 1, 10, ... are labelled, so the axis must have its data
+    before the call.
     """
     low, high = axis.get_view_interval()
     subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
@@ -231,30 +225,45 @@ def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
     Parameters
     ----------
     figure
-        What to write. Its title goes into the metadata of each file, with no date and no software
+        Figure to write. The metadata of each file have its title, but no date and no software
         version.
     stem
-        Path without extension; a dot in its name is kept.
+        Path without extension; a dot in the name is kept.
     contents
-        What is drawn, in the words of `pipeline.columns.CONTENTS`: it goes into the metadata, too.
+        Value of `pipeline.columns.CONTENTS`, which says whether true data are shown. It is also
+        written into the metadata.
 
     Returns
     -------
     The three paths. Each file appears whole or not at all.
     """
-    words = f"{CONTENTS}: {contents}"
+    description = f"{CONTENTS}: {contents}"
     # PDF has no key for a description.
-    unnamed: dict[str, dict[str, str | None]] = {
-        "png": {"Software": None, "Description": words},
-        "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Subject": words},
-        "svg": {"Creator": None, "Date": None, "Description": words},
+    metadata: dict[str, dict[str, str | None]] = {
+        "png": {"Software": None, "Description": description},
+        "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "Subject": description},
+        "svg": {"Creator": None, "Date": None, "Description": description},
     }
-    written = tuple(stem.with_name(f"{stem.name}.{extension}") for extension in EXTENSIONS)
-    for extension, destination in zip(EXTENSIONS, written, strict=True):
-        with replacing(destination) as temporary:
-            metadata: dict[str, Any] = {"Title": figure.get_suptitle(), **unnamed[extension]}
-            figure.savefig(temporary, format=extension, dpi=200, metadata=metadata)
-        # Laid out once: in every format each part is at the same place. (With "none" there is still
-        # an engine, for which a figure is drawn twice.)
+    paths = tuple(stem.with_name(f"{stem.name}.{extension}") for extension in EXTENSIONS)
+    for extension, path in zip(EXTENSIONS, paths, strict=True):
+        with replacing(path) as temporary:
+            titled: dict[str, Any] = {"Title": figure.get_suptitle(), **metadata[extension]}
+            figure.savefig(temporary, format=extension, dpi=200, metadata=titled)
+        # The layout is computed once, so that every format has each part at the same place. (With
+        # "none" an engine remains, and the figure is drawn twice.)
         figure.set_layout_engine(None)
-    return written
+    return paths
+
+
+def missing_glyphs(text: str) -> str:
+    """Return the characters of a text that the font of all figures lacks, each once.
+
+    The font ships with matplotlib; a font of the machine would draw other figures elsewhere.
+    """
+    return "".join(dict.fromkeys(each for each in text if ord(each) not in _glyphs()))
+
+
+@cache
+def _glyphs() -> frozenset[int]:
+    font = Path(mpl.get_data_path(), "fonts", "ttf", "DejaVuSans.ttf")
+    return frozenset(FT2Font(str(font)).get_charmap())

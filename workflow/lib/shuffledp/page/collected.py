@@ -22,7 +22,7 @@ from shuffledp.figures.basemap import backdrop
 from shuffledp.figures.collected import campaign_cells
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.page.data import columns
-from shuffledp.page.maps import DEGREES, districts_of, surroundings
+from shuffledp.page.maps import COORDINATE_DECIMALS, districts_of, surroundings
 from shuffledp.page.sentences import best_guess, percent, plain, rounded_up, short
 from shuffledp.version import find_version
 
@@ -147,7 +147,7 @@ def _map(campaign: Campaign, cells: Path, basemap: Path | None) -> dict[str, Any
 
 def _rings(shape: Any) -> list[list[float]]:
     return [
-        np.round(shapely.get_coordinates(ring), DEGREES).ravel().tolist()
+        np.round(shapely.get_coordinates(ring), COORDINATE_DECIMALS).ravel().tolist()
         for ring in shapely.get_rings(shapely.get_parts(shape))
     ]
 

@@ -1,12 +1,17 @@
-"""Everything the page shows of a run, from the tables of the run."""
+"""Data of the page: the regions of a run, the planner's ranges, and the provenance of the run."""
 
+import os
+import platform
+import re
 from collections.abc import Mapping
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from shuffledp.accounting.registry import get_bound
 from shuffledp.figures.basemap import backdrop
@@ -14,7 +19,7 @@ from shuffledp.figures.bounds import LINES, WORTH, bound_colour
 from shuffledp.figures.style import plural, series_look
 from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import read_cells
-from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
+from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_entries, get_estimator
 from shuffledp.page.maps import map_data
 from shuffledp.page.sentences import (
     about,
@@ -28,30 +33,49 @@ from shuffledp.page.sentences import (
     single_report,
     strength,
     trust,
+    trust_kind,
     verdict,
 )
 from shuffledp.pipeline.selection import STANDARD_ERRORS, at_target, at_targets, calibrated
 from shuffledp.pipeline.tables import read_tables
 from shuffledp.studies.samples import read_samples
+from shuffledp.version import find_version
 
-_DIGITS: Final = 6  # of what curves are drawn from
-_ALL_DIGITS: Final = 17  # of a guarantee: the page rounds it up, from no less than it is
-_EMBEDDED: Final = "posted in the app Gowalla in 2009 or 2010"
-# Matplotlib's markers by the names that d3 has for them.
+_DIGITS: Final = 6  # enough to draw curves
+_EXACT_DIGITS: Final = 17  # of guarantees, which the page itself rounds up
+EMBEDDED_RECORDS: Final = "posted in the app Gowalla in 2009 or 2010"
+# Names in d3 of matplotlib's markers.
 _SYMBOLS: Final = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle", "v": "triangle2", "*": "star",
     "P": "plus", "X": "times", "d": "diamond2", "p": "hexagon", "h": "hexagon", "<": "wye",
     ">": "asterisk",
 }  # fmt: skip
-_QUARTERS: Final = {"low": 0.25, "median": 0.5, "high": 0.75}
+_QUARTILES: Final = {"low": 0.25, "median": 0.5, "high": 0.75}
+
+# Mechanisms of the planner: the smallest error for each kind of trust (docs/choosing.md).
+PLANNED: Final = (
+    "gaussian",
+    "discrete-laplace",
+    "krr",
+    "user-dummies",
+    "shuffler-dummies",
+    "two-servers",
+)
+# Relative amount by which an error of the planner may exceed that of `shuffledp compare`.
+PLANNER_LOSS: Final = 0.001
+
+_LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyarrow", "diffprivlib")
+
+
+# --- Regions -----------------------------------------------------------------------------
 
 
 def columns(table: pd.DataFrame, digits: int = _DIGITS) -> dict[str, list[Any]]:
-    """Columns of a table as lists, a missing number as None and others in so many digits."""
-    return {str(name): [_plain(value, digits) for value in table[name].tolist()] for name in table}
+    """Return the columns of a table as lists of numbers with `digits` digits; None if missing."""
+    return {str(name): [_round(value, digits) for value in table[name].tolist()] for name in table}
 
 
-def _plain(value: Any, digits: int) -> Any:
+def _round(value: Any, digits: int) -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.{digits}g}") if np.isfinite(value) else None
@@ -66,7 +90,7 @@ def region_data(
     recorded: bool,
     target_delta: float,
 ) -> dict[str, Any]:
-    """What the page shows of one region.
+    """Return what the page shows about one region.
 
     Parameters
     ----------
@@ -75,31 +99,32 @@ def region_data(
         ``utility``, its ``summary`` and ``releases_{part}`` for each part;
         ``basemap`` and ``outline`` if there are any.
     name, title, unit
-        Name of the region in the configuration and in words, and what delta protects there:
+        Key of the region in the configuration, its name in words, and the unit of the guarantee:
         ``one check-in`` or ``one user``.
     recorded
-        Whether people and times of the check-ins were recorded; not in the embedded counts.
+        Whether the check-ins have people and times; the embedded counts do not.
     target_delta
-        Of the releases at equal privacy.
+        Delta of the releases at equal privacy.
 
     Returns
     -------
-    What JSON can hold. ``promises`` are those that the page can show, the ``start`` first chosen;
-    ``plans`` what each mechanism costs there, by n, and ``tables`` all of them beside one another.
+    Data that can be serialised as JSON. ``promises`` are the guarantees to choose from, ``start``
+    the first choice, ``plans`` the cost of each mechanism by n and promise, and ``tables`` the
+    comparisons of all mechanisms.
     """
     samples = read_samples(files["samples"])
     firsts = _first_releases(files, target_delta)
     summary = at_targets(pd.read_csv(files["summary"]))
     utility = read_tables([files["utility"]])
     n, k = max(samples), int(samples[max(samples)].size)
-    people, told = _recorded(files["checkins"]) if recorded else (PEOPLE[name], _EMBEDDED)
-    made: dict[str, Any] = {
+    people, when = records_of(files["checkins"]) if recorded else (PEOPLE[name], EMBEDDED_RECORDS)
+    data: dict[str, Any] = {
         "title": title,
         "unit": unit,
         "plural": plural(unit),
         "n": sorted(samples),
         "k": k,
-        "about": about(people, told, n, unit, title),
+        "about": about(people, when, n, unit, title),
         "protection": protection(unit),
         "promises": firsts[["promise", "eps"]]
         .drop_duplicates()
@@ -120,18 +145,20 @@ def region_data(
         "looks": {},
     }
     if len(summary):
-        made |= _at_targets(summary, firsts, samples, read_tables([files["promises"]]))
-    drawn = {*made["sweep"]["mechanism"], *(made["targets"] or {}).get("mechanism", [])}
-    made["looks"] = {name: _look(name) for name in sorted(drawn)}
-    return made
+        data |= _target_data(summary, firsts, samples, read_tables([files["promises"]]))
+    drawn = {*data["sweep"]["mechanism"], *(data["targets"] or {}).get("mechanism", [])}
+    data["looks"] = {name: _look(name) for name in sorted(drawn)}
+    return data
 
 
-def _recorded(checkins: Path) -> tuple[int | None, str]:
-    """Number of people, and how and when they told, as far as the file has them."""
+def records_of(checkins: Path) -> tuple[int | None, str]:
+    """Return the number of people, and a clause on when they checked in, as far as is known."""
     table = read_tables([checkins], columns=["user", "time"])
     people = None if table["user"].isna().any() else table["user"].nunique()
     first, last = table["time"].min(), table["time"].max()
-    return people, "told" if pd.isna(first) else f"told, from {first:%Y-%m-%d} to {last:%Y-%m-%d}"
+    if pd.isna(first):
+        return people, "recorded"
+    return people, f"recorded, between {first:%Y-%m-%d} and {last:%Y-%m-%d}"
 
 
 def _look(mechanism: str) -> dict[str, str]:
@@ -141,9 +168,9 @@ def _look(mechanism: str) -> dict[str, str]:
 
 
 def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFrame:
-    """Unbiased estimates of the first release at each target; without targets, of the sweep.
+    """Return unbiased estimates of the first release at each target, or else of the sweep.
 
-    ``promise`` says what was kept, and ``eps`` is the same for all that kept it.
+    Column ``promise`` states the guarantee; all rows of a promise have the same ``eps``.
     """
     parts = [path for name, path in files.items() if name.startswith("releases_")]
     rows = read_tables(parts, repetition=0, estimator=UNBIASED)
@@ -151,13 +178,13 @@ def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFr
     if len(targets):
         return targets.assign(promise="eps = " + targets["eps"].map("{:g}".format))
     swept = calibrated(rows, "matched", target_delta)
-    # The noise of k-RR follows from eps0: the eps that is certified for it is that of the others.
+    # The noise of k-RR follows from eps0. The other mechanisms have the eps certified for it.
     certified = swept.groupby(["n", "eps0"])["eps"].transform("first")
-    words = "eps0 = " + swept["eps0"].map("{:g}".format) + " of k-RR, all others the same eps"
-    return swept.assign(promise=words, eps=certified)
+    promise = "eps0 = " + swept["eps0"].map("{:g}".format) + " for k-RR, same eps for all others"
+    return swept.assign(promise=promise, eps=certified)
 
 
-def _at_targets(
+def _target_data(
     summary: pd.DataFrame,
     firsts: pd.DataFrame,
     samples: Mapping[int, Any],
@@ -189,11 +216,11 @@ def _plan(
     samples: Mapping[int, Any],
     curves: pd.DataFrame,
 ) -> dict[str, Any]:
-    """What a mechanism costs at a target, and what it promises."""
+    """Return what a mechanism costs at a target, and what it guarantees."""
     entry, n, eps = CATALOGUE[row["mechanism"]], int(row["n"]), float(row["eps"])
     truth, k = samples[n], int(samples[n].size)
-    of_this = (firsts["n"] == n) & (firsts["eps"] == eps) & (firsts["mechanism"] == entry.name)
-    released = firsts[of_this].sort_values("cell")
+    mask = (firsts["n"] == n) & (firsts["eps"] == eps) & (firsts["mechanism"] == entry.name)
+    released = firsts[mask].sort_values("cell")
     return {
         "n": n,
         "promise": f"eps = {eps:g}",
@@ -206,17 +233,17 @@ def _plan(
         "single": single_report(entry.name, row["local_eps0"], k),
         "shown": shown(released["estimate"], released["standard_error"], truth, STANDARD_ERRORS),
         "parameters": row["parameters"],
-        "curve": _own_curve(curves, row),
+        "curve": _certified_curve(curves, row),
     }
 
 
-def _own_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[Any]] | None:
-    """Points of the certified curve of a mechanism: eps, and log10 of delta, rounded up.
+def _certified_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[Any]] | None:
+    """Return eps and log10 of delta, rounded up, on the certified curve of a mechanism.
 
-    None where the run has none; a delta of 0 is None, too.
+    The logarithm is None where delta is 0. Returns None if the run has no such curve.
     """
-    of_this = [(curves[name] == row[name]) for name in ("n", "mechanism", "parameters")]
-    points = curves[np.logical_and.reduce(of_this)].sort_values("eps")
+    masks = [(curves[name] == row[name]) for name in ("n", "mechanism", "parameters")]
+    points = curves[np.logical_and.reduce(masks)].sort_values("eps")
     if points.empty:
         return None
     logs = (np.floor(points["log10_delta"] * 1e4) + 1.0) / 1e4
@@ -227,7 +254,7 @@ def _own_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[Any]] |
 
 
 def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
-    """The mechanisms at one n and eps, the smallest error first, and what is said of them."""
+    """Return a comparison of the mechanisms at one n and eps, the smallest error first."""
     rows = rows.sort_values("cell_error")
     first = rows.iloc[0]
     unit, n = plural(str(first["unit"])), int(first["n"])
@@ -238,15 +265,16 @@ def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
         "strength": strength(float(first["eps"]), float(first["delta"])),
         "choices": choices(rows, int(samples[n].size)),
         "caption": (
-            f"Every mechanism at the same certified privacy, eps = {first['eps']:g} and delta = "
-            f"{plain(first['delta'])}, errors measured on {first['region']}'s {n:,} {unit}"
+            f"All mechanisms at the same certified privacy, eps = {first['eps']:g} and delta = "
+            f"{plain(first['delta'])}, with errors measured on the {n:,} {unit} of "
+            f"{first['region']}"
         ),
         "heads": [
             "Mechanism",
-            f"Error of a cell, {unit}",
+            f"Error per cell ({unit})",
             "Share to be moved",
-            "Messages a user",
-            "Budget of a message alone, eps0",
+            "Messages per user",
+            "Local budget of a message, eps0",
             "Who must be trusted",
         ],
         "rows": [_row(row) for _, row in rows.iterrows()],
@@ -256,15 +284,14 @@ def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
 def _row(row: "pd.Series[Any]") -> list[str]:
     label = CATALOGUE[row["mechanism"]].label
     if isinstance(row["reason"], str):
-        return [label, "cannot meet it", "", "", "", row["trust"]]
-    own = f"{row['local_eps0']:.2f}" if np.isfinite(row["local_eps0"]) else "none: it reveals all"
-    moved = row["tv_distance"]
+        return [label, "cannot meet the target", "", "", "", row["trust"]]
+    moved, eps0 = row["tv_distance"], row["local_eps0"]
     return [
         label,
         f"{row['cell_error']:.2f}",
-        f"{100.0 * moved:.2f} %" if moved <= 1.0 else "all: noise",
+        f"{100.0 * moved:.2f} %" if moved <= 1.0 else "all (only noise)",
         f"{row['messages']:.2f}",
-        own,
+        f"{eps0:.2f}" if np.isfinite(eps0) else "none: it reveals the record",
         row["trust"],
     ]
 
@@ -272,7 +299,7 @@ def _row(row: "pd.Series[Any]") -> list[str]:
 def _privacy(
     files: Mapping[str, Path], utility: pd.DataFrame, target_delta: float
 ) -> dict[str, Any]:
-    """Curves at the largest n, points at the others, and eps where delta is the target."""
+    """Return curves at the largest n, points at the others, and eps at the target delta."""
     shown = ["n", "eps0", "eps", "bound", "log10_delta"]
     curves = read_tables([files["curves"]])[shown]
     points = read_tables([files["privacy"]])[shown]
@@ -280,9 +307,9 @@ def _privacy(
     reached = at_target(utility, target_delta)[["n", "eps0", "eps"]].drop_duplicates()
     names = pd.unique(pd.concat([curves["bound"], points["bound"]]))
     return {
-        "curves": columns(pd.concat([curves, points]), _ALL_DIGITS),
+        "curves": columns(pd.concat([curves, points]), _EXACT_DIGITS),
         "sizes": columns(read_tables([files["sizes"]])[["n", "eps0", "eps", "bound"]]),
-        "reached": columns(reached, _ALL_DIGITS),
+        "reached": columns(reached, _EXACT_DIGITS),
         "delta": target_delta,
         "bounds": {name: _bound(str(name)) for name in names},
     }
@@ -301,13 +328,102 @@ def _bound(name: str) -> dict[str, Any]:
 
 
 def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
-    """Quartiles of the distance over the repetitions, at equal privacy."""
+    """Return quartiles of the distance over the repetitions, at equal privacy."""
     rows = utility[utility["calibration"].isin(["matched", "none"])]
     series = rows[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
     compared = [pair for pair in series if get_estimator(*pair).like is not None]
     keys = ["n", "eps0", "eps", "calibration", "mechanism", "estimator"]
     distances = rows.groupby(keys, sort=False, dropna=False)["tv_distance"]
-    table = pd.DataFrame({name: distances.quantile(q) for name, q in _QUARTERS.items()})
+    table = pd.DataFrame({name: distances.quantile(q) for name, q in _QUARTILES.items()})
     kept = table.reset_index()
     pairs = pd.MultiIndex.from_frame(kept[["mechanism", "estimator"]])
     return columns(kept[pairs.isin(compared)])
+
+
+# --- Planner and provenance --------------------------------------------------------------
+
+
+def planner_data() -> dict[str, Any]:
+    """Return the choices and ranges of the planner, serialisable as JSON.
+
+    The page itself computes the numbers, in ``scripts/planner.js`` (docs/accounting.md).
+
+    Returns
+    -------
+    ``mechanisms``: name, label, who must be trusted, and the kind of trust
+    (`shuffledp.page.sentences.trust_kind`); ``eps`` and ``delta``: targets to choose from; ``n``
+    and ``k``: smallest and largest number accepted; ``start``: the first choice; ``loss``:
+    `PLANNER_LOSS`.
+    """
+    return {
+        "mechanisms": [
+            {"mechanism": e.name, "label": e.label, "trust": e.trust, "kind": trust_kind(e)}
+            for e in get_entries(PLANNED)
+        ],
+        "eps": [0.05, 0.1, 0.25, 0.5, 1, 2, 4],
+        "delta": [1e-4, 1e-5, 1e-6, 1e-8, 1e-10],
+        "n": {"min": 100, "max": 1_000_000_000},
+        # For two or three cells the accountant has a tighter bound than the page.
+        "k": {"min": 4, "max": 100_000},
+        "start": {"n": 100_000, "k": 408, "eps": 1, "delta": 1e-6},
+        "loss": PLANNER_LOSS,
+    }
+
+
+def revision(root: Path) -> str:
+    """Return the git revision of a folder, and whether files differ from it.
+
+    A copy without git may have its commit as the folder's name. The program git is needed only to
+    compare files. If it is missing, or refuses a clone of another owner, the result says so.
+    """
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # otherwise the import requires git
+    from git import Repo
+    from git.exc import GitError, InvalidGitRepositoryError, NoSuchPathError
+    from git.refs import SymbolicReference
+
+    try:
+        repository = Repo(root)
+        commit = SymbolicReference.dereference_recursive(repository, "HEAD")
+    except (InvalidGitRepositoryError, NoSuchPathError, ValueError):
+        return root.name if re.fullmatch("[0-9a-f]{40}", root.name) else "not under git"
+    try:
+        return f"{commit}{' with uncommitted changes' * repository.is_dirty()}"
+    except GitError:
+        return f"{commit}, perhaps with changes: git is missing or refuses to compare files"
+
+
+def provenance(
+    root: Path, config: Mapping[str, Any], checksums: Mapping[str, str]
+) -> dict[str, str]:
+    """Return versions, seed, sources and revision of a run.
+
+    Parameters
+    ----------
+    root
+        Folder of the workflow.
+    config
+        Whole configuration of the run.
+    checksums
+        Title of each region to the SHA-256 of the source of its check-ins.
+    """
+    sources = {f"SHA-256 of the source of {title}": s for title, s in checksums.items()}
+    return {
+        "Run": config["run"] or "default",
+        "Seed of the simulated noise": str(config["seed"]),
+        **sources,
+        "shuffledp": find_version(),
+        "Revision": revision(root),
+        "Python": platform.python_version(),
+        "Libraries": ", ".join(f"{name} {version(name)}" for name in _LIBRARIES),
+    }
+
+
+def configuration_text(config: Mapping[str, Any]) -> str:
+    """Return the configuration as YAML."""
+    return yaml.safe_dump(_plain(config), sort_keys=False, allow_unicode=True)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list | tuple) else value

@@ -1,4 +1,4 @@
-"""What the page's maps are drawn from: cells, base map, the truth and one release of each kind."""
+"""Data of the page's maps: cells, base map, true counts and one release of each mechanism."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from shuffledp.figures.basemap import DISTRICTS, backdrop, legible, named_places
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Numbers of cells in all releases of a region that the page carries: some 10 characters each.
-_MOST: Final = 150_000
-DEGREES: Final = 5  # decimals of a coordinate: a metre
+# Estimates in all releases of a region that the page contains, about 10 characters each.
+_MAX_ESTIMATES: Final = 150_000
+COORDINATE_DECIMALS: Final = 5  # degrees to about a metre
 
 
 def map_data(
@@ -24,27 +24,27 @@ def map_data(
     samples: Mapping[int, Integers],
     estimates: pd.DataFrame,
 ) -> dict[str, Any] | None:
-    """Cells, what lies round them, and the releases, the largest n first.
+    """Return cells, their surroundings, and the releases, the largest n first.
 
     Parameters
     ----------
     read
-        Reads the grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees). It is called
-        only if a map is carried: the polygons of a million cells take 490 MB.
+        Function that reads the grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees).
+        It is called only if there is a map: the polygons of a million cells take 490 MB.
     layers
-        As `shuffledp.figures.basemap.backdrop` returns them.
+        Layers from `shuffledp.figures.basemap.backdrop`.
     samples
         True histograms by n, shape ``(k,)`` each.
     estimates
-        Columns ``n``, ``mechanism``, ``promise`` (words for what was kept), ``eps`` (the same for
-        all that kept it), ``cell``, ``estimate`` and ``standard_error``, these as shares of n.
+        Columns ``n``, ``mechanism``, ``promise`` (the guarantee in words), ``eps`` (the same for
+        all rows of a promise), ``cell``, and ``estimate`` and ``standard_error`` as shares of n.
 
     Returns
     -------
-    What JSON can hold; releases of the smaller n are left out beyond `_MOST` numbers. None if those
-    of the largest n alone are more: then no map is carried.
+    Data that can be serialised as JSON. Releases of small n are left out if there are more than
+    `_MAX_ESTIMATES` estimates. None, and so no map, if those of the largest n alone are more.
     """
-    kept, room = [], _MOST
+    kept, room = [], _MAX_ESTIMATES
     for n in sorted(estimates["n"].unique(), reverse=True):
         rows = estimates[estimates["n"] == n]
         room -= len(rows)
@@ -57,8 +57,8 @@ def map_data(
     corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(len(cells), -1, 2)
     box = np.concatenate([corners.min(axis=(0, 1)), corners.max(axis=(0, 1))])
     return {
-        # The first corner comes again as the last one.
-        "corners": np.round(corners[:, :-1], DEGREES).reshape(len(cells), -1).tolist(),
+        # Without the last corner, which repeats the first one.
+        "corners": np.round(corners[:, :-1], COORDINATE_DECIMALS).reshape(len(cells), -1).tolist(),
         "row": cells["row"].tolist(),
         "column": cells["column"].tolist(),
         "district": districts_of(cells.geometry, layers),
@@ -71,8 +71,8 @@ def map_data(
                 "eps": float(part["eps"].iloc[0]),
                 "mechanism": mechanism,
                 "label": CATALOGUE[str(mechanism)].label,
-                "estimate": _short(n * part["estimate"]),
-                "error": _short(n * part["standard_error"]),
+                "estimate": _records(n * part["estimate"]),
+                "error": _records(n * part["standard_error"]),
             }
             for n, rows in kept
             for (promise, mechanism), part in rows.groupby(["promise", "mechanism"], sort=False)
@@ -80,73 +80,64 @@ def map_data(
     }
 
 
-def _short(values: pd.Series) -> list[float]:
-    """Numbers of records: the page shows one decimal, and that of twice a number must be right."""
+def _records(values: pd.Series) -> list[float]:
+    """Return numbers of records such that one decimal of twice a number is right."""
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
 
 
 def read_surroundings(basemap: Path, cells: Sequence[Any]) -> dict[str, Any]:
-    """What `surroundings` says of a file and of cells.
+    """Return `surroundings` of cells from the file of a base map.
 
     Parameters
     ----------
     basemap
-        GeoJSON, as of `shuffledp.geography.geojson.read_basemap`.
+        GeoJSON file for `shuffledp.geography.geojson.read_basemap`.
     cells
-        Geometries in degrees.
+        Geometries of the cells in degrees.
 
     Raises
     ------
     InputError
-        If the file is no base map.
+        If the file is not a base map.
     """
     return surroundings(backdrop(basemap), shapely.total_bounds(np.asarray(cells)))
 
 
 def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
-    """What lies round the cells of a map, as JSON can hold it.
+    """Return the surroundings of the cells of a map, serialisable as JSON.
 
     Parameters
     ----------
     layers
-        As `shuffledp.figures.basemap.backdrop` returns them.
+        Layers from `shuffledp.figures.basemap.backdrop`.
     box
-        Of the cells: west, south, east and north, in degrees.
+        West, south, east and north end of the cells in degrees.
 
     Returns
     -------
-    ``layers``: rings and lines of each near the cells, in the order of the file, with its name.
-    ``names`` of districts, the largest first, and of rivers and places, where they have room;
-    ``at`` are two points that the name is written along, as far apart as there is room.
-    ``attribution`` is to be shown with them.
+    ``layers``: rings and lines of each layer near the cells, in the order of the file, with its
+    name. ``names`` of districts, the largest first, and of rivers and places; ``at`` are the ends
+    of the line along which a name can be written. ``attribution`` must be shown with them.
     """
-    shown = legible(layers, float(box[2] - box[0]))
+    visible = legible(layers, float(box[2] - box[0]))
     return {
-        "layers": _layers(shown, box),
+        "layers": _layers(visible, box),
         "names": [
-            {"kind": kind, "name": name, "at": np.round(ends, DEGREES).tolist()}
-            for kind, name, ends in named_places(shown, tuple(box.tolist()))
+            {"kind": kind, "name": name, "at": np.round(ends, COORDINATE_DECIMALS).tolist()}
+            for kind, name, ends in named_places(visible, tuple(box.tolist()))
         ],
         "attribution": "; ".join(dict.fromkeys(filter(None, layers["attribution"]))),
     }
 
 
 def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
-    """Name of the district that holds the middle of each cell; empty where none has a name.
-
-    Parameters
-    ----------
-    cells
-        Geometries.
-    layers
-        As of `surroundings`.
-    """
+    """Return the name of the district that contains the middle of each cell; empty if none does."""
     named = layers[layers["kind"].isin(DISTRICTS) & (layers["name"] != "")]
-    found = [""] * len(cells)
+    names = [""] * len(cells)
     middles = shapely.centroid(cells.to_numpy())
     for cell, district in zip(*named.sindex.query(middles, predicate="within"), strict=True):
-        found[cell] = str(named["name"].iloc[district])
-    return found
+        names[cell] = str(named["name"].iloc[district])
+    return names
 
 
 def _layers(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
@@ -162,6 +153,9 @@ def _layers(layers: gpd.GeoDataFrame, box: Floats) -> list[dict[str, Any]]:
         area = shapely.get_type_id(parts) == 3
         lines = [*shapely.get_rings(parts[area]), *parts[~area]]
         if lines:
-            paths = [np.round(shapely.get_coordinates(line), DEGREES).tolist() for line in lines]
+            points = [
+                np.round(shapely.get_coordinates(line), COORDINATE_DECIMALS) for line in lines
+            ]
+            paths = [each.tolist() for each in points]
             drawn.append({"kind": str(kind), "name": str(name), "paths": paths})
     return drawn

@@ -1,4 +1,4 @@
-"""Writes the page: a template, the scripts and the data in one file."""
+"""Render the page: template, style, scripts and data in one file."""
 
 import json
 from base64 import b64encode
@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 
 _PARTS = files("shuffledp.page")
-# In the order in which they need each other.
+# In the order of their dependencies.
 _SCRIPTS = (
     *("vendor/d3.min.js", "vendor/plot.min.js", "scripts/common.js", "scripts/drawing.js"),
     *(
@@ -26,19 +26,19 @@ def _text(name: str) -> str:
 
 
 def embedded_json(data: Any) -> str:
-    """JSON that can stand in a script element: no tag in it can end that element.
+    """Return JSON for a script element, in which no tag can end the element.
 
     Raises
     ------
     ValueError
-        If a number is NaN or infinite: JSON has none.
+        If a number is NaN or infinite, which JSON cannot represent.
     """
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def _source(script: str) -> str:
-    """What the policy calls a script that may run."""
+    """Return the content security policy's source expression that allows a script."""
     return f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'"
 
 

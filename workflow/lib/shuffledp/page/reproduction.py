@@ -1,4 +1,4 @@
-"""The papers' numbers as a table to filter, each with the errata that explain it."""
+"""Data of the page about the papers: a table of their numbers, and the errata."""
 
 import re
 from html import escape
@@ -9,13 +9,13 @@ import pandas as pd
 
 from shuffledp.reproduction.answer import VERDICTS
 
-SHOWN: Final = [
+COLUMNS: Final = [
     "paper", "table", "quantity", "bound", "mechanism", "region", "n", "k", "eps0", "eps",
     "delta", "published", "as_printed", "lower", "upper", "correct", "verdict", "note",
 ]  # fmt: skip
 _ENTRY: Final = re.compile(r"^### (?P<name>[A-Z]\d+)\. (?P<title>.*)$", re.MULTILINE)
-# Which entry says why a number is what it is, by paper and table; of a bound first.
-_EXPLAINED: Final = {
+# Errata that explain a number, by paper, table and bound (None for all bounds).
+_EXPLANATIONS: Final = {
     ("A", "II", "proposed"): ["A1", "A2", "A3"],
     ("A", "II", None): ["A4"],
     ("A", "IVa", None): ["A1", "A2"],
@@ -34,42 +34,42 @@ _EXPLAINED: Final = {
 
 
 def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
-    """What the page shows of the papers' numbers.
+    """Return the papers' numbers and the errata for the page.
 
     Parameters
     ----------
     values
-        The table of `shuffledp.reproduction.values.values_table`.
+        CSV file of `shuffledp.reproduction.values.values_table`.
     errata
-        Markdown, with a heading ``### A1. Title`` for each entry.
+        Markdown file with a heading ``### A1. Title`` for each entry.
     """
     table = pd.read_csv(values)
     entries = _entries(errata.read_text(encoding="utf-8"))
     known = {entry["name"] for entry in entries}
     rows = [
         {name: None if pd.isna(value) else value for name, value in row.items()}
-        | {"errata": [name for name in _explained(row) if name in known]}
-        for row in table[SHOWN].to_dict("records")
+        | {"errata": [name for name in _explanations(row) if name in known]}
+        for row in table[COLUMNS].to_dict("records")
     ]
     counts = table["verdict"].value_counts()
-    said = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
+    tally = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
     return {
         "rows": rows,
         "verdicts": list(VERDICTS),
-        "summary": f"Of the {len(table)} numbers that the four papers print: {said}.",
+        "summary": f"The four papers print {len(table)} numbers, of which: {tally}.",
         "errata": entries,
     }
 
 
-def _explained(row: dict[Any, Any]) -> list[str]:
+def _explanations(row: dict[Any, Any]) -> list[str]:
     paper, table = row["paper"], row["table"]
-    own = _EXPLAINED.get((paper, table, row["bound"]))
-    return own or _EXPLAINED.get((paper, table, None), [])
+    of_bound = _EXPLANATIONS.get((paper, table, row["bound"]))
+    return of_bound or _EXPLANATIONS.get((paper, table, None), [])
 
 
 def _entries(text: str) -> list[dict[str, str]]:
-    found = list(_ENTRY.finditer(text))
-    ends = [match.start() for match in found[1:]] + [len(text)]
+    matches = list(_ENTRY.finditer(text))
+    ends = [match.start() for match in matches[1:]] + [len(text)]
     return [
         {
             "name": match["name"],
@@ -77,12 +77,12 @@ def _entries(text: str) -> list[dict[str, str]]:
             # Up to the heading of the next paper.
             "html": as_html(text[match.end() : end].split("\n## ", maxsplit=1)[0].strip()),
         }
-        for match, end in zip(found, ends, strict=True)
+        for match, end in zip(matches, ends, strict=True)
     ]
 
 
 def as_html(markdown: str) -> str:
-    """Paragraphs, code and words in bold of Markdown as HTML; of a link its words."""
+    """Convert paragraphs, code and bold text of Markdown to HTML; links become their text."""
     parts = []
     for number, part in enumerate(re.split(r"^```$", markdown, flags=re.MULTILINE)):
         if number % 2:
@@ -94,15 +94,13 @@ def as_html(markdown: str) -> str:
 
 
 def _inline(text: str) -> str:
-    """Code spans are taken out before the rest is read."""
+    """Convert code spans, bold text and links; code spans first, because they stay as they are."""
     pieces = re.split(r"`([^`]+)`", text)
     for number, piece in enumerate(pieces):
-        words = escape(piece)
+        html = escape(piece)
         if number % 2:
-            pieces[number] = f"<code>{words}</code>"
+            pieces[number] = f"<code>{html}</code>"
         else:
-            words = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", words)
-            pieces[number] = re.sub(
-                r"\*\*(.+?)\*\*", r"<strong>\1</strong>", words, flags=re.DOTALL
-            )
+            html = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", html)
+            pieces[number] = re.sub(r"\*\*(.+?)\*\*", r"<strong>\1</strong>", html, flags=re.DOTALL)
     return "".join(pieces)

@@ -168,7 +168,7 @@ def check_drawable(regions: Mapping[str, Mapping[str, Any]]) -> None:
         title = spec.get("title", name)
         if title.isascii():
             continue
-        from shuffledp.figures.glyphs import missing_glyphs  # slow to import, and seldom needed
+        from shuffledp.figures.style import missing_glyphs  # slow to import, and seldom needed
 
         missing = missing_glyphs(title)
         if missing:

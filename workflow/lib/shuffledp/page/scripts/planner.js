@@ -307,11 +307,11 @@ const { planFor, mountPlanner } = (() => {
   }
 
   /** The line that says what is wrong with a field's text; empty if it is a whole number in range. */
-  function complaint(name, text, { least, most }) {
+  function complaint(name, text, { min, max }) {
     const value = Number(text);
-    if (NUMBER.test(text) && Number.isInteger(value) && value >= least && value <= most) return "";
+    if (NUMBER.test(text) && Number.isInteger(value) && value >= min && value <= max) return "";
     const given = text.trim() === "" ? "nothing" : text.trim();
-    return `${name} must be a whole number from ${number.format(least)} to ${number.format(most)} (got ${given}).`;
+    return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)} (got ${given}).`;
   }
 
   /** Builds the planner in an element; `data` is what `shuffledp.page.planner` makes. */

@@ -1,11 +1,11 @@
-"""Curves under one another are named; those that can be told apart are not."""
+"""Notes on curves that coincide, and colours that can be told apart."""
 
 from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
-from shuffledp.figures.coincidence import coincidence_words
+from shuffledp.figures.bounds import coincidence_note
 from shuffledp.figures.curves import curve_panels
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.reproduction.figure import FigureText
@@ -25,22 +25,22 @@ def test_curves_within_a_lines_width_are_named_together() -> None:
             curve("upon it", 1.05 * X[5:] ** -2, x=X[5:]),
         ]
     )
-    words = coincidence_words(table, "log", "log")
-    assert words == "Nowhere further apart than a line is wide: first; upon it."
+    words = coincidence_note(table, "log", "log")
+    assert words == "These curves coincide within the width of a line: first; upon it."
 
 
 def test_curves_that_part_in_one_panel_are_not_named() -> None:
     same = pd.concat([curve("first", X), curve("second", X)])
     apart = pd.concat([curve("first", X, "b"), curve("second", 2.0 * X, "b")])
-    assert coincidence_words(same, "linear", "linear")
-    assert coincidence_words(pd.concat([same, apart]), "linear", "linear") == ""
+    assert coincidence_note(same, "linear", "linear")
+    assert coincidence_note(pd.concat([same, apart]), "linear", "linear") == ""
 
 
 def test_curves_that_are_nowhere_side_by_side_are_not_named() -> None:
     halves = pd.concat([curve("left", X[:9], x=X[:9]), curve("right", X[9:], x=X[9:])])
-    assert coincidence_words(halves, "log", "log") == ""
+    assert coincidence_note(halves, "log", "log") == ""
     # Zeros have no place on a logarithmic axis.
-    assert coincidence_words(pd.concat([curve("a", X), curve("b", 0.0 * X)]), "log", "log") == ""
+    assert coincidence_note(pd.concat([curve("a", X), curve("b", 0.0 * X)]), "log", "log") == ""
 
 
 def test_a_figure_of_curves_says_so_above_its_legend() -> None:
@@ -48,7 +48,7 @@ def test_a_figure_of_curves_says_so_above_its_legend() -> None:
     text = FigureText(title="", x_label="", y_label="", caption="")
     figure = curve_panels(table, text)
     (legend,) = figure.legends
-    assert legend.get_title().get_text().endswith("wide: k = 2; k = 4.")
+    assert legend.get_title().get_text().endswith("of a line: k = 2; k = 4.")
     parted = curve_panels(table[table["curve"] != "k = 4"], text)
     assert parted.legends[0].get_title().get_text() == (
         "Computed at the marks. Between them the lines of guarantees lead the eye."
