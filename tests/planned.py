@@ -1,4 +1,4 @@
-"""What the page's planner must show, by the library."""
+"""Predictions of the library, with which the page's planner must agree."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from shuffledp.page.data import PLANNED
 
 @dataclass(frozen=True)
 class Planned:
-    """Predicted for a uniform histogram: error of a cell in records, distance, messages a user."""
+    """Predictions for a uniform histogram; `cell_error` is in records, `messages` per user."""
 
     cell_error: float
     distance: float
@@ -19,7 +19,7 @@ class Planned:
 
 
 def planned(n: int, k: int, eps: float, delta: float) -> dict[str, Planned]:
-    """By mechanism; the page's numbers are these or up to ``LOSS`` above, before it rounds them."""
+    """Return predictions by mechanism; before rounding, the page's may be `PLANNER_LOSS` larger."""
     shares = np.full(k, 1.0 / k)
     found = {
         each.name: calibrate_to_target(each, eps, float(np.log(delta)), Setting(n, k), shares)

@@ -166,7 +166,7 @@ def test_the_table_of_mechanisms_is_that_of_the_run(run, page):
         assert float(error) == pytest.approx(row.cell_error, abs=5.1e-3)
         assert float(messages) == pytest.approx(row.messages, abs=5.1e-3)
         if math.isinf(row.local_eps0):
-            assert own == "none: it reveals all"
+            assert own == "none: it reveals the record"
         else:
             assert float(own) == pytest.approx(row.local_eps0, abs=5.1e-3)
 

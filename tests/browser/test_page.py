@@ -118,7 +118,7 @@ def test_a_run_without_targets_shows_its_sweep(run, visit):
         assert len(promises) == 2 and all("eps0" in promise for promise in promises)
         assert page.locator("#maps-body .map").first.is_visible()
         assert page.locator("#utility-kind option").all_inner_texts() == [
-            "Share to be moved, over eps"
+            "Share to be moved, against eps"
         ]
         assert page.locator("#utility-chart [role=img]").is_visible()
 

@@ -144,18 +144,18 @@ def test_the_table_shows_what_the_library_predicts(form):
         assert float(error) == pytest.approx(best.cell_error, rel=PLANNER_LOSS + 0.005)
         assert share == pytest.approx(best.distance, rel=PLANNER_LOSS + 0.005)
         assert float(messages) == pytest.approx(best.messages, abs=0.006)
-        assert own == ("7.93" if name == "krr" else "none: it reveals all")
+        assert own == ("7.93" if name == "krr" else "none: it reveals the record")
         assert trust == CATALOGUE[name].trust
     assert "eps = 1 and delta = 1e-6 for 100,000 users in 408 cells" in form.inner_text("caption")
     assert "at most 0.1 % larger" in form.inner_text(".note")
     assert form.inner_text("#planner-best").splitlines() == [
-        "Where one curator may hold every record: discrete Laplace, by which a cell is typically "
-        "2.80 records off. A single record is the truth, and the curator sees it.",
-        "Where mixer and analyst do not join hands: noise by both servers, by which a cell is "
-        "typically 3.96 records off. A single report is the truth, for whoever opens it and knows "
-        "who sent it.",
-        "Where both together may see noisy reports only: shuffle+INV, by which a cell is typically "
-        "8.79 records off. A single report is noisy: 87.3 % of the reports are the truth.",
+        "If one curator may hold all records: discrete Laplace, with a typical error per cell of "
+        "2.80 records. A single record is the truth, and the curator sees it.",
+        "If the mixer and the analyst do not collude: noise by both servers, with a typical error "
+        "per cell of 3.96 records. A single report is the truth, to whoever decrypts it and knows "
+        "its sender.",
+        "If even both together may see only noisy reports: shuffle+INV, with a typical error per "
+        "cell of 8.79 records. A single report is noisy: 87.3 % of the reports are the truth.",
     ]
 
 
@@ -177,9 +177,11 @@ def test_a_map_of_noise_is_called_so(form):
     form.fill("#planner-n", "100")
     form.fill("#planner-k", "100000")
     words = form.inner_text("#planner-noise")
-    assert words.startswith("This map would be noise: even by dummies by the shuffler")
+    assert words.startswith(
+        "This map would be only noise. The best mechanism is dummies by the shuffler"
+    )
     assert "0.00100 on average" in words
-    assert {row[2] for row in shown(form)} == {"all: noise"}
+    assert {row[2] for row in shown(form)} == {"all (only noise)"}
 
 
 def test_every_control_changes_the_table_and_the_command(form):

@@ -82,8 +82,9 @@ def test_budgets_without_any_eps_to_show_are_drawn_as_such(tmp_path: Path) -> No
 
 def test_a_number_of_people_is_rounded_up() -> None:
     numbers = {999_999: "999,999", 2_931_308: "3 million", 428_710_001: "428.8 million"}
-    rows = pd.DataFrame({"n": list(numbers), "eps": [0.9, 0.5, 0.1]})
-    table = rows.assign(eps0=1.0, k=K, delta=DELTA, bound="upper")
+    given = pd.DataFrame({"n": 10, "eps": [0.99, 0.98], "bound": ["upper", "lower"]})
+    needed = pd.DataFrame({"n": list(numbers), "eps": [0.9, 0.5, 0.1], "bound": "upper"})
+    table = pd.concat([given, needed]).assign(eps0=1.0, k=K, delta=DELTA)
     (axes,) = privacy.users_needed(table, 1_700, "City", "one user").axes
     assert set(numbers.values()) <= {text.get_text() for text in axes.texts}
 

@@ -1,37 +1,37 @@
 "use strict";
-// What all parts share: elements, controls, numbers in words, and charts of one look.
+// Shared by all parts of the page: elements, controls, number formats, charts and downloads.
 
-// What rounds to 0 has no sign.
+// A number that rounds to 0 has no sign.
 const number = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1, signDisplay: "negative" });
 
-/** An element with attributes and children; attribute `text` is its text. */
+/** Create an element with attributes and children; attribute `text` is its text. */
 function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key === "text") made.textContent = value;
-    else if (value !== null && value !== undefined) made.setAttribute(key, value);
+    if (key === "text") node.textContent = value;
+    else if (value !== null && value !== undefined) node.setAttribute(key, value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 }
 
-/** A labelled select; `options` are [value, words] pairs. Returns the select; its parent is appended to `home`. */
+/** Append a labelled select to `home` and return the select; `options` are [value, label] pairs. */
 function select(home, id, label, options, changed) {
-  const made = element("select", { id });
-  fill(made, options);
-  made.addEventListener("change", changed);
-  home.append(element("div", {}, element("label", { for: id, text: label }), made));
-  return made;
+  const control = element("select", { id });
+  fill(control, options);
+  control.addEventListener("change", changed);
+  home.append(element("div", {}, element("label", { for: id, text: label }), control));
+  return control;
 }
 
-/** Gives a select other options; what was chosen stays, if it is still there. */
-function fill(made, options) {
-  const before = made.value;
-  made.replaceChildren(...options.map(([value, words]) => element("option", { value, text: words })));
-  if (options.some(([value]) => String(value) === before)) made.value = before;
+/** Replace the options of a select; the choice is kept if it is still offered. */
+function fill(control, options) {
+  const before = control.value;
+  control.replaceChildren(...options.map(([value, label]) => element("option", { value, text: label })));
+  if (options.some(([value]) => String(value) === before)) control.value = before;
 }
 
-/** Rows of a table that came as columns. */
+/** Return the rows of a table that is stored by columns. */
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
@@ -41,29 +41,29 @@ function unique(values) {
   return [...new Set(values)];
 }
 
-/** 0.00123 as "1.2e-3" where short, in at most `digits` digits. */
+/** Format a number with at most `digits` digits, as "1.2e-3" below 0.001 or from 1e7. */
 function brief(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (value !== 0 && (Math.abs(value) < 1e-3 || Math.abs(value) >= 1e7)) return value.toExponential(digits - 1).replace(/\.?0+e/, "e");
   return String(Number(value.toPrecision(digits)));
 }
 
-/** Rounded up in three digits: an eps that says no more privacy than there is. */
+/** Format an eps with three digits, rounded up so that no privacy is claimed that is not there. */
 function roundedUp(value) {
   if (value === 0) return "0";
   const step = 10 ** (Math.floor(Math.log10(value)) - 2);
-  let words = Number((Math.ceil(value / step) * step).toPrecision(3));
-  if (words < value) words = Number((words + step).toPrecision(3));
-  return String(words);
+  let rounded = Number((Math.ceil(value / step) * step).toPrecision(3));
+  if (rounded < value) rounded = Number((rounded + step).toPrecision(3));
+  return String(rounded);
 }
 
-/** log10 of delta as a tick: 10⁻⁶. */
+/** Format a tick label from log10 of delta: 10⁻⁶. */
 function powerOfTen(exponent) {
   const raised = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹", ".": "·" };
   return exponent === 0 ? "1" : "10" + [...String(exponent)].map((c) => raised[c] ?? c).join("");
 }
 
-/** Draws a Plot chart into a container at its present width. */
+/** Draw a Plot chart into a container at its current width. */
 function draw(container, label, options) {
   const width = Math.max(280, Math.min(container.clientWidth || 640, 860));
   const chart = Plot.plot({
@@ -75,7 +75,7 @@ function draw(container, label, options) {
     ariaLabel: label,
     ...options,
   });
-  // One picture with one name: what Plot names within it has no role, so no name is allowed there.
+  // The chart is one picture with one name. Its marks have no role, and so may not have names.
   chart.setAttribute("role", "img");
   for (const mark of chart.querySelectorAll("[aria-label]")) {
     mark.dataset.mark = mark.getAttribute("aria-label");
@@ -85,22 +85,22 @@ function draw(container, label, options) {
   return chart;
 }
 
-/** Ticks of a logarithmic axis of counts: 1, 10, 100, ... alone. */
+/** Label only 1, 10, 100, ... on a logarithmic axis of counts. */
 function decades(value) {
   return /^10*$/.test(String(value)) ? number.format(value) : "";
 }
 
 const DASHES = { "-": null, "--": "7 4", "-.": "8 3 2 3", ":": "2 3" };
 
-/** Colours that are black on paper follow the ink, so that they show in the dark. */
+/** Replace black by the colour of text, which is visible in dark mode. */
 function inked(colour) {
   return colour === "#000000" ? "var(--ink)" : colour;
 }
 
-/** What the command reads as a number (`shuffledp.cli.words`): Number would also take 0x64 and 0b1. */
+/** Numbers that the command accepts; the function Number would also accept 0x64 and 0b1. */
 const NUMBER = /^[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,5})?[ \t]*$/i;
 
-/** Decimal logarithm of what was typed, also of 1e-400, which no float holds; NaN if it is no number in (0, 1). */
+/** Return the decimal logarithm of a typed number in (0, 1), also of 1e-400, which no float can represent; else NaN. */
 function log10Of(text) {
   if (!NUMBER.test(text) || text.includes("-") && text.trim().startsWith("-")) return NaN;
   const [mantissa, exponent = "0"] = text.trim().toLowerCase().replace("+", "").split("e");
@@ -112,32 +112,33 @@ function log10Of(text) {
   return log10 < 0 ? log10 : NaN;
 }
 
-const STEPS = 12; // between two points of a guarantee
+const STEPS = 12; // per interval between two points of a guarantee
 
-/** Points of a guarantee and, between them, what they prove: `shuffledp.figures.bounds.guarantee_steps`.
+/** Return an upper bound between the points of a guarantee, to be drawn as steps to the right.
  *
- * `points` are [eps, log10 delta], eps increasing, null for a delta of 0. To be drawn as steps to the right.
+ * Counterpart of `shuffledp.figures.bounds.guarantee_steps`. `points` are [eps, log10 delta] with
+ * increasing eps; the logarithm is null where delta is 0.
  */
 function guaranteeSteps(points) {
-  const made = [];
-  const at = points.map(([, log10], i) => Math.max(log10 ?? -Infinity, points[i + 1]?.[1] ?? -Infinity));
+  const steps = [];
+  const bounds = points.map(([, log10], i) => Math.max(log10 ?? -Infinity, points[i + 1]?.[1] ?? -Infinity));
   points.forEach(([eps], i) => {
-    const [left, next] = [at[i], points[i + 1]];
+    const [left, next] = [bounds[i], points[i + 1]];
     if (!next || left === -Infinity) {
-      made.push([eps, left]);
+      steps.push([eps, left]);
       return;
     }
-    const ratio = 10 ** (Math.min(left, at[i + 1]) - left);
+    const ratio = 10 ** (Math.min(left, bounds[i + 1]) - left);
     for (let j = 0; j < STEPS; j++) {
       const x = eps + (j / STEPS) * (next[0] - eps);
-      const way = Math.expm1(x - eps) / Math.expm1(next[0] - eps);
-      made.push([x, left + Math.log10(1 - way + way * ratio)]);
+      const weight = Math.expm1(x - eps) / Math.expm1(next[0] - eps);
+      steps.push([x, left + Math.log10(1 - weight + weight * ratio)]);
     }
   });
-  return made.filter(([, log10]) => log10 > -Infinity);
+  return steps.filter(([, log10]) => log10 > -Infinity);
 }
 
-/** Whether light is drawn on black. */
+/** Return whether the page is in dark mode. */
 function isDark() {
   return matchMedia("screen and (prefers-color-scheme: dark)").matches;
 }
@@ -153,9 +154,9 @@ function csv(rows) {
   return rows.map((row) => row.map(quoted).join(",") + "\n").join("");
 }
 
-const LINE = 20; // pixels, of the words under a picture
+const LINE = 20; // pixels: height of a line of the caption of a saved picture
 
-/** Words of at most so many pixels a line. */
+/** Wrap a text into lines of at most `room` pixels. */
 function wrapped(context, text, room) {
   const lines = [""];
   for (const word of text.split(" ")) {
@@ -166,8 +167,8 @@ function wrapped(context, text, room) {
   return lines;
 }
 
-/** Saves a drawing as it looks now, twice as fine, with lines of words under it. */
-function saveImage(name, svg, words) {
+/** Save a drawing as it appears, at twice its resolution, with a caption of several paragraphs. */
+function saveImage(name, svg, caption) {
   const { width, height } = svg.getBoundingClientRect();
   const copy = svg.cloneNode(true);
   copy.setAttribute("xmlns", SVG);
@@ -182,7 +183,7 @@ function saveImage(name, svg, words) {
     const context = canvas.getContext("2d");
     const font = "13px sans-serif";
     context.font = font;
-    const lines = words.filter(Boolean).flatMap((text) => wrapped(context, text, width - 20));
+    const lines = caption.filter(Boolean).flatMap((text) => wrapped(context, text, width - 20));
     canvas.height = 2 * (height + LINE * (lines.length + 0.5));
     context.scale(2, 2);
     const { backgroundColor, color } = getComputedStyle(document.body);
@@ -197,13 +198,13 @@ function saveImage(name, svg, words) {
   image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
 }
 
-/** Buttons that save `table()`, rows with a head, and `drawing()`, an svg and lines of words; `name()` begins the files' names. */
+/** Append buttons that save `table()` (rows with a header) as CSV and `drawing()` ([svg, caption]) as PNG; `name()` is the name of the files. */
 function downloads(home, name, table, drawing) {
   const row = element("div", { class: "downloads" });
   const button = (text, act) => {
-    const made = element("button", { type: "button", text });
-    made.addEventListener("click", act);
-    row.append(made);
+    const control = element("button", { type: "button", text });
+    control.addEventListener("click", act);
+    row.append(control);
   };
   button("Save as CSV", () => save(`${name()}.csv`, "text/csv", csv(table())));
   if (drawing) button("Save as PNG", () => saveImage(`${name()}.png`, ...drawing()));
@@ -213,8 +214,8 @@ function downloads(home, name, table, drawing) {
 const SVG = "http://www.w3.org/2000/svg";
 
 function svgElement(name, attributes, ...children) {
-  const made = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
+  const node = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }

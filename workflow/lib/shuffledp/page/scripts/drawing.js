@@ -1,15 +1,15 @@
 "use strict";
-// Maps of cells that are read one by one: with mouse, finger or keys. Shared by all pages.
+// Maps whose cells can be read one by one, with mouse, finger or keyboard.
 
-const WIDTH = 1000; // of the cells, in the drawing's own unit
+const WIDTH = 1000; // width of the cells in units of the drawing
 const MARGIN = 25;
 const NAME_SIZE = 11; // pixels
 const GLYPH = 0.58; // mean width of a character, as a share of its size
 const KM_PER_DEGREE = 111.32;
 const ZOOM = 2.5;
-const FINGER = 28; // pixels
+const FINGER = 28; // pixels: smallest cell that a finger can hit
 
-/** Screen coordinates of degrees: true proportions in the middle of the region. `rings` are flat. */
+/** Return a projection of degrees to the drawing with true proportions in the middle; `rings` are flat. */
 function projection(rings) {
   const longitudes = rings.flatMap((ring) => ring.filter((_, i) => i % 2 === 0));
   const latitudes = rings.flatMap((ring) => ring.filter((_, i) => i % 2 === 1));
@@ -30,24 +30,22 @@ function pathOf(points, project, closed) {
 }
 
 function pairs(flat) {
-  const made = [];
-  for (let i = 0; i < flat.length; i += 2) made.push([flat[i], flat[i + 1]]);
-  return made;
+  return d3.range(0, flat.length, 2).map((i) => [flat[i], flat[i + 1]]);
 }
 
-/** Many are dark on white and light on black: t from 0 to 1. */
+/** Return the colour of a count, t from 0 to 1: large counts are dark on white and light on black. */
 function countColour(t) {
   return d3.interpolateYlGnBu(isDark() ? 0.92 - 0.87 * t : 0.16 + 0.84 * t);
 }
 
-/** Names that have room, a scale and north, in letters of the same size at any width. */
+/** Add names that fit, a scale bar and a north arrow, in letters of the same size at any width. */
 function labels(svg, { project, names }, pixels) {
   const size = (NAME_SIZE * project.width) / pixels;
   const strip = 2.2 * size;
   svg.setAttribute("viewBox", `0 0 ${project.width} ${(project.height + strip).toFixed(0)}`);
   svg.style.width = `${pixels}px`;
   const group = svgElement("g", { "aria-hidden": "true", "font-size": size.toFixed(1) });
-  const text = (x, y, words, attributes = {}) => group.append(svgElement("text", { x: x.toFixed(1), y: y.toFixed(1), ...attributes }, words));
+  const text = (x, y, content, attributes = {}) => group.append(svgElement("text", { x: x.toFixed(1), y: y.toFixed(1), ...attributes }, content));
   const taken = [];
   for (const { kind, name, at } of names) {
     const [[x1, y1], [x2, y2]] = at.map(project.point);
@@ -59,8 +57,8 @@ function labels(svg, { project, names }, pixels) {
     const turn = kind === "river" ? { class: "river-name", transform: `rotate(${((Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI).toFixed(1)} ${x.toFixed(1)} ${y.toFixed(1)})` } : {};
     text(x, y + size * 0.35, name, { "text-anchor": "middle", ...turn });
   }
-  const most = (0.3 * WIDTH) / project.km;
-  const length = d3.max([1, 2, 5].flatMap((f) => [0.01, 0.1, 1, 10, 100, 1000].map((d) => f * d)).filter((km) => km <= most));
+  const longest = (0.3 * WIDTH) / project.km;
+  const length = d3.max([1, 2, 5].flatMap((f) => [0.01, 0.1, 1, 10, 100, 1000].map((d) => f * d)).filter((km) => km <= longest));
   const low = project.height + strip * 0.55;
   const end = MARGIN + length * project.km;
   group.append(svgElement("path", { class: "scale", d: `M${MARGIN},${low - size * 0.35}V${low}H${end.toFixed(1)}V${low - size * 0.35}` }));
@@ -72,9 +70,10 @@ function labels(svg, { project, names }, pixels) {
 }
 
 /**
- * A map in a figure, in place of the one before. `drawing` has its projection, what lies round the
- * cells (`layers`, `names`) and the `outlines` of cells; `acts` choose a cell by its number, know the
- * `chosen` one, the `next` one in the direction of a key, and how many pixels `wide` the map is.
+ * Put a map into a figure, in place of an earlier one. `drawing` has the projection, the
+ * surroundings of the cells (`layers`, `names`) and the `outlines` of the cells. `acts` has functions:
+ * `choose` a cell by its number, `chosen` returns that number, `next` the cell in a direction, and
+ * `wide` the width of the map in pixels.
  */
 function cellMap(figure, id, label, drawing, acts) {
   const svg = svgElement("svg", { class: "map" });
@@ -83,7 +82,7 @@ function cellMap(figure, id, label, drawing, acts) {
   svg.append(svgElement("defs", {}, hatch));
   const under = svgElement("g", { "aria-hidden": "true" });
   const over = svgElement("g", { "aria-hidden": "true" });
-  // Rivers over borders, which often run along them.
+  // Rivers are drawn over borders, which often follow them.
   for (const layer of d3.sort(drawing.layers, (one) => one.kind === "river")) {
     const area = layer.kind !== "river";
     const d = layer.paths.map((p) => pathOf(p, drawing.project, area)).join("");
@@ -102,14 +101,14 @@ function cellMap(figure, id, label, drawing, acts) {
   figure.querySelector(".mapframe")?.remove();
   figure.append(frame);
   labels(svg, drawing, acts.wide(frame));
-  const made = { svg, cells, frame, tip, hatch: `url(#${id}-hatch)` };
-  const seen = (event) => {
+  const map = { svg, cells, frame, tip, hatch: `url(#${id}-hatch)` };
+  const chooseTarget = (event) => {
     const i = [...cells.children].indexOf(event.target);
-    if (i >= 0) acts.choose(i, made);
+    if (i >= 0) acts.choose(i, map);
   };
-  cells.addEventListener("pointerover", seen);
-  cells.addEventListener("click", seen);
-  cells.addEventListener("focus", () => acts.choose(acts.chosen(), made));
+  cells.addEventListener("pointerover", chooseTarget);
+  cells.addEventListener("click", chooseTarget);
+  cells.addEventListener("focus", () => acts.choose(acts.chosen(), map));
   cells.addEventListener("blur", () => { tip.hidden = true; });
   svg.addEventListener("pointerleave", () => { tip.hidden = true; });
   cells.addEventListener("keydown", (event) => {
@@ -117,12 +116,12 @@ function cellMap(figure, id, label, drawing, acts) {
     if (!step) return;
     event.preventDefault();
     const next = acts.next(...step);
-    if (next >= 0) acts.choose(next, made);
+    if (next >= 0) acts.choose(next, map);
   });
-  return made;
+  return map;
 }
 
-/** A box that makes the map larger: zoomed so that a finger meets one cell. */
+/** Append a check box that enlarges the map until a finger can hit a single cell. */
 function zoomBox(home, changed) {
   const box = element("input", { type: "checkbox", id: "map-zoom" });
   box.addEventListener("change", changed);
@@ -130,7 +129,7 @@ function zoomBox(home, changed) {
   return box;
 }
 
-/** Mark another cell as the chosen one. */
+/** Move the mark of the chosen cell. */
 function mark({ cells }, before, now) {
   cells.children[before]?.classList.remove("chosen");
   cells.children[before]?.setAttribute("aria-selected", "false");
@@ -139,7 +138,7 @@ function mark({ cells }, before, now) {
   cells.setAttribute("aria-activedescendant", cells.children[now].id);
 }
 
-/** The reading at the cell itself, in lines. */
+/** Show lines of text in a tooltip at a cell. */
 function showTip({ svg, frame, tip, cells }, i, lines) {
   const [box, around] = [cells.children[i].getBoundingClientRect(), frame.getBoundingClientRect()];
   tip.replaceChildren(...lines.flatMap((line, i) => (i ? [element("br"), line] : [line])));
@@ -153,25 +152,26 @@ function showTip({ svg, frame, tip, cells }, i, lines) {
   svg.dataset.tip = tip.textContent;
 }
 
-/** A bar of colours with names at some places between 0 and 1. */
+/** Return a colour bar; `ticks` are [position from 0 to 1, label] pairs. */
 function ramp(colour, ticks) {
   const stops = d3.range(0, 1.001, 0.1).map(colour).join(", ");
-  const names = element("div", { class: "ticks" }, ...ticks.map(([at, text]) => element("span", { text, style: `left: ${(100 * at).toFixed(1)}%` })));
-  return [element("div", { class: "bar", style: `background: linear-gradient(to right, ${stops})` }), names];
+  const labels = element("div", { class: "ticks" }, ...ticks.map(([at, text]) => element("span", { text, style: `left: ${(100 * at).toFixed(1)}%` })));
+  return [element("div", { class: "bar", style: `background: linear-gradient(to right, ${stops})` }), labels];
 }
 
-function key(fill, words) {
+/** Return a legend entry with a filled rectangle. */
+function key(fill, label) {
   const icon = svgElement("svg", { width: 22, height: 14, "aria-hidden": "true" }, svgElement("rect", { width: 22, height: 14, fill, stroke: "currentColor" }));
-  return element("li", {}, icon, words);
+  return element("li", {}, icon, label);
 }
 
-/** The next of 10, 20, 50, 100, ...: where a scale of colours ends. */
+/** Return the smallest of 1, 2 or 5 times a power of ten that is at least `value`. */
 function roundTop(value) {
   const power = 10 ** Math.floor(Math.log10(value) + 1e-9);
   return [1, 2, 5, 10].map((f) => f * power).find((v) => v >= value);
 }
 
-/** Places and names on a bar of counts: powers of ten, and the end, which is round. */
+/** Return the ticks of a colour bar of counts: powers of ten, and the end. */
 function decadeTicks(scale, top) {
   const ticks = d3.range(0, Math.log10(top) + 1e-9).map((d) => [scale(10 ** d), number.format(10 ** d)]);
   return /^10*$/.test(String(top)) ? ticks : [...ticks, [1, number.format(top)]];

@@ -1,13 +1,13 @@
 "use strict";
-// Two maps side by side, the truth and a release, on one colour scale; cells are read out.
+// Two maps side by side, the truth and a release, on one colour scale, with a readout of one cell.
 
 const VIEWS = [
   ["estimate", "The private map"],
-  ["error", "How wrong the private map is (estimate minus truth)"],
-  ["known", "Where the private map shows somebody (above two standard errors)"],
+  ["error", "Error of the private map (estimate minus truth)"],
+  ["known", "Cells that the private map shows to be occupied (above two standard errors)"],
 ];
 
-/** Too few is purple, too many orange, right as the paper: told apart without red and green. */
+/** Return the colour of an error, t from 0 to 1: purple for too few, orange for too many; safe for the colour-blind. */
 function errorColour(t) {
   return isDark() ? d3.piecewise(d3.interpolateLab, ["#cdb4ff", "#6f55a8", "#23262b", "#96591b", "#ffbf73"])(t) : d3.interpolatePuOr(t);
 }
@@ -15,7 +15,7 @@ function errorColour(t) {
 function mountMaps(home) {
   let story, region, project, chosen = 0, top;
   const controls = element("div", { class: "controls" });
-  const view = select(controls, "map-view", "Map beside the truth", VIEWS, () => update());
+  const view = select(controls, "map-view", "Map on the right", VIEWS, () => update());
   const cell = select(controls, "map-cell", "Cell", [], () => {
     if (Number(cell.value) !== chosen) choose(Number(cell.value));
   });
@@ -33,28 +33,28 @@ function mountMaps(home) {
   body.append(attribution);
   let panels = [];
 
-  /** Of the released map alone: what it was made from is not in the file. */
+  /** Return the released map as a table, without the true counts. */
   function table() {
     const shown = release();
     return [["cell", "row_from_south", "column_from_west", "district", "estimate", "standard_error"],
       ...shown.estimate.map((value, i) => [i, region.map.row[i] + 1, region.map.column[i] + 1, region.map.district[i], value, shown.error[i]])];
   }
 
-  /** What the saved picture says under the map: whoever passes it on has to name the base map's source. */
+  /** Return the caption of a saved map, which includes the attribution of the base map. */
   function captions() {
     const ends = [...legend.querySelectorAll(".ticks span")].map((one) => one.textContent).filter(Boolean);
-    const scale = view.value === "error" ? "purple too few, orange too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(top)} (${isDark() ? "light" : "dark"}), logarithmic`;
+    const scale = view.value === "error" ? "purple: too few, orange: too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(top)} (${isDark() ? "light" : "dark"}), logarithmic`;
     return [`${region.title}, ${number.format(story.n)} ${region.plural}. ${document.getElementById("map-title").textContent}. A simulated release.`,
       `${region.plural} per cell: ${scale}. ${[...legend.querySelectorAll(".keys li")].map((one) => one.textContent).join(" ")}`, attribution.textContent];
   }
 
-  /** Pixels that a map is wide: zoomed so that a finger meets one cell. */
+  /** Return the width of a map in pixels; zoomed, a finger can hit a single cell. */
   function wide(frame) {
     const room = frame.clientWidth || 500;
     return zoom.checked ? Math.max(ZOOM * room, FINGER * (1 + d3.max(region.map.column))) : room;
   }
 
-  /** The cell beside the chosen one. */
+  /** Return the number of a neighbour of the chosen cell, or -1. */
   function next(toEast, toNorth) {
     const [row, column] = [region.map.row[chosen] + toNorth, region.map.column[chosen] + toEast];
     return region.map.row.findIndex((r, i) => r === row && region.map.column[i] === column);
@@ -62,33 +62,35 @@ function mountMaps(home) {
 
   function panel(figure, id, label) {
     const outlines = region.map.corners.map((corners) => pathOf(pairs(corners), project, true));
-    const made = cellMap(figure, id, label, { ...region.map, project, outlines }, { choose, chosen: () => chosen, next, wide });
-    // Both show the same part of the city.
-    made.frame.addEventListener("scroll", () => {
+    const map = cellMap(figure, id, label, { ...region.map, project, outlines }, { choose, chosen: () => chosen, next, wide });
+    // Both maps scroll together.
+    map.frame.addEventListener("scroll", () => {
       for (const { frame } of panels) {
-        if (frame !== made.frame && Math.abs(frame.scrollLeft - made.frame.scrollLeft) + Math.abs(frame.scrollTop - made.frame.scrollTop) > 1)
-          frame.scrollTo(made.frame.scrollLeft, made.frame.scrollTop);
+        if (frame !== map.frame && Math.abs(frame.scrollLeft - map.frame.scrollLeft) + Math.abs(frame.scrollTop - map.frame.scrollTop) > 1)
+          frame.scrollTo(map.frame.scrollLeft, map.frame.scrollTop);
       }
     });
-    // The address keeps what was touched, not all that a pointer passed.
-    made.cells.addEventListener("click", () => cell.dispatchEvent(new Event("change", { bubbles: true })));
-    return made;
+    // The address keeps a cell that was clicked, but not every cell under the pointer.
+    map.cells.addEventListener("click", () => cell.dispatchEvent(new Event("change", { bubbles: true })));
+    return map;
   }
 
   function release() {
     return region.map.releases.find(isPlan(story));
   }
 
-  function wordsOf(i) {
+  /** Return the readout of a cell. */
+  function describe(i) {
     const shown = release();
     const estimate = shown.estimate[i];
-    const wide = 2 * shown.error[i];
+    const halfWidth = 2 * shown.error[i];
     const place = region.map.district[i] ? `, ${region.map.district[i]}` : "";
-    const known = estimate > wide ? "" : " So nobody may be there at all.";
-    return `Cell ${i} (row ${region.map.row[i] + 1} from the south, column ${region.map.column[i] + 1} from the west${place}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(wide)} (two standard errors: some 95 % of such intervals hold the truth), from ${number.format(Math.max(0, estimate - wide))} to ${number.format(Math.max(0, estimate + wide))}.${known}`;
+    const known = estimate > halfWidth ? "" : " The cell may be empty.";
+    return `Cell ${i} (row ${region.map.row[i] + 1} from the south, column ${region.map.column[i] + 1} from the west${place}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(halfWidth)} (two standard errors: about 95 % of such intervals contain the truth), from ${number.format(Math.max(0, estimate - halfWidth))} to ${number.format(Math.max(0, estimate + halfWidth))}.${known}`;
   }
 
-  function tipOf(i) {
+  /** Return the lines of a cell's tooltip. */
+  function tipLines(i) {
     const shown = release();
     const place = [region.map.district[i], `cell ${i}`].filter(Boolean).join(", ");
     return [place, `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(region.map.truth[shown.n][i])}`];
@@ -97,12 +99,12 @@ function mountMaps(home) {
   function choose(i, at = null) {
     for (const one of panels) {
       mark(one, chosen, i);
-      if (one === at) showTip(one, i, tipOf(i));
+      if (one === at) showTip(one, i, tipLines(i));
       else one.tip.hidden = true;
     }
     chosen = i;
     cell.value = i;
-    readout.textContent = wordsOf(i);
+    readout.textContent = describe(i);
   }
 
   function update() {
@@ -112,7 +114,7 @@ function mountMaps(home) {
     top = roundTop(Math.max(10, d3.max(truth), d3.max(shown.estimate)));
     const scale = d3.scaleLog([1, top], [0, 1]).clamp(true);
     const colour = (value) => countColour(scale(value));
-    const wrong = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;
+    const largestError = d3.max(shown.estimate, (e, i) => Math.abs(e - truth[i])) || 1;
     const unit = region.plural;
     const [one, two] = panels;
     const scaled = (value, hatch) => (value > 0 ? colour(value) : hatch);
@@ -120,13 +122,13 @@ function mountMaps(home) {
       const cell = panel.cells.children[i];
       cell.setAttribute("fill", fill);
       cell.setAttribute("pointer-events", "all");
-      cell.setAttribute("aria-label", wordsOf(i));
+      cell.setAttribute("aria-label", describe(i));
     };
     truth.forEach((value, i) => paint(one, i, scaled(value, one.hatch)));
     shown.estimate.forEach((value, i) => {
       const fill = {
         estimate: () => scaled(value, two.hatch),
-        error: () => errorColour(0.5 + (value - truth[i]) / wrong / 2),
+        error: () => errorColour(0.5 + (value - truth[i]) / largestError / 2),
         known: () => (value > 2 * shown.error[i] ? colour(value) : two.hatch),
       }[view.value]();
       paint(two, i, fill);
@@ -134,18 +136,18 @@ function mountMaps(home) {
     const keys = element("ul", { class: "keys" });
     legend.replaceChildren(element("div", { text: `${unit} per cell, ${view.value === "error" ? "the truth" : "on both maps"}; logarithmic scale` }), ...ramp(countColour, decadeTicks(scale, top)));
     if (view.value === "error") {
-      legend.append(element("div", { text: `error, ${unit}: purple too few, orange too many; linear scale` }), ...ramp(errorColour, [[0, `−${number.format(wrong)}`], [0.5, "0"], [1, number.format(wrong)]]));
-      keys.append(key(one.hatch, `truth: no ${region.unit.replace("one ", "")}`));
+      legend.append(element("div", { text: `error (${unit}): purple for too few, orange for too many; linear scale` }), ...ramp(errorColour, [[0, `−${number.format(largestError)}`], [0.5, "0"], [1, number.format(largestError)]]));
+      keys.append(key(one.hatch, `on the left: no ${region.unit.replace("one ", "")}`));
     } else {
-      const why = view.value === "known" ? "not known: below two standard errors, which is not zero" : "estimated as 0 or below, which is not known to be empty";
-      keys.append(key(two.hatch, `truth: no ${region.unit.replace("one ", "")}; beside it: ${why}`));
+      const why = view.value === "known" ? "not known (estimate below two standard errors; the cell need not be empty)" : "estimated as 0 or below (the cell need not be empty)";
+      keys.append(key(two.hatch, `on the left: no ${region.unit.replace("one ", "")}; on the right: ${why}`));
     }
     legend.append(keys);
     document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}`;
     document.getElementById("map-title").textContent = `${VIEWS.find(([v]) => v === view.value)[1]}: ${shown.label}, eps = ${roundedUp(shown.eps)}`;
     const plan = region.plans.find(isPlan(story));
     noise.hidden = !plan?.noise;
-    noise.textContent = plan?.noise ? "This map would be mostly noise: a cell's number is farther off than what a cell holds on average." : "";
+    noise.textContent = plan?.noise ? "This map is mostly noise: the typical error per cell exceeds the average count of a cell." : "";
     document.getElementById("map-shown").textContent = plan?.shown ?? "";
     choose(chosen);
   }
@@ -161,18 +163,18 @@ function mountMaps(home) {
     for (const each of panels) each.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
   }
 
-  function show(told) {
-    const other = told.region !== region;
-    story = told;
-    region = told.region;
-    const there = region.map && release();
-    const before = !body.hidden;
-    none.hidden = Boolean(there);
-    body.hidden = !there;
-    if (!there) {
+  function show(choice) {
+    const other = choice.region !== region;
+    story = choice;
+    region = choice.region;
+    const available = region.map && release();
+    const wasVisible = !body.hidden;
+    none.hidden = Boolean(available);
+    body.hidden = !available;
+    if (!available) {
       none.textContent = region.map
-        ? "There is no map of this choice: the mechanism cannot keep the promise, or the page has no room for this n."
-        : "No map here: the grid has too many cells for one page. The figures of the run have maps.";
+        ? "There is no map for this choice: the mechanism cannot meet the target, or the page has no room for this n."
+        : "There is no map here because the grid has too many cells for one page. The figures of the run include maps.";
       return;
     }
     if (other || !panels.length) {
@@ -181,7 +183,7 @@ function mountMaps(home) {
       fill(cell, region.map.district.map((name, i) => [i, name ? `${i}, ${name}` : i]));
       attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     }
-    if (other || !panels.length || !before) redraw();
+    if (other || !panels.length || !wasVisible) redraw();
     else update();
   }
   legend.after(element("p", { id: "map-shown" }));

@@ -1,16 +1,16 @@
 "use strict";
-// Puts the parts together. Place, promise, mechanism and n are chosen once for all of them, and the
-// address keeps whatever was chosen.
+// Assembles the page. Place, guarantee, mechanism and n are chosen once for all parts, and the
+// address keeps the choices.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-/** The controls at the top; `changed` is told what is chosen. */
+/** Mount the controls at the top; `changed` receives the choice (`story` in the parts). */
 function mountStory(home, regions, changed) {
-  const controls = element("div", { class: "controls" }, element("p", { text: "Choose for all:" }));
+  const controls = element("div", { class: "controls" }, element("p", { text: "For the whole page:" }));
   const place = select(controls, "region", "Place", regions.map((r) => [r.title, r.title]), () => choose(true));
-  const promise = select(controls, "promise", "Promise", [], () => choose());
-  const mechanism = select(controls, "mechanism", "How it is hidden", [], () => choose());
-  const size = select(controls, "n", "How many, n", [], () => choose());
+  const promise = select(controls, "promise", "Guarantee", [], () => choose());
+  const mechanism = select(controls, "mechanism", "Mechanism", [], () => choose());
+  const size = select(controls, "n", "Number of records, n", [], () => choose());
   place.parentElement.hidden = regions.length < 2;
   controls.append(element("a", { id: "view-link", href: "#", text: "Link to this view" }));
   home.append(controls);
@@ -41,7 +41,7 @@ function isPlan(story) {
   return (one) => one.n === story.n && one.promise === story.promise && one.mechanism === story.mechanism;
 }
 
-/** The answer and the table of a place, in the words of its plans. */
+/** Show the answer and the table for the choice; return the table. */
 function showAnswer(story) {
   const { region } = story;
   const plan = region.plans.find(isPlan(story));
@@ -50,12 +50,12 @@ function showAnswer(story) {
     part.hidden = part.dataset.region !== String(story.index);
     if (part.hidden || !table) continue;
     const say = (name, act) => part.querySelectorAll(`[data-says=${name}]`).forEach(act);
-    const words = plan ?? { verdict: `No: ${region.looks[story.mechanism].label} cannot keep this promise.`, label: region.looks[story.mechanism].label, noise: true };
-    for (const name of ["verdict", "label", "accuracy", "trust", "single"]) say(name, (one) => { one.textContent = words[name] ?? "–"; });
-    say("verdict", (one) => one.classList.toggle("noise", words.noise));
-    const own = story.mechanism === table.recommended;
+    const answer = plan ?? { verdict: `No: ${region.looks[story.mechanism].label} cannot meet this target.`, label: region.looks[story.mechanism].label, noise: true };
+    for (const name of ["verdict", "label", "accuracy", "trust", "single"]) say(name, (one) => { one.textContent = answer[name] ?? "–"; });
+    say("verdict", (one) => one.classList.toggle("noise", answer.noise));
+    const isBest = story.mechanism === table.recommended;
     const best = region.looks[table.recommended]?.label;
-    say("chosen", (one) => { one.textContent = own ? `Recommended for ${region.title}` : `Chosen for ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
+    say("chosen", (one) => { one.textContent = isBest ? `Recommended for ${region.title}` : `Chosen for ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
     say("strength", (one) => { one.textContent = table.strength; });
     say("caption", (one) => { one.textContent = table.caption; });
     say("choices", (one) => one.replaceChildren(...table.choices.map((text) => element("li", { text }))));
@@ -65,17 +65,17 @@ function showAnswer(story) {
   return table;
 }
 
-/** Keeps in the address what somebody chose, and chooses what an address says. */
+/** Keep the choices in the address, and restore the choices of an address. */
 function keepAddress() {
   const touched = new Set();
   const controls = () => [...document.querySelectorAll("#story select, main select, main input:is([type=text], #map-zoom)")];
   const valueOf = (one) => (one.type === "checkbox" ? String(one.checked) : one.value);
   let anchor = "";
-  const words = (kept) => [anchor, new URLSearchParams(controls().filter(kept).map((one) => [one.id, valueOf(one)])).toString()].filter(Boolean).join("&");
-  // The link has all that is seen; the address what was chosen.
-  const link = () => document.getElementById("view-link")?.setAttribute("href", `#${words((one) => one.checkVisibility())}`);
+  const fragment = (kept) => [anchor, new URLSearchParams(controls().filter(kept).map((one) => [one.id, valueOf(one)])).toString()].filter(Boolean).join("&");
+  // The link has all visible controls, the address only those that were changed.
+  const link = () => document.getElementById("view-link")?.setAttribute("href", `#${fragment((one) => one.checkVisibility())}`);
   const write = () => {
-    const chosen = words((one) => touched.has(one.id));
+    const chosen = fragment((one) => touched.has(one.id));
     history.replaceState(null, "", chosen ? `#${chosen}` : location.pathname + location.search);
     link();
   };
@@ -85,12 +85,12 @@ function keepAddress() {
     write();
   };
   const read = () => {
-    const words = location.hash.slice(1).split("&");
-    anchor = words[0].includes("=") ? "" : words.shift() ?? "";
-    const asked = new URLSearchParams(words.join("&"));
+    const parts = location.hash.slice(1).split("&");
+    anchor = parts[0].includes("=") ? "" : parts.shift() ?? "";
+    const choices = new URLSearchParams(parts.join("&"));
     for (const one of controls()) {
-      if (!asked.has(one.id)) continue;
-      const value = asked.get(one.id);
+      if (!choices.has(one.id)) continue;
+      const value = choices.get(one.id);
       if (one.tagName === "SELECT" && ![...one.options].some((o) => o.value === value)) continue;
       const folded = one.closest("details");
       if (folded) folded.open = true;
@@ -98,16 +98,16 @@ function keepAddress() {
       else one.value = value;
       one.dispatchEvent(new Event(one.type === "text" ? "input" : "change", { bubbles: true }));
     }
-    const found = anchor && document.getElementById(anchor);
-    if (found && found.tagName === "DETAILS") found.open = true;
-    if (found) found.scrollIntoView({ behavior: "instant", block: "start" });
+    const target = anchor && document.getElementById(anchor);
+    if (target && target.tagName === "DETAILS") target.open = true;
+    if (target) target.scrollIntoView({ behavior: "instant", block: "start" });
     if (touched.size) write();
     link();
   };
   document.addEventListener("change", note);
   document.addEventListener("input", note);
   document.addEventListener("toggle", link, true);
-  // A pointer or a key may have gone to another cell since.
+  // A pointer or a key may have chosen another cell in the meantime.
   for (const event of ["pointerover", "focus"]) document.getElementById("view-link")?.addEventListener(event, link);
   window.addEventListener("hashchange", read);
   read();
@@ -122,15 +122,15 @@ function start() {
       mountUtility(document.getElementById("utility-body")),
       planner,
     ];
-    let table, told;
+    let table, choice;
     const choose = mountStory(document.getElementById("story"), data.regions, (story) => {
       table = showAnswer(story);
-      told = story;
+      choice = story;
       document.getElementById("choices").hidden = !table;
       parts.forEach((part) => part.show(story));
     });
     choose();
-    downloads(document.getElementById("choices-downloads"), () => `mechanisms ${told.region.title}`, () => [table.heads, ...table.rows]);
+    downloads(document.getElementById("choices-downloads"), () => `mechanisms ${choice.region.title}`, () => [table.heads, ...table.rows]);
     const redraw = () => parts.forEach((part) => part.redraw());
     let width = window.innerWidth;
     window.addEventListener("resize", () => {

@@ -1,26 +1,26 @@
 "use strict";
 
 /*
- * The planner: what each mechanism needs and costs at a target, computed in the page.
+ * The planner: parameters and errors of each mechanism at a target, computed in the page.
  *
- * Delta of shuffled k-RR and of dummies by users is a mean E[(S)_+], S a sum of independent terms
- * (docs/accounting.md). The bound here is that of "In the page" there: never below the mean, mostly
- * less than 0.1 % above it, at most some 1 %. Parameters are rounded to the safe side.
+ * Delta of shuffled k-RR and of dummies by users is a mean E[(S)_+], where S is a sum of independent
+ * terms (docs/accounting.md). The bound here is that of "In the page" there: it is never below the
+ * mean, mostly less than 0.1 % above it, and at most about 1 %. Parameters are rounded to the safe side.
  */
 const { planFor, mountPlanner } = (() => {
-  const DIGITS = 5; // of a parameter
-  const TOLERANCE = 1e-6; // of a parameter before it is rounded, relative
-  // The noise that smooths, times the tilt: it adds half its square to the log of delta.
+  const DIGITS = 5; // significant digits of a parameter
+  const TOLERANCE = 1e-6; // relative error of a parameter before it is rounded
+  // Standard deviation of the smoothing noise, times the tilt. Half its square is added to log delta.
   const SMOOTHING = 0.03;
-  const NOISE_WIDTHS = 5; // where the noise's transform ends the sum
-  const LAW_WIDTHS = 8; // from one copy of the law to the next
-  // More than rounding does to the log of a delta.
+  const NOISE_WIDTHS = 5; // the sum ends at this many widths of the noise's transform
+  const LAW_WIDTHS = 8; // distance of periodic copies of the law, in its widths
+  // Allowance in log delta, larger than the effect of rounding.
   const ROUNDING = 1e-6;
 
-  /** Log of a bound from above of E[(S)_+], S the sum of so many independent terms.
+  /** Return the log of an upper bound on E[(S)_+], where S is the sum of `terms` independent terms.
    *
-   * `atoms` are [value, probability] of a term, which else is 0. The largest value is positive.
-   * Where Chernoff's bound is below `enough` it is the answer: far down the sum would be long.
+   * `atoms` are [value, probability] of a term, which is 0 otherwise. The largest value is positive.
+   * Chernoff's bound is returned if it is at most `enough`, because the sum would then be long.
    */
   function logMeanExcess(terms, atoms, enough) {
     const unit = Math.max(...atoms.map(([value]) => value));
@@ -37,7 +37,7 @@ const { planFor, mountPlanner } = (() => {
       return { less, mean: first / (1 + less), square: second / (1 + less) };
     };
 
-    // Any tilt gives a bound, the saddle point the best.
+    // Any tilt gives a bound; the saddle point gives the best one.
     const beyond = (tilt) => terms * moments(tilt).mean - 2 / tilt > 0;
     let tilt = 1;
     while (beyond(tilt)) tilt /= 2;
@@ -61,7 +61,7 @@ const { planFor, mountPlanner } = (() => {
     let sum = 1;
     for (let j = 1; j <= last; j++) {
       const t = j * step;
-      let [real, imaginary] = [0, 0]; // of the moment less 1
+      let [real, imaginary] = [0, 0]; // parts of the moment minus 1
       for (const { half, less, grown } of parts) {
         const sine = Math.sin(t * half);
         real += less - grown * sine * sine;
@@ -78,7 +78,7 @@ const { planFor, mountPlanner } = (() => {
     return largest + Math.log(((sum + rest) * step) / (2 * Math.PI));
   }
 
-  /** Whether shuffled k-RR keeps a target: docs/accounting.md, "The bound for every data set". */
+  /** Return whether shuffled k-RR meets a target: docs/accounting.md, "The bound for every data set". */
   function krrKeeps({ n, k, eps, logDelta }, eps0) {
     if (eps0 <= eps) return true;
     const [E, e] = [Math.exp(eps0), Math.exp(eps)];
@@ -92,7 +92,7 @@ const { planFor, mountPlanner } = (() => {
     return logMeanExcess(n, atoms, enough) <= enough;
   }
 
-  /** Whether true reports among dummies keep a target; a chance adds one to a cell with chance q. */
+  /** Return whether reports among dummies meet a target. Each of `chances` adds a dummy to a cell with probability q. */
   function dummiesKeep({ eps, logDelta }, chances, q) {
     const atoms = [
       [1, q],
@@ -102,7 +102,7 @@ const { planFor, mountPlanner } = (() => {
     return logMeanExcess(chances + 1, atoms, enough) <= enough;
   }
 
-  /** Log of the delta of normal noise: the law's two tails, by Simpson's rule. */
+  /** Return the log of the delta of normal noise, from the two tails of the law by Simpson's rule. */
   function logDeltaGaussian(eps, sigma) {
     const mu = Math.SQRT2 / sigma;
     const x = eps / mu - mu / 2;
@@ -116,14 +116,14 @@ const { planFor, mountPlanner } = (() => {
     return Math.log((sum * end) / steps / 3 / Math.sqrt(2 * Math.PI)) - (x * x) / 2 + ROUNDING;
   }
 
-  /** Log of the delta of dummies by the shuffler: `shuffledp.accounting.geometric` at its budget. */
+  /** Return the log of the delta of dummies by the shuffler, as `shuffledp.accounting.geometric` at its budget. */
   function logDeltaShuffler(eps, nu) {
     const theta = Math.exp(-eps / 2);
     const below = -Math.expm1((-eps / 2) * nu);
     return (-eps / 2) * nu + Math.log((1 - theta) / (1 + theta * below)) + ROUNDING;
   }
 
-  /** The last point found that meets, between one that does and one that does not. */
+  /** Bisect between `met`, which meets a condition, and `failed`, which does not; return a point that does. */
   function crossing(meets, met, failed, tolerance) {
     while (Math.abs(failed - met) > tolerance * Math.abs(met)) {
       const middle = (met + failed) / 2;
@@ -133,9 +133,9 @@ const { planFor, mountPlanner } = (() => {
     return met;
   }
 
-  /** Smallest whole number from `least` on that meets. */
-  function smallestWhole(meets, least) {
-    let [below, step] = [least - 1, 1];
+  /** Return the smallest integer from `start` on that meets a monotone condition. */
+  function smallestWhole(meets, start) {
+    let [below, step] = [start - 1, 1];
     while (!meets(below + step)) {
       below += step;
       step *= 2;
@@ -156,14 +156,14 @@ const { planFor, mountPlanner } = (() => {
   const up = rounded(Math.ceil);
   const down = rounded(Math.floor);
 
-  /** Smallest number that meets, rounded up; `met` does. */
+  /** Return the smallest number that meets a condition, rounded up; `met` meets it. */
   function smallest(meets, met) {
     let failed = met / 2;
     while (meets(failed)) failed /= 2;
     return up(crossing(meets, 2 * failed, failed, TOLERANCE));
   }
 
-  /** Of the two-sided geometric law of budget eps, on numbers from 0 on if nu is finite. */
+  /** Return moments of the two-sided geometric law of budget eps, centred at nu and truncated at 0 if nu is finite. */
   function geometricMoments(eps, nu) {
     const theta = Math.exp(-eps / 2);
     const rest = -Math.expm1(-eps / 2);
@@ -177,23 +177,23 @@ const { planFor, mountPlanner } = (() => {
     return { mean: nu + shift, deviation: Math.sqrt(variance), absolute: 2 * above };
   }
 
-  /** Mean absolute error of the noise of both servers: over the mixer's dummies, of the analyst's. */
+  /** Return the mean absolute error of the noise of both servers, summed over the mixer's dummies. */
   function bothAbsolute(eps, nu, mean) {
     const theta = Math.exp(-eps / 2);
     const odds = theta / -Math.expm1(-eps / 2);
-    const last = nu + Math.ceil(80 / eps); // what is beyond has a chance of exp(-40)
+    const last = nu + Math.ceil(80 / eps); // the rest has a probability of exp(-40)
     let [sum, total] = [0, 0];
     for (let dummies = 0; dummies <= last; dummies++) {
-      const chance = theta ** Math.abs(dummies - nu);
+      const weight = theta ** Math.abs(dummies - nu);
       const apart = Math.abs(dummies - mean);
       const first = Math.floor(apart) + 1;
-      total += chance;
-      sum += chance * (apart + (2 * theta ** first * (first - apart + odds)) / (1 + theta));
+      total += weight;
+      sum += weight * (apart + (2 * theta ** first * (first - apart + odds)) / (1 + theta));
     }
     return sum / total;
   }
 
-  /** Mean absolute error of a cell whose error is nearly normal. */
+  /** Return the mean absolute error of a cell whose error is nearly normal. */
   const normal = (deviation) => deviation * Math.sqrt(2 / Math.PI);
 
   const MECHANISMS = {
@@ -251,27 +251,27 @@ const { planFor, mountPlanner } = (() => {
     },
   };
 
-  /** What each mechanism needs to keep (eps, delta), and its predicted errors; the best first.
+  /** Return parameters and predicted errors of each mechanism at (eps, delta), the best first.
    *
-   * `n` and `k` are whole, in the ranges of `data`; eps is positive, delta between 0 and 1. The
-   * errors are those of `shuffledp compare`: standard deviation of a cell in records, and expected
-   * total variation distance, of the unbiased estimate of a uniform histogram. `localEps0` is null
-   * where a message alone reveals all.
+   * `n` and `k` are integers in the ranges of `data`; eps is positive, delta between 0 and 1. The
+   * errors are those of `shuffledp compare` for the unbiased estimate of a uniform histogram: the
+   * standard deviation per cell in records, and the expected total variation distance. `localEps0`
+   * is null where a message reveals the record.
    */
   function planFor(data, { n, k, eps, delta }) {
     const target = { n, k, eps, logDelta: Math.log(delta) };
     const plans = data.mechanisms.map(({ mechanism, label, trust, kind }) => {
-      const found = MECHANISMS[mechanism](target);
+      const plan = MECHANISMS[mechanism](target);
       return {
         mechanism,
         label,
         trust,
         kind,
-        parameters: found.parameters,
-        cellError: found.deviation,
-        distance: (0.5 * k * found.absolute) / n,
-        messages: found.messages ?? 1,
-        localEps0: found.localEps0 ?? null,
+        parameters: plan.parameters,
+        cellError: plan.deviation,
+        distance: (0.5 * k * plan.absolute) / n,
+        messages: plan.messages ?? 1,
+        localEps0: plan.localEps0 ?? null,
       };
     });
     return plans.sort((one, other) => one.distance - other.distance);
@@ -280,18 +280,18 @@ const { planFor, mountPlanner } = (() => {
   const significant = (value) => value.toLocaleString("en-US", { minimumSignificantDigits: 3, maximumSignificantDigits: 3 });
   const hundredths = (value) => value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
-  /** A share near 1 by what is left of it, as `shuffledp.page.sentences.percent`. */
-  function percent(left) {
-    if (left >= 0.01) return `${Math.ceil(1000 * (1 - left)) / 10} %`;
-    return left > 1e-15 ? `all but one in ${Math.ceil(1 / left).toLocaleString("en-US")}` : "all";
+  /** Format a share from its complement, as `shuffledp.page.sentences.percent` does. */
+  function percent(complement) {
+    if (complement >= 0.01) return `${Math.ceil(1000 * (1 - complement)) / 10} %`;
+    return complement > 1e-15 ? `all but one in ${Math.ceil(1 / complement).toLocaleString("en-US")}` : "all";
   }
 
   const COLUMNS = [
-    ["Error of a cell, records", "number", (plan) => significant(plan.cellError)],
-    ["Share to be moved", "number", (plan) => (plan.distance > 1 ? "all: noise" : `${significant(100 * plan.distance)} %`)],
+    ["Error per cell (records)", "number", (plan) => significant(plan.cellError)],
+    ["Share to be moved", "number", (plan) => (plan.distance > 1 ? "all (only noise)" : `${significant(100 * plan.distance)} %`)],
     ["Parameters", "", (plan) => plan.parameters],
-    ["Messages a user", "number", (plan) => hundredths(plan.messages)],
-    ["Budget of a message alone, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals all" : hundredths(plan.localEps0))],
+    ["Messages per user", "number", (plan) => hundredths(plan.messages)],
+    ["Local budget of a message, eps0", "number", (plan) => (plan.localEps0 === null ? "none: it reveals the record" : hundredths(plan.localEps0))],
   ];
 
   function table(plans, caption) {
@@ -306,7 +306,7 @@ const { planFor, mountPlanner } = (() => {
       element("tbody", {}, ...rows));
   }
 
-  /** The line that says what is wrong with a field's text; empty if it is a whole number in range. */
+  /** Return a message on what is wrong with a field's text; empty if it is a whole number in range. */
   function complaint(name, text, { min, max }) {
     const value = Number(text);
     if (NUMBER.test(text) && Number.isInteger(value) && value >= min && value <= max) return "";
@@ -314,25 +314,25 @@ const { planFor, mountPlanner } = (() => {
     return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)} (got ${given}).`;
   }
 
-  /** Builds the planner in an element; `data` is what `shuffledp.page.planner` makes. */
+  /** Mount the planner in an element; `data` is from `shuffledp.page.data.planner_data`. */
   function mountPlanner(home, data) {
     const controls = element("form", { class: "controls" });
     const field = (name, label) => {
-      const made = element("input", { id: `planner-${name}`, type: "text", inputmode: "numeric", size: "12", autocomplete: "off", value: data.start[name] });
-      made.addEventListener("input", show);
-      controls.append(element("div", {}, element("label", { for: made.id, text: label }), made));
-      return made;
+      const input = element("input", { id: `planner-${name}`, type: "text", inputmode: "numeric", size: "12", autocomplete: "off", value: data.start[name] });
+      input.addEventListener("input", show);
+      controls.append(element("div", {}, element("label", { for: input.id, text: label }), input));
+      return input;
     };
-    const choice = (name, label, words) => {
-      const made = select(controls, `planner-${name}`, label, data[name].map((value) => [value, words(value)]), show);
-      made.value = String(data.start[name]);
-      return made;
+    const choice = (name, label, format) => {
+      const control = select(controls, `planner-${name}`, label, data[name].map((value) => [value, format(value)]), show);
+      control.value = String(data.start[name]);
+      return control;
     };
     const fields = {
       n: field("n", "Users n, one record each"),
       k: field("k", "Cells k"),
-      eps: choice("eps", "Promise: eps", String),
-      delta: choice("delta", "Promise: delta", (value) => value.toExponential()),
+      eps: choice("eps", "Guarantee: eps", String),
+      delta: choice("delta", "Guarantee: delta", (value) => value.toExponential()),
     };
     const error = element("p", { class: "error", id: "planner-error", "aria-live": "polite" });
     const noise = element("p", { class: "noise", id: "planner-noise", "aria-live": "assertive" });
@@ -340,14 +340,14 @@ const { planFor, mountPlanner } = (() => {
     const answer = element("div", { class: "answer" });
     controls.addEventListener("submit", (event) => event.preventDefault());
     home.replaceChildren(controls, error, noise, best, answer);
-    let told = null;
+    let previous = null;
     const rows = () => [...answer.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
     downloads(home, () => "planner", rows);
 
     function show() {
       const wrong = { n: complaint("Users n", fields.n.value, data.n), k: complaint("Cells k", fields.k.value, data.k) };
-      for (const [name, words] of Object.entries(wrong)) {
-        fields[name].setAttribute("aria-invalid", String(words !== ""));
+      for (const [name, message] of Object.entries(wrong)) {
+        fields[name].setAttribute("aria-invalid", String(message !== ""));
         fields[name].setAttribute("aria-describedby", error.id);
       }
       error.textContent = wrong.n || wrong.k;
@@ -355,24 +355,24 @@ const { planFor, mountPlanner } = (() => {
       answer.replaceChildren();
       if (error.textContent) return;
 
-      const asked = Object.fromEntries(Object.entries(fields).map(([name, made]) => [name, Number(made.value)]));
-      const { n, k, eps, delta } = asked;
-      const plans = planFor(data, asked);
-      const of = (kind) => plans.find((plan) => plan.kind === kind);
+      const target = Object.fromEntries(Object.entries(fields).map(([name, control]) => [name, Number(control.value)]));
+      const { n, k, eps, delta } = target;
+      const plans = planFor(data, target);
+      const bestOf = (kind) => plans.find((plan) => plan.kind === kind);
       const apart = plans.filter((plan) => plan.kind === "apart").sort((one, other) => one.messages > 2 && other.messages <= 2 ? 1 : 0)[0];
-      const errs = (plan) => `${plan.label}, by which a cell is typically ${significant(plan.cellError)} records off`;
-      const alone = of("local");
-      const left = (k - 1) / (k - 1 + Math.exp(alone.localEps0));
+      const errs = (plan) => `${plan.label}, with a typical error per cell of ${significant(plan.cellError)} records`;
+      const alone = bestOf("local");
+      const noisy = (k - 1) / (k - 1 + Math.exp(alone.localEps0));
       best.replaceChildren(element("ul", {},
-        element("li", { text: `Where one curator may hold every record: ${errs(of("curator"))}. A single record is the truth, and the curator sees it.` }),
-        element("li", { text: `Where mixer and analyst do not join hands: ${errs(apart)}. A single report is the truth, for whoever opens it and knows who sent it.` }),
-        element("li", { text: `Where both together may see noisy reports only: ${errs(alone)}. A single report is noisy: ${percent(left)} of the reports are the truth.` })));
+        element("li", { text: `If one curator may hold all records: ${errs(bestOf("curator"))}. A single record is the truth, and the curator sees it.` }),
+        element("li", { text: `If the mixer and the analyst do not collude: ${errs(apart)}. A single report is the truth, to whoever decrypts it and knows its sender.` }),
+        element("li", { text: `If even both together may see only noisy reports: ${errs(alone)}. A single report is noisy: ${percent(noisy)} of the reports are the truth.` })));
       noise.hidden = plans[0].cellError <= n / k;
-      noise.textContent = noise.hidden ? "" : `This map would be noise: even by ${errs(plans[0])}, and a cell has ${significant(n / k)} on average. Take fewer cells, or more users.`;
-      const caption = `What keeps eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
-      const note = "Predicted for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
-        `bound for just these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
-        "The accountant prints all digits, and the other mechanisms, with";
+      noise.textContent = noise.hidden ? "" : `This map would be only noise. The best mechanism is ${errs(plans[0])}, and a cell has ${significant(n / k)} on average. Use fewer cells or more users.`;
+      const caption = `Mechanisms at eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
+      const note = "Predictions for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
+        `bound for exactly these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
+        "This command prints all digits and the other mechanisms:";
       const command = `shuffledp compare --n ${n} --k ${k} --eps ${eps} --delta ${delta.toExponential()}`;
       answer.append(
         element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Mechanisms at your target" }, table(plans, caption)),
@@ -381,15 +381,15 @@ const { planFor, mountPlanner } = (() => {
     }
     show();
 
-    /** Begins with what is chosen for the whole page; a promise that is no choice here is left. */
+    /** Start from the choices for the whole page; an eps or delta that the planner does not offer is ignored. */
     function begin({ region, n, promise }) {
       const chosen = JSON.stringify([region.title, n, promise]);
-      if (chosen === told) return;
-      told = chosen;
+      if (chosen === previous) return;
+      previous = chosen;
       fields.n.value = n;
       fields.k.value = region.k;
-      const kept = region.promises.find((one) => one.promise === promise);
-      for (const name of ["eps", "delta"]) if (data[name].includes(kept?.[name])) fields[name].value = String(kept[name]);
+      const guarantee = region.promises.find((one) => one.promise === promise);
+      for (const name of ["eps", "delta"]) if (data[name].includes(guarantee?.[name])) fields[name].value = String(guarantee[name]);
       show();
     }
     return { show: begin, redraw() {} };

@@ -1,26 +1,26 @@
 "use strict";
-// Distances: against n at a promise, against eps, and as a multiple of another mechanism's.
+// Distances against n at a guarantee, against eps, and relative to another mechanism.
 
-// The last alone needs no targets.
+// Only the last one needs no targets.
 const KINDS = [
-  ["n", "Share to be moved, over n"],
+  ["n", "Share to be moved, against n"],
   ["ratio", "Ratio to another mechanism"],
-  ["eps", "Share to be moved, over eps"],
+  ["eps", "Share to be moved, against eps"],
 ];
 
 function mountUtility(home) {
   let story, region;
   const controls = element("div", { class: "controls" });
   const kind = select(controls, "utility-kind", "Show", [], () => update());
-  const budget = select(controls, "utility-eps0", "Budget of a report, eps0", [], () => update());
-  const reference = select(controls, "utility-reference", "Compared with", [], () => update());
-  const estimator = select(controls, "utility-estimator", "Estimate", [["raw", "raw (unbiased)"], ["projected", "projected on the distributions"]], () => update());
+  const budget = select(controls, "utility-eps0", "Local budget of a report, eps0", [], () => update());
+  const reference = select(controls, "utility-reference", "Reference", [], () => update());
+  const estimator = select(controls, "utility-estimator", "Estimate", [["raw", "raw (unbiased)"], ["projected", "projected to a distribution"]], () => update());
   const chart = element("div", { class: "chart", id: "utility-chart" });
-  const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The numbers drawn" });
+  const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Numbers in the chart" });
   const note = element("p", { class: "note" });
-  home.append(controls, chart, note, element("details", {}, element("summary", { text: "The numbers drawn" }), table));
+  home.append(controls, chart, note, element("details", {}, element("summary", { text: "Numbers in the chart" }), table));
   const drawnRows = () => [...table.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
-  downloads(home, () => `accuracy-${region.title}`, drawnRows, () => [chart.querySelector("svg"), ["From the top, " + [...chart.querySelectorAll(".keys li")].map((one) => one.textContent).join("; "), note.textContent]]);
+  downloads(home, () => `accuracy-${region.title}`, drawnRows, () => [chart.querySelector("svg"), ["From top to bottom: " + [...chart.querySelectorAll(".keys li")].map((one) => one.textContent).join("; "), note.textContent]]);
 
   function targets() {
     const { eps } = region.promises.find((one) => one.promise === story.promise);
@@ -49,7 +49,7 @@ function mountUtility(home) {
     return region.looks[mechanism];
   }
 
-  function offer() {
+  function offerChoices() {
     fill(budget, unique(region.sweep.eps0).map((e) => [e, e]));
     if (region.targets) fill(reference, unique(region.targets.mechanism).map((m) => [m, look(m).label]));
   }
@@ -60,10 +60,10 @@ function mountUtility(home) {
     const rows = { n: targets, ratio: ratios, eps: sweep }[kind.value]();
     const drawn = unique(rows.map((r) => r.mechanism));
     const logarithmic = kind.value !== "eps" || d3.min(rows, (r) => r.x) > 0;
-    const words = kind.value === "eps" ? "eps" : `${region.plural}, n`;
+    const xLabel = kind.value === "eps" ? "eps" : `${region.plural}, n`;
     const colour = { domain: drawn, range: drawn.map((m) => inked(look(m).colour)) };
     const symbol = { domain: drawn, range: drawn.map((m) => look(m).symbol) };
-    const yLabel = kind.value === "ratio" ? `share to be moved, as a multiple of ${look(reference.value)?.label}'s` : "share to be moved";
+    const yLabel = kind.value === "ratio" ? `share to be moved, relative to ${look(reference.value)?.label}` : "share to be moved";
     const shown = drawn.includes(story.mechanism) ? story.mechanism : null;
     const marks = [
       Plot.gridY({ ticks: 6, stroke: "currentColor", strokeOpacity: 0.15 }),
@@ -73,9 +73,9 @@ function mountUtility(home) {
       Plot.dot(rows, { x: "x", y: "value", stroke: "mechanism", symbol: "mechanism", fill: "var(--paper)", r: 4 }),
     ];
     const rightmost = drawn.map((m) => rows.filter((r) => r.mechanism === m).at(-1));
-    draw(chart, `${yLabel} against ${words}`, {
+    draw(chart, `${yLabel} against ${xLabel}`, {
       marginRight: 20,
-      x: { label: words, type: logarithmic ? "log" : "linear", tickFormat: (v) => (/^0*[125]0*$/.test(String(v).replace(".", "")) ? v < 1 ? brief(v, 1) : number.format(v) : "") },
+      x: { label: xLabel, type: logarithmic ? "log" : "linear", tickFormat: (v) => (/^0*[125]0*$/.test(String(v).replace(".", "")) ? v < 1 ? brief(v, 1) : number.format(v) : "") },
       y: kind.value === "ratio"
         ? { label: yLabel, domain: [0, Math.max(1.1, d3.max(rows, (r) => r.value))], ticks: 6 }
         : { label: yLabel, type: "log", tickFormat: (v) => brief(v, 2), ticks: 6 },
@@ -90,26 +90,26 @@ function mountUtility(home) {
       return element("li", {}, icon, `${look(r.mechanism).label}: ${brief(r.value)} at the right end`);
     }));
     chart.append(legend);
-    const said = [kind.value === "eps" ? `n = ${number.format(story.n)}, eps0 = ${budget.value} for shuffled k-RR` : story.promise, estimator.selectedOptions[0]?.text];
-    note.textContent = `${[region.title, ...said].join("; ")}. ` + { n: "Mean over the repetitions; the shade goes from the 10 to the 90 % quantile.", ratio: "Ratio of the means over the repetitions; above 1 is worse.", eps: "Median over the repetitions and the quartiles. Shuffled k-RR has one eps0, so its line is level. The others have to meet the delta that it has at each eps, which is far below any in use where eps is large: what they lose there is no advantage of the shuffle model in practice." }[kind.value] +
-      (kind.value !== "ratio" && d3.max(rows, (r) => r.value) > 1 ? " Above 1 a map is noise: a raw estimate may be farther from the truth than any map is." : "");
-    numbers(rows, words, yLabel);
+    const setting = [kind.value === "eps" ? `n = ${number.format(story.n)}, eps0 = ${budget.value} for shuffled k-RR` : story.promise, estimator.selectedOptions[0]?.text];
+    note.textContent = `${[region.title, ...setting].join("; ")}. ` + { n: "Mean over the repetitions; the shaded band is the 10 % to 90 % range.", ratio: "Ratio of the means over the repetitions; a mechanism above 1 is worse.", eps: "Median over the repetitions and quartiles. The line of shuffled k-RR is level because its noise depends only on eps0. The other mechanisms must meet its delta at each eps. At a large eps this delta is far below any value in use: what the others lose there is no advantage of the shuffle model in practice." }[kind.value] +
+      (kind.value !== "ratio" && d3.max(rows, (r) => r.value) > 1 ? " A distance above 1 means only noise: a raw estimate can be farther from the truth than any map." : "");
+    showNumbers(rows, xLabel, yLabel);
   }
 
-  function numbers(rows, words, yLabel) {
+  function showNumbers(rows, xLabel, yLabel) {
     const place = kind.value === "eps" ? (x) => brief(x, 4) : number.format;
-    const head = element("tr", {}, ...["Mechanism", words, yLabel].map((text) => element("th", { scope: "col", text })));
+    const head = element("tr", {}, ...["Mechanism", xLabel, yLabel].map((text) => element("th", { scope: "col", text })));
     const lines = rows.map((r) => element("tr", {}, element("th", { scope: "row", text: look(r.mechanism).label }), element("td", { text: place(r.x) }), element("td", { text: brief(r.value, 4) })));
     table.replaceChildren(element("table", {}, element("caption", { text: `${region.title}: ${yLabel}` }), element("thead", {}, head), element("tbody", {}, ...lines)));
   }
 
-  function show(told) {
-    const other = told.region !== region;
-    story = told;
-    region = told.region;
+  function show(choice) {
+    const other = choice.region !== region;
+    story = choice;
+    region = choice.region;
     if (other) {
       fill(kind, KINDS.slice(region.targets ? 0 : -1));
-      offer();
+      offerChoices();
       if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
     }
     update();
