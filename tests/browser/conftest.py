@@ -43,7 +43,7 @@ class Run:
 
     @property
     def data(self):
-        """What the page's scripts read."""
+        """Return the data that the scripts of the page read."""
         found = re.search(r'id="data">(.*?)</script>', self.page.read_text(), re.DOTALL)
         return json.loads(found[1])
 
@@ -54,7 +54,7 @@ class Run:
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, browser):
-    """Two places, so that there is one to choose; `browser` first: without one nothing is run."""
+    """Run the pipeline for two places. `browser` comes first: without one there is no run."""
     clone = make_clone(tmp_path_factory.mktemp("page") / "clone of é")
     (clone.path / "town.geojson").write_text(_basemap())
     town = clone.config["regions"]["town"]
@@ -79,7 +79,7 @@ def run(tmp_path_factory, browser):
 
 @pytest.fixture(scope="session")
 def visit(run, browser):
-    """Context manager: the page, opened. What it complains of, or asks a network for, fails."""
+    """Return a context manager that opens the page; complaints and network requests fail."""
 
     @contextmanager
     def opened(path=run.page, fragment="", **options):

@@ -1,4 +1,4 @@
-"""The page for people who use a keyboard, a finger, a screen reader, a phone or the dark."""
+"""The page with a keyboard, a finger, a screen reader, on a phone and in dark mode."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ ACTIVE = "document.activeElement"
 
 
 def selected(page):
-    """Number of the selected cell on each map."""
+    """Return the numbers of the selected cells on each map."""
     return [
         one.locator("[aria-selected=true]").evaluate_all(
             "all => all.map((cell) => Number(cell.id.split('-').at(-1)))"

@@ -1,4 +1,4 @@
-"""Each control changes what it should, and the numbers shown are those of the tables."""
+"""The effect of each control, and agreement of the numbers with the tables."""
 
 import math
 import re
@@ -26,7 +26,7 @@ MECHANISMS = ["gaussian", "krr", "discrete-laplace"]
 
 
 def tell(page, **chosen):
-    """Choose for the whole page."""
+    """Set controls of the whole page."""
     for control, value in chosen.items():
         choose(page, control, value)
 
@@ -44,7 +44,7 @@ def number(text):
 
 
 def readouts(page):
-    """Cell, truth, estimate, two standard errors and the interval's ends, of every cell."""
+    """Return cell, truth, estimate, two standard errors and interval of every cell."""
     labels = page.locator(RELEASED).evaluate_all(
         "all => all.map((one) => one.getAttribute('aria-label'))"
     )
@@ -69,7 +69,7 @@ def four_digits(value):
 
 
 def of_target(run, n, eps, mechanism):
-    """Estimates and standard errors of the cells, in records."""
+    """Return estimates and standard errors of the cells, in records."""
     table = run.table(f"releases/town.shape.target-{mechanism}.parquet")
     table = table[(table["repetition"] == 0) & (table["estimator"] == "raw")]
     rows = table[(table["n"] == n) & (table["eps"] == eps)].sort_values("cell")
@@ -219,7 +219,7 @@ def test_what_is_promised_is_read_off_at_its_own_delta(run, page):
 
 
 def test_a_smaller_delta_has_no_eps_of_a_larger_one(page):
-    """However little: what is certified is certified for just the target."""
+    """An eps that is certified at the target is not shown for a slightly smaller delta."""
     page.locator("#bounds summary").click()
     answer = page.locator("#bounds-answer")
     for typed, exact in [
@@ -324,7 +324,7 @@ def test_distances_against_eps_are_medians_of_the_run(run, page):
 
 
 def guarantee(page):
-    """The steps that the page draws of the mechanism that is chosen: what it saves as CSV."""
+    """Return the steps of the chosen mechanism's curve, from the CSV file that the page saves."""
     with page.expect_download() as saved:
         page.locator("#privacy-body button", has_text="CSV").first.click()
     head, *lines = saved.value.path().read_text().splitlines()
@@ -354,7 +354,7 @@ def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(run, page, mechan
 
 
 def test_between_the_points_of_a_table_the_bounds_are_proven(page):
-    """The run has few points at the smaller n: between them the line is above the certified end."""
+    """Between few points the line is above the certified end."""
     for n, eps0, eps in [(400, 4.0, [0.05, 0.5, 2.0]), (8000, 6.0, [1.0, 2.0, 3.0])]:
         certified = get_bound("upper").curve(Setting(n, 192, eps0))
         points = [[e, certified.log_delta(e).upper / math.log(10)] for e in eps]

@@ -1,4 +1,4 @@
-"""The page as a file: alone, offline, whole without scripts and on paper."""
+"""The page as a file: offline, without scripts and on paper."""
 
 import unicodedata
 from pathlib import Path
@@ -16,7 +16,7 @@ ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
 
 def test_it_is_one_file_that_asks_for_nothing(run, visit):
     assert run.page.stat().st_size < 6e6
-    with visit() as page:  # which checks what it asks for
+    with visit() as page:  # which checks its requests
         for section in ("answer", "maps", "choices", "privacy", "utility", "planner", "provenance"):
             assert page.locator(f"#{section}").is_visible()
         assert page.locator("#maps-body .map").count() == 2
@@ -61,7 +61,7 @@ def test_answers_and_tables_are_there_without_scripts(run, visit):
 
 
 def test_on_paper_all_places_are_there_and_no_controls(run, visit):
-    """Of a browser in the dark, too: paper is white. An A4 page has room for some 700 pixels."""
+    """Paper is white even in dark mode. An A4 page has room for about 700 pixels."""
     with visit(viewport={"width": 700, "height": 1000}, color_scheme="dark") as page:
         page.emulate_media(media="print")
         places = page.locator(".place")
@@ -90,7 +90,7 @@ def test_maps_of_a_wide_screen_are_whole_on_paper(visit):
 
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 def test_no_sheet_of_paper_ends_with_a_heading(visit, tmp_path, paper):
-    """Nor with what belongs to the next sheet: a table's caption or its row of headings."""
+    """Nor with the caption or the header of a table on the next sheet."""
 
     def letters(text):
         return "".join(unicodedata.normalize("NFKC", text).split())  # a font joins f, f and l

@@ -1,4 +1,4 @@
-"""Base maps: what is read of a file, what is refused, and what is drawn."""
+"""Base maps: reading of files, refusal of unusable ones, and drawing."""
 
 import json
 from itertools import combinations
@@ -86,7 +86,7 @@ VRT = """<OGRVRTDataSource><OGRVRTLayer name="a">
 
 
 def test_no_file_but_the_map_is_opened_and_no_address(tmp_path):
-    """OGR knows formats that name others, by whatever suffix: a map is JSON or refused."""
+    """OGR reads formats that refer to other files, whatever the suffix. Only JSON is accepted."""
     path, other = tmp_path / "map.geojson", tmp_path / "a.geojson"
     other.write_text(json.dumps(LAND))
     with FileServer(other.read_bytes()) as server:
@@ -229,7 +229,7 @@ def test_a_river_is_named_along_its_course(tmp_path, cells):
 
 
 def test_a_place_is_named_where_no_other_name_is(tmp_path, cells):
-    """Of places that would lie on a district's name, or on one another, the first is shown."""
+    """Names of places that overlap a district's name or an earlier place are left out."""
     ring = shapely.get_coordinates(shapely.box(2.0, 60.0, 2.04, 60.03)).tolist()
     land = feature("Polygon", [ring], name="District")
     where = {"Square": 60.005, "Too near": 60.0052, "On it": 60.0151, "Station": 60.028}
@@ -277,11 +277,11 @@ def test_what_cannot_be_seen_is_left_out_and_borders_stay_common(tmp_path):
     left, right = basemap.legible(layers, 0.1).geometry.sort_index(ascending=False)
     assert right.bounds[2] == pytest.approx(2.01)
     assert shapely.intersection(left, right).length == pytest.approx(0.01)
-    assert layers.geometry[0].bounds[2] == pytest.approx(2.0105), "what is given stays as it is"
+    assert layers.geometry[0].bounds[2] == pytest.approx(2.0105), "the argument is unchanged"
 
 
 def boxes(figure):
-    """Where the maps with their words, the colour bar, the title and the key are."""
+    """Return the boxes of maps with their texts, colour bar, title and legend."""
     figure.draw_without_rendering()
     (title,) = (text for text in figure.texts if text.get_text() == figure.get_suptitle())
     return [each.get_tightbbox() for each in (*figure.axes, *figure.legends, title)]
@@ -290,7 +290,7 @@ def boxes(figure):
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "around"), [(1, 1), (2, 0), (3, 1), (4, 1), (5, 0)])
 def test_maps_stay_where_they_are_and_nothing_overlaps(tmp_path, cells, number, around):
-    """PNG, PDF and SVG are drawn one after another: each has to find the same places."""
+    """PNG, PDF and SVG are drawn one after another and must have the same layout."""
     shares = np.append(np.full(11, 1 / 11), 0.0)
     estimates = {f"Mechanism {index}, raw": shares for index in range(number)}
     layers = basemap.backdrop(written(tmp_path, SEA, LAND, RIVER)) if around else basemap.backdrop()

@@ -1,4 +1,4 @@
-"""Maps of errors and of what is known, and the busiest cells: what is drawn equals the table."""
+"""Maps of errors and of known cells, and the busiest cells, show the values of the table."""
 
 import json
 
@@ -53,7 +53,7 @@ def cells():
 
 @pytest.fixture
 def layers(tmp_path):
-    """Of three districts in the south the first two overlap; the third cannot be written."""
+    """Return three districts in the south: two overlap, and the font lacks the third's name."""
     squares = [("West", 2.0, 0.02), ("Middle", 2.01, 0.02), ("北", 2.03, 0.01)]
     features = [
         {
@@ -110,7 +110,7 @@ def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
         assert axes.get_title(loc="left").endswith(f"\nroot mean square error {spread:.3g}")
 
 
-def test_errors_of_nothing_are_drawn(cells, rows):
+def test_errors_of_zero_are_drawn(cells, rows):
     cell_confidence.error_maps(
         MapContext(cells, "Title"), rows.assign(error=0.0)
     ).draw_without_rendering()
@@ -208,7 +208,7 @@ def test_twenty_cells_are_enough(rows):
     assert figure.axes[0].get_title(loc="left") == "The 20 busiest of 36 cells"
 
 
-def test_the_largest_n_is_drawn_from_files(table, rows, cells, layers, tmp_path):
+def test_figures_from_files_show_the_largest_n(table, rows, cells, layers, tmp_path):
     write_table(table, CERTAINTY, tmp_path / "t.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
     place = {"cells": tmp_path / "c.parquet", "basemap": tmp_path / "map.geojson"}
@@ -228,7 +228,7 @@ def test_districts_are_those_that_hold_a_point(layers):
 
 
 def test_a_fine_grid_has_few_paths_and_the_same_colour_in_the_middle_of_each_cell(monkeypatch):
-    """At 4,000 cells and more colours than one; the cells are larger than a pixel."""
+    """4,096 cells of several colours, each larger than a pixel."""
     side = 64
     south, west = np.divmod(np.arange(side**2), side)
     ring = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])

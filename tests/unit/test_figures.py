@@ -1,6 +1,6 @@
-"""Figures: what is drawn equals the tables, and the files are whole and reproducible.
+"""Figures show the values of the tables, and their files are whole and reproducible.
 
-The tables come from the studies themselves, on a histogram of 12 cells that is made up here.
+The tables come from the studies themselves, for a made-up histogram of 12 cells.
 """
 
 import hashlib
@@ -94,7 +94,7 @@ def registered() -> Iterator[None]:
 
 
 def released(mechanisms: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Releases, and their utility."""
+    """Return releases and their utility."""
     parts = [
         part
         for eps0 in BUDGETS
@@ -127,7 +127,7 @@ def of_single_cells(releases: pd.DataFrame, every: int | None = 5) -> pd.DataFra
 
 @pytest.fixture(scope="module")
 def three(registered: None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Releases of three mechanisms, and their utility."""
+    """Return releases of three mechanisms, and their utility."""
     return released(["gaussian", "krr", "twin"])
 
 
@@ -157,8 +157,14 @@ def checkins(cells: gpd.GeoDataFrame) -> pd.DataFrame:
     return pd.DataFrame(np.repeat(middle, COUNTS, axis=0), columns=["longitude", "latitude"])
 
 
+def boxes(utility: pd.DataFrame, calibration: str = "matched") -> Figure:
+    return distances.distance_boxes(
+        utility, "City", unit="one check-in", calibration=calibration, target_delta=TARGET
+    )
+
+
 def texts(figure: Figure) -> list[str]:
-    """Everything written in a figure, drawn once so that tick labels exist."""
+    """Return all texts of a figure, drawn once so that tick labels exist."""
     figure.canvas.draw()
     found = figure.findobj(mpl.text.Text)
     return [artist.get_text() for artist in found if artist.get_text()]
@@ -244,14 +250,6 @@ def test_style_stays_local(utility: pd.DataFrame) -> None:
     assert dict(mpl.rcParams) == before
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(1e-6, "10^{-6}"), (2.5e-7, r"2.5\times10^{-7}"), (3e2, r"3\times10^{2}")],
-)
-def test_power(value: float, text: str) -> None:
-    assert style.power(value) == text
-
-
 # --- maps ----------------------------------------------------------------------------------------
 
 
@@ -286,7 +284,9 @@ def test_maps_of_users_speak_of_users(checkins: pd.DataFrame, cells: gpd.GeoData
     assert "check-in" not in words
 
 
-def test_many_are_dark_in_every_map(checkins: pd.DataFrame, cells: gpd.GeoDataFrame) -> None:
+def test_large_counts_are_dark_in_every_map(
+    checkins: pd.DataFrame, cells: gpd.GeoDataFrame
+) -> None:
     right = maps.checkins_map(MapContext(cells, "City"), checkins, dots=True).axes[1]
     light = heat(right).cmap(np.linspace(0.0, 1.0, 9))[:, :3] @ (0.3, 0.59, 0.11)
     assert (np.diff(light) < 0.0).all() and light[0] < 0.95
@@ -328,7 +328,7 @@ def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> N
     assert "check-ins per cell (estimated share × n, logarithmic)" in texts(figure)
 
 
-def test_estimate_maps_want_one_share_per_cell(cells: gpd.GeoDataFrame) -> None:
+def test_estimate_maps_require_one_share_per_cell(cells: gpd.GeoDataFrame) -> None:
     with pytest.raises(ValueError, match="12 cells"):
         maps.estimate_maps(MapContext(cells, "Title"), {"Original": np.ones(11)}, 400)
 
@@ -406,14 +406,8 @@ def test_calibrated_names_what_is_missing(utility: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
-def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -> None:
-    figure = distances.distance_boxes(
-        utility,
-        "City",
-        unit="one check-in",
-        calibration=calibration,
-        target_delta=TARGET,
-    )
+def test_boxes_show_the_quantiles_of_the_table(utility: pd.DataFrame, calibration: str) -> None:
+    figure = boxes(utility, calibration)
     rows = calibrated(utility, calibration, TARGET)
     assert len(figure.axes) == 2
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
@@ -428,14 +422,14 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
             by_size = shown.groupby("n")["tv_distance"]
             np.testing.assert_allclose(line.get_ydata(), by_size.median(), rtol=1e-12)
             look = style.series_look(*series)
-            boxes = [
+            spans = [
                 (p.get_y(), p.get_y() + p.get_height())
                 for p in axes.patches
                 if p.get_facecolor() == to_rgba(style.box_colour(look))
                 and np.isclose(line.get_xdata(), p.get_x() + p.get_width() / 2).any()
             ]
             quartiles = by_size.quantile([0.25, 0.75]).unstack().to_numpy()
-            np.testing.assert_allclose(boxes, quartiles, rtol=1e-12)
+            np.testing.assert_allclose(spans, quartiles, rtol=1e-12)
             whiskers = [
                 [(s[0, 1], s[1, 1]) for s in c.get_segments()]
                 for c in axes.collections
@@ -453,14 +447,8 @@ def test_boxes_are_those_of_the_table(utility: pd.DataFrame, calibration: str) -
     assert ("Equal privacy" in title) == (calibration == "matched")
 
 
-def test_boxes_at_delta_hat_say_that_it_is_no_guarantee(utility: pd.DataFrame) -> None:
-    figure = distances.distance_boxes(
-        utility,
-        "City",
-        unit="one check-in",
-        calibration="delta-hat",
-        target_delta=TARGET,
-    )
+def test_boxes_at_delta_hat_state_that_it_is_not_a_guarantee(utility: pd.DataFrame) -> None:
+    figure = boxes(utility, "delta-hat")
     title = figure.get_suptitle()
     assert "NOT equal privacy" in title and "not a guarantee" in title and "Biswas" in title
     hats = utility.query("calibration == 'delta-hat' and eps0 == 2")["log10_delta"]
@@ -504,13 +492,7 @@ def test_a_wide_range_of_distances_gets_a_logarithmic_axis(utility: pd.DataFrame
     for widest, scale in [(9.9, "linear"), (10.1, "log")]:
         table = utility.assign(tv_distance=np.where(utility["estimator"] == "raw", widest, 1.0))
         table = table[table["n"] == 400]
-        figure = distances.distance_boxes(
-            table,
-            "City",
-            unit="one check-in",
-            calibration="matched",
-            target_delta=TARGET,
-        )
+        figure = boxes(table)
         assert figure.axes[0].get_yscale() == scale
 
 
@@ -554,13 +536,6 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
     assert r"\delta=10^{-3}" in figure.get_suptitle()
 
 
-def test_a_summary_is_read_back_from_its_file(utility: pd.DataFrame, tmp_path: Path) -> None:
-    summary = summed(utility)
-    summary.to_csv(tmp_path / "comparison.csv", index=False)
-    figure = distances.draw_comparison(tmp_path / "comparison.csv", target_delta=TARGET)
-    assert texts(figure) == texts(distances.matched_comparison(summary, TARGET))
-
-
 def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
     one = utility[utility["n"] == utility["n"].max()]
     figure = distances.matched_comparison(summed(one), TARGET)
@@ -579,16 +554,9 @@ def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFra
     assert figure.axes[2].get_xlabel() == "number of users n (one check-in each)"
 
 
-def test_a_budget_without_a_match_is_drawn_all_the_same(utility: pd.DataFrame) -> None:
+def test_a_budget_without_a_match_is_drawn(utility: pd.DataFrame) -> None:
     without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
-    boxes = distances.distance_boxes(
-        without,
-        "City",
-        unit="one check-in",
-        calibration="matched",
-        target_delta=TARGET,
-    )
-    title = boxes.axes[0].get_title(loc="left")
+    title = boxes(without).axes[0].get_title(loc="left")
     assert title == r"$\epsilon_0=2$, no matched mechanism"
     figure = distances.matched_comparison(summed(without), TARGET)
     assert not any("nan" in text for text in texts(figure))
@@ -611,14 +579,7 @@ def test_a_third_mechanism_is_in_every_figure(
     compared = distances.matched_comparison(summed(utility), TARGET)
     assert set(legend(compared)) >= TWINS
     assert sum("twin" in line.get_label() for line in compared.axes[2].lines) == 3 * len(BUDGETS)
-    boxes = distances.distance_boxes(
-        utility,
-        "City",
-        unit="one check-in",
-        calibration="matched",
-        target_delta=TARGET,
-    )
-    assert set(legend(boxes)) == TWINS | {"twin, not inverted"} | {
+    assert set(legend(boxes(utility))) == TWINS | {"twin, not inverted"} | {
         get_estimator(m, e.name).label for m in ("gaussian", "krr") for e in CATALOGUE[m].estimators
     }
     assert set(legend(distances.distance_over_eps(utility, "City", "one check-in"))) >= TWINS
@@ -640,7 +601,7 @@ def drawn_curves(axes: Any) -> dict[str, Any]:
     return {line.get_label(): line for line in axes.lines if line.get_label() in BOUNDS}
 
 
-def test_delta_curves_are_those_of_the_table(curves: pd.DataFrame) -> None:
+def test_delta_curves_show_the_values_of_the_table(curves: pd.DataFrame) -> None:
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         assert axes.get_ylim() == (-12.0, 0.0)
@@ -685,8 +646,8 @@ def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves: pd.DataFr
             assert certified.log_delta(eps).upper <= np.log(10.0) * drawn
 
 
-def test_steps_between_two_points_are_upper_ends_of_any_curve() -> None:
-    """Of a line in exp(eps), the least that a convex delta allows."""
+def test_steps_between_two_points_are_upper_bounds_of_any_curve() -> None:
+    """A line in exp(eps) is the smallest convex delta."""
     eps, most = np.array([0.0, 0.3, 2.0, 5.0]), np.exp(4.0)
     delta = np.maximum(1e-9 * (most - np.exp(eps)), 0.0)
     with np.errstate(divide="ignore"):
@@ -701,7 +662,7 @@ def test_steps_between_two_points_are_upper_ends_of_any_curve() -> None:
 
 
 def _lab(colour: str) -> np.ndarray:
-    """CIE's L*, a*, b* of a colour in sRGB under D65, in which distances are differences seen."""
+    """Return CIE L*, a*, b* of an sRGB colour under D65; distances are perceived differences."""
     rgb = np.array(to_rgb(colour))
     linear = np.where(rgb > 0.04045, ((rgb + 0.055) / 1.055) ** 2.4, rgb / 12.92)
     to_xyz = [[0.4125, 0.3576, 0.1804], [0.2127, 0.7152, 0.0722], [0.0193, 0.1192, 0.9503]]
@@ -715,11 +676,11 @@ def test_bounds_are_told_apart_by_colour() -> None:
     blanket = {bound_colour(name) for name in BOUND_REGISTRY if re.search("blanket|balle", name)}
     assert len(blanket) == 5
     for one, other in combinations(colours, 2):
-        # A difference of some 2 is just seen side by side; thin lines need far more.
+        # A difference of about 2 is just visible side by side; thin lines need far more.
         assert np.linalg.norm(_lab(one) - _lab(other)) > 18.0, (one, other)
 
 
-def test_a_region_s_name_may_have_any_sign(curves: pd.DataFrame, tmp_path: Path) -> None:
+def test_a_region_s_name_may_have_any_character(curves: pd.DataFrame, tmp_path: Path) -> None:
     for name in ("A $ store", "$1$ for $2", "$\\nothing{$"):
         figure = privacy.delta_curves(curves, name, "one check-in", TARGET)
         style.save(figure, tmp_path / "figure", "public")
@@ -743,13 +704,13 @@ def test_delta_curves_mark_the_target_and_what_is_certified_there(curves: pd.Dat
     ("eps", "words"),
     [(0.05, "0.05"), (0.1711108, "0.172"), (0.0338781, "0.0339"), (4.0, "4"), (2.2003, "2.21")],
 )
-def test_a_certified_eps_is_never_less_private_than_its_words(eps: float, words: str) -> None:
+def test_a_certified_eps_is_rounded_up(eps: float, words: str) -> None:
     assert style.format_eps(eps) == words
 
 
 @pytest.mark.parametrize("bent", [0.5, 2.0, 4.0, 8.0])
-def test_the_words_at_the_target_are_not_on_the_curve(bent: float) -> None:
-    """In few users' curves the target is far to the right."""
+def test_the_label_at_the_target_is_not_on_the_curve(bent: float) -> None:
+    """With few users, the curve meets the target far to the right."""
     eps = np.union1d(np.linspace(0.0, 1.0, 200), 0.5 ** (1.0 / bent))  # the target is one of them
     table = pd.DataFrame({"eps": eps, "log10_delta": -12.0 * eps**bent, "bound": "upper"})
     figure = privacy.delta_curves(table.assign(n=9, k=3, eps0=1.0), "City", "one check-in", 1e-6)
@@ -779,13 +740,13 @@ def test_delta_curves_shade_what_the_lower_bounds_exclude(curves: pd.DataFrame) 
 
 
 def _corners(line: Line2D) -> np.ndarray:
-    """The line as it is drawn, steps and all, shape (2, points)."""
+    """Return the vertices of a line as drawn, including steps, shape (2, points)."""
     steps = STEP_LOOKUP_MAP[line.get_drawstyle()]
     return np.asarray(steps(*line.get_xydata().T))
 
 
 def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant() -> None:
-    """At 200 random places between few points, of which the accountant knows both ends."""
+    """Compare with the accountant at 200 random places between a few points."""
     setting = Setting(100, 12, 4.0)
     certified, attained = (BOUND_REGISTRY[name].curve(setting) for name in ("upper", "lower"))
     eps = np.linspace(0.05, 2.4, 7)
@@ -810,7 +771,7 @@ def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant() -> N
 
 
 def test_a_guarantee_that_grows_has_the_value_of_the_next_point() -> None:
-    """And a type II error, which falls, that of the next; where nothing is proven are marks."""
+    """A decreasing type II error has the next value, too; unproven intervals have only markers."""
     x = np.array([2.0, 4.0, 8.0, 16.0])
     for y in (x**2, 1.0 / x):
         table = curve("", "any", "exact", x, y)
@@ -863,7 +824,7 @@ def test_one_bound_has_one_colour_in_every_figure(curves: pd.DataFrame) -> None:
 # --- individual ----------------------------------------------------------------------------------
 
 
-def test_individual_summary_is_that_of_the_table(releases: pd.DataFrame) -> None:
+def test_individual_summary_agrees_with_the_releases(releases: pd.DataFrame) -> None:
     summary = of_single_cells(releases)
     assert sorted(set(summary["cell"])) == [5, 10]
     assert set(summary["repetitions"]) == {5}
@@ -896,7 +857,7 @@ def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(
 
 
 class Cells(HTMLParser):
-    """Texts of a page's table: heads, and rows by their name."""
+    """Column heads and rows by name of the table in a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The page of a run: what it says in words, what it carries, and what cannot break it."""
+"""The page of a run: its sentences, its data, and that no data can break it."""
 
 import json
 import os
@@ -29,13 +29,11 @@ from shuffledp.page.maps import map_data
 from shuffledp.page.render import embedded_json, render, render_round
 from shuffledp.page.reproduction import reproduction_data
 from shuffledp.page.sentences import (
-    about,
     accuracy,
     best_guess,
     choices,
     is_noise,
     percent,
-    protection,
     recommended,
     shown,
     single_report,
@@ -51,8 +49,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("ratio", [2, 3, 7])
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10)])
-def test_no_test_of_a_release_guesses_better(ratio, delta):
-    """Of all releases of four values the worst that keeps (eps, delta) guesses as well as said."""
+def test_the_probability_of_a_right_guess_is_attained(ratio, delta):
+    """The worst (eps, delta)-DP release with four values attains the stated probability."""
     # delta of the mass tells the record; the rest is randomised response with two values.
     rest = 1 - delta
     truth = Fraction(ratio, ratio + 1)
@@ -73,23 +71,14 @@ def test_chances_are_rounded_up():
     assert "at most 50 %;" in strength(0.0, 0.0)
 
 
-def test_a_share_is_never_said_to_be_less_than_it_is():
+def test_a_share_is_rounded_up():
     assert percent(0.8912) == "89.2 %" and percent(0.99) == "99 %"
     assert percent(1.0 - 2.0**-20) == "all but one in 1,048,576"
     assert percent(1.0) == "all"
 
 
-def test_what_the_data_are_is_said():
-    dates = "recorded, between 2010-10-01 and 2010-10-28"
-    town = about(97, dates, 400, "one check-in", "Town")
-    assert town.startswith("The data are 400 check-ins of 97 people in Town.")
-    assert town.endswith("a person recorded, between 2010-10-01 and 2010-10-28.")
-    town = about(97, dates, 97, "one user", "Town")
-    assert town.startswith("The data are 97 check-ins, one of each person in Town.")
-
-
-def test_what_the_data_do_not_say_is_not_said(tmp_path):
-    """README's example has a file with latitudes and longitudes alone."""
+def test_unknown_people_and_times_are_left_out(tmp_path):
+    """A file may have only latitudes and longitudes, as in README's example."""
     bare = pd.DataFrame({"user": pd.array([None] * 2, "Int64"), "time": pd.to_datetime([None] * 2)})
     bare.to_parquet(tmp_path / "bare.parquet")
     assert records_of(tmp_path / "bare.parquet") == (None, "recorded")
@@ -97,14 +86,6 @@ def test_what_the_data_do_not_say_is_not_said(tmp_path):
     pd.DataFrame({"user": [1, 1, 2], "time": day}).to_parquet(tmp_path / "known.parquet")
     people, clause = records_of(tmp_path / "known.parquet")
     assert (people, clause) == (2, "recorded, between 2010-10-01 and 2010-10-01")
-    town = about(None, "recorded", 400, "one check-in", "Town")
-    assert town.startswith("The data are 400 check-ins in Town.")
-    assert town.endswith("a person recorded.")
-
-
-def test_what_is_protected_is_said():
-    assert protection("one user").startswith("The map hides every single person")
-    assert "does not hide a person" in protection("one check-in")
 
 
 SUMMARY = pd.DataFrame(
@@ -123,7 +104,7 @@ SUMMARY = pd.DataFrame(
 )
 
 
-def test_who_cannot_meet_the_target_is_not_advised():
+def test_a_mechanism_that_misses_the_target_is_not_advised():
     said = choices(SUMMARY, 12)
     assert [re.search("take (.*?):", line)[1] for line in said] == [
         "Gaussian",
@@ -136,7 +117,7 @@ def test_who_cannot_meet_the_target_is_not_advised():
 
 
 def test_the_least_trust_and_work_are_recommended():
-    """Before the smallest error: no office alone learns more, and users send the truth alone."""
+    """Trust and the work of users come before the error."""
     assert recommended(SUMMARY) == "two-servers"
     left = SUMMARY[SUMMARY["mechanism"] != "two-servers"]
     assert recommended(left) == "user-dummies"
@@ -144,7 +125,7 @@ def test_the_least_trust_and_work_are_recommended():
     assert recommended(SUMMARY.iloc[-1:]) is None
 
 
-def test_each_mechanism_says_whom_to_trust_and_what_a_report_reveals():
+def test_trust_and_the_content_of_a_report_agree_with_the_catalogue():
     for name, entry in CATALOGUE.items():
         local = trust_kind(entry) == "local"
         said = single_report(name, 8.0 if local else np.inf, 408)
@@ -155,7 +136,7 @@ def test_each_mechanism_says_whom_to_trust_and_what_a_report_reveals():
     assert "learns the exact map" in trust(CATALOGUE["shuffler-dummies"])
 
 
-def test_a_map_of_noise_is_no_answer():
+def test_a_map_of_noise_is_not_recommended():
     good, poor = SUMMARY.iloc[0], SUMMARY.iloc[1]
     assert not is_noise(good, 12) and verdict(good, 12).startswith(
         "Yes. The map divides Town into 12 cells."
@@ -165,11 +146,11 @@ def test_a_map_of_noise_is_no_answer():
     assert "48 % of the average cell, which has 8.3" in accuracy(good, 12)
 
 
-def test_what_one_map_shows_falsely_is_said():
+def test_empty_cells_that_a_map_shows_are_counted():
     said = shown([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
     assert "Of 4 cells, 2 are occupied. This map shows 1 of them" in said
-    assert "It also shows 1 empty cell." in said
-    assert "It also shows 2 empty cells." in shown([5.0, 5.0], [1.0, 1.0], [0, 0], 2.0)
+    assert "It also shows 1 empty cell as occupied." in said
+    assert "It also shows 2 empty cells as occupied." in shown([5.0, 5.0], [1.0, 1.0], [0, 0], 2.0)
     assert "It also" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
 
 
@@ -312,7 +293,7 @@ def test_provenance_names_what_made_a_run(tmp_path):
 
 
 def revision_where(environment, root):
-    """The revision of a folder, as a process with another environment finds it."""
+    """Return the revision of a folder in a process with another environment."""
     code = (
         "import sys; from pathlib import Path; from shuffledp.page.data import revision\n"
         "print(revision(Path(sys.argv[1])))"

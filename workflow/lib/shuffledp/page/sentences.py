@@ -267,11 +267,11 @@ def shown(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
     known = np.asarray(estimate) > limit * np.asarray(standard_error)
     occupied = np.asarray(truth) > 0
     false = int(np.count_nonzero(known & ~occupied))
-    wrong = f" It also shows {false} empty cell{'s' * (false != 1)}." if false else ""
+    empty = f" It also shows {false} empty cell{'s' * (false != 1)} as occupied." if false else ""
     return (
         f"Of {occupied.size:,} cells, {np.count_nonzero(occupied):,} are occupied. This map shows "
         f"{np.count_nonzero(known & occupied):,} of them: their estimates exceed two standard "
-        f"errors.{wrong} A cell that the map does not show is not necessarily empty."
+        f"errors.{empty} A cell that the map does not show is not necessarily empty."
     )
 
 
