@@ -135,30 +135,6 @@ def test_every_public_name_is_documented():
     assert [missing for name in names for missing in _undocumented(name)] == []
 
 
-def _has_parameters(item):
-    return "Parameters\n----------\n" in (inspect.getdoc(item) or "")
-
-
-def _without_parameters(name):
-    """Public functions of three or more arguments that say of none what it is."""
-    module = importlib.import_module(name)
-    for each, item in _public(module):
-        if inspect.isclass(item) or not callable(item):
-            continue
-        if len(inspect.signature(item).parameters.keys() - {"self", "cls"}) < 3:
-            continue
-        owner, _, method = each.rpartition(".")
-        # A method may leave it to the one that it overrides.
-        bases = getattr(module, owner).__mro__ if owner else ()
-        if not any(map(_has_parameters, [item, *(vars(base).get(method) for base in bases)])):
-            yield each
-
-
-def test_functions_of_many_arguments_say_what_each_is():
-    names = [found.name for found in pkgutil.walk_packages(shuffledp.__path__, "shuffledp.")]
-    assert [f"{name}.{each}" for name in names for each in _without_parameters(name)] == []
-
-
 LOCKS = ["requirements.lock", "requirements-docs.lock"]
 
 
