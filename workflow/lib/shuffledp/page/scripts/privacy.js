@@ -5,7 +5,7 @@ function mountPrivacy(home) {
   let story, region, rows;
   const controls = element("div", { class: "controls" });
   const target = element("input", { id: "privacy-delta", type: "text", inputmode: "decimal", size: "8", autocomplete: "off" });
-  controls.append(element("div", {}, element("label", { for: "privacy-delta", text: "Read eps off at delta" }), target));
+  controls.append(element("div", {}, element("label", { for: "privacy-delta", text: "Certified eps at delta" }), target));
   target.addEventListener("input", () => update());
   const answer = element("p", { class: "readout", id: "privacy-answer", "aria-live": "polite" });
   const own = element("div", { class: "chart", id: "own-chart" });
