@@ -320,7 +320,7 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
     monkeypatch, n, rounds, wide
 ):
     if wide:
-        monkeypatch.setattr(two_cells, "_WIDTH", 0.5)
+        monkeypatch.setattr(two_cells, "BLOCK_WIDTH", 0.5)
         assert len(two_cells._blocks(n)[0]) < n or n == 2
     setting = Setting(n, 2, float(np.nextafter(log(E), inf)), rounds)
     curve = two_cells.worst_rounds(setting, lambda eps: 0.0 if eps < setting.budget else -inf)

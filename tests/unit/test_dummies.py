@@ -832,7 +832,7 @@ def test_impossible_targets_are_refused():
         users.curve(UserDummiesParameters(11.0, 11), Setting(10**9, 2)).log_delta(1.0)
     with pytest.raises(InputError, match="eps must be at least 0"):
         users.curve(UserDummiesParameters(1.0, 1), Setting(10, 2)).log_delta(-1.0)
-    with pytest.raises(InputError, match="k must be a whole number of cells, at least 2"):
+    with pytest.raises(InputError, match="k must be an integer from 2"):
         users.curve(UserDummiesParameters(1.0, 1), Setting(10, 1)).log_delta(1.0)
 
 

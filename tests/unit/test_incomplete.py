@@ -274,7 +274,7 @@ def test_of_dummies_the_upper_end_takes_the_fewest_chances():
     assert found == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
     with pytest.raises(InputError, match="clones does not cover dummies"):
         BOUNDS["clones"].curve(among)
-    with pytest.raises(InputError, match="at least 0"):
+    with pytest.raises(InputError, match="per user >= 0"):
         replace(setting, dummies=-1.0)
 
 

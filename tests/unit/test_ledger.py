@@ -87,7 +87,7 @@ def test_equal_rows_are_rounds(capsys, tmp_path):
         ("n,k,eps0\n9,3,x\n", "row 1: x is not a number"),
         ("n,k,eps0\n9,3,nan\n", "row 1: eps0 must be positive"),
         ("n,k,eps0,rounds\n9,3,1,1.5\n", "row 1: 1.5 is not a whole number"),
-        ("n,k,eps0,rounds\n9,3,1,0\n", r"row 1: rounds must be .*\(got rounds=0\)"),
+        ("n,k,eps0,rounds\n9,3,1,0\n", r"row 1: rounds must be .*, got rounds=0"),
         ("n,k,eps0\n9,3,\n", "row 1: give eps0, for k-RR, or a mechanism and its parameters"),
         ("n,k,mechanism\n9,3,gaussian\n", "row 1: give eps0"),
         ("n,k,eps0,mechanism,parameters\n9,3,1,gaussian,sigma=1\n", "row 1: give eps0"),

@@ -30,7 +30,7 @@ def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame
     found = calibrate_to_target(
         SignedDummies(60), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192)
     )
-    assert (short["cell_error"], short["messages"]) == (found.cell_sd, found.messages)
+    assert (short["cell_error"], short["messages"]) == (found.cell_sd, found.per_user.messages)
 
 
 def test_the_figure_has_a_level_line_for_each_other_mechanism(table: pd.DataFrame) -> None:

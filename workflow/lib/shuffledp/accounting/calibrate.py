@@ -1,8 +1,8 @@
-"""Inverse problems: from a bound on delta to the eps or eps0 that meets a target.
+"""Inverse problems: the eps, eps0 or noise at which a bound on delta meets a target.
 
-Every log delta here falls with eps and grows with eps0, so the answers are roots of a monotone
-function; they are bracketed, and returned from the side that keeps the promise. Where a value takes
-long, a lead, a cheap function not far off, points to the neighbourhood of the answer.
+Log delta falls with eps and grows with eps0, so each answer is the root of a monotone function. It
+is bracketed and returned from the side that keeps the promise. Where an evaluation is expensive, a
+lead, that is a cheap estimate, shows where to look first; results never rely on it.
 """
 
 from collections.abc import Callable
@@ -16,26 +16,27 @@ from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.errors import InputError
 from shuffledp.numerics.roots import brentq
 
+# Relative tolerance of eps and eps0.
 XTOL = 1e-12
-# Over rounds log delta itself is right to some 1e-5 of eps: grids are no finer.
+# Relative tolerance over several rounds, where grids limit the accuracy of eps to some 1e-5.
 COARSE_XTOL = 1e-6
-# Of the least noise, whose variance is as close to the optimum.
+# Relative tolerance of the least noise; its variance is as close to the optimum.
 NOISE_XTOL = 1e-9
-# Of the eps of one round of several: its relative width, and the log of delta that may be wasted.
-_ROUND_XTOL, _ROUND_WASTED = 1e-3, 1e-2
-# First step away from where a lead points, relative.
-_LED_STEP = 1e-3
-# The log of a delta of 0, for differences.
-_NOTHING = -1e300
-# Where budgets come to an end below.
-_LEAST = 1e-15
+# Tolerances of the eps of one round of several: relative in eps, absolute in log delta.
+ROUND_EPS_XTOL, ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
+# Relative size of the first step away from the root of a lead.
+FIRST_RELATIVE_STEP = 1e-3
+# Stands for the log of a delta of 0 in differences, which must be finite.
+LOG_OF_ZERO = -1e300
+# Searches end at this share of the budget.
+SMALLEST_RELATIVE_VALUE = 1e-15
 
 Curve = Callable[[float], float]
 
 
 def _root(excess: Curve, low: float, high: float) -> float:
-    """Root of a function of changing sign between two positive numbers, relative error 1e-12."""
-    # The exponential of a logarithm may lie beyond a jump at one of the ends.
+    """Return the root between two positive numbers at which the signs differ, to 1e-12 relative."""
+    # The exponential of the logarithm of an end may lie beyond a jump there.
     ends = {float(np.log(low)): low, float(np.log(high)): high}
 
     def at(log_x: float) -> float:
@@ -45,12 +46,12 @@ def _root(excess: Curve, low: float, high: float) -> float:
 
 
 def _excess(log_delta: Curve, target: float) -> Curve:
-    return lambda x: max(log_delta(x), _NOTHING) - target
+    return lambda x: max(log_delta(x), LOG_OF_ZERO) - target
 
 
 @dataclass(frozen=True)
 class _Crossing:
-    """The largest point tried where a growing function meets a target, the smallest where not."""
+    """The largest evaluated point that meets a target, and the smallest that fails it."""
 
     meets: float | None
     fails: float | None
@@ -59,17 +60,16 @@ class _Crossing:
 def _crossing(
     log_delta: Curve, target: float, lead: Curve, low: float, high: float, xtol: float
 ) -> _Crossing:
-    """Where a growing log delta that takes long crosses a target, in few evaluations.
+    """Locate where an expensive, growing log delta crosses a target, in few evaluations.
 
-    The two points are not further apart than ``xtol``, but where one of them does not exist, or the
-    target is met exactly. ``lead`` is cheap, grows and is about as far from ``log_delta`` at one
-    point as at the next.
+    The two points are at most ``xtol`` apart, unless one of them does not exist or the target is
+    met exactly. ``lead`` is cheap and growing, and its distance from ``log_delta`` varies slowly.
     """
     tried: dict[float, float] = {}
 
     def excess(point: float) -> float:
         if point not in tried:
-            tried[point] = max(log_delta(point), _NOTHING) - target
+            tried[point] = max(log_delta(point), LOG_OF_ZERO) - target
         return tried[point]
 
     def led(log_delta: float) -> float:
@@ -80,9 +80,9 @@ def _crossing(
 
     point = led(target)
     meets = excess(point) <= 0.0
-    following, step = point, _LED_STEP
-    if excess(point) > _NOTHING:
-        # The lead, moved to go through what was found, points across the root, or short of it.
+    following, step = point, FIRST_RELATIVE_STEP
+    if excess(point) > LOG_OF_ZERO:
+        # The root of the lead shifted through the evaluated point lies near the true root.
         following = led(lead(point) - excess(point))
         step = max(abs(following - point), step)
     while (excess(following) <= 0.0) == meets and following != (high if meets else low):
@@ -97,7 +97,7 @@ def _crossing(
 
 
 def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float:
-    """Smallest eps whose delta is at most ``exp(target)``.
+    """Return the smallest eps whose delta is at most ``exp(target)``.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
     budget
         Eps never exceeds it.
     side
-        Whether the answer is an upper bound on eps or a lower one.
+        Whether the answer is an upper or a lower bound on eps.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
     excess = _excess(log_delta, target)
     largest = budget * (1.0 - 1e-15)
     high = largest * 1e-3
-    while excess(high) <= 0.0 and high > largest * _LEAST:
+    while excess(high) <= 0.0 and high > largest * SMALLEST_RELATIVE_VALUE:
         high *= 1e-2
     while high < largest and excess(high) > 0.0:
         high = min(4.0 * high, largest)
@@ -131,7 +131,7 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
     low = high / 4.0
     while excess(low) <= 0.0:
         low, high = low / 16.0, low
-        if low < budget * _LEAST:
+        if low < budget * SMALLEST_RELATIVE_VALUE:
             return high if side == "upper" else 0.0
     root = _root(excess, low, high)
     if side == "lower":
@@ -147,21 +147,20 @@ def led_epsilon(
     lead: Curve,
     xtol: float = XTOL,
 ) -> float:
-    """As `epsilon`, in few evaluations of a log delta that takes long.
+    """Return the smallest eps that meets a target, in few evaluations of an expensive log delta.
 
     Parameters
     ----------
     log_delta, target, budget, side
         As for `epsilon`.
     lead
-        Cheap and non-increasing, about as far from ``log_delta`` at one eps as at the next: where
-        to look first.
+        Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly with eps.
     xtol
-        How far the answer may be from the root, relative.
+        Relative distance of the answer from the root.
 
     Returns
     -------
-    As `epsilon`. ``log_delta`` was evaluated there.
+    A number as from `epsilon`, at which ``log_delta`` was evaluated.
     """
     if target >= 0.0:
         return 0.0
@@ -171,7 +170,7 @@ def led_epsilon(
     def at(log_inverse: float) -> float:
         return min(float(np.exp(-log_inverse)), budget * (1.0 - 1e-15))
 
-    low, high = -float(np.log(budget)), -float(np.log(budget * _LEAST))
+    low, high = -float(np.log(budget)), -float(np.log(budget * SMALLEST_RELATIVE_VALUE))
     found = _crossing(lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, high, xtol)
     if found.fails is None and (side == "lower" or log_delta(0.0) <= target):
         return 0.0
@@ -184,7 +183,7 @@ def led_epsilon(
 
 
 def eps0(log_delta: Curve, target: float, eps: float) -> float:
-    """Largest eps0 whose delta at ``eps`` is at most ``exp(target)``, rounded down.
+    """Return the largest eps0 whose delta at ``eps`` is at most ``exp(target)``, rounded down.
 
     Parameters
     ----------
@@ -193,11 +192,11 @@ def eps0(log_delta: Curve, target: float, eps: float) -> float:
     target
         Natural log of the target delta.
     eps
-        Central budget; every eps0 up to it has delta 0.
+        Central budget; delta is 0 for every eps0 up to it.
 
     Returns
     -------
-    A number in ``[eps, 350]``, the largest budget there is.
+    A number in ``[eps, 350]``; 350 is the largest supported budget.
     """
     excess = _excess(log_delta, target)
     largest = max(LARGEST_EPS0, eps)
@@ -212,7 +211,7 @@ def eps0(log_delta: Curve, target: float, eps: float) -> float:
             return largest
         low, high = high, min(2.0 * high, largest)
     root = _root(excess, low, high)
-    # The root is right to the tolerance; at the answer the target must hold.
+    # The root is accurate to the tolerance only, but the target must hold at the answer.
     back = 4.0 * XTOL
     while excess(root * (1.0 - back)) > 0.0:
         back *= 2.0
@@ -222,17 +221,16 @@ def eps0(log_delta: Curve, target: float, eps: float) -> float:
 def led_eps0(
     log_delta: Curve, target: float, eps: float, lead: Curve, xtol: float = COARSE_XTOL
 ) -> float:
-    """As `eps0`, in few evaluations of a log delta that takes long.
+    """Return the largest eps0 that meets a target, in few evaluations of an expensive log delta.
 
     Parameters
     ----------
     log_delta, target, eps
         As for `eps0`.
     lead
-        Cheap and non-decreasing, about as far from ``log_delta`` at one eps0 as at the next: where
-        to look first.
+        Cheap, non-decreasing estimate whose distance from ``log_delta`` varies slowly with eps0.
     xtol
-        How far below the root the answer may be, relative.
+        Relative distance by which the answer may lie below the root.
 
     Returns
     -------
@@ -253,21 +251,21 @@ def led_eps0(
 
 
 def largest_kept(meets: Callable[[float], bool], budget: float) -> float:
-    """Largest budget tried that meets a target which this budget meets but for rounding.
+    """Return the budget, or one slightly smaller, that meets a target despite rounding.
 
     A mechanism may round its own budget up, so that it exceeds the eps that it was made for.
 
     Parameters
     ----------
     meets
-        Whether a budget does.
+        Whether a budget meets the target.
     budget
-        The first one tried; the others are smaller by up to a half.
+        The largest candidate; the others are smaller by up to one half.
 
     Raises
     ------
     InputError
-        If none of them meets the target.
+        If no candidate meets the target.
     """
     for less in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5):
         if meets(budget * (1.0 - less)):
@@ -281,21 +279,21 @@ def largest_kept(meets: Callable[[float], bool], budget: float) -> float:
 def smallest_whole(
     meets: Callable[[int], bool], least: int, largest: int, start: int | None = None
 ) -> int | None:
-    """Smallest whole number that meets a target, of those from ``least`` to ``largest``.
+    """Return the smallest integer from ``least`` to ``largest`` that meets a target.
 
     Parameters
     ----------
     meets
-        Whether a number does; if one does, all larger ones do.
+        Whether a number meets the target; if one does, all larger ones do.
     least, largest
-        Where to look.
+        Range of the search.
     start
-        Where to look first, by default at ``least``. The search widens from there: far beyond the
-        answer deltas are smallest, and cost most.
+        First number tried, by default ``least``. The search widens from there, because far beyond
+        the answer deltas are smallest and most expensive.
 
     Returns
     -------
-    A number that was tried and does; None if the largest does not.
+    A number that was tried; None if the largest fails.
     """
     number = least if start is None else start
     step = max(number // 1000, 1)
@@ -316,7 +314,9 @@ def smallest_whole(
 
 
 def least_noise(log_delta: Curve, target: float, high: float) -> float:
-    """Smallest number in ``(0, high]`` whose delta is at most ``exp(target)``, to 1e-9 of itself.
+    """Return the smallest number in ``(0, high]`` whose delta is at most ``exp(target)``.
+
+    Its relative tolerance is 1e-9.
 
     Parameters
     ----------
@@ -325,11 +325,11 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
     target
         Natural log of the target delta.
     high
-        Meets the target.
+        A number that meets the target.
 
     Returns
     -------
-    A number that meets the target: ``log_delta`` was evaluated there, or it is ``high``.
+    A number that meets the target: one at which ``log_delta`` was evaluated, or ``high``.
     """
     best = high
 
@@ -337,7 +337,7 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
     def excess(log_x: float) -> float:
         nonlocal best
         value = min(float(np.exp(log_x)), high)
-        found = max(log_delta(value), _NOTHING) - target
+        found = max(log_delta(value), LOG_OF_ZERO) - target
         if found <= 0.0:
             best = min(best, value)
         return found
@@ -355,17 +355,16 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
 def led_noise(
     log_delta: Curve, target: float, high: float, lead: Curve, xtol: float = NOISE_XTOL
 ) -> float | None:
-    """Smallest number in ``(0, high]`` whose delta is at most ``exp(target)``, in few evaluations.
+    """Return the smallest number in ``(0, high]`` that meets a target, in few evaluations.
 
     Parameters
     ----------
     log_delta, target, high
         As for `least_noise`, but ``high`` need not meet the target.
     lead
-        Cheap and non-increasing, about as far from ``log_delta`` at one number as at the next:
-        where to look first.
+        Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly.
     xtol
-        How far above the smallest number the answer may be, relative.
+        Relative distance by which the answer may lie above the smallest number.
 
     Returns
     -------
@@ -377,39 +376,45 @@ def led_noise(
 
     low = -float(np.log(high))
     found = _crossing(
-        lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, low - np.log(_LEAST), xtol
+        lambda x: log_delta(at(x)),
+        target,
+        lambda x: lead(at(x)),
+        low,
+        low - np.log(SMALLEST_RELATIVE_VALUE),
+        xtol,
     )
     return None if found.meets is None else at(found.meets)
 
 
 def of_one_round(log_delta: Curve, target: float, eps: float, guess: float) -> float:
-    """Largest eps of a round, nearly, with which all rounds keep a target.
+    """Return nearly the largest eps of one round with which all rounds keep a target.
 
-    Few evaluations, since each may take seconds: secants of log delta over log eps.
+    The search uses secants of log delta over log eps and needs few evaluations, since each may take
+    seconds.
 
     Parameters
     ----------
     log_delta
-        Log of the delta of all rounds, each calibrated to an eps; it grows, maybe in steps.
+        Log of the delta of all rounds, each calibrated to an eps; it grows, possibly in steps.
     target
-        At most 0.
+        Natural log of the target delta, at most 0.
     eps
-        Of a round with which the target is surely kept.
+        An eps of one round that surely keeps the target.
     guess
-        Where the search begins, at least ``eps``.
+        Start of the search, at least ``eps``.
 
     Returns
     -------
-    A number of at least ``eps`` at which delta was evaluated, unless it is ``eps``.
+    ``eps``, or a larger number at which delta was evaluated.
     """
     low, high, point = eps, np.inf, max(guess, eps)
-    # Delta is about that of a Gaussian, whose log goes with the square of its noise.
+    # The log of a Gaussian's delta is proportional to the square of its noise.
     before, slope = None, max(-2.0 * target, 1.0)
-    while high > low * (1.0 + _ROUND_XTOL):
+    while high > low * (1.0 + ROUND_EPS_XTOL):
         excess = log_delta(point) - target
         if excess <= 0.0:
             low = point
-            if excess >= -_ROUND_WASTED:
+            if excess >= -ROUND_LOG_DELTA_TOLERANCE:
                 break
         else:
             high = point
@@ -418,7 +423,7 @@ def of_one_round(log_delta: Curve, target: float, eps: float, guess: float) -> f
             found = (here[1] - before[1]) / (here[0] - before[0])
             slope = found if 0.0 < found < np.inf else slope
         before = here if excess > -np.inf else None
-        following = point * float(np.exp(-(excess + 0.5 * _ROUND_WASTED) / slope))
+        following = point * float(np.exp(-(excess + 0.5 * ROUND_LOG_DELTA_TOLERANCE) / slope))
         if not low < following < high:
             following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point
         point = following

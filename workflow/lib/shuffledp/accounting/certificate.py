@@ -1,9 +1,10 @@
-"""Certificates: what certified ends rest on, for `shuffledp.verification`.
+"""Certificates, from which `shuffledp.verification` recomputes certified ends independently.
 
-Of one round of k-RR a certificate says which data set attains the lower end and by which argument
-the upper end holds (docs/accounting.md). Of dummies, and of noise by servers, it needs no
-argument: all data sets have one law. Of several rounds it gives a pair of laws on a grid that
-dominates one round. The checker computes all anew, in balls, with its own windows and tails.
+For one round of k-RR a certificate names the data set that attains the lower end and the argument
+by which the upper end holds (docs/accounting.md). Dummies and noise added by servers need no
+argument, because all data sets have the same law. For several rounds the certificate has a pair of
+laws on a grid that dominates one round. The checker recomputes everything in ball arithmetic, with
+its own windows and tails.
 """
 
 from collections.abc import Mapping
@@ -31,16 +32,16 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 from shuffledp.version import find_version
 
-# Points of a round per standard deviation of its loss: the checker needs some ms for each.
-_RESOLUTION = 2.0
-# By how much probabilities are larger than they need to be: more than deltas of a round may be
-# off, so that the checker need not decide what the last digits are.
-_MORE = 1e-8
-# What the grid leaves out may be this share of delta (a log).
-_SHARE = -9.0
-_SHALLOWEST = 10.0
-# Mechanisms whose views are certified.
-VIEWED = ("shuffler-dummies", "two-servers", "signed-dummies")
+# Points of a round per standard deviation of its loss; the checker needs some ms for each.
+POINTS_PER_DEVIATION = 2.0
+# Relative excess of the probabilities over the necessary ones. It exceeds the error of a round's
+# deltas, so that the checker does not depend on the last digits.
+RELATIVE_RESERVE = 1e-8
+# The grid may leave out this share of delta (a log).
+LOG_LEFT_OUT_SHARE = -9.0
+MIN_DEPTH = 10.0
+# Mechanisms whose views can be certified.
+CERTIFIED_MECHANISMS = ("shuffler-dummies", "two-servers", "signed-dummies")
 
 
 def _finite(log_delta: float) -> float | None:
@@ -67,15 +68,16 @@ def _head(kind: int, eps: float) -> dict[str, Any]:
 
 
 def certificate(eps: float, setting: Setting) -> dict[str, Any]:
-    """What JSON holds of certified ends of k-RR at ``eps``, natural logs; None for a delta of 0.
+    """Return a certificate of k-RR at ``eps`` as JSON data; logs are natural, None for delta 0.
 
-    Of one round both ends. Of several the upper one, by some per cent of eps larger than that of
-    `shuffledp.epsilon`; with k = 2 it is the weak adversary's, which is much larger.
+    For one round it has both ends. For several it has the upper end, which is larger than that of
+    `shuffledp.epsilon` by some per cent of eps; with k = 2 it is the weak adversary's, which is
+    much larger.
 
     Raises
     ------
     InputError
-        If eps is negative, or nothing is to be certified there.
+        If eps is negative, or the setting cannot be certified.
     """
     if setting.part < 1.0 or setting.dummies or setting.colluding or setting.mechanism:
         raise InputError("certificates are of k-RR by honest users who all report")
@@ -101,7 +103,7 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int) -> dict[str, Any]:
-    """The same of true reports among dummies by users: both ends, of every data set.
+    """Return a certificate of true reports among users' dummies: both ends, for every data set.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int
     n, k
         Users and cells.
     dummies, chances
-        Every user takes so many chances of a uniform dummy, and sends ``dummies`` on average.
+        Mean number of a user's uniform dummies, and the number of chances of one dummy each.
 
     Raises
     ------
@@ -147,7 +149,7 @@ def view_certificate(
     parameters: Mapping[str, float | int],
     view: tuple[str, float],
 ) -> dict[str, Any]:
-    """The same of what a view sees of a mechanism: an upper end.
+    """Return a certificate of the upper end for one view of a mechanism.
 
     Parameters
     ----------
@@ -156,20 +158,20 @@ def view_certificate(
     sizes
         Users and cells.
     mechanism, parameters
-        Its name, and numbers by their names; what is infinite is None in the certificate.
+        Name of the mechanism, and its parameters; infinite ones are None in the certificate.
     view
-        Who sees, and the natural log of what delta is at most.
+        Name of the view, and the natural log of its upper bound on delta.
 
     Raises
     ------
     InputError
-        If eps is out of range, or the checker does not know such a mechanism.
+        If eps is out of range, or the checker does not cover the mechanism.
     """
     head = _head(4, eps)
-    if mechanism not in VIEWED or eps > LARGEST_EPS0:
+    if mechanism not in CERTIFIED_MECHANISMS or eps > LARGEST_EPS0:
         raise InputError(
-            f"views are certified of {', '.join(VIEWED)}, at an eps of at most {LARGEST_EPS0:g} "
-            f"(got {mechanism}, eps={eps})"
+            f"views are certified of {', '.join(CERTIFIED_MECHANISMS)}, at an eps of at most "
+            f"{LARGEST_EPS0:g} (got {mechanism}, eps={eps})"
         )
     return {
         **head,
@@ -197,12 +199,12 @@ def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
     def upper(eps: float) -> float:
         return float(weak_adversary_log_delta(eps, once))
 
-    curve, depth = UpperCurve(setting.eps0, upper=upper), _SHALLOWEST
+    curve, depth = UpperCurve(setting.eps0, upper=upper), MIN_DEPTH
     while True:
-        law = _reserved(dominating(curve, depth, _RESOLUTION))
+        law = _reserved(dominating(curve, depth, POINTS_PER_DEVIATION))
         high = log_hockey_stick([(law, rounds)], eps).high
         inside = log_hockey_stick([(replace(law, infinite=0.0), rounds)], eps).high
-        if depth >= DEEPEST or not high > inside + np.exp(_SHARE):
+        if depth >= DEEPEST or not high > inside + np.exp(LOG_LEFT_OUT_SHARE):
             break
         depth = min(1.5 * depth, DEEPEST)
     above = law.mass[1 - law.start :]
@@ -224,12 +226,12 @@ def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _reserved(law: LossDistribution) -> LossDistribution:
-    """A law whose hockey-stick divergence at each loss from 0 on is larger by `_MORE` of itself.
+    """Return a law whose divergence at each loss >= 0 is larger by `RELATIVE_RESERVE`, relative.
 
-    Below 0 it is the mirror image of itself, which leaves the rest of 1 for a loss of 0.
+    The law for losses below 0 is the mirror image; the remaining mass has loss 0.
     """
-    above = law.mass[1 - law.start :] * (1.0 + _MORE)
-    infinite = law.infinite * (1.0 + _MORE)
+    above = law.mass[1 - law.start :] * (1.0 + RELATIVE_RESERVE)
+    infinite = law.infinite * (1.0 + RELATIVE_RESERVE)
     last = int(np.flatnonzero(above)[-1]) + 1
     above = above[:last]
     below = above * np.exp(-law.step * np.arange(1.0, last + 1.0))

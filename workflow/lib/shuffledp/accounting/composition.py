@@ -21,7 +21,7 @@ from shuffledp.accounting.curve import (
 from shuffledp.accounting.laws.binomial import log_pmf
 from shuffledp.accounting.pairs import Pair, symmetric_form
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
-from shuffledp.accounting.rounds.privacy_loss import LARGEST_GRID
+from shuffledp.accounting.rounds.privacy_loss import MAX_GRID_STEPS
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.rounds.sums import (
     Rounds,
@@ -134,7 +134,7 @@ class _Composition:
         counts = np.array(self._counts, np.float64)
         squares = np.array([loss.deviation for loss in self._losses]) ** 2
         width = float(np.sqrt(counts @ squares / counts.sum())) / STEPS_PER_DEVIATION
-        least = max(loss.largest for loss in self._losses) / LARGEST_GRID
+        least = max(loss.largest for loss in self._losses) / MAX_GRID_STEPS
         return float(2.0 ** np.floor(np.log2(max(width, least))))
 
     def _compute_upper_laws(self, depth: float) -> Rounds:

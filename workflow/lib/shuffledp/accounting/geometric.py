@@ -1,15 +1,15 @@
 """Exact privacy of two-sided geometric noise on every cell of a histogram, truncated or not.
 
 The noise z of a cell has law ``f(z)`` proportional to ``theta^|z - nu|``, ``z >= 0``,
-``theta = exp(-budget / 2)``; without truncation nu is infinite. The record x0 or x1 of the target
-adds 1 to one of two cells, whose counts beyond the other users' are (a, b):
+``theta = exp(-budget / 2)``; without truncation nu is infinite. The target's record x0 or x1 adds 1
+to one of two cells. Let (a, b) be their counts without the other users' records:
 
     P(a, b) = f(a - 1) f(b),    Q(a, b) = f(a) f(b - 1).
 
-``f(a - 1) / f(a)`` is ``theta`` for ``1 <= a <= nu`` and ``1 / theta`` above; so the loss
-``log(P / Q)`` is infinite where b = 0, the budget where ``a > nu`` and ``1 <= b <= nu``, and at
-most 0 elsewhere. Hence the divergence is a sum of two terms. Exchanging a and b gives the other
-direction, and what all others hold plays no part.
+``f(a - 1) / f(a)`` is ``theta`` for ``1 <= a <= nu`` and ``1 / theta`` above. So the loss
+``log(P / Q)`` is infinite where b = 0, equals the budget where ``a > nu`` and ``1 <= b <= nu``, and
+is at most 0 elsewhere. Hence the divergence is a sum of two terms. Exchanging a and b gives the
+other direction, and the records of all others do not matter.
 """
 
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
 
 def check_budget(budget: float) -> None:
-    """Refuse a budget of two-sided geometric noise that is below 1e-200, or infinite.
+    """Check that a budget of two-sided geometric noise is at least 1e-200 and finite.
 
     Raises
     ------
     InputError
-        If so: theta = exp(-budget / 2) must lie strictly between 0 and 1, and have its digits.
+        If it is not: theta = exp(-budget / 2) must lie strictly between 0 and 1 as a float.
     """
     if not SMALLEST_EPS0 <= budget < np.inf:
         raise InputError(
@@ -43,12 +43,12 @@ def check_budget(budget: float) -> None:
 
 
 def check_centre(nu: float) -> None:
-    """Refuse a centre of truncated noise that is not whole and at least 0.
+    """Check that the centre of truncated noise is an integer >= 0 or infinite.
 
     Raises
     ------
     InputError
-        If so.
+        If it is not.
     """
     if not (nu >= 0.0 and nu == np.floor(nu)):
         raise InputError(f"nu must be whole and at least 0, a number of dummies (got nu={nu})")
@@ -57,20 +57,20 @@ def check_centre(nu: float) -> None:
 def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterval:
     """Enclose the log of the exact delta of a histogram with two-sided geometric noise.
 
-    For replacement of one record; both directions and all data sets alike.
+    It is for the replacement of one record, and the same in both directions and for all data sets.
 
     Parameters
     ----------
     eps
         At least 0.
     budget
-        ``-2 log(theta)``, positive: the loss where nothing is truncated.
+        ``-2 log(theta)``, positive: the loss without truncation.
     nu
-        Centre of the noise, whole and at least 0; inf where there is no truncation.
+        Centre of the noise, an integer >= 0; inf without truncation.
 
     Returns
     -------
-    Ends some 1e-14 apart, relative to their size; both -inf where delta is 0.
+    Ends some 1e-14 apart relative to their size; both -inf where delta is 0.
 
     Raises
     ------
@@ -92,15 +92,15 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     value = min(float(np.logaddexp.reduce(terms)), 0.0)
     if value == -np.inf:
         return ZERO
-    # All parts of a term have one sign and are right to a few units each, but for their size; a
-    # term moves the sum by as much as it weighs.
+    # All parts of a term have one sign, and each is accurate to a few units relative to its size.
+    # An error of a term counts by the term's share of the sum.
     sizes = sum(abs(term) * np.exp(term - value) for term in terms if term > -np.inf)
     slack = float(UNIT * (64.0 + 8.0 * (sizes + abs(value))))
     return LogInterval(value - slack, min(value + slack, 0.0))
 
 
 def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
-    """Natural log of the exact delta of untruncated geometric noise over rounds, rounded up.
+    """Return the log of the exact delta of untruncated geometric noise over rounds, rounded up.
 
     In each round the loss of either of the two cells is ``budget / 2`` with probability
     ``p = 1 / (1 + theta)`` and ``-budget / 2`` otherwise, so that the total loss is
@@ -109,11 +109,11 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     Parameters
     ----------
     eps
-        Of all rounds together, at least 0.
+        Central budget of all rounds, at least 0.
     budget
-        Of one round, as for `geometric_noise`.
+        Budget of one round, as for `geometric_noise`.
     rounds
-        At least 1.
+        Number of rounds, at least 1.
 
     Returns
     -------
@@ -128,18 +128,18 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     if first > rounds:
         return -np.inf
     trials, theta = 2.0 * rounds, float(np.exp(-0.5 * budget))
-    # The smaller probability is raised to where floats keep all digits: the result only grows.
-    p, q = 1.0 / (1.0 + theta), max(theta, _LEAST_THETA) / (1.0 + theta)
+    # The smaller probability is raised to where floats keep all digits, which is safe.
+    p, q = 1.0 / (1.0 + theta), max(theta, SMALLEST_THETA) / (1.0 + theta)
     deviation = float(np.sqrt(trials * p * q))
-    reach = _DEVIATIONS * deviation + _TERMS
+    reach = WINDOW_DEVIATIONS * deviation + WINDOW_MARGIN
     lowest = max(rounds + first, int(trials * p - reach))
     highest = int(min(trials, max(lowest, trials * p) + reach))
     successes = np.arange(lowest, highest + 1, dtype=np.float64)
-    # By how much each loss exceeds eps: a sum of positive terms, so that no digits are lost.
+    # Excess of each loss over eps, as a sum of positive terms, so that no digits are lost.
     above = float(first * exact_budget - exact_eps) + (successes - rounds - first) * budget
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
-    # Losses outside the window count in full.
+    # Losses outside the window count with their full probability.
     outside = [float(log_sf_ends(highest + 1.0, trials, p, q, 8.0).high)]
     if lowest > rounds + first:
         outside.append(float(log_sf_ends(rounds * 2 - lowest + 1.0, trials, q, p, 8.0).high))
@@ -149,60 +149,60 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
 
 
 def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
-    """Privacy loss of a histogram with two-sided geometric noise: that of its two cells.
+    """Return the privacy loss of a histogram with two-sided geometric noise.
 
-    Of each the loss is half the budget, up or down, or, where the one without the record shows
-    nobody, infinite.
+    It is the sum of the losses of two cells. Each is plus or minus half the budget, or infinite
+    where the cell without the record has noise 0.
 
     Parameters
     ----------
     budget, nu
-        As of `geometric_noise`.
+        As for `geometric_noise`.
     """
     half = budget / 2.0
     theta, rest, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
-    total = 1.0 + theta * below  # of the law, times 1 - theta
+    total = 1.0 + theta * below  # total of the law, times 1 - theta
     bare = float(rest * np.exp(-half * nu) / total)
     error = UNIT * (16.0 + 8.0 * half)
     never = UNIT * (16.0 + 8.0 * half * (nu + 1.0)) if nu < np.inf else 0.0
-    # A mass may be no float.
-    tiny = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > _FLOATS else 0.0
+    # Covers masses that underflow.
+    tiny = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > MAX_EXPONENT else 0.0
     none = bare * (1.0 + never) + tiny, max(bare * (1.0 - never), 0.0)
 
     def cell(down: float, up: float, infinite: float, endless: float) -> Outcomes:
         losses, mass = np.array([-half, half]), np.array([down, up]) / total
         return Outcomes(losses[mass > 0.0], mass[mass > 0.0], infinite, endless, error, UNIT * half)
 
-    # What the record adds to, and where it does not.
+    # The cell that the record adds to, and the other one.
     return loss_of_cells([cell(theta * below, 1.0, tiny, 0.0), cell(theta, below, *none)], half)
 
 
-# Smallest theta for which a binomial law keeps its digits.
-_LEAST_THETA = 1e-290
-# Window of a binomial law: standard deviations, and terms where these are few. What lies beyond is
-# below exp(-750) of what lies within.
-_DEVIATIONS, _TERMS = 40.0, 800
-# Half a budget up to which exp is surely a float.
-_FLOATS = 300.0
-# The least log of what is left out of the law of both noises.
-_DEEPEST = -700.0
-# Values of the law of both that are taken: beyond, what either alone gives must do.
-_LARGEST_LAW = 2**23
+# Smallest theta for which binomial probabilities keep their digits.
+SMALLEST_THETA = 1e-290
+# Window of a binomial law: a number of standard deviations plus a number of terms. The probability
+# beyond is below exp(-750) of the probability within.
+WINDOW_DEVIATIONS, WINDOW_MARGIN = 40.0, 800
+# Exponentials of exponents up to this size surely do not overflow.
+MAX_EXPONENT = 300.0
+# Log of the probability that is left out of the law of both noises.
+LOG_TAIL_OF_BOTH = -700.0
+# Largest number of values of the law of both noises; above it, the bound by either noise is used.
+MAX_LAW_VALUES = 2**23
 
 
 @dataclass(frozen=True)
 class BothNoises:
-    """Law of a cell's noise, truncated about nu and whole, both of ``theta = exp(-budget / 2)``.
+    """Law of the sum of truncated (about nu) and untruncated noise of a cell.
 
-    ``h(z) = c theta^|z - nu| w(z)``, from summing two geometric laws: with ``r = 1 / (1/theta^2 -
-    1)`` is ``w(z)`` equal to ``nu + 1 + r`` for ``z <= 0``, to ``nu - z + 1 + 2r - r theta^(2z)``
-    up to nu, and to ``z - nu + 1 + 2r - r theta^(2 nu)`` above. Below 0 it is geometric, above nu
-    its ratios fall to theta: it is log-concave.
+    Both have ``theta = exp(-budget / 2)``. The law is ``h(z) = c theta^|z - nu| w(z)``. With
+    ``r = 1 / (1/theta^2 - 1)``, ``w(z)`` is ``nu + 1 + r`` for ``z <= 0``,
+    ``nu - z + 1 + 2r - r theta^(2z)`` up to nu, and ``z - nu + 1 + 2r - r theta^(2 nu)`` above.
+    Below 0 the law is geometric, and above nu its ratios fall to theta; it is log-concave.
 
     Attributes
     ----------
     budget, nu
-        As of `geometric_noise`, nu finite.
+        As for `geometric_noise`, nu finite.
     """
 
     budget: float
@@ -211,15 +211,15 @@ class BothNoises:
     @property
     def known(self) -> bool:
         """Whether the law is short enough to be summed."""
-        return bool(self.last < _LARGEST_LAW)
+        return bool(self.last < MAX_LAW_VALUES)
 
     @property
     def last(self) -> float:
-        """What the noise exceeds with a chance of about exp(-700)."""
-        return float(self.nu + np.ceil(-_DEEPEST * 2.0 / self.budget))
+        """A value that the noise exceeds with probability about exp(-700)."""
+        return float(self.nu + np.ceil(-LOG_TAIL_OF_BOTH * 2.0 / self.budget))
 
     def log_law(self, first: int) -> Floats:
-        """Natural logs of h from a value of at most 0 on, to `last`."""
+        """Return natural logs of h from ``first`` (at most 0) to `last`."""
         half, nu = self.budget / 2.0, self.nu
         z = np.arange(first, int(self.last) + 1, dtype=np.float64)
         r = np.exp(-self.budget) / -np.expm1(-self.budget)
@@ -229,18 +229,18 @@ class BothNoises:
         )
         weights[z <= 0.0] = nu + 1.0 + r
         theta, rest = np.exp(-half), -np.expm1(-half)
-        # The two sums of theta^|j|, from -nu on and of all j.
+        # The sums of theta^|j| over j >= -nu, and over all j.
         total = (1.0 - theta * np.expm1(-half * nu)) / rest * (1.0 + theta) / rest
         return np.asarray(np.log(weights) - half * np.abs(z - nu) - np.log(total))
 
     @cached_property
     def loss(self) -> Loss:
-        """Privacy loss: that of the two cells."""
+        """Privacy loss of the two cells."""
         logs = self.log_law(-1)
-        # Exponents of the law.
+        # Rounding of the exponents of the law.
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max()))
         losses, law = -np.diff(logs), np.exp(logs)
-        # At most 0 it is the same for all values.
+        # The loss is the same for all values up to 0.
         often = np.ones(losses.size)
         often[0] /= -np.expm1(-self.budget / 2.0)
         beyond = float(law[-1] / -np.expm1(logs[-1] - logs[-2]) * (1.0 + slack)) + UNDERFLOW
@@ -252,10 +252,10 @@ class BothNoises:
         )
 
     def log_delta(self, eps: float) -> float:
-        """Natural log of delta of a histogram with both noises on every cell, rounded up.
+        """Return log delta of a histogram with both noises on every cell, rounded up.
 
-        The loss of the two cells is the difference of ``log h(a - 1) / h(a)``, which grows with a.
-        Where the noise of x1's cell is at most 0 it is the same for all its values.
+        The loss of the two cells is a difference of values of ``log h(a - 1) / h(a)``, which grows
+        with a. Where the noise of x1's cell is at most 0, it is the same for all its values.
 
         Parameters
         ----------
@@ -263,10 +263,10 @@ class BothNoises:
             At least 0.
         """
         logs = self.log_law(-1)
-        # Of a = 0, 1, ..., last; rounding may upset their order by less than the slack.
+        # For a = 0, 1, ..., last; rounding may disturb their order by less than the slack.
         losses = np.maximum.accumulate(-np.diff(logs))
         law = np.exp(logs)
-        # Exponents of the law, and sums over it.
+        # Rounding of the exponents of the law, and of sums over it.
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max() + 2.0 * logs.size + 8.0 * eps))
         first = np.cumsum(law[:-1][::-1])[::-1]  # P of a or more
         second = np.cumsum(law[1:][::-1])[::-1]

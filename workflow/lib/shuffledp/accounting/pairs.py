@@ -1,12 +1,13 @@
-"""What an adversary compares: two laws whose likelihoods are linear in counts. Every view, once.
+"""Pairs of laws that an adversary must tell apart, one for each view.
 
 The analyst sees n reports, counted in (up to) four cells: the two that the target may hold, x0 and
-x1, and two more. Let B be their multinomial law with probabilities p_j. The target's report makes
+x1, and two more. Let B be their multinomial law with probabilities p_j. With the target's report,
 
     dP/dB = (1/n) sum_j (R(j|x0) / p_j) h_j,    dQ/dB = (1/n) sum_j (R(j|x1) / p_j) h_j
 
-(docs/accounting.md). A `Pair` holds the *logarithms* of these ratios. Differences of the
-likelihoods themselves would lose seven digits as eps nears eps0.
+(docs/accounting.md): the likelihood ratios are linear in the counts h. A `Pair` holds the
+*logarithms* of the coefficients. Differences of the likelihoods themselves would lose seven digits
+as eps approaches eps0.
 """
 
 from dataclasses import dataclass, replace
@@ -24,12 +25,12 @@ Four = tuple[float, float, float, float]
 
 
 def _difference(log_x: float, log_y: float, eps: float = 0.0) -> float:
-    """``exp(log_x) - exp(eps + log_y)``, the smaller factored out so that nothing cancels."""
+    """Return ``exp(log_x) - exp(eps + log_y)`` without cancellation, the smaller factored out."""
     if log_y == -np.inf:
         return float(np.exp(log_x))
     if log_x == -np.inf:
         return -float(np.exp(log_y + eps))
-    # In this order, because log_y and log_x are often equal and eps may be far below both.
+    # This order is exact where log_y and log_x are equal, even if eps is far below both.
     excess = (log_y - log_x) + eps
     if excess >= 0.0:
         return -float(np.exp(log_x) * np.expm1(excess))
@@ -38,19 +39,19 @@ def _difference(log_x: float, log_y: float, eps: float = 0.0) -> float:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two laws P and Q of counts, linear in these over a multinomial B.
+    """Two laws P and Q of counts whose densities over a multinomial B are linear in the counts.
 
-    ``dP/dB = (scale / n) sum_j exp(log_first_j) h_j``, and so dQ/dB with ``log_second``.
+    ``dP/dB = (scale / n) sum_j exp(log_first_j) h_j``, and dQ/dB likewise with ``log_second``.
 
     Attributes
     ----------
     trials
-        n, at least 1; or a law of it, then P and Q are mixtures and the fourth cell is empty.
+        n, at least 1; or a law of n, which makes P and Q mixtures and leaves the fourth cell empty.
     probabilities
-        Of the four cells under B; the first two are positive.
+        Probabilities of the four cells under B; the first two are positive.
     log_first, log_second
         Log-ratios ``log(R(j|x0) / p_j)`` and ``log(R(j|x1) / p_j)``, -inf for a ratio of 0. Only
-        the first cell speaks for P: in the others ``log_first <= log_second``.
+        the first cell favours P: in the others ``log_first <= log_second``.
     scale
         Common factor of all ratios, kept apart so that the differences of logarithms are exact.
     """
@@ -74,19 +75,19 @@ class Pair:
         return a, -b, -c, -d
 
     def weighted_sum(self, eps: float) -> WeightedSum:
-        """``n (dP/dB - exp(eps) dQ/dB)`` as a weighted sum of the counts of n trials."""
+        """Return ``n (dP/dB - exp(eps) dQ/dB)`` as a weighted sum of the counts of n trials."""
         assert not isinstance(self.trials, RandomTrials)
         return WeightedSum(
             self.trials, *self.probabilities, *self._weights(eps), units=self._units(eps)
         )
 
     def _units(self, eps: float) -> float:
-        """Relative error of the weights, in units of rounding: mostly of their logarithms."""
+        """Return the relative error of the weights, mostly from their logs, in rounding units."""
         logs = np.abs([v for v in (*self.log_first, *self.log_second) if np.isfinite(v)])
         return float(16.0 + 2.0 * (eps + logs.max()))
 
     def _mixture(self, eps: float) -> Mixture:
-        """The same for a random number of trials."""
+        """Return the weighted sum for a random number of trials."""
         assert isinstance(self.trials, RandomTrials)
         a, b, c, _ = self._weights(eps)
         p, _, p3, _ = self.probabilities
@@ -96,8 +97,8 @@ class Pair:
 def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterval:
     """Enclose the log of the hockey-stick divergence ``sum (P - exp(eps) Q)_+``.
 
-    Relative width as for `log_mean_excess` and `log_mixture_excess`; both ends -inf from the
-    largest loss on.
+    The relative width is that of `log_mean_excess` and `log_mixture_excess`. From the largest loss
+    on, both ends are -inf.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
     eps
         At least 0.
     side
-        The end that is needed, if only one is: the other may then be infinite.
+        The required end, if only one is; the other may then be infinite.
     """
     if eps >= pair.largest_loss:
         return ZERO
@@ -117,7 +118,7 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
 
 @dataclass(frozen=True)
 class SymmetricForm:
-    """A pair whose laws mirror each other, by ``s = n1 + n2`` and ``u = n1 - n2``.
+    """A pair whose laws mirror each other, expressed by ``s = n1 + n2`` and ``u = n1 - n2``.
 
     ``P = B (D + g u) / (2 n)`` and ``Q = B (D - g u) / (2 n)`` with ``D = a s + b n3 + c``.
 
@@ -126,12 +127,12 @@ class SymmetricForm:
     n
         Number of trials.
     q, p3, p4
-        Probabilities of each of the two compared cells, of the third and of the fourth. Each stands
-        by itself: of 1 less the others, where these are nearly all, no digit need be right.
+        Probabilities of each of the two compared cells, of the third and of the fourth. Each is
+        computed by itself: 1 minus the others may have no correct digit where these are nearly 1.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
     weight_less
-        ``a - g``, which next to a may be below the last digit.
+        ``a - g``, which may be below the last digit of a.
     units
         Relative error of each weight, in units of rounding.
     """
@@ -149,7 +150,7 @@ class SymmetricForm:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the loss, roughly."""
+        """Approximate standard deviation of the loss."""
         return float(self.gain * np.sqrt(2.0 * self.q / self.n))
 
     @property
@@ -159,7 +160,7 @@ class SymmetricForm:
 
 
 def symmetric_form(pair: Pair) -> SymmetricForm:
-    """Write a pair by the sum and the difference of its first two counts.
+    """Return the pair expressed by the sum and the difference of its first two counts.
 
     Raises
     ------
@@ -186,15 +187,15 @@ def symmetric_form(pair: Pair) -> SymmetricForm:
     )
 
 
-# --- The views ----------------------------------------------------------------------------------
+# --- Views --------------------------------------------------------------------------------------
 
 
 def weak_adversary(setting: Setting) -> Pair:
-    """Who else randomised is known, and what the others said: (n1, n2, other blanket reports).
+    """Return the pair of an adversary who knows which other users randomised, and their reports.
 
-    The fourth cell holds those who told the truth, which says nothing. The pair dominates that of
-    every data set (docs/accounting.md). It corrects paper C, Theorem 10 and eq. (5.1), which
-    compare one-dimensional marginals.
+    The counts are n1, n2 and the other blanket reports; the fourth cell holds the truthful reports,
+    which carry no information. The pair dominates that of every data set (docs/accounting.md). It
+    corrects paper C, Theorem 10 and eq. (5.1), which compare one-dimensional marginals.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)
@@ -207,7 +208,7 @@ def weak_adversary(setting: Setting) -> Pair:
 
 
 def third_cell(setting: Setting) -> Pair:
-    """The histogram where all other users hold a third cell, here the fourth of the pair.
+    """Return the pair of histograms where all other users hold a third cell, the pair's fourth.
 
     Raises
     ------
@@ -227,7 +228,7 @@ def third_cell(setting: Setting) -> Pair:
 
 
 def same_cell(setting: Setting) -> Pair:
-    """The histogram where all other users hold the target's own cell x0."""
+    """Return the pair of histograms where all other users hold the target's own cell x0."""
     eps0, k = setting.eps0, setting.k
     p, q = probabilities(eps0, k)
     return Pair(
@@ -239,7 +240,7 @@ def same_cell(setting: Setting) -> Pair:
 
 
 def other_cell(setting: Setting) -> Pair:
-    """The histogram where all other users hold the alternative cell x1."""
+    """Return the pair of histograms where all other users hold the alternative cell x1."""
     eps0, k = setting.eps0, setting.k
     p, q = probabilities(eps0, k)
     return Pair(
@@ -251,7 +252,10 @@ def other_cell(setting: Setting) -> Pair:
 
 
 def _one_among(trials: int, q: float, rest: float) -> Pair:
-    """``(N1 + 1, N2)`` against ``(N1, N2 + 1)``, (N1, N2, .) of trials - 1 with q, q and rest."""
+    """Return the pair ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``.
+
+    (N1, N2, .) is multinomial with trials - 1 trials and probabilities q, q and rest.
+    """
     return Pair(
         trials=trials,
         probabilities=(q, q, 0.0, rest),
@@ -262,21 +266,21 @@ def _one_among(trials: int, q: float, rest: float) -> Pair:
 
 
 def strong_adversary(setting: Setting) -> Pair:
-    """Who randomised is known, the target included, who told the truth: ``(N1 + 1, N2)``.
+    """Return the pair of an adversary who knows that the target, too, told the truth.
 
-    Against ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q. Paper C's strong
-    adversary (Definition 8) sees this with probability ``1 - gamma`` only.
+    It is ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q. Paper
+    C's strong adversary (Definition 8) sees this with probability ``1 - gamma`` only.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
 
 
 def dummies(chances: int, k: int, rate: float, less: float) -> Pair:
-    """True reports of all users among dummies: exact for every data set.
+    """Return the pair of true reports of all users among dummies; it is exact for every data set.
 
-    Each chance makes a dummy, uniform over the cells, with probability ``rate``. The cells' dummies
-    (B0, B1) are the same on every data set, where the target adds 1 to one of them; what the other
-    cells show has one law given B0 + B1.
+    Each chance makes a dummy, uniform over the cells, with probability ``rate``. The law of the
+    dummies (B0, B1) in the two cells is the same for every data set, and the target adds 1 to one
+    of them. Given B0 + B1, the other cells have the same law in both cases.
 
     Parameters
     ----------
@@ -285,14 +289,16 @@ def dummies(chances: int, k: int, rate: float, less: float) -> Pair:
     k
         Number of cells, at least 2.
     rate, less
-        Probability in ``(0, 1]`` that a chance is taken, and 1 less it, both right to some units.
+        Probability in ``(0, 1]`` that a chance is taken, and its complement, both accurate to some
+        units.
     """
     return _one_among(chances + 1, rate / k, less + rate * ((k - 2.0) / k))
 
 
 def clones(setting: Setting) -> Pair:
-    """Pair of the clones bound: each other user is a decoy with probability 1/E; any randomiser.
+    """Return the pair of the clones bound, which holds for any eps0-LDP randomiser.
 
+    Each other user is a decoy with probability 1/E, ``E = exp(eps0)``:
     ``C ~ Bin(n-1, 1/E)``, ``A ~ Bin(C, 1/2)``, ``D ~ Bern(E/(E+1))``, ``P = (A+D, C-A+1-D)``
     against ``Q = (A+1-D, C-A+D)``; paper C's eq. (6.1) drops one coordinate of the target. With
     B the multinomial of n trials, cells 1/(2E), 1/(2E) and the rest,
@@ -310,11 +316,11 @@ def clones(setting: Setting) -> Pair:
 
 
 def variation_ratio(setting: Setting) -> Pair:
-    """Pair of the variation-ratio value with k-RR's parameters.
+    """Return the pair of the variation-ratio value with k-RR's parameters.
 
     ``C ~ Bin(n-1, 2q)``, ``A ~ Bin(C, 1/2)``; the target adds (1, 0), (0, 1) or (0, 0) with
-    probabilities p, q and 1-p-q under P, and q, p and 1-p-q under Q. Two cells of the histogram of
-    a data set whose other users hold a third one.
+    probabilities p, q and 1-p-q under P, and q, p and 1-p-q under Q. These are two cells of the
+    histogram of a data set whose other users hold a third cell.
 
     Raises
     ------
@@ -334,16 +340,16 @@ def variation_ratio(setting: Setting) -> Pair:
 
 
 def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
-    """The weak adversary where users also send dummies, uniform over the cells.
+    """Return the weak adversary's pair where users also send dummies, uniform over the cells.
 
     The uniform reports are those of the other users who randomised, and the dummies.
 
     Parameters
     ----------
     setting
-        One round of it.
+        One round.
     chances
-        Independent chances of a dummy, of all users together; at least 0.
+        Number of independent chances of a dummy of all users together, at least 0.
     rate
         Probability in ``(0, 1]`` that a chance is taken.
     """
@@ -355,16 +361,16 @@ def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
 
 
 def personalised(setting: Setting, others: RandomTrials) -> Pair:
-    """The weak adversary where the other users have budgets of their own.
+    """Return the weak adversary's pair where the other users have personal budgets.
 
-    The number of uniform reports is random; a trial is one of them, or the target's report.
+    The number of uniform reports is random; a trial is one of them or the target's report.
 
     Parameters
     ----------
     setting
         ``k`` cells; ``eps0`` is the target's budget.
     others
-        Log odds of the others to report a uniform cell.
+        Log odds with which the other users report a uniform cell.
     """
     eps0, k = setting.eps0, setting.k
     _, q = probabilities(eps0, k)

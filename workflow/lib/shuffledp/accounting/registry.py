@@ -112,7 +112,7 @@ def krr_loss(setting: Setting) -> Loss:
 def _composed_from_curve(setting: Setting) -> LogDelta:
     """Return `upper` over rounds by its curve of one round, for two cells also round by round."""
     composed = compose_rounds([(_composing_curve(setting.once), setting.rounds)])
-    one_by_one = MIN_ROUNDS_ONE_BY_ONE <= setting.rounds <= rounds_of_two_cells.MOST_ROUNDS
+    one_by_one = MIN_ROUNDS_ONE_BY_ONE <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
     if setting.k > 2 or setting.dummies or not one_by_one:
         return composed.upper
 
@@ -122,7 +122,7 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
 
     def smaller(eps: float) -> float:
         high = composed.upper(eps)
-        if high < -rounds_of_two_cells.DEEPEST:
+        if high < -rounds_of_two_cells.MAX_NEGATIVE_LOG_DELTA:
             return high
         return min(high, worst().upper(eps))
 

@@ -1,23 +1,24 @@
 """Exact privacy of a histogram among signed dummies: plus and minus messages, and pairs of both.
 
-Of a cell the analyst counts ``a = x + A + Z`` plus and ``b = B + Z`` minus messages: x true
-records, A and B negative binomial of ratio q and size s, Z negative binomial or Poisson. Where
-s = 1, so that A and B are geometric, the noise alone has the law
+For each cell the analyst counts ``a = x + A + Z`` plus and ``b = B + Z`` minus messages, with x
+true records, negative binomial A and B of ratio q and size s, and negative binomial or Poisson Z.
+For s = 1, where A and B are geometric, the noise alone has the law
 
     f(a, b) = (1 - q)^2 q^|a - b| G(min(a, b)),    G(t) = P(Z = t) + q^2 G(t - 1).
 
-One record more multiplies it by ``r = f(a - 1, b) / f(a, b)``: by ``1 / q`` where ``a > b``, which
-has mass ``q / (1 + q)``, and by ``q G(a - 1) / G(a)`` where ``a <= b``, of mass ``(1 - q) G(a)``.
-The target adds 1 to one of two cells, so that ``delta = E (r - e^eps r')_+`` with independent r and
-r', on every data set. After Ghazi, Kumar, Manurangsi, Pagh and Sinha (2021), who add up numbers.
+One more record multiplies it by ``r = f(a - 1, b) / f(a, b)``: by ``1 / q`` where ``a > b``, which
+has mass ``q / (1 + q)``, and by ``q G(a - 1) / G(a)`` where ``a <= b``, which has mass
+``(1 - q) G(a)``. The target adds 1 to one of two cells, so that ``delta = E (r - e^eps r')_+`` with
+independent r and r', for every data set. The mechanism follows Ghazi, Kumar, Manurangsi, Pagh and
+Sinha (2021), who sum numbers.
 
-If s is not 1, r differs from cell to cell: with the probabilities g of A it is of the table
+If s is not 1, r follows from a table. With the probabilities g of A,
 
     f(b + d, b) = f(b, b + d) = sum over z of P(Z = z) g(b + d - z) g(b - z).
 
 Two facts keep all sums short. Leaving values of Z, A or B out of the laws with and without the
-record adds at most their probability in either cell to delta. And noise is a sum of independent
-parts: its delta is at most that of some of the parts.
+record adds at most their probability in either cell to delta. And the noise is a sum of independent
+parts, so its delta is at most that of a subset of the parts.
 """
 
 from dataclasses import dataclass, replace
@@ -33,26 +34,26 @@ from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, Loss, Outcomes, 
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Probability left out of the laws, so that the smallest delta is about as much.
-_TAIL = 1e-40
-# Values of Z that are summed: a second and 0.3 GB. Wider laws are replaced by parts of them.
-_MAX_WINDOW = 2**22
-# Most entries of a table: some seconds.
-_MAX_TABLE = 2**23
-# Smaller entries, which may have lost their digits, are left out.
-_LEAST_MASS = 1e-306
-# Entries of a table that are worked on at a time.
-_TABLE_PART = 2**18
-# A law with more ratios has its first ones as they are, and blocks of the others.
-_MAX_EXACT = 2**16
-_MAX_EPS = 700.0
-# Ratios onto which those of a table are split, and the least one beside 0.
-_SPLIT, _LEAST_RATIO = 2**15, 1e-9
-# Units of rounding by which a ratio may be outside the two that it is split onto: those of a
-# logarithm below 40 and of its product, and of powers with exponents below 40.
-_MISPLACED = 512.0
-# From here on three terms of Stirling's series are right to a unit of rounding.
-_STIRLING_FROM = 64.0
+# Default probability left out of the laws; the smallest possible delta is about as large.
+DEFAULT_TAIL = 1e-40
+# Largest number of summed values of Z (a second, 0.3 GB). Wider laws are replaced by a part.
+MAX_WINDOW = 2**22
+# Largest table; it takes some seconds.
+MAX_TABLE_ENTRIES = 2**23
+# Smaller entries are left out, because they may have lost digits.
+SMALLEST_MASS = 1e-306
+# Number of table entries that are processed at once.
+ENTRIES_AT_ONCE = 2**18
+# Of a law with more ratios the first ones are kept, and blocks of the others are pooled.
+MAX_UNPOOLED_RATIOS = 2**16
+MAX_EXPONENT = 700.0
+# Number of ratios onto which those of a table are split, and the smallest one beside 0.
+GRID_RATIOS, SMALLEST_RATIO = 2**15, 1e-9
+# Units of rounding by which a ratio may lie outside the two that it is split onto, from a logarithm
+# below 40, its product, and powers with exponents below 40.
+MISPLACED_UNITS = 512.0
+# From this argument on, three terms of Stirling's series are accurate to a unit of rounding.
+STIRLING_FROM = 64.0
 
 
 def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
@@ -61,9 +62,9 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     Parameters
     ----------
     t
-        Ascending whole numbers of at least 0.
+        Ascending integers >= 0.
     mean, shape
-        Of the law; an infinite shape makes it Poisson's. The mean may be wrong by 4 units.
+        Of the law; an infinite shape gives a Poisson law. The mean may be wrong by 4 units.
 
     Returns
     -------
@@ -89,8 +90,8 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
 
 
 def _stirling(x: Floats) -> Floats:
-    """Return ``log gamma(x + 1)`` less Stirling's formula, of ascending positive numbers."""
-    first = int(np.searchsorted(x, _STIRLING_FROM))
+    """Return ``log gamma(x + 1)`` minus Stirling's formula, for ascending positive numbers."""
+    first = int(np.searchsorted(x, STIRLING_FROM))
     small, inverse = x[:first], 1.0 / x[first:]
     formula = (small + 0.5) * np.log(small) - small + 0.5 * log(2.0 * pi)
     squares = inverse * inverse
@@ -119,30 +120,30 @@ class SignedNoise:
     pairs
         Mean of Z, positive.
     shape
-        Of the negative binomial law of Z; inf for a Poisson law.
+        Shape of the negative binomial law of Z; inf for a Poisson law.
     size
-        s, positive, of the negative binomial laws of A and B: 1 for geometric ones.
+        s, positive: size of the negative binomial laws of A and B; 1 for geometric laws.
     tail
-        About the chance of what is left out of the laws, in (0, 1). Delta has it in it: with more
-        left out it is larger, and quicker.
+        Approximate probability left out of the laws, in (0, 1). It is included in delta; a larger
+        tail makes delta larger and its computation faster.
     """
 
     ratio: float
     pairs: float
     shape: float = np.inf
     size: float = 1.0
-    tail: float = _TAIL
+    tail: float = DEFAULT_TAIL
 
     @lru_cache(maxsize=128)  # noqa: B019 (numbers of participants that are asked at each eps)
     def of_more(self, times: float) -> "SignedNoise":
-        """Return the noise of so many times as many users, each of whom sends as much."""
+        """Return the noise of ``times`` as many users, each of whom sends as much."""
         return replace(
             self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size
         )
 
     @property
     def entries(self) -> float:
-        """Of the table, about; 0 where there is a formula in place of it."""
+        """Approximate number of entries of the table; 0 if a formula replaces it."""
         if self.size == 1.0:
             return 0.0
         half, reach = self._reaches
@@ -151,34 +152,34 @@ class SignedNoise:
     @property
     def known(self) -> bool:
         """Whether the law is short enough to be summed."""
-        return self.entries < _MAX_TABLE and self._width <= _MAX_WINDOW
+        return self.entries < MAX_TABLE_ENTRIES and self._width <= MAX_WINDOW
 
     def summable(self) -> "SignedNoise":
         """Return noise whose law is short enough to be summed, and which hides no more.
 
-        Where this noise is too much, it is a part of it.
+        If the law of this noise is too long, the result is a part of the noise.
 
         Raises
         ------
         InputError
-            If numbers of a size below 1 reach too far: geometric ones are no part of them.
+            If the table is too large for a size below 1, of which geometric noise is no part.
         """
         noise = self
-        while noise._width > _MAX_WINDOW:
+        while noise._width > MAX_WINDOW:
             noise = replace(noise, pairs=0.5 * noise.pairs, shape=0.5 * noise.shape)
         if noise.known:
             return noise
         if self.size > 1.0:
             return replace(noise, size=1.0)
         raise InputError(
-            f"dummies of a size below 1 need a table of at most {_MAX_TABLE:,} entries, and these "
-            f"{noise.entries:,.0f}: use a smaller ratio, or a size of 1, which needs no table (got "
-            f"size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
+            f"dummies of a size below 1 need a table of at most {MAX_TABLE_ENTRIES:,} entries, and "
+            f"these {noise.entries:,.0f}: use a smaller ratio, or a size of 1, which needs no "
+            f"table (got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
         )
 
     @property
     def _ends(self) -> tuple[float, float]:
-        """First and last value of Z, outside which it lies with about the chance ``tail``."""
+        """First and last values of Z; it lies outside with probability about ``tail``."""
         depth = -log(self.tail)
         spread = 1.0 + self.pairs / self.shape
         normal = sqrt(2.0 * depth * self.pairs * spread)  # Bernstein's inequality
@@ -192,7 +193,7 @@ class SignedNoise:
         return last - first + 1.0
 
     def _law_of_pairs(self) -> tuple[Floats, float, float]:
-        """Probabilities of likely values of Z, that of all others, and units of rounding."""
+        """Return probabilities of likely values of Z, that of all others, units of rounding."""
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
@@ -204,43 +205,43 @@ class SignedNoise:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
-        """Masses and ratios r of the noise alone, what is left out, and units of rounding.
+        """Masses and ratios r of the noise alone, the probability left out, units of rounding.
 
-        By increasing ratios.
+        The ratios are ascending.
         """
         noise = self.summable()
         if noise.size != 1.0:
             return noise._table()
         masses, ratios, outside, units = noise._formula()
-        order = np.argsort(ratios, kind="stable")  # they nearly are
+        order = np.argsort(ratios, kind="stable")  # they are nearly sorted
         return masses[order], ratios[order], outside, units
 
     def _formula(self) -> tuple[Floats, Floats, float, float]:
-        """Like `_law`, but in no order, of geometric A and B."""
+        """Return the unsorted `_law` for geometric A and B."""
         q = self.ratio
         pairs, outside, units = self._law_of_pairs()
         weights = np.asarray(lfilter([1.0], [1.0, -q * q], pairs), np.float64)  # G
         masses = (1.0 - q) * weights
         ratios = np.append(0.0, q * weights[:-1] / weights[1:])
         units += 3.0 * pairs.size
-        if masses.size > 2 * _MAX_EXACT:
+        if masses.size > 2 * MAX_UNPOOLED_RATIOS:
             masses, ratios, more = _pooled(masses, ratios)
             units += more
-        # Above the last value of Z it is G(t) = q^2 G(t - 1), so that r = 1 / q.
+        # Above the last value of Z, G(t) = q^2 G(t - 1), so that r = 1 / q.
         above = (q + q * q * float(weights[-1])) / (1.0 + q)
         return np.append(masses, above), np.append(ratios, 1.0 / q), outside, units
 
     @cached_property
     def _reaches(self) -> tuple[float, float]:
-        """What both A and B reach with about a chance of ``tail``, and what either does."""
+        """Values that both A and B, and that either, reach with probability about ``tail``."""
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         return float(law.isf(sqrt(self.tail))) + 1.0, float(law.isf(self.tail)) + 1.0
 
     def _table(self) -> tuple[Floats, Floats, float, float]:
-        """Like `_law`, of all (a, b) where Z, A - B and min(A, B) are not too large.
+        """Return `_law` from all (a, b) where Z, A - B and min(A, B) are not too large.
 
-        Each ratio is split onto its neighbours of some thousands, keeping the mean: delta is convex
-        in the law of either ratio, so that it only grows.
+        Each ratio is split onto its neighbours on a grid such that the mean is kept. Delta is
+        convex in the law of either ratio, so that it only grows.
         """
         half, reach = (int(each) for each in self._reaches)
         pairs, outside, units = self._law_of_pairs()
@@ -250,26 +251,27 @@ class SignedNoise:
         single = np.exp(logs)
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         both, either = float(law.sf(half - 1)), float(law.sf(reach - 1))
-        # Where A, B and Z are largest only the law without the record has what is summed.
+        # At the largest values of A, B and Z only the law without the record has an entry.
         outside += 2.0 * (both**2 + 2.0 * either) + float(pairs[-1]) + UNDERFLOW
-        units += 2.0 * more + 3.0 * pairs.size + 4.0 * half + _MISPLACED
-        # A guess: the lowest two values of all three numbers. No ratio is above the largest.
-        some = single[single > _LEAST_MASS]
+        units += 2.0 * more + 3.0 * pairs.size + 4.0 * half + MISPLACED_UNITS
+        # The smallest ratio is guessed from the lowest two values of A, B and Z. The largest is a
+        # bound.
+        some = single[single > SMALLEST_MASS]
         fewer = some[1:] / some[:-1] if some.size > 1 else np.array([self.ratio])
         pair = float(pairs[1] / pairs[0]) if pairs.size > 1 else 0.0
         lowest = fewer / np.maximum(pair + fewer * fewer[0], UNDERFLOW)
         least = min(float(lowest.min()), 1.0 / fewer[0])
         grid = _Grid(min(least, float(fewer.min())), max(1.0, 1.0 / self.size) / self.ratio)
-        rows = max(_TABLE_PART // (pairs.size + half), 1)
+        rows = max(ENTRIES_AT_ONCE // (pairs.size + half), 1)
         for start in range(0, reach, rows):
-            # By the difference of a and b, and the smaller one.
+            # Rows are differences of a and b, and columns the smaller one.
             f = np.stack(
                 [
                     np.convolve(pairs, single[:half] * single[d : d + half])
                     for d in range(start, min(start + rows, reach) + 1)
                 ]
             )
-            # Without the record and with it, where a > b; then where a <= b.
+            # Masses without and with the record, for a > b and then for a <= b.
             grid.add(f[1:], f[:-1])
             grid.add(f[:-1], np.pad(f[1:, :-1], ((0, 0), (1, 0))))
         units += 2.0 * reach * (pairs.size + half)
@@ -277,7 +279,7 @@ class SignedNoise:
 
     @cached_property
     def loss(self) -> Loss:
-        """Privacy loss: that of the two cells."""
+        """Privacy loss of the two cells."""
         masses, ratios, outside, units = self._law
         slack = UNIT * units
         some = ratios > 0.0
@@ -292,7 +294,7 @@ class SignedNoise:
         )
 
     def log_delta(self, eps: float) -> float:
-        """Natural log of delta, rounded up; for replacement of one record, on every data set.
+        """Return log delta for the replacement of one record, for every data set, rounded up.
 
         Parameters
         ----------
@@ -300,11 +302,11 @@ class SignedNoise:
             At least 0.
         """
         masses, ratios, outside, units = self._law
-        # Delta falls: beyond, it is not above that of an eps whose exp is a float.
-        e, slack = np.exp(min(eps, _MAX_EPS)), UNIT * units
+        # Delta falls with eps, so that of the largest eps with a finite exp holds beyond.
+        e, slack = np.exp(min(eps, MAX_EXPONENT)), UNIT * units
         first = np.cumsum((masses * ratios)[::-1])[::-1]  # of r or more
         second = np.cumsum(masses[::-1])[::-1]
-        # Where e^eps r' is at most the largest r: other products might be no floats.
+        # Only where e^eps r' is at most the largest r; other products might overflow.
         some = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
         mass, raised = masses[some], e * ratios[some]
         start = np.minimum(np.searchsorted(ratios, raised * (1.0 - 4.0 * slack)), ratios.size - 1)
@@ -314,48 +316,48 @@ class SignedNoise:
 
 
 def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
-    """Split the ratios of each block onto its least and largest, and count units of rounding.
+    """Split the ratios of each block onto its smallest and largest, and return units of rounding.
 
-    The mean of a block is kept: delta is convex in the law of either ratio, so that it only grows.
+    The mean of a block is kept. Delta is convex in the law of either ratio, so that it only grows.
     """
-    block = ceil(masses.size / _MAX_EXACT)
-    starts = np.arange(_MAX_EXACT, masses.size, block)
+    block = ceil(masses.size / MAX_UNPOOLED_RATIOS)
+    starts = np.arange(MAX_UNPOOLED_RATIOS, masses.size, block)
     sizes = np.diff(np.append(starts, masses.size))
     low, high = (of.reduceat(ratios, starts) for of in (np.minimum, np.maximum))
     width = np.where(high > low, high - low, 1.0)
-    up = masses[_MAX_EXACT:] * (ratios[_MAX_EXACT:] - np.repeat(low, sizes))
-    up = np.add.reduceat(up, starts - _MAX_EXACT) / width
-    down = masses[_MAX_EXACT:] * (np.repeat(high, sizes) - ratios[_MAX_EXACT:])
-    down = np.add.reduceat(down, starts - _MAX_EXACT) / width
+    up = masses[MAX_UNPOOLED_RATIOS:] * (ratios[MAX_UNPOOLED_RATIOS:] - np.repeat(low, sizes))
+    up = np.add.reduceat(up, starts - MAX_UNPOOLED_RATIOS) / width
+    down = masses[MAX_UNPOOLED_RATIOS:] * (np.repeat(high, sizes) - ratios[MAX_UNPOOLED_RATIOS:])
+    down = np.add.reduceat(down, starts - MAX_UNPOOLED_RATIOS) / width
     down = np.where(high > low, down, np.add.reduceat(masses, starts))
     masses, ratios = (
-        np.concatenate([each[:_MAX_EXACT], *new])
+        np.concatenate([each[:MAX_UNPOOLED_RATIOS], *new])
         for each, new in ((masses, (down, up)), (ratios, (low, high)))
     )
     return masses, ratios, 2.0 * block + 16.0
 
 
 class _Grid:
-    """Some thousands of ratios, 0 and the largest among them, and the masses on them.
+    """A grid of ratios, which includes 0 and an upper bound, and the masses on it.
 
     Parameters
     ----------
     least, most
-        The least ratio beside 0, if it is not too small, and a largest one.
+        The smallest ratio beside 0, unless it is too small, and an upper bound of the ratios.
     """
 
     def __init__(self, least: float, most: float) -> None:
-        self._least = max(least, _LEAST_RATIO)
-        self.ratios = np.append(0.0, np.geomspace(self._least, most, _SPLIT))
-        self._scale = (_SPLIT - 1) / log(most / self._least)
+        self._least = max(least, SMALLEST_RATIO)
+        self.ratios = np.append(0.0, np.geomspace(self._least, most, GRID_RATIOS))
+        self._scale = (GRID_RATIOS - 1) / log(most / self._least)
         self.masses = np.zeros(self.ratios.size)
 
     def add(self, masses: Floats, more: Floats) -> None:
-        """Split ratios ``more / masses`` onto their neighbours, keeping the mean."""
-        some, grid = masses > _LEAST_MASS, self.ratios
+        """Split the ratios ``more / masses`` onto their neighbours on the grid, keeping means."""
+        some, grid = masses > SMALLEST_MASS, self.ratios
         masses = masses[some]
         ratios = more[some] / masses
-        # Quicker than to search, but that a ratio may be just outside what it is split onto.
+        # Faster than a search, but a ratio may lie just outside the two that it is split onto.
         place = (np.log(np.maximum(ratios / self._least, 1.0)) * self._scale).astype(np.intp)
         place += ratios >= self._least
         np.minimum(place, grid.size - 2, out=place)

@@ -1,7 +1,7 @@
-"""The law of one summand G: finitely many values anywhere on the line, tilted where it matters.
+"""The law of one summand G with finitely many real values, and its exponential tilt.
 
-Every bound here is ``(1/n) E[(G_1 + ... + G_n)_+]`` for n independent copies of a G
-(docs/accounting.md).
+Every bound of the privacy blanket is ``(1/n) E[(G_1 + ... + G_n)_+]`` for n independent copies of a
+G (docs/accounting.md).
 """
 
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from shuffledp.numerics.roots import brentq
 
 
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
-    """``exp(log_first) - exp(eps + log_second)``, without cancellation as eps nears the loss.
+    """Return ``exp(log_first) - exp(eps + log_second)`` without cancellation as eps nears the loss.
 
-    That holds for logs that are exact. What their errors move is `excess_error`.
+    This assumes exact logs; `excess_error` is the effect of their errors.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
     )
     top = np.maximum(first, eps + second)
     with np.errstate(invalid="ignore"):
-        # In this order, because both logarithms are often equal and eps far below both.
+        # This order is exact where both logarithms are equal, even if eps is far below both.
         gap = (second - first) + eps
     factor = -np.expm1(-np.abs(gap)) * -np.sign(gap)
     return np.asarray(np.where(top == -np.inf, 0.0, np.exp(top) * np.nan_to_num(factor)))
@@ -41,7 +41,7 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """What an error of the logs, at most ``log_error`` < 1e-3 each, moves `excess`; absolute.
+    """Return the largest change of `excess` by errors of its logs, as an absolute error.
 
     Parameters
     ----------
@@ -63,15 +63,16 @@ class Atoms:
     Attributes
     ----------
     values, masses
-        Of the atoms, shape ``(m,)``; masses are positive and add up to at most 1. What is left has
-        value 0.
+        Of the atoms, shape ``(m,)``; masses are positive and add up to at most 1. The remaining
+        mass has value 0.
     units
         Relative error of each value and of each mass, in units of rounding.
     errors
-        Absolute error of each value besides, shape ``(m,)`` or one for all: a value is a
+        Additional absolute error of each value, shape ``(m,)`` or one for all. A value is a
         difference, of which rounding may leave no digit.
     apart
-        What is added to the mean excess, on the safe side: delta of what only the target reports.
+        Delta of reports that only the target can send; it is added to the mean excess, and rounded
+        to the safe side.
     """
 
     values: Floats
@@ -81,23 +82,24 @@ class Atoms:
     apart: float = 0.0
 
     def with_rest(self, sign: float = 0.0) -> "Atoms":
-        """The same with its 0 as an atom, and atoms of mass 0 left out.
+        """Return the law with 0 as an atom, and without atoms of mass 0.
 
-        The mass of 0 is a difference: it is moved up (1), down (-1) or not (0) by its rounding.
+        The mass of 0 is a difference. Its rounding error is added (1), subtracted (-1) or ignored
+        (0).
         """
         used = self.masses > 0.0
         values, masses = self.values[used], self.masses[used]
         errors = np.broadcast_to(self.errors, self.values.shape)[used]
         rounding = (self.units + masses.size) * UNIT
         rest = 1.0 - float(masses.sum()) + sign * rounding
-        # Less than this is rounding of masses that add up to 1.
+        # A smaller rest is the rounding of masses that add up to 1.
         if rest > (0.0 if sign else rounding):
             values, masses = np.append(values, 0.0), np.append(masses, rest)
             errors = np.append(errors, 0.0)
         return Atoms(values, masses, self.units, errors, self.apart)
 
     def safe(self, sign: float) -> "Atoms":
-        """`with_rest`, every value moved up (1) or down (-1) by what its rounding may have lost."""
+        """Return `with_rest`, with every value moved up (1) or down (-1) by its possible error."""
         law = self.with_rest(sign)
         size = (law.units + 16.0) * UNIT * np.abs(law.values) + law.errors
         return Atoms(law.values + sign * size, law.masses, law.units, 0.0, law.apart)
@@ -105,7 +107,7 @@ class Atoms:
 
 @dataclass(frozen=True)
 class Tilt:
-    """Where the mean of a sum's positive part accumulates.
+    """An exponential tilt of a law, to where the mean of a sum's positive part accumulates.
 
     Attributes
     ----------
@@ -119,31 +121,31 @@ class Tilt:
     log_moment: float
 
     def log_weights(self, values: Floats, masses: Floats) -> Floats:
-        """Logs of the probabilities of the atoms under the tilted law."""
+        """Return the logs of the probabilities of the atoms under the tilted law."""
         return np.asarray(np.log(masses) + self.lam * values - self.log_moment)
 
     def log_scale(self, n: int) -> float:
-        """``log(E[exp(lam S)] / n)``: what a tilted mean is multiplied by."""
+        """Return ``log(E[exp(lam S)] / n)``, the log of the factor of a tilted mean."""
         return n * self.log_moment - float(np.log(n))
 
     def units(self, values: Floats, masses: Floats) -> float:
-        """Relative error of a tilted probability, in units of rounding."""
+        """Return the relative error of a tilted probability, in units of rounding."""
         exponents = np.abs(np.log(masses)).max() + self.lam * np.abs(values).max()
         return float(4.0 * (exponents + abs(self.log_moment) + 8.0))
 
 
 def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
-    """Where the sum of n has mean ``height / lam``; some value must be positive.
+    """Return the tilt under which the sum S has mean ``height / lam``.
 
     Parameters
     ----------
     values, masses
-        Of the law, the same shape ``(m,)``; masses are positive.
+        Of the law, the same shape ``(m,)``; masses are positive, and so is some value.
     n
         Number of independent copies in the sum S, at least 1.
     height
-        With 1 the factor ``x_+ exp(-lam x)`` is largest at the mean of S; 2 is the saddle point of
-        ``E[S_+]``.
+        For 1 the factor ``x_+ exp(-lam x)`` is largest at the mean of S; 2 gives the saddle point
+        of ``E[S_+]``.
     """
     log_masses = np.log(masses)
 
@@ -163,12 +165,12 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
 
 
 def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
-    """Two numbers between which a sum of n stays, but for ``exp(LOG_TAIL)`` on each side.
+    """Return two numbers beyond each of which a sum of n lies with probability ``exp(LOG_TAIL)``.
 
     Parameters
     ----------
     values, log_weights
-        A law's atoms; the weights add up to 1, nearly.
+        Atoms of a law; the weights add up to nearly 1.
     n
         Number of independent copies.
     """
@@ -179,20 +181,20 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
 
 
 def log_chernoff(atoms: Atoms, n: int) -> float:
-    """Upper bound on the log of the mean excess, too large by some units; -inf if it is 0."""
+    """Return an upper bound on the log of the mean excess, too large by some units; or -inf."""
     law = atoms.safe(1.0)
     found = -np.inf
     if law.values.max(initial=0.0) > 0.0:
         tilted = tilt(law.values, law.masses, n)
-        # x_+ is at most exp(lam x) / (e lam); one for what n roundings may do.
+        # x_+ is at most exp(lam x) / (e lam). Adding 1 covers n roundings.
         found = tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
     return with_apart(found, atoms.apart)
 
 
 def log_saddle_point(atoms: Atoms, n: int) -> float:
-    """About the log of the mean excess, at once: right to some per cent. -inf if nothing is above.
+    """Estimate the log of the mean excess, to some per cent; -inf if no value is positive.
 
-    The tilted sum is taken as normal, of mean ``1 / lam``.
+    The tilted sum is taken as normal with mean ``1 / lam``.
     """
     law = atoms.with_rest()
     top = float(law.values.max(initial=0.0))
@@ -203,12 +205,12 @@ def log_saddle_point(atoms: Atoms, n: int) -> float:
     weights = np.exp(tilted.log_weights(values, law.masses))
     mean = float(weights @ values)
     variance = n * float(weights @ (values - mean) ** 2)
-    # The integral of x exp(-lam x) over the normal density at its height near 0.
+    # The integral of x exp(-lam x) times the normal density near 0.
     height = -0.5 * np.log(2.0 * np.pi * variance + (np.e / tilted.lam) ** 2)
     found = tilted.log_scale(n) - 2.0 * float(np.log(tilted.lam)) + float(height)
     return with_apart(found + float(np.log(top)), atoms.apart)
 
 
 def with_apart(log_value: float, apart: float) -> float:
-    """``log(exp(log_value) + apart)``, right to some units of 1 and of the result."""
+    """Return ``log(exp(log_value) + apart)``, accurate to some units of 1 and of the result."""
     return float(np.logaddexp(log_value, np.log(apart))) if apart > 0.0 else log_value

@@ -1,8 +1,9 @@
 """Upper bounds of ``(1/n) E[(G_1 + ... + G_n)_+]`` for many laws at a time, on a coarse grid.
 
-As the upper end of `mean_excess`, but all laws have one tilt and one circular grid, whatever their
-own are. With ``K(x) = x_+ exp(-lam x)``, sums below the grid wrap around to where K is not
-negative; beyond its last point K is less than there. So no window must be right.
+The method is that of the upper end in `mean_excess`, but all laws share one tilt and one circular
+grid, even if these do not suit them. With ``K(x) = x_+ exp(-lam x)``, sums below the grid wrap
+around to where K is not negative, and beyond the last point K is smaller than there. The bound
+therefore holds without a window.
 """
 
 from dataclasses import dataclass
@@ -15,19 +16,20 @@ from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt
 from shuffledp.accounting.rounds.convolution import power, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# What splitting may add to the log of the moment of a coarse and of a finer grid, and their points.
-_GRIDS = ((0.05, 2**13), (5e-4, 2**16))
-# K has decayed to exp(-_FAR) or so at the end of the grid.
-_FAR = 40.0
-# Exponents that are no risk.
-_EXPONENT = 300.0
-# Points at a time.
-_AT_ONCE = 2**19
+# For a coarse and a finer grid: the amount that splitting may add to the log of the moment, and the
+# largest number of points.
+LOG_TOLERANCES_AND_POINTS = ((0.05, 2**13), (5e-4, 2**16))
+# At the end of the grid K has decayed to about exp(-KERNEL_DECAY).
+KERNEL_DECAY = 40.0
+# Exponentials of exponents up to this size do not overflow.
+MAX_EXPONENT = 300.0
+# Number of grid points that are processed at once.
+POINTS_AT_ONCE = 2**19
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Points ``step * i``, i modulo their number, that stand for sums below ``_FAR / lam``.
+    """A circular grid of points ``step * i`` for sums below ``KERNEL_DECAY / lam``.
 
     Attributes
     ----------
@@ -43,20 +45,20 @@ class Grid:
     n: int
 
     def log_mean_excess(self, values: Floats, masses: Floats, units: float) -> Floats:
-        """Upper bounds of the logs, shape ``(laws,)``.
+        """Return upper bounds of the logs of the mean excess, shape ``(laws,)``.
 
         Parameters
         ----------
         values
             Of the atoms of each law, shape ``(laws, atoms)``.
         masses
-            Of the atoms, of all laws the same. What is left has value 0.
+            Of the atoms, the same for all laws. The remaining mass has value 0.
         units
             Relative error of each value and each mass, in units of rounding.
         """
         rest = max(1.0 - float(masses.sum()) + (units + masses.size) * UNIT, 0.0)
         moved = values + (units + 16.0) * UNIT * np.abs(values)
-        rows = max(_AT_ONCE // self.size, 1)
+        rows = max(POINTS_AT_ONCE // self.size, 1)
         found = [
             self._bounds(moved[at : at + rows], masses, rest, units)
             for at in range(0, len(moved), rows)
@@ -64,12 +66,12 @@ class Grid:
         return np.concatenate(found)
 
     def _bounds(self, values: Floats, masses: Floats, rest: float, units: float) -> Floats:
-        safe = (self.lam * values).max(axis=1) < _EXPONENT
+        safe = (self.lam * values).max(axis=1) < MAX_EXPONENT
         found = np.full(len(values), np.inf)
         if not safe.any():
             return found
         tilted, log_moments = self._tilted(values[safe], masses, rest)
-        last = min(int(_FAR / (self.lam * self.step)), self.size - 1)
+        last = min(int(KERNEL_DECAY / (self.lam * self.step)), self.size - 1)
         places = self.step * np.arange(last + 1, dtype=np.float64)
         kernel = np.zeros(self.size)
         kernel[: last + 1] = places * np.exp(-self.lam * places)
@@ -79,15 +81,17 @@ class Grid:
         means = (sums @ (np.conj(rfft(kernel)) * twice)).real / self.size
         norms = np.linalg.norm(tilted, axis=1)
         error = 2.0 * transform_error(self.size, self.n, 1.0) * norms * np.linalg.norm(kernel)
-        beyond = (self.step + _FAR / self.lam) * float(np.exp(-_FAR + self.lam * self.step))
+        beyond = (self.step + KERNEL_DECAY / self.lam) * float(
+            np.exp(-KERNEL_DECAY + self.lam * self.step)
+        )
         logs = np.log(np.maximum(means, 0.0) + error + beyond) + self.n * log_moments
-        rounding = units + 2.0 * masses.size + 16.0 * (_EXPONENT + np.abs(np.log(masses)).max())
+        rounding = units + 2.0 * masses.size + 16.0 * (MAX_EXPONENT + np.abs(np.log(masses)).max())
         found[safe] = logs - np.log(self.n) + self.n * rounding * UNIT
         return found
 
     def _tilted(self, values: Floats, masses: Floats, rest: float) -> tuple[Floats, Floats]:
-        """Tilted laws on the grid, shape ``(laws, size)``, and the logs of their moments."""
-        place = np.maximum(values / self.step, -_EXPONENT / (self.lam * self.step))
+        """Return the tilted laws on the grid, shape ``(laws, size)``, and logs of their moments."""
+        place = np.maximum(values / self.step, -MAX_EXPONENT / (self.lam * self.step))
         below = np.floor(place)
         above = place - below
         weights = masses * np.exp(self.lam * self.step * below)
@@ -105,7 +109,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Tilted:
-    """The tilt of a law that is likely to be about the worst, and grids that fit it.
+    """The tilt of a law that is probably close to the worst one, and grids that fit it.
 
     Attributes
     ----------
@@ -114,7 +118,7 @@ class Tilted:
     n
         Number of summands.
     grids
-        A coarse one and a finer one.
+        A coarse grid and a finer one.
     """
 
     lam: float
@@ -123,7 +127,7 @@ class Tilted:
 
     @classmethod
     def of(cls, atoms: Atoms, n: int) -> Self | None:
-        """Of n copies of a law; None if none of its values is positive."""
+        """Return tilt and grids for n copies of a law; None if none of its values is positive."""
         law = atoms.safe(1.0)
         top = float(law.values.max(initial=0.0))
         if top <= 0.0:
@@ -132,10 +136,10 @@ class Tilted:
         tilted = tilt(values, law.masses, n)
         log_weights = tilted.log_weights(values, law.masses)
         low, _ = reach(values, log_weights, n)
-        period = _FAR / tilted.lam - min(low, 0.0)
+        period = KERNEL_DECAY / tilted.lam - min(low, 0.0)
         moving = n * float(np.exp(log_weights)[values != 0.0].sum())
         grids = []
-        for growth, most in _GRIDS:
+        for growth, most in LOG_TOLERANCES_AND_POINTS:
             step = float(np.sqrt(8.0 * growth / moving)) / tilted.lam
             points = min(max(period / step, 256.0), most)
             size = 1 << int(np.ceil(np.log2(points)))
@@ -143,18 +147,18 @@ class Tilted:
         return cls(tilted.lam / top, n, tuple(grids))
 
     def log_chernoff(self, rows: Floats, shared: Floats, eps: float) -> Floats:
-        """``E[exp(lam S)] / (e lam n)`` of all pairs of rows, at some tilts.
+        """Return Chernoff bounds ``E[exp(lam S)] / (e lam n)`` for all pairs of rows.
 
         Parameters
         ----------
         rows, shared
-            Chances of each report, shape ``(records, reports)``; and the blanket.
+            Probabilities of each report, shape ``(records, reports)``; and the blanket.
         eps
             Central budget.
 
         Returns
         -------
-        Logs of upper bounds of the mean excess, shape ``(records, records)``.
+        The smallest bounds at several tilts, natural logs, shape ``(records, records)``.
         """
         found = np.full((len(rows), len(rows)), np.inf)
         for lam in self.lam * 2.0 ** np.arange(-3.0, 4.0):
@@ -164,12 +168,12 @@ class Tilted:
 
 
 def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:
-    """``log E[exp(lam G)]`` of all pairs of rows, rounded up; all inf where one is no float.
+    """Return ``log E[exp(lam G)]`` for all pairs of rows, rounded up; all inf if one overflows.
 
     Parameters
     ----------
     rows, shared
-        Chances of each report, shape ``(records, reports)``; and what G is relative to.
+        Probabilities of each report, shape ``(records, reports)``; and the denominator of G.
     eps
         Central budget.
     lam
@@ -177,11 +181,11 @@ def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:
     """
     used = shared > 0.0
     ratios = rows[:, used] / shared[used]
-    if lam * float(ratios.max(initial=0.0)) > _EXPONENT:
+    if lam * float(ratios.max(initial=0.0)) > MAX_EXPONENT:
         return np.full((len(rows), len(rows)), np.inf)
     rest = max(1.0 - float(shared.sum()) + shared.size * UNIT, 0.0)
-    # Exponents are cut where floats end; that raises the product.
-    downs = np.maximum(-lam * np.exp(eps) * ratios, -_EXPONENT)
+    # Limiting exponents to the range of floats raises the product, which is safe.
+    downs = np.maximum(-lam * np.exp(eps) * ratios, -MAX_EXPONENT)
     products = (shared[used] * np.exp(lam * ratios)) @ np.exp(downs).T
-    rounding = shared.size + 64.0 * (_EXPONENT + 1.0)
+    rounding = shared.size + 64.0 * (MAX_EXPONENT + 1.0)
     return np.asarray(np.log(products + rest) + 2.0 * rounding * UNIT)

@@ -1,12 +1,12 @@
-"""A tighter upper end: the target hides in the slot of another user (docs/hidden-slot.md).
+"""A tighter upper bound: the target hides in the slot of another user (docs/hidden-slot.md).
 
 With a law G for each record that another user may hold,
 
     ``delta <= (1 - kappa)^(n-1) delta_loc + (1/n) max of K(n copies of G)``.
 
 K bounds the mean of a sum's positive part by an integral of the modulus of its characteristic
-function: a product over the users, so convex in how many of them hold what. Therefore the worst
-data set is one whose others all hold one record.
+function. The modulus is a product over the users, and so convex in the numbers of users who hold
+each record. Therefore the worst data set is one in which all other users hold the same record.
 """
 
 from collections.abc import Sequence
@@ -20,31 +20,33 @@ from scipy.special import logsumexp
 from shuffledp.accounting.blanket.atoms import Atoms, Tilt, log_saddle_point, tilt
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Width of the normal noise that ends the integral, times the tilt: costs half its square in log
-# delta. Frequencies are taken up to this many times its inverse.
-_NOISE, _REACH = 0.02, 9.2
-# Frequencies at most, for which a deep delta has more noise; and at a time.
-_MOST, _BLOCK = 2**17, 64
-# Beyond this an exponential is no float.
-_EXPONENT = 700.0
+# Width of the normal noise that limits the integral, times the tilt; it adds half its square to log
+# delta. Frequencies go up to this many times the inverse of the width.
+RELATIVE_NOISE_WIDTH, FREQUENCY_REACH = 0.02, 9.2
+# Largest number of frequencies (for very small deltas the noise is wider), and block size.
+MAX_FREQUENCIES, FREQUENCIES_AT_ONCE = 2**17, 64
+# Exponentials of exponents up to this size do not overflow.
+MAX_EXPONENT = 700.0
 
 
 def exposure(log_delta: float, n: int) -> float:
-    """A good kappa where delta is about ``exp(log_delta)``: the first term then is 1/sqrt(n) of it.
+    """Return a good kappa for a delta of about ``exp(log_delta)``.
 
-    A larger kappa makes that term smaller, and hides the target among fewer users.
+    The first term of the bound is then 1/sqrt(n) of delta. A larger kappa makes that term smaller,
+    but hides the target among fewer users.
     """
     return (max(-log_delta, 0.0) + 0.5 * float(np.log(n))) / n
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Upper bounds of ``E[(G_1 + ... + G_n)_+]``, n copies of a law that is 0 where one is exposed.
+    """Upper bounds of ``E[(G_1 + ... + G_n)_+]`` for n copies of a law that is 0 if exposed.
 
-    With ``K(x) = x_+ exp(-lam x)`` of transform ``1 / (lam + i t)^2``, and Z normal of deviation
-    s, ``E[S_+] <= E[(S + Z)_+]``, and the trapezoidal rule of its integral is an upper bound: it
-    adds ``K(S + Z + m P)``. Its terms are replaced by their moduli, which near a saddle point they
-    nearly are. Being exposed has a modulus of its own.
+    With ``K(x) = x_+ exp(-lam x)``, whose transform is ``1 / (lam + i t)^2``, and a normal Z of
+    standard deviation s, ``E[S_+] <= E[(S + Z)_+]``. The trapezoidal rule for its integral is an
+    upper bound, because it adds the terms ``K(S + Z + m P)``. Its terms are replaced by their
+    moduli, which changes little near a saddle point. The modulus of the exposed part is taken
+    separately.
 
     Attributes
     ----------
@@ -53,11 +55,11 @@ class Kernel:
     n
         Number of summands.
     kappa
-        Part of a law's mass of 0.
+        Part of the law's mass at 0 that stands for exposed users.
     step
         Distance of the frequencies.
     weights
-        Of the frequencies, shape ``(frequencies,)``; the last is that of all beyond.
+        Of the frequencies, shape ``(frequencies,)``; the last stands for all larger frequencies.
     """
 
     lam: float
@@ -68,16 +70,16 @@ class Kernel:
 
     @classmethod
     def of(cls, law: Atoms, n: int, kappa: float) -> Self:
-        """That fits n copies of a law.
+        """Return the kernel that fits n copies of a law.
 
         Parameters
         ----------
         law
-            Some value is positive.
+            A law with some positive value.
         n
             Number of copies.
         kappa
-            Part of the mass of 0.
+            Part of its mass at 0.
         """
         at = tilt(law.values, law.masses, n, 2.0)
         shares = np.exp(at.log_weights(law.values, law.masses))
@@ -85,8 +87,8 @@ class Kernel:
         deviation = float(np.sqrt(n * (shares @ centred**2)))
         period = 8.0 * deviation + 20.0 / at.lam
         step = 2.0 * np.pi / period
-        noise = max(_NOISE / at.lam, _REACH / (_MOST * step))
-        t = step * np.arange(int(_REACH / (noise * step)) + 2.0)
+        noise = max(RELATIVE_NOISE_WIDTH / at.lam, FREQUENCY_REACH / (MAX_FREQUENCIES * step))
+        t = step * np.arange(int(FREQUENCY_REACH / (noise * step)) + 2.0)
         weights = np.where(t == 0.0, 1.0, 2.0) / (at.lam**2 + t**2) / period  # t and -t
         weights *= np.exp(0.5 * noise**2 * (at.lam**2 - t**2))
         beyond = np.exp(0.5 * noise**2 * (at.lam**2 - t[-1] ** 2)) / (np.pi * t[-1])
@@ -94,29 +96,29 @@ class Kernel:
 
     @property
     def log_total(self) -> float:
-        """What `log_high` is above `log_moment_high` at most."""
+        """The largest difference of `log_high` and `log_moment_high`."""
         return float(np.log(self.weights.sum())) + 1e-12
 
     def log_ceiling(self, law: Atoms) -> float:
-        """What `log_high` is at most, at once."""
+        """Return a cheap upper bound of `log_high`."""
         return log_moment_high(law, self.lam, self.n) + self.log_total
 
     def log_high(self, law: Atoms) -> float:
-        """Log of the bound of n copies of a law, rounded up.
+        """Return the log of the bound for n copies of a law, rounded up.
 
         Parameters
         ----------
         law
-            Its values are taken as exact, its masses as right to their units.
+            Its values are taken as exact, and its masses as accurate to their units.
         """
-        if self.lam * float(law.values.max()) > _EXPONENT:
+        if self.lam * float(law.values.max()) > MAX_EXPONENT:
             return np.inf
         at = Tilt(self.lam, float(logsumexp(self.lam * law.values, b=law.masses)))
         shares = np.exp(at.log_weights(law.values, law.masses))
         frequencies = self.weights.size - 1
-        # Turned on by a factor of each atom, one block of frequencies is the next.
-        block = np.arange(_BLOCK, dtype=np.float64)
-        starts = np.arange(0, frequencies, _BLOCK, dtype=np.float64)
+        # Each block of frequencies is the previous one times a factor for each atom.
+        block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
+        starts = np.arange(0, frequencies, FREQUENCIES_AT_ONCE, dtype=np.float64)
         turned = shares * np.exp(1j * self.step * starts[:, None] * law.values)
         phi = turned @ np.exp(1j * self.step * law.values[:, None] * block)
         t = self.step * np.arange(frequencies, dtype=np.float64)
@@ -130,16 +132,16 @@ class Kernel:
 
 
 def log_moment_high(law: Atoms, lam: float, n: int) -> float:
-    """``n log E[exp(lam G)]``, rounded up.
+    """Return ``n log E[exp(lam G)]``, rounded up.
 
     Parameters
     ----------
     law
-        Its values are taken as exact, its masses as right to their units.
+        Its values are taken as exact, and its masses as accurate to their units.
     lam, n
         Tilt, and number of summands.
     """
-    if lam * float(law.values.max()) > _EXPONENT:
+    if lam * float(law.values.max()) > MAX_EXPONENT:
         return np.inf
     at = Tilt(lam, float(logsumexp(lam * law.values, b=law.masses)))
     units = law.units + law.masses.size + at.units(law.values, law.masses)
@@ -147,7 +149,7 @@ def log_moment_high(law: Atoms, lam: float, n: int) -> float:
 
 
 def alone_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
-    """Log of ``(1 - kappa)^others delta_loc``, rounded up: nobody else is exposed.
+    """Return the log of ``(1 - kappa)^others delta_loc``, rounded up: nobody else is exposed.
 
     Parameters
     ----------
@@ -164,23 +166,19 @@ def alone_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
 
 
 def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling: float) -> float:
-    """Natural log of a delta that holds for every data set of n users, rounded up.
+    """Return the natural log of a delta that holds for every data set of n users, rounded up.
 
     Parameters
     ----------
     slots
-        The law of G of each record that another user may hold; of all the mass of 0 is at least
+        The law of G for each record that another user may hold; the mass at 0 of each is at least
         kappa.
     n
         Number of users, at least 2.
     kappa
         Probability with which each user is exposed.
     ceiling
-        Log of a delta that is known to hold.
-
-    Returns
-    -------
-    At most the ceiling.
+        Log of a delta that is known to hold; the result is at most that.
     """
     top = max(float(law.safe(1.0).values.max()) for law in slots)
     if top <= 0.0:
@@ -188,7 +186,7 @@ def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling:
     laws = [
         Atoms(law.values / top, law.masses, law.units, law.errors / top).safe(1.0) for law in slots
     ]
-    # Of each law the mean of the positive part is delta_loc.
+    # The mean of the positive part is delta_loc for each of the laws.
     log_local = float(np.log(np.maximum(laws[0].values, 0.0) @ laws[0].masses))
     log_local += UNIT * (2.0 * laws[0].units + laws[0].values.size + 8.0)
     alone = float(alone_log_delta(log_local, n - 1, kappa))
@@ -197,22 +195,22 @@ def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling:
 
 
 def all_alike_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
-    """Log of the bound on the mean excess of n slots, each of any of the laws; rounded up.
+    """Return the log of the bound on the mean excess of n slots with any of the laws, rounded up.
 
     Parameters
     ----------
     laws
-        Of the slots; values are taken as exact. If none is positive the mean is 0.
+        Of the slots; values are taken as exact. If none is positive, the mean is 0.
     n
         Number of slots.
     kappa
-        Part of each law's mass of 0.
+        Part of each law's mass at 0.
     """
     if not max(float(law.values.max()) for law in laws) > 0.0:
         return -np.inf
     order = np.argsort([-log_saddle_point(law, n) for law in laws]).tolist()
     found = np.inf
-    # The tilt of the first, mostly; of another if that turns out to be the worst.
+    # The tilt is that of the first law, unless another one turns out to be the worst.
     for _ in range(3):
         kernel = Kernel.of(laws[order[0]], n, kappa)
         high, worst = -np.inf, 0

@@ -1,16 +1,16 @@
-"""``(1/n) E[(G_1 + ... + G_n)_+]`` enclosed, for atoms that lie on no lattice.
+"""Certified ends of ``(1/n) E[(G_1 + ... + G_n)_+]`` for atoms that lie on no lattice.
 
-Above: every atom is split onto its two neighbours on a grid, its mean kept. The law grows in the
-convex order, and with it the mean of every convex function: the upper end stays one, and the loss
-is of second order in the step. One FFT makes the law of the sum.
+Upper end: every atom is split onto its two neighbours on a grid such that its mean is kept. The law
+grows in the convex order, and with it the mean of every convex function, so the result is an upper
+bound. The increase is of second order in the step. One FFT gives the law of the sum.
 
-Below: atoms are pooled to their means, which shrinks the law, and the sum's law needs no grid. With
-``K(x) = x_+ exp(-lam x)`` of transform ``1 / (lam + i t)^2``, E[K(S)] is an integral over t of a
-characteristic function's power. The trapezoidal rule adds only E[K(S + m T)], which is bounded;
-beyond the last t the integrand is at most ``1 / t^2``.
+Lower end: atoms are pooled to their means, which decreases the law in the convex order. No grid is
+needed: with ``K(x) = x_+ exp(-lam x)``, whose transform is ``1 / (lam + i t)^2``, E[K(S)] is an
+integral over t of a power of a characteristic function. The trapezoidal rule adds only the terms
+E[K(S + m T)], which are bounded; beyond the last t the integrand is at most ``1 / t^2``.
 
-Both under the law tilted by ``exp(lam S)``: all errors count relative to Chernoff's bound on the
-result, at any depth.
+Both ends use the law tilted by ``exp(lam S)``, so that all errors are relative to Chernoff's bound
+on the result, however small it is.
 """
 
 import math
@@ -24,29 +24,29 @@ from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Points of the transform, roughly: at least, and at most where delta is deep.
-_POINTS, _MOST_POINTS = 2**18, 2**22
-# What the splitting of atoms may add to the log of the result, if the points allow.
-SPLITTING = 2e-5
-# Steps that are tried for a grid that fits the atoms.
-_STEPS = 512
-# Frequencies of the integral.
-_FREQUENCIES = 2**20
-_BLOCK = 2**14
-# Log of an integrand that is not computed, but counted at that.
-_NOTHING = -50.0
-# Most atoms of the integral, which are pooled to that.
-_MOST_ATOMS = 24
-# Periods are so long that K has decayed to exp(-_DECAY) or so.
-_DECAY = 60.0
+# Approximate number of points of the transform, and its maximum for very small deltas.
+TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
+# Splitting of atoms may add this much to the log of the result, if the points suffice.
+SPLITTING_LOG_TOLERANCE = 2e-5
+# Number of steps tried to find a grid that fits the atoms.
+MAX_CANDIDATE_STEPS = 512
+# Number of frequencies of the integral, in total and in a block.
+FREQUENCIES = 2**20
+FREQUENCIES_AT_ONCE = 2**14
+# Smaller logs of an integrand are not computed, but counted as errors of this size.
+LOG_NEGLIGIBLE_INTEGRAND = -50.0
+# Atoms of the integral are pooled to at most this many.
+MAX_POOLED_ATOMS = 24
+# In a period K decays to about exp(-KERNEL_DECAY).
+KERNEL_DECAY = 60.0
 
 
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Enclose the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
 
-    Certified: the interval holds what the grid, the pooling, the windows and rounding do. For a
-    few atoms the upper end is some 1e-5 too large, the lower 5e-5 too small, at 1e-300 2e-3.
-    Above a million copies the rounding of the transform takes over.
+    The interval includes the effects of the grid, the pooling, the windows and rounding. For a few
+    atoms the upper end is some 1e-5 too large and the lower end 5e-5 too small, or 2e-3 at 1e-300.
+    Above a million copies the rounding of the transform dominates.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
-    """Values moved to the safe side, the largest made 1; masses; and the log of the scale."""
+    """Return safe values, scaled to a maximum of 1; masses; log of the scale."""
     moved = atoms.safe(sign)
     top = float(moved.values.max(initial=0.0))
     if top <= 0.0:
@@ -72,7 +72,7 @@ def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
 
 
 def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
-    """First index and masses of the grid that atoms are split onto, their means kept."""
+    """Return the first index and the masses of a grid that atoms are split onto, means kept."""
     place = values / step
     below = np.floor(place)
     above = place - below
@@ -85,28 +85,26 @@ def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
 
 
 def _aligned(values: Floats, weights: Floats, step: float) -> float:
-    """A step, not larger and hardly smaller, whose grid has the largest value, 1, and many others.
+    """Return a slightly smaller step whose grid contains the largest value, 1, and many others.
 
-    Of some such steps the one for which splitting adds least to the variance of the tilted law.
+    Among some such steps it is the one for which splitting adds least to the tilted variance.
     """
     cells = np.ceil(1.0 / step)
-    steps = 1.0 / (cells + np.arange(min(cells // 16.0 + 1.0, _STEPS)))
+    steps = 1.0 / (cells + np.arange(min(cells // 16.0 + 1.0, MAX_CANDIDATE_STEPS)))
     place = np.abs(values[:, None]) / steps
     above = place - np.floor(place)
     return float(steps[np.argmin((weights @ (above * (1.0 - above))) * steps**2)])
 
 
-def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> float:
-    """Upper end of `log_mean_excess`.
-
-    ``splitting`` is what the grid may add to it, if the points allow; the time falls with its root.
+def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
+    """Return the upper end of `log_mean_excess`.
 
     Parameters
     ----------
     atoms, n
-        As there.
+        As for `log_mean_excess`.
     splitting
-        What the grid may add to it, relative, if the points allow; the time falls with its
+        Relative amount that the grid may add, if the points suffice; the time falls with its square
         root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
@@ -118,7 +116,8 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> 
     tilted = tilt(points, masses, n)
     mass = np.zeros_like(grid)
     mass[used] = np.exp(tilted.log_weights(points, masses))
-    # Denormal numbers upset the transform's bounds; what this drops is nothing beside the tail.
+    # Denormal numbers would invalidate the transform's error bound; the dropped mass is negligible
+    # compared with the tail.
     mass[mass < 1e-100] = 0.0
     offset, summed = convolve([(mass, n)])
     place = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
@@ -126,7 +125,7 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> 
     kernel = place[above] * np.exp(-tilted.lam * place[above])
     norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
     error = _norm(kernel) * transform_error(summed.size, n, norm)
-    # Any sum, also one outside the transform's window, weighs at most as much as the best one.
+    # The weight of any sum, even outside the transform's window, is at most the kernel's maximum.
     error += 2.0 * float(np.exp(LOG_TAIL)) / (np.e * tilted.lam) * float(n > 1)
     value = max(float(np.sum(kernel * summed[above])), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top
@@ -136,47 +135,53 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING) -> 
 
 
 def _norm(values: Floats) -> float:
-    """Without BLAS, whose threads cost more than they save at these lengths."""
+    """Return the Euclidean norm without BLAS.
+
+    At these lengths the threads of BLAS cost more than they save.
+    """
     return float(np.sqrt(np.sum(values * values)))
 
 
 def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int, Floats, float]:
-    """First index, masses and step of a grid that the atoms are split onto, at the most points."""
+    """Return the first index, the masses and the step of a grid that the atoms are split onto."""
     rough = tilt(values, masses, n)
     low, high = reach(values, rough.log_weights(values, masses), n)
-    # With a value this far below no sum is positive within the window; nearer, it takes less room.
-    values = np.maximum(values, -max(high, _DECAY / rough.lam))
+    # A sum with a value this far below 0 is not positive within the window. Moving the value closer
+    # to 0 is on the safe side and saves points.
+    values = np.maximum(values, -max(high, KERNEL_DECAY / rough.lam))
     span = float(values.max() - values.min())
-    # A constant has no width; then any will do.
+    # A constant has no width; then any positive width works.
     width = max(high - low, span / 16.0) or 1.0
     weights = np.exp(rough.log_weights(values, masses))
-    step = width / (_POINTS * float(np.sqrt(SPLITTING / splitting)))
+    step = width / (TRANSFORM_POINTS * float(np.sqrt(SPLITTING_LOG_TOLERANCE / splitting)))
     step = _aligned(values, weights, step)
     start, grid = _split(values, masses, step)
-    # Splitting adds this to the log of the sum's moment: as much as the step's square.
+    # Splitting adds this to the log of the sum's moment, proportional to the square of the step.
     points = step * (start + np.arange(grid.size, dtype=np.float64))
     moment = float(logsumexp(rough.lam * points, b=grid))
     growth = n * max(moment - rough.log_moment, 0.0)
     if growth > splitting:
-        step = max(step * float(np.sqrt(splitting / growth)), max(width, span) / _MOST_POINTS)
+        step = max(
+            step * float(np.sqrt(splitting / growth)), max(width, span) / MAX_TRANSFORM_POINTS
+        )
         step = _aligned(values, weights, step)
         start, grid = _split(values, masses, step)
     return start, grid, step
 
 
 def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Neighbouring atoms taken together at their mean, until they are few; weights say how dense.
+    """Return few atoms, each the mean of neighbouring ones; ``weights`` control their density.
 
-    A law of means is below the law itself in the convex order.
+    A law of conditional means is below the law itself in the convex order.
     """
-    if values.size <= _MOST_ATOMS:
+    if values.size <= MAX_POOLED_ATOMS:
         return values, masses
-    # Half of the bins share the line, half the tilted probability: neither is left coarse.
+    # Bins are spaced half by position and half by tilted probability, so that neither is coarse.
     share = (values - values.min()) / np.ptp(values)
     order = np.argsort(values, kind="stable")
     rank = np.empty_like(values)
     rank[order] = np.cumsum(weights[order]) - 0.5 * weights[order]
-    half = _MOST_ATOMS // 2
+    half = MAX_POOLED_ATOMS // 2
     bins = np.floor(0.5 * (share + rank / weights.sum()) * (2 * half - 1)).astype(np.int64)
     bins = np.clip(bins, 0, 2 * half - 1)
     mass = np.bincount(bins, masses)
@@ -186,7 +191,7 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
-    """Lower end of `log_mean_excess`; -inf where the errors leave nothing."""
+    """Return the lower end of `log_mean_excess`; -inf where the errors exceed the value."""
     end = with_apart(_low(atoms, n), atoms.apart)
     return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.apart else end
 
@@ -203,12 +208,12 @@ def _low(atoms: Atoms, n: int) -> float:
     log_weights, lam = tilted.log_weights(values, masses), tilted.lam
     weights = np.exp(log_weights)
     low, high = reach(values, log_weights, n)
-    period = max(high, _DECAY / lam - low)
+    period = max(high, KERNEL_DECAY / lam - low)
     value, rounding = _trapezoidal(values, weights, n, lam, period)
     nearest = period + low
     aliased = 2.0 * nearest * np.exp(-lam * nearest)
     outside = 2.0 * np.exp(LOG_TAIL) * (1.0 / (np.e * lam) + 1.0 / (lam**2 * period))
-    beyond = period / (2.0 * np.pi**2 * (_FREQUENCIES - 1))
+    beyond = period / (2.0 * np.pi**2 * (FREQUENCIES - 1))
     left = value - rounding - aliased - outside - beyond
     if left <= 0.0:
         return -np.inf
@@ -222,18 +227,18 @@ def _low(atoms: Atoms, n: int) -> float:
 def _trapezoidal(
     values: Floats, weights: Floats, n: int, lam: float, period: float
 ) -> tuple[float, float]:
-    """``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over all but the far t, and its rounding.
+    """Return ``(1/T) sum_j phi(t_j)^n / (lam + i t_j)^2`` over the frequencies, and its error.
 
-    By blocks, which stay in the processor's cache.
+    It is computed in blocks that fit into the processor's cache.
     """
     step = 2.0 * np.pi / period
-    block = np.arange(_BLOCK, dtype=np.float64)
-    # Turned on by a factor of each atom, one block of frequencies is the next.
+    block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
+    # Each block of frequencies is the previous one times a factor for each atom.
     turns = np.exp(1j * step * values[:, None] * block)
     spread = float(weights @ np.abs(values))
     totals, errors = list[float](), list[float]()
-    for start in range(0, _FREQUENCIES, _BLOCK):
-        # Without BLAS, as in `_norm`.
+    for start in range(0, FREQUENCIES, FREQUENCIES_AT_ONCE):
+        # einsum avoids BLAS, as in `_norm`.
         phi = np.einsum("a,at->t", weights * np.exp(1j * step * start * values), turns)
         t = step * (start + block)
         off = UNIT * (weights.size + 32.0 + 8.0 * t * spread)
@@ -241,16 +246,17 @@ def _trapezoidal(
         size = lam**2 + t**2
         twice = np.where(t == 0.0, 1.0, 2.0) / size  # t and -t
         log_most = np.log(modulus + off)
-        near = n * log_most > _NOTHING
+        near = n * log_most > LOG_NEGLIGIBLE_INTEGRAND
         if not near.all():
-            errors.append(float(np.exp(_NOTHING)) * float(twice[~near].sum()))
+            errors.append(float(np.exp(LOG_NEGLIGIBLE_INTEGRAND)) * float(twice[~near].sum()))
             t, phi, off, modulus, size, twice, log_most = (
                 each[near] for each in (t, phi, off, modulus, size, twice, log_most)
             )
         power = _power(phi, n)
         terms = twice / size * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
         totals.append(float(terms.sum()))
-        # A product of complex numbers is right to 2.3 units; 64 are for the rest and the sum.
+        # A product of complex numbers has an error of 2.3 units; 64 units cover the rest and the
+        # sum.
         grown = np.exp((n - 1) * np.minimum(log_most, 1.0))
         lost = grown * (n * off + (8.0 * n + 64.0) * UNIT * modulus)
         errors.append(float((twice * lost).sum()))
@@ -258,7 +264,7 @@ def _trapezoidal(
 
 
 def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
-    """By squaring: a third of the time of logarithms and angles."""
+    """Return the power by repeated squaring, in a third of the time of logarithms and angles."""
     found = np.ones_like(base)
     while True:
         if n % 2:

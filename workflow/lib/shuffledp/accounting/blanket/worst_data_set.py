@@ -1,8 +1,8 @@
-"""The hidden slot's bound of a matrix: the worst pair of records, and what all others hold.
+"""The hidden-slot bound of a matrix: its maximum over pairs of records and others' records.
 
-As in `worst_pair` every pair, with each record that all others may hold, has a cheap upper bound,
-by one product of matrices for each of these records. Only what is above the worst so far is
-evaluated.
+As in `worst_pair`, every pair with each record that all others may hold has a cheap upper bound, by
+one matrix product for each of these records. Only triples whose bound is above the largest value so
+far are evaluated.
 """
 
 from dataclasses import dataclass, replace
@@ -17,25 +17,27 @@ from shuffledp.accounting.blanket.hidden_slot import Kernel, all_alike_log_high,
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference, gains, keys, widened
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# So many triples may be near the worst, and are evaluated, or the ceiling stands.
-_NEAR, _EVALUATED = 2**18, 2**12
-# Laws whose bounds differ by less are not told apart.
-_TOLERANCE = 1e-6
-# Beyond, squares of tilts are no floats.
-_LARGEST = 1e100
+# Largest numbers of triples near the worst and of evaluated ones; with more the ceiling is
+# returned.
+MAX_NEAR_TRIPLES, MAX_EVALUATED_TRIPLES = 2**18, 2**12
+# Laws whose bounds differ by less are not distinguished.
+LOG_TOLERANCE = 1e-6
+# Squares of larger ratios may overflow.
+MAX_RATIO = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class HiddenSlots:
-    """Laws of G for triples: the target holds x0 or x1, the other whose slot it takes x2.
+    """Laws of G for triples: the target holds x0 or x1, and the user whose slot it takes holds x2.
 
-    What an exposed user reports has the law of what all records share. A report that some record
-    cannot lead to is told by name if it is the target's: that is apart, as in the blanket's bound.
+    The report of an exposed user has the law that all records share. A report that some record
+    cannot lead to is treated as revealed if it is the target's; its delta is `Atoms.apart`, as in
+    the blanket bound.
 
     Attributes
     ----------
     pairs
-        Of records x0, x1.
+        Pairs of records x0, x1.
     eps
         Central budget.
     n
@@ -55,36 +57,36 @@ class HiddenSlots:
 
     @cached_property
     def _left(self) -> Floats:
-        """Chances of the reports of who is not exposed; 0 for a report that is apart."""
+        """Probabilities of the reports of users who are not exposed; 0 for revealed reports."""
         exposed = self.kappa / float(self._shared.sum()) * self._shared
         return np.where(self._shared > 0.0, self.pairs.rows - exposed, 0.0)
 
     @property
     def possible(self) -> bool:
-        """Whether enough is left of what all share, and values are no larger than floats bear."""
+        """Whether kappa leaves enough of the shared law, and values do not overflow."""
         if not 2.0 * self.kappa <= float(self._shared.sum()):
             return False
         used = self._shared > 0.0
         most = float((self.pairs.rows[:, used] / self._shared[used]).max())
-        return most < _LARGEST
+        return most < MAX_RATIO
 
     def law(self, x0: int, x1: int, x2: int) -> Atoms:
-        """G of a triple, its values moved up. Without what is apart.
+        """Return the law of G for a triple, its values moved up, without `apart`.
 
         Parameters
         ----------
         x0, x1, x2
-            What the target holds, or would hold, and who has the slot.
+            The target's two possible records, and the record of the user whose slot it takes.
         """
         used = self._shared > 0.0
         first, second = self.pairs.rows[[x0, x1]][:, used]
         law = difference(first, second, self._left[x2][used], self.eps, 1.0)
-        # At least half of each entry is left.
+        # The subtraction leaves at least half of each entry.
         return replace(widened(law), units=3.0 * law.units).safe(1.0)
 
     @cached_property
     def _apart(self) -> Floats:
-        """Log of what is apart, and of what leaks if nobody is exposed; of each pair."""
+        """Log of the sum of `apart` and the delta if nobody is exposed, for each pair."""
         local, apart = self.pairs.local(self.eps)
         alone = alone_log_delta(np.log(np.maximum(local, 1e-300)), self.n - 1, self._exposed)
         with np.errstate(divide="ignore"):
@@ -100,46 +102,46 @@ class HiddenSlots:
         return float(np.logaddexp(found, self._apart[x0, x1])) + 1e-12
 
     def log_high(self, ceiling: float, held: Integers) -> float:
-        """Log of a delta that holds for every pair and data set, rounded up.
+        """Return the log of a delta that holds for every pair and data set, rounded up.
 
-        A progress bar on a terminal where it takes more than a second.
+        It shows a progress bar on a terminal after a second.
 
         Parameters
         ----------
         ceiling
-            Log of a delta that is known to hold; the answer is at most that.
+            Log of a delta that is known to hold; the result is at most that.
         held
-            Triples to look at first, shape ``(triples, 3)``.
+            Triples to evaluate first, shape ``(triples, 3)``.
         """
         leading = max(held.tolist(), key=lambda each: log_saddle_point(self.law(*each), self.n))
         lead = self.law(*leading)
         if not lead.values.max() > 0.0:
             return ceiling
         kernel = Kernel.of(lead, self.n, self.kappa)
-        worst = self._of_pair(*leading[:2]) + _TOLERANCE
+        worst = self._of_pair(*leading[:2]) + LOG_TOLERANCE
         near = list[Integers]()
         records = range(len(self._left))
         for x2 in tqdm(records, desc="records", leave=False, disable=None, delay=1.0):
             ends = self._bounds(kernel, x2)
             pairs = np.argwhere(self.pairs.among & (ends > worst))
             near.append(np.column_stack([pairs, np.full(len(pairs), x2)]))
-            if worst >= ceiling or sum(map(len, near)) > _NEAR:
+            if worst >= ceiling or sum(map(len, near)) > MAX_NEAR_TRIPLES:
                 return ceiling
         return min(self._evaluated(kernel, np.concatenate(near), worst), ceiling)
 
     def _bounds(self, kernel: Kernel, x2: int) -> Floats:
-        """Of all pairs at once, all others holding one record; shape ``(records, records)``."""
+        """Return bounds for all pairs if all others hold x2, shape ``(records, records)``."""
         moments = log_moments(self.pairs.rows, self._left[x2], self.eps, kernel.lam)
         ends = kernel.n * moments + kernel.log_total - np.log(self.n)
         return np.asarray(np.logaddexp(ends, self._apart) + 1e-9)
 
     def _evaluated(self, kernel: Kernel, near: Integers, worst: float) -> float:
-        """The worst, where these triples may be above it; inf if they are too many.
+        """Return the largest value, where these triples may exceed it; inf if they are too many.
 
-        A pair whose triples are all below, at the one tilt, is: so is each data set.
+        If all triples of a pair are below at the one tilt, so is every data set of the pair.
         """
         order, agreeing = self._merged(near)
-        if order.size > _EVALUATED:
+        if order.size > MAX_EVALUATED_TRIPLES:
             return np.inf
         own = dict[tuple[int, int], float]()
         for number in tqdm(order, desc="data sets", leave=False, disable=None, delay=1.0):
@@ -154,7 +156,7 @@ class HiddenSlots:
         return worst
 
     def _merged(self, near: Integers) -> tuple[Integers, Integers]:
-        """Numbers of sets of triples whose laws agree, and the set of each triple."""
+        """Return the classes of triples whose laws agree, and the class of each triple."""
         used = self._shared > 0.0
         found = []
         size = max(2**17 // max(int(used.sum()), 1), 1)

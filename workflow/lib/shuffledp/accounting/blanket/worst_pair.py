@@ -1,8 +1,9 @@
-"""The worst pair of records, where there are too many to evaluate each.
+"""The worst pair of records of a randomiser with too many pairs to evaluate each.
 
-Every pair has cheap upper bounds: what leaks without a shuffler; Chernoff's, of all pairs by one
-product of matrices; the tilted law on a coarse grid, many pairs at a time (`screen`). Only pairs
-above the worst so far are evaluated. The bounds are certified, so that none is missed.
+Every pair has cheap upper bounds: its delta without a shuffler; Chernoff's bound, for all pairs by
+one matrix product; and the tilted law on a coarse grid, for many pairs at a time
+(`coarse_mean_excess`). Only pairs whose bounds are above the largest value so far are evaluated.
+The bounds are certified, so that no pair is missed.
 """
 
 from dataclasses import dataclass, replace
@@ -17,50 +18,51 @@ from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
-# Laws whose atoms agree to 2^-40, relative, are one: symmetric matrices have many such pairs.
-_BITS = 40
-# Relative error of values and masses, in units of rounding: those of three entries and of e.
-_UNITS = 16.0
-# Up to so many pairs all are evaluated with no screen, and the most that are after one. If more
-# are left, the largest of their bounds stands.
-_FEW, _EVALUATED = 20, 128
-# Entries at a time.
-_AT_ONCE = 2**18
-# Of pairs with what all others hold so many are kept.
-_KEPT = 16
+# Laws whose atoms agree to 2^-40 relative are merged; symmetric matrices have many such pairs.
+KEY_BITS = 40
+# Relative error of values and masses, in units of rounding, from three entries and exp(eps).
+ENTRY_UNITS = 16.0
+# Up to the first number all pairs are evaluated without coarse bounds; the second is the largest
+# number of evaluated pairs. If more are left, the largest of their bounds is used.
+MAX_PAIRS_WITHOUT_BOUNDS, MAX_EVALUATED_PAIRS = 20, 128
+# Number of matrix entries that are processed at once.
+ENTRIES_AT_ONCE = 2**18
+# Number of triples (a pair, and the record of all others) that are kept.
+KEPT_TRIPLES = 16
 
 
 def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: float) -> Atoms:
-    """Law of ``G = (R(y|x0) - e R(y|x1)) / w(y)`` with mass w(y).
+    """Return the law of ``G = (R(y|x0) - e R(y|x1)) / w(y)`` with mass w(y).
 
     Parameters
     ----------
     first, second
-        ``R(.|x0)`` and ``R(.|x1)``, each entry right to 2 units of rounding.
+        ``R(.|x0)`` and ``R(.|x1)``, each entry accurate to 2 units of rounding.
     shared
-        w, as right. Where it is 0, the positive part of the difference is `Atoms.apart`.
+        w, as accurate. Where it is 0, the positive part of the difference is `Atoms.apart`.
     eps
         Central budget.
     sign
-        To which side that is rounded: up (1) or down (-1).
+        Direction in which `apart` is rounded: up (1) or down (-1).
     """
     used = shared > 0.0
     gain, error = gains(first, second, eps)
     apart = _apart(gain[~used] + sign * error[~used], sign)
     mass = shared[used]
-    return Atoms(gain[used] / mass, mass, _UNITS, error[used] / mass, float(apart))
+    return Atoms(gain[used] / mass, mass, ENTRY_UNITS, error[used] / mass, float(apart))
 
 
 def widened(law: Atoms) -> Atoms:
-    """Of all laws whose `keys` agree with it."""
-    more = 2.0 ** (54 - _BITS)
+    """Return a law whose errors cover all laws with the same `keys`."""
+    more = 2.0 ** (54 - KEY_BITS)
     return replace(law, units=law.units + more, apart=law.apart * (1.0 + more * UNIT))
 
 
 def gains(first: Floats, second: Floats, eps: float) -> tuple[Floats, Floats]:
-    """``R(y|x0) - e R(y|x1)`` and how wrong it may be: 2 units of each entry, 2 of e, and its own.
+    """Return ``R(y|x0) - e R(y|x1)`` and its absolute error.
 
-    Where the first is 0 the sign is certain.
+    The error covers 2 units of each entry, 2 of e, and the rounding of the difference. Where the
+    first entry is 0, the sign is certain and the error is 0.
 
     Parameters
     ----------
@@ -80,8 +82,8 @@ def _apart(gains: Floats, sign: float) -> Floats:
 
 
 def distances(rows: Floats, others: Floats) -> Floats:
-    """How far apart each two rows are, by squares of differences over what others report."""
-    # What they never do tells the two apart for certain.
+    """Return squared distances of all pairs of rows, weighted by the inverse of others' law."""
+    # Reports that others never send distinguish two rows with certainty.
     scaled = rows / np.sqrt(np.maximum(others, UNIT * rows.max(axis=0)))
     squares = (scaled**2).sum(axis=1)
     return np.asarray(squares[:, None] + squares - 2.0 * scaled @ scaled.T)
@@ -94,9 +96,9 @@ class Pairs:
     Attributes
     ----------
     rows
-        Chances of each report, shape ``(records, reports)``, each right to 2 units of rounding.
+        Probabilities of each report, shape ``(records, reports)``, each accurate to 2 units.
     near
-        Which pairs are meant, shape ``(records, records)``; symmetric. None for all.
+        Table of neighbours, symmetric, shape ``(records, records)``; None if all are neighbours.
     """
 
     rows: Floats
@@ -104,7 +106,7 @@ class Pairs:
 
     @cached_property
     def among(self) -> Bools:
-        """Which pairs these are; no record is a neighbour of itself."""
+        """Table of the pairs; no record is a neighbour of itself."""
         count = len(self.rows)
         found = np.ones((count, count), bool) if self.near is None else self.near.copy()
         np.fill_diagonal(found, False)
@@ -112,16 +114,16 @@ class Pairs:
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """Number of pairs."""
         return int(self.among.sum())
 
     def law(self, pair: Integers, eps: float) -> Atoms:
-        """G of a pair, and of all pairs that agree with it."""
+        """Return the law of G for a pair, and for all pairs that agree with it."""
         first, second = self.rows[pair]
         return widened(difference(first, second, self.rows.min(axis=0), eps, 1.0))
 
     def telling(self, horizon: float) -> Integers:
-        """Pairs, some dozens at most; one of them is likely to be about the worst at an eps.
+        """Return at most some dozens of pairs, one of which is probably close to the worst.
 
         Parameters
         ----------
@@ -129,7 +131,7 @@ class Pairs:
             Largest eps of interest.
         """
         count = len(self.rows)
-        if self.size <= _FEW:
+        if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
             return np.argwhere(self.among)
         tables = [self.local(share * horizon)[0] for share in (0.0, 0.02, 0.1, 0.3, 0.6, 0.9)]
         found = set[int]()
@@ -140,16 +142,16 @@ class Pairs:
         return np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
 
     def held(self, telling: Integers) -> Integers:
-        """Pairs, and a record that all others may hold with which each tells much.
+        """Return pairs, each with a record of all others that makes the pair distinguishable.
 
         Parameters
         ----------
         telling
-            Pairs of rows that may be the worst, as `telling` finds them.
+            Pairs that may be the worst, as `telling` returns them.
 
         Returns
         -------
-        Rows ``(x0, x1, x2)``, some dozens.
+        Some dozens of rows ``(x0, x1, x2)``.
         """
         count = len(self.rows)
         best, found = np.full(len(telling), -np.inf), np.zeros(len(telling), np.int64)
@@ -161,14 +163,14 @@ class Pairs:
             best, found = np.maximum(best, own), np.where(own > best, held, found)
             pairs[held] = np.divmod(int(table.argmax()), count)
             tops[held] = table[tuple(pairs[held])]
-        most = np.argsort(-tops, kind="stable")[:_KEPT]
+        most = np.argsort(-tops, kind="stable")[:KEPT_TRIPLES]
         triples = np.concatenate(
             [np.column_stack([telling, found]), np.column_stack([pairs[most], most])]
         )
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
     def log_lead(self, eps: float, n: int, telling: Integers) -> float:
-        """About `log_high`, at once.
+        """Return a cheap estimate of `log_high`.
 
         Parameters
         ----------
@@ -177,7 +179,7 @@ class Pairs:
         n
             Number of users, at least 1.
         telling
-            Pairs of rows that may be the worst, as `telling` finds them.
+            Pairs that may be the worst, as `telling` returns them.
         """
         at = self._leading(eps, n, telling)
         return log_saddle_point(self.law(telling[at], eps), n)
@@ -186,9 +188,9 @@ class Pairs:
         return int(np.argmax([log_saddle_point(self.law(pair, eps), n) for pair in telling]))
 
     def local(self, eps: float) -> tuple[Floats, Floats]:
-        """Delta of each pair without a shuffler, and how much of it is apart; both rounded up.
+        """Return delta of each pair without a shuffler, and its part that is `Atoms.apart`.
 
-        Shape ``(records, records)`` each.
+        Both are rounded up and have shape ``(records, records)``.
         """
         lost = self.rows.min(axis=0) == 0.0
         total, apart = np.empty((2, len(self.rows), len(self.rows)))
@@ -199,9 +201,9 @@ class Pairs:
         return total, apart
 
     def log_high(self, eps: float, n: int, telling: Integers) -> float:
-        """Log of the largest mean excess of n copies of the G of a pair, rounded up.
+        """Return the log of the largest mean excess of n copies of G over all pairs, rounded up.
 
-        A progress bar on a terminal where it takes more than a second.
+        It shows a progress bar on a terminal after a second.
 
         Parameters
         ----------
@@ -210,12 +212,12 @@ class Pairs:
         n
             Number of copies.
         telling
-            Pairs to look at first.
+            Pairs to evaluate first.
         """
         at = self._leading(eps, n, telling)
         first = self.law(telling[at], eps)
         worst = log_mean_excess_high(first, n)
-        if self.size <= _FEW:
+        if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
             few = np.delete(telling, at, axis=0)
             bounds = np.array([log_chernoff(self.law(pair, eps), n) for pair in few])
             return self._evaluated(few, bounds, worst, eps, n)
@@ -229,7 +231,7 @@ class Pairs:
         return self._evaluated(pairs, bounds, worst, eps, n)
 
     def _bounds(self, tilted: Tilted | None, eps: float) -> Floats:
-        """Of all pairs at once, shape ``(records, records)``."""
+        """Return bounds for all pairs, shape ``(records, records)``."""
         local, apart = self.local(eps)
         if tilted:
             chernoff = tilted.log_chernoff(self.rows, self.rows.min(axis=0), eps)
@@ -242,16 +244,16 @@ class Pairs:
     def _evaluated(
         self, pairs: Integers, bounds: Floats, worst: float, eps: float, n: int
     ) -> float:
-        """The largest of what is known and the values of the pairs, likely ones first."""
+        """Return the maximum of ``worst`` and the values of the pairs, likely ones first."""
         order = np.argsort(-bounds, kind="stable")
-        chosen = order[:_EVALUATED]
+        chosen = order[:MAX_EVALUATED_PAIRS]
         for at in tqdm(chosen, desc="worst pairs", leave=False, disable=None, delay=1.0):
             if bounds[at] > worst:
                 worst = max(worst, log_mean_excess_high(self.law(pairs[at], eps), n))
-        return max(worst, float(bounds[order[_EVALUATED:]].max(initial=-np.inf)))
+        return max(worst, float(bounds[order[MAX_EVALUATED_PAIRS:]].max(initial=-np.inf)))
 
     def _merged(self, pairs: Integers, bounds: Floats, eps: float) -> tuple[Integers, Floats]:
-        """One pair of all those whose laws agree."""
+        """Return one of each set of pairs whose laws agree."""
         codes = [keys(*self._values(part, eps)) for part in self._parts(pairs)]
         if not codes:
             return pairs, bounds
@@ -259,41 +261,41 @@ class Pairs:
         return pairs[first], bounds[first]
 
     def _screened(self, pairs: Integers, grid: Grid, eps: float) -> Floats:
-        """Bounds of pairs by a grid."""
+        """Return bounds for pairs by a grid."""
         found = []
         with tqdm(
             total=len(pairs), desc="pairs of records", leave=False, disable=None, delay=1.0
         ) as bar:
             for part in self._parts(pairs):
                 values, masses, apart = self._values(part, eps)
-                logs = grid.log_mean_excess(values, masses, _UNITS + 2.0 ** (54 - _BITS))
+                logs = grid.log_mean_excess(values, masses, ENTRY_UNITS + 2.0 ** (54 - KEY_BITS))
                 found.append([with_apart(*each) for each in zip(logs, apart, strict=True)])
                 bar.update(len(part))
         return np.concatenate([[], *found])
 
     def _parts(self, pairs: Integers) -> list[Integers]:
-        size = max(_AT_ONCE // self.rows.shape[1], 1)
+        size = max(ENTRIES_AT_ONCE // self.rows.shape[1], 1)
         return [pairs[at : at + size] for at in range(0, len(pairs), size)]
 
     def _values(self, pairs: Integers, eps: float) -> tuple[Floats, Floats, Floats]:
-        """Values of G, moved up, shape ``(pairs, atoms)``; their masses; and what is apart."""
+        """Return values of G, moved up, shape ``(pairs, atoms)``; their masses; and `apart`."""
         shared = self.rows.min(axis=0)
         used = shared > 0.0
         gain, error = gains(self.rows[pairs[:, 0]], self.rows[pairs[:, 1]], eps)
-        apart = _apart((gain + error)[:, ~used], 1.0) * (1.0 + 2.0 ** (1 - _BITS))
+        apart = _apart((gain + error)[:, ~used], 1.0) * (1.0 + 2.0 ** (1 - KEY_BITS))
         values = (gain[:, used] + error[:, used]) / shared[used]
         return values, shared[used], apart
 
 
 def keys(values: Floats, masses: Floats, apart: Floats) -> Integers:
-    """Two numbers of each law, the same whatever the order of its atoms; shape ``(laws, 2)``.
+    """Return two hash values of each law, independent of the order of atoms, shape ``(laws, 2)``.
 
     Parameters
     ----------
     values, masses
-        Of the atoms, shape ``(laws, atoms)``; masses of all laws may be the same.
+        Of the atoms, shape ``(laws, atoms)``; the laws may share their masses.
     apart
-        A number of each law that must agree, too.
+        Another number of each law that enters the hash.
     """
     held, extra = _code(masses), _code(apart)
     found = []
@@ -304,14 +306,14 @@ def keys(values: Floats, masses: Floats, apart: Floats) -> Integers:
 
 
 def _code(numbers: Floats) -> NDArray[np.uint64]:
-    """The leading bits of each number, as one whole number."""
+    """Return the leading bits and the exponent of each number as one integer."""
     mantissa, exponent = np.frexp(numbers)
-    leading = np.round(mantissa * 2.0**_BITS).astype(np.int64)
-    return (leading + (exponent.astype(np.int64) << (_BITS + 2))).view(np.uint64)
+    leading = np.round(mantissa * 2.0**KEY_BITS).astype(np.int64)
+    return (leading + (exponent.astype(np.int64) << (KEY_BITS + 2))).view(np.uint64)
 
 
 def _mixed(numbers: NDArray[np.uint64], factor: int) -> NDArray[np.uint64]:
-    """Numbers that look drawn at random, the same for the same."""
+    """Return a hash of each number."""
     for shift in (32, 29):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(32))

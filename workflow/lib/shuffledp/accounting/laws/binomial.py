@@ -1,8 +1,8 @@
 """Binomial probabilities and tails in log space, for n up to 1e10, with their errors.
 
-SciPy's ``binom.logpmf`` differences ``gammaln`` and loses ten digits at n = 1e9, its survival
-function underflows, and neither says how wrong it may be. The errors are running bounds on the
-operations done (docs/accounting.md).
+SciPy's ``binom.logpmf`` subtracts values of ``gammaln`` and loses ten digits at n = 1e9, its
+survival function underflows, and neither states its error. The errors here are running bounds over
+the operations (docs/accounting.md).
 """
 
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from scipy import special
 from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2, exact to 1e-17 from n = 16 on;
-# from 100 on three terms are.
-_STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
-_SMALL, _LARGE = 16, 100
+# Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2 is accurate to 1e-17 from n =
+# 16 on, and its first three terms are from n = 100 on. For smaller n there is a table.
+STIRLING_COEFFICIENTS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+TABLE_SIZE, THREE_TERMS_FROM = 16, 100
 _STIRLING_ERROR = np.array(
     [
-        0.0,  # never used: n = 0 has its own branch
+        0.0,  # not used, because n = 0 has its own branch
         0.081061466795327258219670264,
         0.041340695955409294093822081,
         0.0276779256849983391487892927,
@@ -38,9 +38,9 @@ _STIRLING_ERROR = np.array(
         0.0055547335519628013710386899,
     ]
 )
-_RUN = 128
-# Relative error of p and q, each, in units of rounding, unless the caller knows better.
-INPUTS = 4.0
+RUN_BLOCK = 128
+# Default relative error of p and of q, in units of rounding.
+INPUT_UNITS = 4.0
 
 
 @dataclass(frozen=True)
@@ -56,31 +56,31 @@ def _stirling_error(n: Floats) -> Floats:
     inverse = 1.0 / np.maximum(n, 1.0)
     square = inverse * inverse
     series = np.zeros_like(square)
-    for coefficient in reversed(_STIRLING[: 3 if least >= _LARGE else None]):
+    for coefficient in reversed(STIRLING_COEFFICIENTS[: 3 if least >= THREE_TERMS_FROM else None]):
         series = series * square + coefficient
     series = series * inverse
-    if least >= _SMALL:
+    if least >= TABLE_SIZE:
         return series
-    table = _STIRLING_ERROR[np.minimum(n, _SMALL - 1).astype(np.int64)]
-    return np.where(n < _SMALL, table, series)
+    table = _STIRLING_ERROR[np.minimum(n, TABLE_SIZE - 1).astype(np.int64)]
+    return np.where(n < TABLE_SIZE, table, series)
 
 
-# Where the series is used, and how exact it is: log10 of the error that it may leave.
-_NEAR, _DIGITS = 0.1, -17.0
-# Probabilities from here on keep their digits.
-LEAST = 1e-300
+# Largest argument of Loader's series, and log10 of its truncation error.
+SERIES_MAX, SERIES_LOG10_ERROR = 0.1, -17.0
+# Probabilities from here on keep their digits as floats.
+SMALLEST_PROBABILITY = 1e-300
 
 
 def deviance(x: Floats, mean: Floats) -> Floats:
-    """``x log(x / mean) + mean - x`` without the cancellation near ``x = mean``."""
+    """Return ``x log(x / mean) + mean - x`` without cancellation near ``x = mean``."""
     difference = x - mean
     v = difference / (x + mean)
     size = np.abs(v)
-    is_near = size < _NEAR
-    # Loader's series converges like v**2; what it leaves out, relative to the result, is below
-    # v**(2 terms + 1): eight terms for 0.1.
+    is_near = size < SERIES_MAX
+    # Loader's series converges like v**2. Its relative truncation error is below v**(2 terms + 1),
+    # which requires eight terms for 0.1.
     largest = float(size.max(initial=1e-9, where=is_near))
-    terms = int(np.ceil(0.5 * (_DIGITS / np.log10(largest) - 1.0)))
+    terms = int(np.ceil(0.5 * (SERIES_LOG10_ERROR / np.log10(largest) - 1.0)))
     square = v * v
     series = square * (1.0 / (2 * terms + 1))
     for j in range(terms - 1, 0, -1):
@@ -95,31 +95,31 @@ def deviance(x: Floats, mean: Floats) -> Floats:
 
 
 def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
-    """``q``, or ``1 - p`` where it is not given."""
+    """Return ``q``, or ``1 - p`` if q is None."""
     return 1.0 - np.asarray(p, np.float64) if q is None else np.asarray(q, np.float64)
 
 
 def _saddle_point(x: Floats, y: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Loader's form for ``x, y = n - x, p, q > 0``, and the deviances in it."""
+    """Return Loader's form for ``x, y = n - x, p, q > 0``, and the deviances in it."""
     deviances = deviance(x, n * p) + deviance(y, n * q)
     shape = _stirling_error(n) - _stirling_error(x) - _stirling_error(y)
     return np.asarray(shape - deviances - 0.5 * np.log(2.0 * np.pi * x * (y / n))), deviances
 
 
 def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """Log probability that ``Bin(n, p)`` is ``x``, by Loader's saddle-point expansion.
+    """Return the log probability that ``Bin(n, p)`` is ``x``, by Loader's saddle-point expansion.
 
     Parameters
     ----------
     x, n
         Integers (as integers or floats), broadcast together; outside ``0..n`` the result is -inf.
     p, q
-        Success probability in ``[0, 1]``, and its complement, where the caller knows it to more
-        digits than ``1 - p`` has.
+        Success probability in ``[0, 1]``, and its complement if it is known to more digits than
+        ``1 - p`` has.
 
     Returns
     -------
-    Natural logarithms; `log_pmf_error` bounds their error: some 1e-13 but for large n far out.
+    Natural logarithms. `log_pmf_error` bounds their error, some 1e-13 except far out for large n.
 
     Source: C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
     """
@@ -144,13 +144,14 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
 
 def log_pmf_error(
-    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUTS
+    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
 ) -> Floats:
-    """By how much `log_pmf` may be wrong, in either direction, at ``0 <= x <= n``.
+    """Return a bound of the absolute error of `log_pmf` at ``0 <= x <= n``.
 
-    The deviances ``d`` are right to 45 units of rounding (the two terms of the plain form are up to
-    20 times their difference), the means to some units, which moves the result by their distance
-    from ``x`` and ``n - x``, and the rest is of order one but for a logarithm.
+    The deviances are accurate to 45 units of rounding (the two terms of the plain form are up to 20
+    times their difference). The means are accurate to some units, which changes the result in
+    proportion to their distance from ``x`` and ``n - x``. The rest is of order one except for a
+    logarithm.
 
     Parameters
     ----------
@@ -161,7 +162,9 @@ def log_pmf_error(
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
-    deviances = deviance(x, np.maximum(n * p, LEAST)) + deviance(y, np.maximum(n * q, LEAST))
+    deviances = deviance(x, np.maximum(n * p, SMALLEST_PROBABILITY)) + deviance(
+        y, np.maximum(n * q, SMALLEST_PROBABILITY)
+    )
     return _saddle_point_error(x, y, n, p, q, deviances, inputs)
 
 
@@ -173,9 +176,9 @@ def _saddle_point_error(
 
 
 def log_pmf_with_error(
-    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUTS
+    x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
 ) -> tuple[Floats, Floats]:
-    """`log_pmf` and `log_pmf_error` at ``0 <= x <= n``, in little more time than one of them.
+    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n`` in little more time than one.
 
     Parameters
     ----------
@@ -184,29 +187,32 @@ def log_pmf_with_error(
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
-    if ((x > 0.0) & (y > 0.0) & (p >= LEAST) & (q >= LEAST)).all():
+    if ((x > 0.0) & (y > 0.0) & (p >= SMALLEST_PROBABILITY) & (q >= SMALLEST_PROBABILITY)).all():
         value, deviances = _saddle_point(x, y, n, p, q)
         return value, _saddle_point_error(x, y, n, p, q, deviances, inputs)
     return log_pmf(x, n, p, q), log_pmf_error(x, n, p, q, inputs)
 
 
 def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
-    """`log_pmf` at ``first, ..., first + count - 1``, ten times faster for long runs.
+    """Return `log_pmf` at ``first, ..., first + count - 1``, ten times faster for long runs.
 
-    Within blocks the logarithms of neighbours' ratios are added up; each block starts afresh, so
-    that rounding does not. It adds `log_pmf_run_error` to the error of `log_pmf`.
+    Within blocks the logarithms of ratios of neighbours are summed; each block starts with
+    `log_pmf`, so that rounding errors do not accumulate. `log_pmf_run_error` is the additional
+    error.
 
     Parameters
     ----------
     first, count
-        First number, and how many, at least 1; all lie in ``0..n``.
+        First number, and their count, at least 1; all are in ``0..n``.
     n, p, q
-        As for `log_pmf`, one each.
+        As for `log_pmf`, scalars.
     """
     x = first + np.arange(count, dtype=np.float64)
-    if count < 2 * _RUN or p <= 0.0 or q <= 0.0:
+    if count < 2 * RUN_BLOCK or p <= 0.0 or q <= 0.0:
         return log_pmf(x, n, p, q)
-    padded = first + np.arange(-(-count // _RUN) * _RUN, dtype=np.float64).reshape(-1, _RUN)
+    padded = first + np.arange(-(-count // RUN_BLOCK) * RUN_BLOCK, dtype=np.float64).reshape(
+        -1, RUN_BLOCK
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.log((n - padded[:, :-1]) / padded[:, 1:]) + np.log(p / q)
     result = np.zeros_like(padded)
@@ -215,34 +221,34 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     return np.asarray(result.ravel()[:count])
 
 
-def log_pmf_run_error(log_mass: Floats, inputs: float = INPUTS) -> float:
-    """What `log_pmf_run` adds to the error of `log_pmf`, given what it returned.
+def log_pmf_run_error(log_mass: Floats, inputs: float = INPUT_UNITS) -> float:
+    """Return the error that `log_pmf_run` adds to that of `log_pmf`, from its result.
 
-    A block adds up ratios that are right to six units and the errors of p and q, and logarithms of
-    at most ``step`` each, whose partial sums round.
+    A block sums logarithms of ratios, each accurate to six units plus the errors of p and q and at
+    most ``step`` in size; the partial sums are rounded.
     """
     step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
-    return UNIT * _RUN * (6.0 + 2.0 * inputs + (2.0 + 0.5 * _RUN) * step)
+    return UNIT * RUN_BLOCK * (6.0 + 2.0 * inputs + (2.0 + 0.5 * RUN_BLOCK) * step)
 
 
 def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -> LogIntervals:
-    """``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
+    """Enclose ``log Pr[X >= x]`` for ``1 <= x <= n`` above the mean."""
     mills, error = inexact_mills_ratio(x, n, p, q, inputs)
     log_mass, mass_error = log_pmf_with_error(x, n, p, q, inputs)
     error = error + mass_error + 8.0 * UNIT
     value = log_mass + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
-    # At the end of what floats hold a probability has lost digits, and a ratio to it overflows.
-    lost = p < LEAST
+    # Near the smallest float a probability has lost digits, and a ratio to it may overflow.
+    lost = p < SMALLEST_PROBABILITY
     error = np.where(lost, 0.0, error)
     low = np.where(lost, -np.inf, value - error)
-    # Chernoff's (e mean / x)^x.
-    high = np.where(lost, x * (1.0 + np.log(n * LEAST)), value + error)
+    # Chernoff's bound (e mean / x)^x.
+    high = np.where(lost, x * (1.0 + np.log(n * SMALLEST_PROBABILITY)), value + error)
     return LogIntervals(low, high)
 
 
 def mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """``n p - x``, from the smaller of the two sides.
+    """Return ``n p - x``, computed with the smaller of p and q.
 
     Parameters
     ----------
@@ -255,7 +261,7 @@ def mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 def inexact_mills_ratio(
     x: Floats, n: Floats, p: Floats, q: Floats, inputs: float
 ) -> tuple[Floats, Floats]:
-    """`mills_ratio`, and its relative error where p and q have one of ``inputs`` units each.
+    """Return `mills_ratio` and its relative error for p and q with errors of ``inputs`` units.
 
     Parameters
     ----------
@@ -263,7 +269,7 @@ def inexact_mills_ratio(
         As for `mills_ratio` and `log_pmf_error`.
     """
     mills, error = mills_ratio(x, n, p, q)
-    # What a relative error of p / q does to the ratio is as many times larger.
+    # The factor by which the ratio amplifies a relative error of p / q.
     moved = (x * q / mills + mean_less(x, n, p, q)).clip(0.0) + 1.0
     return mills, error + 2.0 * inputs * UNIT * moved
 
@@ -273,7 +279,7 @@ def log_sf_ends(
     n: ArrayLike,
     p: ArrayLike,
     q: ArrayLike | None = None,
-    inputs: float = INPUTS,
+    inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
     """Enclose ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``), broadcasting; never underflows.
 
@@ -299,7 +305,7 @@ def log_sf_ends(
         low[above], high[above] = found.low, found.high
     if below.any():
         xb, nb = x[below], n[below]
-        # The other tail is at most some two thirds.
+        # The other tail is at most about two thirds.
         other = _tail_from_mean(nb - xb + 1.0, nb, q[below], p[below], inputs)
         low[below] = np.log1p(-np.exp(other.high)) - 8.0 * UNIT
         high[below] = np.minimum(np.log1p(-np.exp(other.low)) + 8.0 * UNIT, 0.0)
@@ -311,9 +317,9 @@ def log_cdf_ends(
     n: ArrayLike,
     p: ArrayLike,
     q: ArrayLike | None = None,
-    inputs: float = INPUTS,
+    inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Enclose ``log Pr[Bin(n, p) <= x]``; as `log_sf_ends`.
+    """Enclose ``log Pr[Bin(n, p) <= x]``, as `log_sf_ends` does.
 
     Parameters
     ----------
@@ -325,7 +331,7 @@ def log_cdf_ends(
 
 
 def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """``log Pr[Bin(n, p) >= x]`` (note: *at least* ``x``), rounded up; `log_sf_ends`.
+    """Return the upper end of ``log Pr[Bin(n, p) >= x]`` (note: *at least* ``x``).
 
     Parameters
     ----------
@@ -336,7 +342,7 @@ def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None)
 
 
 def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """``log Pr[Bin(n, p) <= x]``, rounded up; `log_cdf_ends`.
+    """Return the upper end of ``log Pr[Bin(n, p) <= x]``.
 
     Parameters
     ----------
@@ -347,9 +353,9 @@ def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
 
 def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """``log(1 - R)``, R the ratio of the probabilities of x + 1 and x; -inf where they grow.
+    """Return ``log(1 - R)``, R the ratio of the probabilities of x + 1 and x; -inf if R >= 1.
 
-    Beyond x they fall faster than a geometric series with that ratio.
+    Beyond x the probabilities fall faster than a geometric series with that ratio.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.where(x >= n, 0.0, (n - x) * p / ((x + 1.0) * q))
@@ -357,10 +363,11 @@ def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 
 
 def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Upper bound on ``log Pr[Bin(n, p) >= x]``, but for rounding, by a geometric series.
+    """Return an upper bound on ``log Pr[Bin(n, p) >= x]``, up to rounding, by a geometric series.
 
-    For the size of what is left out: t standard deviations above the mean the bound is some
-    ``1 / t**2`` too large, and it costs a tenth of `log_sf`; below the mean it is 0.
+    It is for estimating probabilities that are left out. At t standard deviations above the mean
+    it is some ``1 / t**2`` too large, and takes a tenth of the time of `log_sf`; below the mean it
+    is 0.
 
     Parameters
     ----------
@@ -375,7 +382,7 @@ def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floa
 
 
 def log_cdf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Upper bound on ``log Pr[Bin(n, p) <= x]``; as `log_sf_bound`.
+    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``, as `log_sf_bound` does.
 
     Parameters
     ----------
@@ -386,12 +393,12 @@ def log_cdf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Flo
 
 
 def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Upper bound on ``log E[(Bin(n, p) - x)_+]``; as `log_sf_bound`.
+    """Return an upper bound on ``log E[(Bin(n, p) - x)_+]``, as `log_sf_bound` does.
 
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`; x from the mean on, where the bound may be infinite.
+        As for `log_pmf`; x is at least the mean. The bound may be infinite.
     """
     following = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))

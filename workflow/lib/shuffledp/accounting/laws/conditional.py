@@ -1,4 +1,4 @@
-"""The mean excess of a weighted sum of four counts, given how many fell into the first two."""
+"""The mean excess of a weighted sum of four counts, given the sum of the first two."""
 
 from dataclasses import dataclass
 
@@ -16,18 +16,18 @@ from shuffledp.accounting.laws.binomial import (
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
-MARGIN = 20.0  # of windows, in counts: for the Poisson-like tails of small counts
+WINDOW_MARGIN = 20.0  # counts added to windows for the Poisson-like tails of small counts
 # Relative error, in units of rounding, of the probabilities (a product, sum or quotient of numbers
-# that are right to four units each) and of what is computed from the four weights.
-INPUTS = 20.0
+# accurate to four units each) and of quantities computed from the four weights.
+MULTINOMIAL_INPUT_UNITS = 20.0
 
 
 @dataclass(frozen=True)
 class WeightedSum:
     """``A = a n1 - b n2 - c n3 - d n4`` over a multinomial of ``n`` trials.
 
-    Every probability is given, though they add up to 1, and every count has its weight, though
-    one could be taken out: what is small must not come from a difference of what is large.
+    All probabilities are given, although they add up to 1, and all counts have weights, although
+    one is redundant, because small numbers must not be computed as differences of large ones.
 
     Attributes
     ----------
@@ -54,25 +54,25 @@ class WeightedSum:
 
     @property
     def alpha(self) -> float:
-        """What one report in cell 1 rather than 2 makes."""
+        """Change of A if one report moves from cell 2 to cell 1."""
         return self.a + self.b
 
     def off(self, *terms: Floats) -> Floats:
-        """Absolute error of a sum of weighted counts with these terms."""
+        """Return the absolute error of a sum of weighted counts with these terms."""
         size = np.sum([np.abs(term) for term in terms], axis=0)
-        return np.asarray(UNIT * (self.units + INPUTS + 16.0) * size)
+        return np.asarray(UNIT * (self.units + MULTINOMIAL_INPUT_UNITS + 16.0) * size)
 
 
 @dataclass(frozen=True)
 class Grain:
-    """How finely the sum is taken.
+    """The resolution of the sum.
 
     Attributes
     ----------
     width
         Half-width of the windows, in standard deviations.
     stride
-        How many n2 are taken together.
+        Number of neighbouring n2 that are taken together.
     tilted_rho, tilted_pi
         Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4`` under the tilted law.
     """
@@ -83,40 +83,41 @@ class Grain:
     tilted_pi: float
 
     def window(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
-        """First and last count of a window about the mean."""
-        half = self.width * np.sqrt(variance) + MARGIN
+        """Return the first and last count of a window around the mean."""
+        half = self.width * np.sqrt(variance) + WINDOW_MARGIN
         return np.floor(mean - half), np.ceil(mean + half)
 
 
 def conditional_excess(
     weighted: WeightedSum, s: Floats, trials: Floats, shift: Floats, grain: Grain, side: Side
 ) -> tuple[LogIntervals, Floats, Floats]:
-    """Log of ``E[A_+ | s]``, ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``, by element of s.
+    """Return ``log E[A_+ | s]`` for each s.
 
-    Given s, ``n2 ~ Bin(s, p2 / (p1 + p2))`` and ``n3 ~ Bin(trials, p3 / (p3 + p4))``. A is
-    positive where n2 is below ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; written
-    so, nothing cancels as eps nears eps0.
+    ``A = a n1 - b n2 - c n3 - d (trials - n3) - shift``. Given s, ``n2 ~ Bin(s, p2 / (p1 + p2))``
+    and ``n3 ~ Bin(trials, p3 / (p3 + p4))``. A is positive where n2 is below
+    ``y(n3) = (a s - (c - d) n3 - d trials - shift) / (a + b)``; in this form nothing cancels as eps
+    approaches eps0.
 
     Parameters
     ----------
     weighted
-        The weights and probabilities; its number of trials is not looked at.
+        The weights and probabilities; its number of trials is not used.
     s
-        Values of ``n1 + n2``, whole numbers of at least 0, shape ``(m,)``.
+        Values of ``n1 + n2``, integers >= 0, shape ``(m,)``.
     trials
-        Values of ``n3 + n4`` beside them, shape ``(m,)``.
+        Corresponding values of ``n3 + n4``, shape ``(m,)``.
     shift
-        What is taken from the sum beside them, in units of the weights, shape ``(m,)``.
+        Corresponding amounts that are subtracted, in units of the weights, shape ``(m,)``.
     grain
-        The windows, and how many n2 are taken together.
+        The windows, and the number of n2 taken together.
     side
-        Where n2 are taken together, the side that the value is rounded to.
+        Direction of rounding where several n2 are taken together.
 
     Returns
     -------
     The value, the largest tilted probability left out, and the largest relative amount neglected
-    where n3 was taken to be unable to turn the sign, each in logs of shape ``(m,)``. What is left
-    out and what is neglected both make the value smaller.
+    by assuming that n3 cannot change the sign; natural logs of shape ``(m,)``. Both omissions make
+    the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -129,10 +130,10 @@ def conditional_excess(
         return (base - slope * n3) / alpha
 
     def closed(last2: Floats | None = None) -> LogIntervals:
-        """Sum over n2 up to last2 (as far as A is positive), n3 at its mean: in terms of n1."""
+        """Sum over n2 up to last2 (or while A is positive) with n3 at its mean, in terms of n1."""
         beside = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
-            # s - y from its own terms: next to a, b may be below the last digit.
+            # s - y is computed from its own terms, since b may be below the last digit of a.
             least = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
             start = np.floor(least) + 1.0 if last2 is None else s - last2
             gap, off = start - least, weighted.off(weighted.b * s, *beside)
@@ -141,7 +142,7 @@ def conditional_excess(
             last2 = np.ceil(y) - 1.0 if last2 is None else last2
             least, start, gap = s - y, s - last2, y - last2
             off = weighted.off(weighted.a * s, *beside)
-        excess = log_excess(least, s, rho1, rho2, start, gap, off / alpha, INPUTS)
+        excess = log_excess(least, s, rho1, rho2, start, gap, off / alpha, MULTINOMIAL_INPUT_UNITS)
         return LogIntervals(np.log(alpha) + excess.low, np.log(alpha) + excess.high)
 
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
@@ -153,10 +154,10 @@ def conditional_excess(
     left_out = log_cdf_bound(low3 - 1.0, trials, grain.tilted_pi, 1.0 - grain.tilted_pi)
     neglected = log_excess_bound(high3, trials, pi, co_pi)
     neglected -= np.log((high3 - mean3).clip(1e-300))
-    # From the first n2 on, n3 can make A negative; before the last, it cannot always do so.
+    # From the first n2 on, some n3 make A negative; before the last n2, some n3 leave it positive.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
-    # Far out, all of these n2 but a window about the tilted mean can be left out, too.
+    # Far out, all of these n2 except a window around the tilted mean can be left out, too.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
     far, wide = low2 > first, high2 + 1.0 < last
@@ -187,10 +188,11 @@ def _excess_by_n2(
     stride: int,
     side: Side,
 ) -> LogIntervals:
-    """Log of ``E[A_+ 1{first <= n2 < last} | s]``, by element of s, n3 in closed form.
+    """Return ``log E[A_+ 1{first <= n2 < last} | s]`` for each s, with n3 in closed form.
 
-    Several n2 together count with their first one's excess and their largest probability (upper),
-    or with their last one's and their smallest: the excess falls with n2, the law is log-concave.
+    Several n2 taken together count with the excess of the first and the largest probability
+    (upper), or the excess of the last and the smallest probability (lower). The excess falls with
+    n2, and the law is log-concave.
     """
     first, last = between
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
@@ -214,13 +216,13 @@ def _excess_by_n2(
         else:
             at = np.where(log_pmf(n2, s[row], *shares) < log_pmf(end, s[row], *shares), n2, end)
         n2 = n2 if side == "upper" else end
-    log_mass, error = log_pmf_with_error(at, s[row], *shares, INPUTS)
+    log_mass, error = log_pmf_with_error(at, s[row], *shares, MULTINOMIAL_INPUT_UNITS)
     if stride > 1:
         log_mass += members
     terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
     off = weighted.off(*terms)
     with np.errstate(over="ignore"):
-        # At a z3 of -1 as far below, A is never positive.
+        # A is never positive for z3 <= -1, so smaller values need not be distinguished.
         z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
         off = np.where(z3 > -1.0, off / slope + 2.0 * UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0
@@ -232,7 +234,7 @@ def _excess_by_n2(
         trials[row] - last3,
         z3 - last3,
         off,
-        INPUTS,
+        MULTINOMIAL_INPUT_UNITS,
     )
     log_mass += np.log(slope)
 

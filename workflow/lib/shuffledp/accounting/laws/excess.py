@@ -1,4 +1,4 @@
-"""How much a binomial count exceeds a threshold on average, in log space, with two ends."""
+"""The mean excess of a binomial count over a threshold in log space, with certified ends."""
 
 from dataclasses import dataclass, fields
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.laws.binomial import (
-    INPUTS,
+    INPUT_UNITS,
     LogIntervals,
     complement,
     inexact_mills_ratio,
@@ -17,13 +17,13 @@ from shuffledp.accounting.laws.binomial import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Where neighbouring probabilities fall by this factor or faster, a short sum is taken: of so many
-# terms for this factor, and fewer where they fall faster.
-_STEEP = 0.45
-_STEEP_TERMS = 50
-# Below the mean by as many standard deviations and counts, what lies further down is bounded only.
-_FAR, _FAR_MARGIN = 7.0, 20.0
-_NOTHING = -600.0  # the log of a probability whose inverse is still a float
+# Where the ratio of neighbouring probabilities is at most this, a short sum is used. It has this
+# many terms for the largest ratio, and fewer for smaller ones.
+STEEP_RATIO = 0.45
+STEEP_TERMS = 50
+# Below the mean by this many standard deviations plus counts, the lower tail is only bounded.
+FAR_DEVIATIONS, FAR_MARGIN = 7.0, 20.0
+LOG_SMALLEST_MASS = -600.0  # log of the smallest probability whose inverse does not overflow
 
 
 def log_excess(
@@ -34,31 +34,31 @@ def log_excess(
     start: ArrayLike | None = None,
     gap: ArrayLike | None = None,
     gap_error: ArrayLike = 0.0,
-    inputs: float = INPUTS,
+    inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Enclose ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, broadcasting.
+    """Enclose ``log E[(X - z) 1{X >= start}]`` for ``X ~ Bin(n, p)``, with broadcasting.
 
-    Never underflows.
+    It never underflows.
 
     Parameters
     ----------
     z, n, p, q
         As for `log_pmf`; z may be any number.
     start
-        An integer above ``z``; by default the smallest one, which makes the result
+        An integer above ``z``; by default the smallest one, for which the result is
         ``log E[(X - z)_+]``.
     gap, gap_error
-        ``start - z``, where the caller knows it to more digits than the subtraction leaves, and
-        its absolute error; where that is positive and the gap at most 1, the true start may be the
-        integer before.
+        ``start - z``, if it is known to more digits than the subtraction leaves, and its absolute
+        error. If the error is positive and the gap at most 1, the true start may be the integer
+        before.
     inputs
-        Relative error of p and q, each, in units of rounding.
+        Relative error of p and of q, in units of rounding.
 
     Notes
     -----
     Todhunter's identity ``sum_{j >= m} (j - n p) Pr[X = j] = m (1 - p) Pr[X = m]`` gives a closed
-    form whose cancellation grows with the square of the number of standard deviations only; where
-    the probabilities fall fast, a few terms are summed.
+    form whose cancellation grows only with the square of the number of standard deviations. Where
+    the probabilities fall fast, a few terms are summed instead.
     """
     z, n, p, q = (np.asarray(v, np.float64) for v in (z, n, p, complement(p, q)))
     first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
@@ -75,16 +75,16 @@ def log_excess(
     log_mass[live], mass_error[live] = log_pmf_with_error(
         first[live], n[live], p[live], q[live], inputs
     )
-    far = live & (behind > _FAR * np.sqrt(n * p * q) + _FAR_MARGIN)
-    far |= live & (behind > 0.0) & (log_mass < _NOTHING)
+    far = live & (behind > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
+    far |= live & (behind > 0.0) & (log_mass < LOG_SMALLEST_MASS)
     log_mass[far] = mass_error[far] = 0.0
-    # All outcomes count, but for some far below; or none.
+    # Cases in which all outcomes count, except some far below.
     whole = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
     value = np.where(whole, behind + step, 0.0)
     error = np.where(whole, behind_error + at.gap_wrong, 0.0)
     if far.any():
         error[far] += _below(at[far])
-    steep = live & ~far & ((n - first) * p < _STEEP * (first + 1.0) * q)
+    steep = live & ~far & ((n - first) * p < STEEP_RATIO * (first + 1.0) * q)
     gentle = live & ~far & ~steep
     for chosen, ratio in ((steep, _steep_ratio), (gentle, _gentle_ratio)):
         if chosen.any():
@@ -99,7 +99,7 @@ def log_excess(
 
 @dataclass(frozen=True)
 class _Start:
-    """Where counting begins: x, its gap ``x - z`` and ``behind = n p - x``, with their errors."""
+    """The start x of the sum, its gap ``x - z`` and ``behind = n p - x``, with their errors."""
 
     x: Floats
     n: Floats
@@ -115,37 +115,38 @@ class _Start:
 
     @property
     def gap_wrong(self) -> Floats:
-        """The gap's error, its own rounding included."""
+        """Error of the gap, including its own rounding."""
         return self.gap_error + 2.0 * UNIT * self.gap
 
     @property
     def crossed(self) -> Floats:
-        """What ``X = x - 1`` adds if the true gap, at most 1 more than the given one, is above 1.
+        """Contribution of ``X = x - 1`` if the true gap is above 1, relative to ``Pr[X = x]``.
 
-        Where the given gap is above 1, the start is the caller's, and stays.
+        Where the given gap is above 1, the start was chosen by the caller and does not change.
         """
         beyond = np.where(self.gap <= 1.0, np.maximum(self.gap + self.gap_error - 1.0, 0.0), 0.0)
         return np.asarray(beyond * self.x * self.q / ((self.n - self.x + 1.0) * self.p))
 
 
 def _below(at: _Start) -> Floats:
-    """Bound of ``E[|X - x + gap| 1{X < x}]`` far below the mean: the terms fall geometrically."""
+    """Bound ``E[|X - x + gap| 1{X < x}]`` far below the mean, where terms fall geometrically."""
     left = 1.0 / (1.0 - (at.x - 1.0) * at.q / ((at.n - at.x + 2.0) * at.p))
     return np.asarray(1.01 * np.exp(log_pmf(at.x - 1.0, at.n, at.p, at.q)) * left * (at.gap + left))
 
 
 def _steep_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
-    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, where the probabilities fall fast.
+    """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error for steep probabilities.
 
-    All terms are positive. The j-th, at most 0.45^j of the first, is wrong by ``5 + 2 inputs``
-    units for each factor; the mean j is below 3. With R the largest ratio, J factors leave out at
-    most ``(J + 1) R^J / (1 - R)^2`` of the sum, below a unit by the choice of J.
+    All terms are positive. The j-th term, at most 0.45^j of the first, has an error of
+    ``5 + 2 inputs`` units for each factor, and the mean j is below 3. With R the largest ratio, J
+    factors leave out at most ``(J + 1) R^J / (1 - R)^2`` of the sum, which is below a unit by the
+    choice of J.
     """
     total, moment = np.ones_like(at.x), np.zeros_like(at.x)
     odds = at.p / at.q
     left, below = at.n - at.x, at.x + 1.0
-    steepest = float((left * at.p / (below * at.q)).clip(1e-17, _STEEP).max())
-    for j in range(int(_STEEP_TERMS * np.log(_STEEP) / np.log(steepest)) + 3, -1, -1):
+    steepest = float((left * at.p / (below * at.q)).clip(1e-17, STEEP_RATIO).max())
+    for j in range(int(STEEP_TERMS * np.log(STEEP_RATIO) / np.log(steepest)) + 3, -1, -1):
         ratio = np.maximum(left - j, 0.0)
         ratio /= below + j
         ratio *= odds
@@ -159,7 +160,7 @@ def _steep_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
 
 
 def _gentle_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
-    """``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
+    """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
     mills, mills_error = inexact_mills_ratio(at.x, at.n, at.p, at.q, inputs)
     above = at.behind + at.gap
     value = at.x * at.q + above * mills

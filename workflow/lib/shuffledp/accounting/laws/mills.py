@@ -5,10 +5,10 @@ For X ~ Bin(n, p), r = p / q and k = n - x,
     m = Pr[X >= x] / Pr[X = x] = sum_{j >= 0} prod_{i < j} r (k - i) / (x + 1 + i)          (1)
       = x int_0^1 f(y) dy,   f = exp(e),   e(y) = (x - 1) log(1 - y) + k log(1 + r y).      (2)
 
-Where k p is small, `_sum_of_ratios` adds up (1); elsewhere `_quadrature` integrates (2).
-u = 2**-53 throughout: +, -, *, / are right to u; exp, log, log1p, expm1, sqrt to 4 units in the
-last place, 8 u. Every part of a bound is computed from the arguments, so that a bound also holds
-outside the range for which the constants below are chosen; it may then be infinite.
+Where k p is small, `_sum_of_ratios` sums (1); elsewhere `_quadrature` integrates (2).
+Throughout u = 2**-53: +, -, *, / are accurate to u, and exp, log, log1p, expm1, sqrt to 4 units in
+the last place, 8 u. Every part of a bound is computed from the arguments, so that a bound also
+holds outside the range for which the constants below were chosen; it may then be infinite.
 """
 
 from decimal import Decimal, localcontext
@@ -19,54 +19,56 @@ from numpy.typing import ArrayLike
 
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Covers second-order terms, and the rounding of the bounds themselves, which is below 1e-6.
-_SLACK = 1.01
-# k p from which (2) is used. Much below, the ellipse comes close to the zero of f at y = 1.
-_SMOOTH = 400.0
-# Gauss's nodes and the size of the ellipse: together they leave 3e-16, and mostly much less.
-_NODES = 56
-_RHO = 1.8
-# The last Chebyshev term: it leaves 5e-15 at worst, where k p is 400 and x far below the mean.
-_DEGREE = 42
-# What is cut off the sum or integral is about exp(-_DROP) of it.
-_DROP = 36.0
-# Elements worked on at a time: enough to hide the calls, few enough for the cache.
-_SUM_BLOCK = 16384
-_QUADRATURE_BLOCK = 4096
-# Columns of a matrix product: OpenBLAS starts threads from 2**18 multiplications on.
-_SLICE = 96
+# Factor for second-order terms, and the rounding of the bounds themselves, which is below 1e-6.
+SECOND_ORDER_FACTOR = 1.01
+# Smallest k p for which (2) is used. For much smaller ones the ellipse is close to the zero of f at
+# y = 1.
+MIN_QUADRATURE_SPREAD = 400.0
+# Number of Gauss nodes and size of the ellipse; together their error is 3e-16, and mostly smaller.
+GAUSS_NODES = 56
+ELLIPSE_RHO = 1.8
+# Degree of the last Chebyshev term. The rest is 5e-15 at worst, for k p = 400 and x far below the
+# mean.
+MAX_CHEBYSHEV_DEGREE = 42
+# The part cut off the sum or integral is about exp(-LOG_TRUNCATION) of it.
+LOG_TRUNCATION = 36.0
+# Number of elements processed at once, a compromise of call overhead and cache size.
+SUM_BLOCK_SIZE = 16384
+QUADRATURE_BLOCK_SIZE = 4096
+# Number of columns of a matrix product; OpenBLAS starts threads from 2**18 multiplications on.
+PRODUCT_SLICE = 96
 
 
 def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple[Floats, Floats]:
-    """``Pr[X >= x] / Pr[X = x]`` for ``X ~ Bin(n, p)``, and a bound on its relative error.
+    """Return ``Pr[X >= x] / Pr[X = x]`` for ``X ~ Bin(n, p)``, and a bound on its relative error.
 
     Parameters
     ----------
     x, n
-        Whole numbers, ``1 <= x <= n <= 1e10``, x at least the mean less 7 standard deviations
-        less 20. All arguments broadcast.
+        Integers, ``1 <= x <= n <= 1e10``; x is at least the mean minus 7 standard deviations minus
+        20. All arguments broadcast.
     p, q
-        Positive; ``q = 1 - p``. Only ``p / q`` matters, of these floats as they are.
+        Positive, ``q = 1 - p``. Only the exact ratio ``p / q`` of these floats matters.
 
     Returns
     -------
     value
-        Infinite where it is above the largest float.
+        Infinite where it overflows.
     error
-        ``|value / truth - 1| <= error``. At most 5e-14 from the mean less 3 standard deviations
-        on, 7e-13 below; it does not grow with n. Infinite where nothing is proven.
+        ``|value / truth - 1| <= error``. It is at most 5e-14 from the mean minus 3 standard
+        deviations on, and 7e-13 below; it does not grow with n. Infinite where nothing is proven.
     """
     arguments = np.broadcast_arrays(*(np.asarray(v, np.float64) for v in (x, n, p, q)))
     shape = arguments[0].shape
     x, n, p, q = (v.ravel() for v in arguments)
     value, error = np.empty_like(x), np.empty_like(x)
     spread = (n - x) * p
-    smooth = spread >= _SMOOTH
+    smooth = spread >= MIN_QUADRATURE_SPREAD
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
-        # Neighbours in this order need about as many terms.
+        # Elements are sorted so that neighbours need about the same number of terms.
         for method, chosen, key, block in (
-            (_sum_of_ratios, ~smooth, _terms(x, n, p, q), _SUM_BLOCK),
-            (_quadrature, smooth, spread, _QUADRATURE_BLOCK),
+            (_sum_of_ratios, ~smooth, _terms(x, n, p, q), SUM_BLOCK_SIZE),
+            (_quadrature, smooth, spread, QUADRATURE_BLOCK_SIZE),
         ):
             where = np.flatnonzero(chosen)
             where = where[np.argsort(key[where])]
@@ -78,7 +80,7 @@ def mills_ratio(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> tuple
 
 
 def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
-    """How many terms of (1) to add up: a choice that no proof rests on.
+    """Return the number of terms of (1) to sum; the error bound does not rely on the choice.
 
     The terms grow up to j = top, and i later have fallen by exp(-i**2 / (2 V + 2 i / 3)), as in
     Bernstein's inequality, 1 / V = 1 / (x + top) + 1 / (k - top); or by R_0**i from the first on.
@@ -87,19 +89,19 @@ def _terms(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     top = np.maximum((k * p - x * q) / (p + q), 0.0)
     ahead = np.maximum(k - top, 0.0)
     variance = (x + top) * ahead / (x + k)
-    fall = _DROP / 3.0 + np.sqrt(_DROP**2 / 9.0 + 2.0 * _DROP * variance)
+    fall = LOG_TRUNCATION / 3.0 + np.sqrt(LOG_TRUNCATION**2 / 9.0 + 2.0 * LOG_TRUNCATION * variance)
     first = np.clip(k * r / (x + 1.0), 1e-300, 1.0)
-    steep = _DROP / np.maximum(-np.log(first), 1e-3)
+    steep = LOG_TRUNCATION / np.maximum(-np.log(first), 1e-3)
     return np.ceil(np.minimum(top + np.minimum(fall, steep) + 2.0, k))
 
 
 def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """The first t terms of (1), by Horner's rule from the last one.
+    """Return the sum of the first t terms of (1), by Horner's rule from the last one.
 
-    Write R_i for the factors of (1), w_j for its terms. The R_i decrease, so that what is left out
-    is at most w_t R_t / (1 - R_t). A Horner step rounds four times and takes in a rounded r: w_j's
-    share of the result is wrong by at most 5 j + 1 units. All terms are positive: the result is
-    wrong by at most 5 J + 1 units, J = sum j w_j / sum w_j. Summing
+    Write R_i for the factors of (1), w_j for its terms. The R_i decrease, so that the rest is at
+    most w_t R_t / (1 - R_t). A Horner step rounds four times and uses a rounded r, so the share of
+    w_j in the result has an error of at most 5 j + 1 units. All terms are positive, so the result
+    has an error of at most 5 J + 1 units, J = sum j w_j / sum w_j. Summing
     (x + 1 + j) w_{j+1} = r (k - j) w_j over j gives J = (x / m + k r - x) / (1 + r) for the whole
     sum, and cutting it lowers J. The subtraction loses at most 1e-2, whence the 1 added to J.
     """
@@ -119,21 +121,21 @@ def _sum_of_ratios(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, 
         total += 1.0
     left = np.where(beyond < 1.0, last * beyond / (1.0 - beyond) / total, np.inf)
     mean = np.clip((x / total + (k * r - x)) / (1.0 + r), 0.0, count) + 1.0
-    return total, _SLACK * (left + UNIT * (5.0 * mean + 1.0))
+    return total, SECOND_ORDER_FACTOR * (left + UNIT * (5.0 * mean + 1.0))
 
 
 def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Gauss's rule with N nodes on [0, L] for (2); y = h (1 + t) = h s, h = L / 2.
+    """Return (2) by Gauss's rule with N nodes on [0, L]; y = h (1 + t) = h s, h = L / 2.
 
     Exponent. 1 - y and 1 + r y are constants times 1 - 2 a t + a**2 and 1 + 2 b t + b**2,
     a = h / (1 - h + sqrt(1 - L)), b = r h / (1 + r h + sqrt(1 + r L)), and
     log(1 - 2 a t + a**2) = -2 sum_j a**j T_j(t) / j. So e = sum_j c_j T_j(t) + const with
-    c_j = -2 ((x - 1) a**j + k (-b)**j) / j. Let Q_j be T_j less its quadratic Taylor polynomial
+    c_j = -2 ((x - 1) a**j + k (-b)**j) / j. Let Q_j be T_j minus its quadratic Taylor polynomial
     at t = -1, which has e = 0, slope d = k r - (x - 1), curvature -g, g = x - 1 + k r**2:
     e = d h s - g (h s)**2 / 2 + sum_{j >= 3} c_j Q_j.
-    Rounding of e. The rounded a is a itself, of the range with h = 2 a / (1 + a)**2, which is right
-    to 4 u; d is right to 3 u, g to 5 u, b to 17 u, the tables to u, a product of matrices to its
-    inner length times u. Let D be the last degree. e is wrong by at most u times
+    Rounding of e. The rounded a is exact for the range with h = 2 a / (1 + a)**2, which is accurate
+    to 4 u; d is accurate to 3 u, g to 5 u, b to 17 u, the tables to u, a matrix product to its
+    inner length times u. Let D be the last degree. The error of e is at most u times
     12 |d h s| + 21 g (h s)**2 / 2 + sum_j U_j |Q_j|,
     U_j = 2 ((D + j + 6) (x - 1) a**j + (D + 18 j + 6) k b**j) / j.
     It is averaged with the weights of the sum; exp, the sum itself and the rest add N + 16 units.
@@ -165,27 +167,32 @@ def _quadrature(x: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Flo
     value = x * (half * total)
     units *= moments[3:]
     wrong = 12.0 * np.abs(linear) * moments[1] + 21.0 * square * moments[2] + np.sum(units, axis=0)
-    wrong = wrong / total + (_NODES + 16.0)
-    cosine = 0.5 * (_RHO + 1.0 / _RHO) - 1.0
+    wrong = wrong / total + (GAUSS_NODES + 16.0)
+    cosine = 0.5 * (ELLIPSE_RHO + 1.0 / ELLIPSE_RHO) - 1.0
     excess = 2.0 * np.abs(shape * a - k * b) * cosine + shape * _spread(a) + k * _spread(b)
-    gauss = 64.0 / 15.0 / (1.0 - _RHO**-2) * np.exp(high + excess - 2 * _NODES * np.log(_RHO))
-    return value, _SLACK * (UNIT * wrong + cut + gauss / total + rest * x / value)
+    gauss = (
+        64.0
+        / 15.0
+        / (1.0 - ELLIPSE_RHO**-2)
+        * np.exp(high + excess - 2 * GAUSS_NODES * np.log(ELLIPSE_RHO))
+    )
+    return value, SECOND_ORDER_FACTOR * (UNIT * wrong + cut + gauss / total + rest * x / value)
 
 
 def _product(matrix: Floats, columns: Floats) -> Floats:
-    """``matrix @ columns``, in slices so small that BLAS starts no threads for them.
+    """Return ``matrix @ columns``, in slices so small that BLAS starts no threads for them.
 
-    Waiting for threads on a busy machine took ten times as long as the products.
+    On a busy machine, waiting for threads took ten times as long as the products.
     """
     result = np.empty((len(matrix), columns.shape[1]))
-    for start in range(0, columns.shape[1], _SLICE):
-        part = slice(start, start + _SLICE)
+    for start in range(0, columns.shape[1], PRODUCT_SLICE):
+        part = slice(start, start + PRODUCT_SLICE)
         np.matmul(matrix, columns[:, part], out=result[:, part])
     return result
 
 
 def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """The product and its rounding error, exactly (Dekker 1971)."""
+    """Return the rounded product and its exact rounding error (Dekker 1971)."""
     high = a * b
     split = 2.0**27 + 1.0
     a1, b1 = split * a, split * b
@@ -195,7 +202,7 @@ def _two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
 
 
 def _difference_of_products(a: Floats, b: Floats, c: Floats, d: Floats) -> Floats:
-    """``a b - c d``, right to two units, and to ``u**2`` of the products."""
+    """Return ``a b - c d``, accurate to two units plus ``u**2`` of the products."""
     high1, low1 = _two_product(a, b)
     high2, low2 = _two_product(c, d)
     return (high1 - high2) + (low1 - low2)
@@ -204,11 +211,11 @@ def _difference_of_products(a: Floats, b: Floats, c: Floats, d: Floats) -> Float
 def _range(
     shape: Floats, k: Floats, r: Floats, slope: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """``max e``, a and h of a range [0, L], and a bound on the integral of f beyond L.
+    """Return ``max e``, a and h of a range [0, L], and a bound on the integral of f beyond L.
 
-    In v = -log(1 - y), e is concave and its curvature decreases; so the first guess, by the
-    curvature at the maximum, falls short, and Newton's steps stay beyond the solution. Rounding
-    is of order sqrt(n) u here, which a bound may disregard.
+    In v = -log(1 - y), e is concave with decreasing curvature. So the first guess, by the curvature
+    at the maximum, falls short, and Newton's steps stay beyond the solution. Rounding is of order
+    sqrt(n) u here, which the bound may ignore.
     """
 
     def exponent(v: Floats) -> Floats:
@@ -219,10 +226,10 @@ def _range(
     w = r * np.exp(-v)
     curvature = k * w * (1.0 + r) / (1.0 - r * np.expm1(-v)) ** 2
     fall = np.maximum(-slope, 0.0)
-    v = v + 2.0 * _DROP / (fall + np.sqrt(fall * fall + 2.0 * _DROP * curvature))
+    v = v + 2.0 * LOG_TRUNCATION / (fall + np.sqrt(fall * fall + 2.0 * LOG_TRUNCATION * curvature))
     for _ in range(2):
         derivative = -shape + k * r * np.exp(-v) / (1.0 - r * np.expm1(-v))
-        v = v - (exponent(v) - high + _DROP) / derivative
+        v = v - (exponent(v) - high + LOG_TRUNCATION) / derivative
     half = -0.5 * np.expm1(-v)
     a = half / (1.0 - half + np.sqrt(1.0 - 2.0 * half))
     half = 2.0 * a / ((1.0 + a) * (1.0 + a))
@@ -233,14 +240,15 @@ def _range(
 
 
 def _coefficients(shape: Floats, k: Floats, a: Floats, b: Floats) -> tuple[Floats, Floats, Floats]:
-    """``c_j`` and ``U_j``, a row for each j from 3 on, and a bound on the rest of the exponent.
+    """Return ``c_j`` and ``U_j``, a row for each j >= 3, and a bound on the rest of the exponent.
 
-    The last j is D, or sooner where the terms fall fast: a choice that no proof rests on.
+    The last j is at most D, and smaller where the terms fall fast. The error bound does not rely on
+    this choice.
     """
     larger = np.maximum(a, b)
     fall = -np.log(np.clip(np.max(larger), 1e-300, 0.9))
     enough = np.log(1e25 * np.max(shape + k)) / fall
-    last = int(np.clip(enough, 4, _DEGREE))
+    last = int(np.clip(enough, 4, MAX_CHEBYSHEV_DEGREE))
     left, right = shape * (a * a), k * (b * b)
     signed, units = np.empty((2, last - 2, a.size))
     for j in range(3, last + 1):
@@ -256,16 +264,19 @@ def _coefficients(shape: Floats, k: Floats, a: Floats, b: Floats) -> tuple[Float
 
 
 def _spread(a: Floats) -> Floats:
-    """``S(a)``, the sum of ``2 a**j / j (cosh(j log rho) - 1)`` over j >= 2, in closed form."""
-    closed = 2.0 * np.log1p(-a) - np.log1p(-a * _RHO) - np.log1p(-a / _RHO)
-    return np.where(a * _RHO < 1.0, closed - a * (_RHO + 1.0 / _RHO - 2.0), np.inf)
+    """Return ``S(a)``, the sum of ``2 a**j / j (cosh(j log rho) - 1)`` over j >= 2."""
+    closed = 2.0 * np.log1p(-a) - np.log1p(-a * ELLIPSE_RHO) - np.log1p(-a / ELLIPSE_RHO)
+    return np.where(
+        a * ELLIPSE_RHO < 1.0, closed - a * (ELLIPSE_RHO + 1.0 / ELLIPSE_RHO - 2.0), np.inf
+    )
 
 
 @cache
 def _tables() -> tuple[Floats, Floats, Floats]:
-    """Gauss's nodes and weights, and what is summed over them.
+    """Return Gauss's nodes and weights, and tables of the functions summed over them.
 
-    In 50 decimal digits, which leaves 40 after all cancellation, then rounded once.
+    They are computed with 50 decimal digits, of which 40 remain after cancellation, and rounded
+    once.
 
     Returns
     -------
@@ -279,7 +290,7 @@ def _tables() -> tuple[Floats, Floats, Floats]:
     weights, shifted, rows = [], [], []
     with localcontext() as context:
         context.prec = 50
-        for guess in np.polynomial.legendre.leggauss(_NODES)[0]:
+        for guess in np.polynomial.legendre.leggauss(GAUSS_NODES)[0]:
             t = Decimal(float(guess))
             for _ in range(2):  # from 15 digits to 50 less what cancels
                 value, derivative = _legendre(t)
@@ -294,18 +305,21 @@ def _tables() -> tuple[Floats, Floats, Floats]:
 
 
 def _legendre(t: Decimal) -> tuple[Decimal, Decimal]:
-    """Legendre's polynomial of degree N and its derivative."""
+    """Return Legendre's polynomial of degree N and its derivative."""
     before, value = Decimal(1), t
-    for j in range(2, _NODES + 1):
+    for j in range(2, GAUSS_NODES + 1):
         before, value = value, ((2 * j - 1) * t * value - (j - 1) * before) / j
-    return value, _NODES * (t * value - before) / (t * t - 1)
+    return value, GAUSS_NODES * (t * value - before) / (t * t - 1)
 
 
 def _remainders(t: Decimal) -> list[Decimal]:
-    """``Q_j(t)``, j = 3..D: T_j(-1), T_j'(-1), T_j''(-1) = +-1, -+j**2, +-j**2 (j**2 - 1) / 3."""
+    """Return ``Q_j(t)`` for j = 3..D.
+
+    T_j(-1), T_j'(-1), T_j''(-1) are +-1, -+j**2, +-j**2 (j**2 - 1) / 3.
+    """
     s, before, value = 1 + t, t, 2 * t * t - 1
     remainders = []
-    for j in range(3, _DEGREE + 1):
+    for j in range(3, MAX_CHEBYSHEV_DEGREE + 1):
         before, value = value, 2 * t * value - before
         taylor = 1 - j**2 * s + Decimal(j**2 * (j**2 - 1)) / 6 * s * s
         remainders.append(value - (-1) ** j * taylor)

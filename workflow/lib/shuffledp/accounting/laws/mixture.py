@@ -1,9 +1,9 @@
 """The mean excess of a weighted sum of counts whose number of trials is itself random.
 
-`multinomial` is for users who are all alike, this is for users who differ. The number m of uniform
-reports then follows a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, binomial given
-s, is summed in closed form. Windows follow the law tilted by exp(lambda A). What they leave out is
-bounded by its tilted probability, as in `multinomial`, and added to the upper end.
+`multinomial` is for users with equal budgets, and this module for users who differ: the number m of
+uniform reports follows a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, binomial
+given s, is summed in closed form. Windows follow the law tilted by exp(lambda A). The part outside
+is bounded by its tilted probability, as in `multinomial`, and added to the upper end.
 """
 
 from dataclasses import dataclass
@@ -26,25 +26,25 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-# Half-width of the windows of s in tilted standard deviations: leaves out about 1e-20.
-_WIDTH = 9.3
-_MARGIN = 20.0  # for the Poisson-like tails of small counts
+# Half-width of the windows of s in tilted standard deviations; they leave out about 1e-20.
+WINDOW_DEVIATIONS = 9.3
+WINDOW_MARGIN = 20.0  # for the Poisson-like tails of small counts
 # Relative error of tilted probabilities, in units of rounding.
-_INPUTS = 8.0
-# Of what is left out, whose size alone matters.
-_LEFT_OUT_ROUNDING = 1e-3
-_NEVER = 1e-30  # chance of a report in other cells below which there are none
-_CHUNK = 1_000_000
+TILTED_INPUT_UNITS = 8.0
+# Error of the log of the part left out, of which only the size matters.
+LEFT_OUT_LOG_ERROR = 1e-3
+NEGLIGIBLE_PROBABILITY = 1e-30  # below this probability reports in other cells are neglected
+ELEMENTS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True)
 class RandomTrials:
-    """One trial more than there are successes among independent others (Poisson-binomial).
+    """One more trial than the number of successes among independent others (Poisson-binomial).
 
     Attributes
     ----------
     log_odds, counts
-        Log odds (inf: certainty) of success, and how many of the others have them.
+        Log odds of success (inf for certainty), and the number of others who have them.
     """
 
     log_odds: Floats
@@ -60,9 +60,9 @@ class Mixture:
     trials
         Law of m.
     p, p3
-        Probability of each of the two cells that are compared, and of all the others.
+        Probability of each of the two compared cells, and of all other cells together.
     a, b, c
-        Weights, positive but for ``c``, which may be 0.
+        Weights; ``a`` and ``b`` are positive, ``c`` is at least 0.
     units
         Relative error of each weight, in units of rounding.
     """
@@ -92,7 +92,7 @@ class _Tilt:
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
-    """``log sum p exp(x)``, right relative to itself (it is multiplied by n) where x is small."""
+    """Return ``log sum p exp(x)``, with a small relative error even where x is small."""
     if np.abs(x).max() < 1.0:
         return float(np.log1p(p @ np.expm1(x)))
     return float(logsumexp(x, b=p))
@@ -140,14 +140,13 @@ def _tilt(mixture: Mixture) -> _Tilt:
 
 
 def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, Floats]:
-    """For each m: values of s about its mean, log Pr[Bin(m, rho) = s], probability left out.
+    """Return for each m: values of s around its mean, log Pr[Bin(m, rho) = s], the mass left out.
 
-    The ratios of neighbours are multiplied up from the row's middle, ten times faster than a
-    `log_pmf` per entry.
+    Multiplying ratios of neighbours from the middle of the row is ten times faster than `log_pmf`.
     """
-    if rest < _NEVER:
+    if rest < NEGLIGIBLE_PROBABILITY:
         return m[:, None], np.zeros((m.size, 1)), m * rest
-    half = int(_WIDTH * np.sqrt(m[-1] * rho * rest) + _MARGIN)
+    half = int(WINDOW_DEVIATIONS * np.sqrt(m[-1] * rho * rest) + WINDOW_MARGIN)
     middle = np.floor(m * rho)
     offset = np.arange(-half, half + 1.0)
     s = middle[:, None] + offset
@@ -174,20 +173,20 @@ def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, 
 def _log_rows(
     mixture: Mixture, tilt: _Tilt, m: Floats, side: Side | None
 ) -> tuple[LogIntervals, Floats]:
-    """Log of ``E[A_+ | m] / E[exp(lam A) | m]`` for each m, and the tilted probability left out.
+    """Return ``log(E[A_+ | m] / E[exp(lam A) | m])`` for each m, and the tilted mass left out.
 
-    The interval is for the rounding of thresholds and tails; `_rounding` is for the rest. A lower
-    end that is not needed is -inf: it takes half the time.
+    The interval covers the rounding of thresholds and tails; `_rounding` covers the rest. A lower
+    end that is not required is -inf, which halves the time.
 
-    Given m and s, ``A = alpha (y - n2)``; of ``E[(y - n2)_+ | s]`` everything but the factor of
-    the fraction of y depends on the integer part of y only, and comes from a small table.
+    Given m and s, ``A = alpha (y - n2)``. In ``E[(y - n2)_+ | s]``, everything except the factor of
+    the fractional part of y depends only on the integer part of y, and is taken from a small table.
     """
     a, b, c = mixture.a, mixture.b, mixture.c
     s, log_weight, outside = _binomial_rows(m, tilt.rho, tilt.rest)
     clipped = np.clip(s, 0.0, m[:, None])
     alpha = a + b
-    # A > 0 where n2 = s - n1 stays below this. In terms of n1 the threshold would be the difference
-    # of two numbers that agree to many digits when exp(eps) is large.
+    # A > 0 where n2 = s - n1 is below this threshold. In terms of n1 the threshold would be the
+    # difference of two numbers that agree to many digits when exp(eps) is large.
     rest = m[:, None] - clipped
     y = (a * clipped - c * rest) / alpha
     n2 = np.ceil(y) - 1.0
@@ -195,7 +194,7 @@ def _log_rows(
     row = (clipped - values[0]).astype(np.int64)
     largest = np.ceil((a * values - c * (m[0] - values)) / alpha)
     column = (largest[row] - n2).astype(np.int64)
-    # The first column is for thresholds that rounding has moved across an integer.
+    # The first column is for thresholds that rounding may have moved across an integer.
     points = (values - largest)[:, None] + np.arange(-1.0, column.max() + 1.0)
     scale = values[:, None] * tilt.log_pair
     tails = log_sf_ends(points, values[:, None], 0.5, 0.5, 0.0)
@@ -228,36 +227,36 @@ def _log_rows(
 
 
 def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> float:
-    """What all else rounds, for up to m reports, as an error of the logarithm.
+    """Return the remaining rounding error of the logarithm, for up to m reports.
 
-    Every user's factor of the law of m is right to 16 units and its share of the exponent; so is
-    every report's, to eight; convolutions and the ratios of a row multiply up positive numbers, a
-    term per unit; sums are pairwise.
+    The factor of each user in the law of m has an error of 16 units plus its share of the exponent,
+    and that of each report an error of eight. Convolutions and the ratios of a row multiply
+    positive numbers, with a unit per term; sums are pairwise.
     """
     counts, most = mixture.trials.counts, float(m[-1])
     users = 16.0 * counts.sum() + 8.0 * float(counts @ np.abs(tilt.log_others))
     exponents = abs(tilt.log_total) / max(most, 1.0) + abs(tilt.log_pair) + tilt.lam * mixture.c
     reports = 8.0 * most * (1.0 + exponents + tilt.spread)
-    half = _WIDTH * np.sqrt(most * tilt.rho * tilt.rest) + _MARGIN
+    half = WINDOW_DEVIATIONS * np.sqrt(most * tilt.rho * tilt.rest) + WINDOW_MARGIN
     terms = 40.0 * half + 32.0 * m.size
     middle = np.floor(most * tilt.rho)
-    start = float(log_pmf_error(middle, most, tilt.rho, tilt.rest, _INPUTS))
+    start = float(log_pmf_error(middle, most, tilt.rho, tilt.rest, TILTED_INPUT_UNITS))
     return float(start + UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value)))
 
 
 def log_mixture_excess(mixture: Mixture, side: Side | None = None) -> LogInterval:
-    """Enclose the log of the mixture's mean excess, for a million users to some 1e-8 relative.
+    """Enclose the log of the mixture's mean excess, to some 1e-8 relative for a million users.
 
     With ``side="upper"`` the lower end is -inf.
 
-    Costs of the order of ``n sqrt(1/k)`` arithmetic operations, and as many special functions as
-    there are values of ``n1 + n2`` times thresholds: 10 s at n = 1e6, k = 3.
+    The cost is of the order of ``n sqrt(1/k)`` arithmetic operations, and as many special functions
+    as values of ``n1 + n2`` times thresholds: 10 s at n = 1e6, k = 3.
     """
     tilt = _tilt(mixture)
     window = poisson_binomial(tilt.rates, mixture.trials.counts, tilt.co_rates)
     m = window.start + 1.0 + np.arange(window.mass.size, dtype=np.float64)
-    width = 2.0 * (_WIDTH * np.sqrt(m[-1] * tilt.rho * tilt.rest) + _MARGIN)
-    rows = max(1, int(_CHUNK / width))
+    width = 2.0 * (WINDOW_DEVIATIONS * np.sqrt(m[-1] * tilt.rho * tilt.rest) + WINDOW_MARGIN)
+    rows = max(1, int(ELEMENTS_AT_ONCE / width))
     parts = [_log_rows(mixture, tilt, m[i : i + rows], side) for i in range(0, m.size, rows)]
     outside = np.concatenate([part[1] for part in parts])
 
@@ -270,6 +269,6 @@ def log_mixture_excess(mixture: Mixture, side: Side | None = None) -> LogInterva
         # A_+ <= exp(lam A) / (e lam), and 1/m <= 1.
         left_out = np.log(window.missing + window.mass @ (outside / m)) - 1.0 - np.log(tilt.lam)
     common = tilt.log_total
-    high = float(np.logaddexp(high, left_out + _LEFT_OUT_ROUNDING))
+    high = float(np.logaddexp(high, left_out + LEFT_OUT_LOG_ERROR))
     slack = _rounding(mixture, tilt, m, common + high)
     return LogInterval(float(common + low - slack), float(common + high + slack))

@@ -2,11 +2,11 @@
 
     (1/n) E[(a n1 - b n2 - c n3 - d n4)_+],   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
-The sum runs over s = n1 + n2 and n2, with n3 in closed form; where n3 cannot turn the sign the
-sum over n2 is closed as well, so that a value costs of the order of sqrt(n (p1 + p2)) terms. The
-windows follow the law tilted by exp(lambda A): by x_+ <= exp(lambda x) / (e lambda) what they
-leave out is at most M(lambda)^n / (e lambda n) times its tilted probability. That is computed and
-added to the upper end. Derivation: docs/accounting.md.
+The sum runs over s = n1 + n2 and n2, with n3 in closed form. Where n3 cannot change the sign, the
+sum over n2 has a closed form as well, so that a value takes of the order of sqrt(n (p1 + p2))
+terms. The windows follow the law tilted by exp(lambda A). By x_+ <= exp(lambda x) / (e lambda), the
+part outside is at most M(lambda)^n / (e lambda n) times its tilted probability, which is computed
+and added to the upper end. Derivation: docs/accounting.md.
 """
 
 from dataclasses import dataclass, replace
@@ -24,8 +24,8 @@ from shuffledp.accounting.laws.binomial import (
     log_sf_bound,
 )
 from shuffledp.accounting.laws.conditional import (
-    INPUTS,
-    MARGIN,
+    MULTINOMIAL_INPUT_UNITS,
+    WINDOW_MARGIN,
     Grain,
     WeightedSum,
     conditional_excess,
@@ -33,20 +33,22 @@ from shuffledp.accounting.laws.conditional import (
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 from shuffledp.numerics.roots import brentq
 
-# Half-width of every window in tilted standard deviations: leaves out about 1e-20, or, where sums
-# are coarse because they would be long, 1e-5.
-_WIDTH = 9.3
-_COARSE_WIDTH = 4.5
-# Chernoff's bound and tilted probabilities, n roundings at worst: they weigh what is left out.
-_LEFT_OUT_ROUNDING = 1e-3
-# Above this n, neighbouring values of s are bracketed together (relative width of a bucket).
-_EXACT_N = 1_000_000
-_BUCKET = 4e-6
-_CHUNK = 200_000
-# With more than twice as many terms neighbouring n2 are taken together, until so many are left: the
-# fewer, the deeper delta lies, where a few units of its log are some 1e-5 of eps.
-_TERMS = 1_000_000
-_FAR_TERMS, _FAR = 250_000, -1e5
+# Half-width of every window in tilted standard deviations. It leaves out about 1e-20, or 1e-5 for
+# coarse sums, which replace those that would be too long.
+WINDOW_DEVIATIONS = 9.3
+COARSE_WINDOW_DEVIATIONS = 4.5
+# Error of the log of the part left out: Chernoff's bound and tilted probabilities, n roundings at
+# worst.
+LEFT_OUT_LOG_ERROR = 1e-3
+# Above this n, neighbouring values of s are bracketed together in buckets of this relative width.
+MAX_EXACT_N = 1_000_000
+RELATIVE_BUCKET_WIDTH = 4e-6
+TERMS_AT_ONCE = 200_000
+# With more than twice this number of terms, neighbouring n2 are taken together until this many are
+# left. For logs of delta below FAR_LOG_DELTA there are fewer terms, because a few units of the log
+# are then some 1e-5 of eps.
+MAX_TERMS = 1_000_000
+MAX_FAR_TERMS, FAR_LOG_DELTA = 250_000, -1e5
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,8 @@ ZERO = LogInterval(-np.inf, -np.inf)
 
 
 def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
-    """Log of Chernoff's bound on ``E[A_+]/n``, the tilted probabilities, and lambda."""
-    # In plain floats: arrays of four numbers take ten times as long, a dozen times.
+    """Return the log of Chernoff's bound on ``E[A_+]/n``, the tilted probabilities, and lambda."""
+    # Plain floats are ten times faster than arrays of four numbers.
     weights = (weighted.a, -weighted.b, -weighted.c, -weighted.d)
     probabilities = (weighted.p1, weighted.p2, weighted.p3, weighted.p4)
     log_p = [log(p) if p > 0.0 else None for p in probabilities]
@@ -91,20 +93,20 @@ def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
 
 
 def log_chernoff_bound(weighted: WeightedSum) -> float:
-    """Upper bound on `log_mean_excess` in no time, too large by a few units at most."""
+    """Return a cheap upper bound on `log_mean_excess`, too large by a few units at most."""
     if weighted.a <= 0.0:
         return -np.inf
     return _tilt(weighted)[0]
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Shares of the four counts where ``E[A_+]`` accumulates, shape (4,); needs ``a > 0``."""
+    """Return the shares of the counts where ``E[A_+]`` accumulates, shape (4,), for ``a > 0``."""
     return _tilt(weighted)[1]
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Values of s, the logs of their probabilities, and bounds of the errors of these."""
+    """Values of s, the logs of their probabilities, and bounds of the errors of these logs."""
 
     s: Floats
     log_mass: Floats
@@ -118,21 +120,24 @@ def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
     s = np.arange(first, last + 1.0)
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
     log_mass = log_pmf_run(int(first), s.size, weighted.n, both, other)
-    error = log_pmf_error(s, weighted.n, both, other, INPUTS)
-    error = np.where(log_mass > -np.inf, error + log_pmf_run_error(log_mass, INPUTS), 0.0)
+    error = log_pmf_error(s, weighted.n, both, other, MULTINOMIAL_INPUT_UNITS)
+    error = np.where(
+        log_mass > -np.inf, error + log_pmf_run_error(log_mass, MULTINOMIAL_INPUT_UNITS), 0.0
+    )
     return _Rows(s, log_mass, error)
 
 
 def _bracket(
     weighted: WeightedSum, rows: _Rows, width: int, grain: Grain, side: Side | None
 ) -> tuple[float, float, float, float]:
-    """Contribution of the given values of s, in buckets of ``width``: low, high, what is left out.
+    """Return bounds of the contribution of values of s in buckets of ``width``.
 
-    An end that is not asked for may be infinite.
+    The result is the lower and upper end, and the logs of the parts left out and neglected. An end
+    that is not required may be infinite.
 
-    Within a bucket the terms common to all its s are kept. For the upper end the others' noise is
-    added in full without its (non-positive) drift, for the lower end they are replaced by their
-    mean (Jensen); E[(.)_+] is monotone in the drift and increasing in the convex order.
+    Within a bucket the terms common to all its s are kept. For the upper end the noise of the other
+    terms is added in full without their (non-positive) drift; for the lower end they are replaced
+    by their mean (Jensen). E[(.)_+] is monotone in the drift and increasing in the convex order.
     """
     s = rows.s
     starts = np.arange(0, s.size, width)
@@ -167,10 +172,11 @@ def _bracket(
 def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInterval:
     """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
-    Where only one ``side`` is needed the other end may be infinite, which takes half the time
-    where the ends are computed apart. For ``n`` up to a million the interval is as wide as
-    rounding makes it, some 1e-11; above, values of s are bracketed together, which widens it by
-    some 1e-6 relative in epsilon. Costs of the order of ``sqrt(n (p1 + p2))`` special functions.
+    If only one ``side`` is required, the other end may be infinite, which halves the time where
+    the ends are computed separately. For ``n`` up to a million the width of the interval is
+    determined by rounding, some 1e-11. For larger n, values of s are bracketed together, which
+    changes eps by some 1e-6 relative. The cost is of the order of ``sqrt(n (p1 + p2))`` special
+    functions.
     """
     if weighted.a <= 0.0:
         return ZERO
@@ -183,14 +189,14 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
         return max(float(low), 0.0), min(float(high), float(weighted.n))
 
     def bucket(first: float) -> int:
-        return 1 if weighted.n <= _EXACT_N else max(1, int(_BUCKET * first))
+        return 1 if weighted.n <= MAX_EXACT_N else max(1, int(RELATIVE_BUCKET_WIDTH * first))
 
-    grain = Grain(_WIDTH, 1, float(law[1] / (law[0] + law[1])), tilted_pi)
+    grain = Grain(WINDOW_DEVIATIONS, 1, float(law[1] / (law[0] + law[1])), tilted_pi)
     first, last = range_of_s(grain)
     width = bucket(first)
-    most = _TERMS if chernoff > _FAR else _FAR_TERMS
+    most = MAX_TERMS if chernoff > FAR_LOG_DELTA else MAX_FAR_TERMS
     if (last - first) / width * _columns(weighted, grain) > 2 * most:
-        grain = replace(grain, width=_COARSE_WIDTH)
+        grain = replace(grain, width=COARSE_WINDOW_DEVIATIONS)
         first, last = range_of_s(grain)
         width = bucket(first)
         terms = (last - first + 1.0) / width * _columns(weighted, grain)
@@ -200,16 +206,16 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
         log_sf_bound(last + 1.0, weighted.n, share, rest),
     )
     rows = _rows(weighted, first, last)
-    # Rows of the two-dimensional sum are limited so that memory stays small.
-    count = width * max(1, _CHUNK * grain.stride // _columns(weighted, grain))
+    # The number of rows of the two-dimensional sum is limited to save memory.
+    count = width * max(1, TERMS_AT_ONCE * grain.stride // _columns(weighted, grain))
     parts = [
         _bracket(weighted, rows[i : i + count], width, grain, side)
         for i in range(0, rows.s.size, count)
     ]
     lows, highs, left_out, neglected = zip(*parts, strict=True)
     missing = np.logaddexp(outside, max(left_out)) + chernoff + np.log(weighted.n)
-    missing += _inflation(weighted, share, rest, lam, width - 1) + _LEFT_OUT_ROUNDING
-    neglect = np.log1p(np.exp(max(neglected) + _LEFT_OUT_ROUNDING))
+    missing += _inflation(weighted, share, rest, lam, width - 1) + LEFT_OUT_LOG_ERROR
+    neglect = np.log1p(np.exp(max(neglected) + LEFT_OUT_LOG_ERROR))
     upper = np.logaddexp(log_sum_exp(np.array(highs)) + neglect, missing)
     lower, upper = log_sum_exp(np.array(lows)) - np.log(weighted.n), upper - np.log(weighted.n)
     if upper == -np.inf:
@@ -221,11 +227,11 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
 
 
 def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
-    """What adding logarithms and sums of exponentials round, given the errors of their terms.
+    """Return the rounding error of adding logarithms and summing exponentials.
 
-    Sums are pairwise, of fewer than 2^30 terms, thrice nested: less than 64 units each. Partial
-    sums of logarithms are not larger than the result and the largest factors above 1; lesser terms
-    may be, but weigh less by more.
+    Three nested pairwise sums of fewer than 2^30 terms have an error below 64 units each. Partial
+    sums of logarithms are not larger than the result and the largest factors above 1, except for
+    small terms, whose weight is smaller by more.
     """
     factors = abs(np.log(weighted.alpha)) + abs(np.log(weighted.c - weighted.d or 1.0))
     factors += np.log(weighted.n)
@@ -233,10 +239,10 @@ def _sum_rounding(weighted: WeightedSum, log_value: float) -> float:
 
 
 def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spread: int) -> float:
-    """Log of how much a bucket's tilted moment can exceed that of its members.
+    """Return the log of the largest ratio of a bucket's tilted moment to those of its members.
 
     The bucket has up to ``spread`` terms of n1 and n2, without their drift, in place of terms of
-    n3 and n4; each exchange multiplies the moment by the ratio of theirs.
+    n3 and n4; each exchange multiplies the moment by the ratio of their moments.
     """
     if spread == 0 or rest == 0.0:
         return 0.0
@@ -247,10 +253,10 @@ def _inflation(weighted: WeightedSum, share: float, rest: float, lam: float, spr
 
 
 def _columns(weighted: WeightedSum, grain: Grain) -> int:
-    """About how many n2 per s need the law of n3."""
+    """Return the approximate number of n2 per s that need the law of n3."""
     if weighted.p3 == 0.0:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)
-    half = grain.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + MARGIN
+    half = grain.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + WINDOW_MARGIN
     turned = 4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)
     return int(turned) + 8

@@ -1,4 +1,4 @@
-"""The law of a sum of independent, not identical Bernoulli variables (Poisson-binomial)."""
+"""The law of a sum of independent Bernoulli variables with different probabilities."""
 
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -8,22 +8,22 @@ import numpy as np
 from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
 from shuffledp.numerics.arrays import Floats, Integers
 
-_WIDTH = 11.0  # standard deviations on each side: leaves out less than _TRIM
-_MARGIN = 40.0  # for the Poisson-like tails of small counts
-_TRIM = 1e-26  # mass cut from each end of each partial sum; accounted for
-_BLOCK = 64
+WINDOW_DEVIATIONS = 11.0  # standard deviations on each side: leaves out less than TRIMMED_MASS
+WINDOW_MARGIN = 40.0  # for the Poisson-like tails of small counts
+TRIMMED_MASS = 1e-26  # mass cut from each end of each partial sum; accounted for
+BLOCK_SIZE = 64
 
 
 @dataclass(frozen=True)
 class Window:
-    """The part of a law on the integers that matters.
+    """The part of a law on the integers that is not negligible.
 
     Attributes
     ----------
     start, mass
         Probabilities of ``start``, ``start + 1``, ...
     missing
-        Probability left out, within the window (where it makes ``mass`` smaller) or outside.
+        Probability left out, within the window (where it reduces ``mass``) or outside.
     """
 
     start: int
@@ -32,14 +32,14 @@ class Window:
 
 
 def _trimmed(start: int, mass: Floats, missing: float) -> Window:
-    first = int(np.searchsorted(np.cumsum(mass), _TRIM))
-    last = mass.size - int(np.searchsorted(np.cumsum(mass[::-1]), _TRIM))
+    first = int(np.searchsorted(np.cumsum(mass), TRIMMED_MASS))
+    last = mass.size - int(np.searchsorted(np.cumsum(mass[::-1]), TRIMMED_MASS))
     cut = float(mass[:first].sum() + mass[last:].sum())
     return Window(start + first, mass[first:last], missing + cut)
 
 
 def _binomial(n: int, p: float, q: float) -> Window:
-    half = _WIDTH * np.sqrt(n * p * q) + _MARGIN
+    half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
     low, high = max(np.floor(n * p - half), 0.0), min(np.ceil(n * p + half), float(n))
     outside = np.exp(log_cdf(low - 1.0, n, p, q)) + np.exp(log_sf(high + 1.0, n, p, q))
     mass = np.exp(log_pmf(np.arange(low, high + 1.0), n, p, q))
@@ -47,11 +47,11 @@ def _binomial(n: int, p: float, q: float) -> Window:
 
 
 def _bernoulli_blocks(p: Floats, q: Floats) -> list[Window]:
-    """Laws of the sums of blocks of single users, all blocks at once."""
-    more = np.zeros(-p.size % _BLOCK)
-    padded = np.append(p, more).reshape(-1, _BLOCK)
-    failing = np.append(q, more + 1.0).reshape(-1, _BLOCK)
-    law = np.zeros((padded.shape[0], _BLOCK + 1))
+    """Return the laws of the sums of blocks of single users."""
+    more = np.zeros(-p.size % BLOCK_SIZE)
+    padded = np.append(p, more).reshape(-1, BLOCK_SIZE)
+    failing = np.append(q, more + 1.0).reshape(-1, BLOCK_SIZE)
+    law = np.zeros((padded.shape[0], BLOCK_SIZE + 1))
     law[:, 0] = 1.0
     for column, less in zip(padded.T[:, :, None], failing.T[:, :, None], strict=True):
         law[:, 1:] = law[:, 1:] * less + law[:, :-1] * column
@@ -68,11 +68,12 @@ def _merge(x: Window, y: Window | None) -> Window:
 
 
 def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
-    """Law of a sum of independent Bernoulli variables, ``counts`` of them with probability ``p``.
+    """Return the law of a sum of independent Bernoulli variables (Poisson-binomial).
 
-    Relative error of each probability about 1e-12 at worst; what is left out is at most about
-    1e-20 and accounted for. Groups cost one binomial each; single variables, of which there may
-    be a million, are multiplied up in a tree of direct convolutions.
+    There are ``counts`` variables with probability ``p``. The relative error of each probability is
+    at most about 1e-12; the mass left out is at most about 1e-20 and part of the result. Each group
+    takes one binomial law; single variables, of which there may be a million, are combined in a
+    tree of direct convolutions.
 
     Parameters
     ----------
@@ -81,9 +82,9 @@ def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
     counts
         Variables in each group, at least 1.
     q
-        ``1 - p``, right to as many digits.
+        ``1 - p``, accurate to as many digits.
     """
-    large = counts >= _BLOCK
+    large = counts >= BLOCK_SIZE
     parts = [
         _binomial(int(n), float(x), float(y))
         for n, x, y in zip(counts[large], p[large], q[large], strict=True)

@@ -24,20 +24,20 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Numbers of uniform reports are taken together in ranges: this share of their number wide, which
-# costs a quarter of it in eps, or this share of their standard deviation.
-_WIDTH, _DEVIATIONS = 1e-3, 0.125
-# What the law of their number leaves out may be this share of delta (a log): some 1e-6 of eps.
-_SHARE = -11.0
+# Numbers of uniform reports are taken together in ranges. Their width is this share of the number,
+# which changes eps by a quarter of the share, or this share of the standard deviation.
+RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
+# The law of that number may leave out this share of delta (a log): some 1e-6 of eps.
+LOG_LEFT_OUT_SHARE = -11.0
 
 
 def chance_of_dummy(dummies: float, chances: int) -> float:
-    """Probability that a chance makes a dummy, of so many a user and ``dummies`` on average.
+    """Return the probability that a chance makes a dummy, for a mean number of dummies per user.
 
     Raises
     ------
     InputError
-        If the mean number is not in ``[0, chances]``, or chances are no whole number.
+        If ``dummies`` is not in ``[0, chances]``, or ``chances`` is not an integer >= 1.
     """
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
@@ -51,20 +51,20 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
 def krr_among_dummies_log_delta(
     eps: float, setting: Setting, dummies: float, chances: int = 1
 ) -> float:
-    """Natural log of a delta of shuffled k-RR whose users also send uniform dummies, rounded up.
+    """Return log delta of shuffled k-RR whose users also send uniform dummies, rounded up.
 
-    For every data set and replacement of one record, against an analyst who also learns which of
-    the other users told the truth.
+    It holds for every data set and the replacement of one record, even against an analyst who
+    learns which of the other users told the truth.
 
     Parameters
     ----------
     eps
         At least 0, any shape.
     setting
-        One round of it.
+        One round.
     dummies, chances
-        Every user takes so many chances of one dummy each, and sends ``dummies`` on average, in
-        ``[0, chances]``.
+        Mean number of a user's dummies, in ``[0, chances]``, and the number of chances of one dummy
+        each.
 
     Returns
     -------
@@ -87,18 +87,19 @@ def krr_among_dummies_log_delta(
 
 
 def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
-    """Return the privacy loss of one round against who also knows the number of uniform reports.
+    """Return the privacy loss of one round if the number of uniform reports is known, too.
 
-    That number has the same law whatever the target holds. Given it, the pair is that of a fixed
-    number of trials. Numbers are taken in ranges, and each range counts as its smallest number:
-    more uniform reports hide more. What their law leaves out counts as infinite loss.
+    That number has the same law whatever the target holds. Given the number, the pair is that of a
+    fixed number of trials. Numbers are taken in ranges, each of which counts as its smallest
+    number, since more uniform reports hide more. The mass that their law leaves out counts as
+    infinite loss.
 
     Parameters
     ----------
     setting
-        One round, with dummies; users all honest, who report.
+        One round with dummies, in which all users are honest and report.
     of_curve
-        The loss by the curve of one round, for deltas below what the law of the number leaves out.
+        The loss derived from the curve of one round, for deltas below the mass left out.
     """
     chances = ceil(setting.dummies)
     mixed = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)
@@ -110,7 +111,7 @@ def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
         return replace(mixed, trials=reports)
 
     mean = pair(1 + round(float(counts @ rates)))
-    width = _DEVIATIONS * float(np.sqrt(counts @ (rates * co_rates)))
+    width = RANGE_WIDTH_IN_DEVIATIONS * float(np.sqrt(counts @ (rates * co_rates)))
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         if depth > DEPTH:
@@ -120,7 +121,7 @@ def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
         starts = [0]
         while starts[-1] < window.mass.size:
             reports = 1 + window.start + starts[-1]
-            starts.append(starts[-1] + max(1, int(width), int(_WIDTH * reports)))
+            starts.append(starts[-1] + max(1, int(width), int(RELATIVE_RANGE_WIDTH * reports)))
         shares = np.add.reduceat(window.mass, starts[:-1])
         laws = [rounded_up(pair(1 + window.start + i), step, depth) for i in starts[:-1]]
         start = min(law.start for law in laws)
@@ -129,7 +130,7 @@ def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
         for law, share in zip(laws, shares.tolist(), strict=True):
             total[law.start - start :][: law.mass.size] += share * law.mass
             infinite += share * law.infinite
-        # Each chance's factor of the shares is right to 16 units.
+        # The factor of each chance in the shares is accurate to 16 units.
         units = 16.0 * float(counts.sum()) + len(laws) + window.mass.size + 16.0
         mass_error = max(law.mass_error for law in laws) + UNIT * units
         loss_error = max(law.loss_error for law in laws)
@@ -137,4 +138,4 @@ def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
         return [LossDistribution(step, start, total, infinite, mass_error, loss_error)]
 
     largest = min(setting.eps0, LARGEST_EPS0)
-    return Loss(min(symmetric_form(mean).deviation, largest), largest, up, share=_SHARE)
+    return Loss(min(symmetric_form(mean).deviation, largest), largest, up, share=LOG_LEFT_OUT_SHARE)

@@ -1,15 +1,15 @@
-"""What the weak adversary loses when one other user is hidden from it: sharpens ``upper`` at k = 3.
+"""The gain of hiding one other user from the weak adversary, which sharpens ``upper`` at k = 3.
 
 With three cells, either all others hold the third cell, whose divergence is known exactly, or at
 least one of them holds x0 or x1. The weak adversary is then told about every other user but that
-one: still more than anybody sees, so the divergence still bounds the data set.
+one. This is still more than the analyst sees, so the divergence bounds that of the data set.
 
-Let M of the n-2 told users randomise; with the target and the hidden user T = M + 2 reports are
+Let M of the n-2 revealed users randomise; with the target and the hidden user T = M + 2 reports are
 shuffled. The adversary of ``upper`` knows whether the hidden user randomised (T reports count, h)
-or said x0 (T - 1 count, h - e_0). Merging the two loses sum min(|a|, |b|) where the differences
-a = P - e Q of the first and b of the second have opposite signs, because
-(a)_+ + (b)_+ - (a+b)_+ = min(|a|, |b|) there. Every term left out makes the bound larger, never
-unsafe. Derivation: docs/accounting.md.
+or reported x0 truthfully (T - 1 count, h - e_0). Merging the two cases reduces the divergence by
+sum min(|a|, |b|) over the outcomes where the differences a = P - e Q of the first case and b of the
+second have opposite signs, because (a)_+ + (b)_+ - (a+b)_+ = min(|a|, |b|) there. Every term left
+out makes the bound larger, so it is safe. Derivation: docs/accounting.md.
 """
 
 import numpy as np
@@ -19,34 +19,34 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Half-width of the windows in tilted standard deviations; what lies outside is not subtracted.
-_WIDTH, _MARGIN = 5.0, 3.0
-_MOST_STEPS = 8  # reports in the other cell, per pair of counts, that are looked at
-_INPUTS = 8.0  # relative error of the probabilities, in units of rounding
+# Half-width of the windows in tilted standard deviations; terms outside are not subtracted.
+WINDOW_DEVIATIONS, WINDOW_MARGIN = 5.0, 3.0
+MAX_STEPS = 8  # evaluated numbers of reports in the other cell, for each pair of counts
+INPUT_UNITS = 8.0  # relative error of the probabilities, in units of rounding
 
 
 def _window(trials: int, share: float) -> Floats:
-    half = _WIDTH * np.sqrt(trials * share * (1.0 - share)) + _MARGIN
+    half = WINDOW_DEVIATIONS * np.sqrt(trials * share * (1.0 - share)) + WINDOW_MARGIN
     first, last = np.floor(trials * share - half), np.ceil(trials * share + half)
     return np.arange(max(first, 0.0), min(last, float(trials)) + 1.0)
 
 
 def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> float:
-    """Log of a lower bound on what hiding one user takes from the weak adversary's delta, k = 3.
+    """Return the log of a lower bound on the reduction of delta by hiding one user, for k = 3.
 
     Parameters
     ----------
     eps, setting
         ``0 <= eps < eps0``, ``k = 3`` and ``n >= 2``.
     tilted
-        Shares of the reports x0, x1, third cell and "told the truth" where delta accumulates,
-        shape (4,): the windows are centred there.
+        Shares of the reports x0, x1, third cell and "truthful" where delta accumulates, shape (4,).
+        The windows are centred there.
     forward
-        Whether the hidden user holds the target's cell x0, or else the alternative x1.
+        Whether the hidden user holds the target's cell x0 rather than the alternative x1.
 
     Returns
     -------
-    Natural logarithm; -inf if no term was found.
+    Natural logarithm; -inf if there is no term.
     """
     n, eps0 = setting.n, setting.eps0
     e, E_less, e_less = np.exp(eps), np.expm1(eps0), np.expm1(eps)
@@ -56,11 +56,11 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     total, own = total[total >= 2.0], own[own >= 1.0]
     chances = (3.0 * q, E_less * q)
     log_told = log_pmf(total - 2.0, n - 2, *chances)
-    log_told -= log_pmf_error(total - 2.0, n - 2, *chances, _INPUTS)
+    log_told -= log_pmf_error(total - 2.0, n - 2, *chances, INPUT_UNITS)
     row, column = np.nonzero(own <= total[:, None])
     total, own, log_told = total[row], own[column], log_told[row]
-    # `own` reports lie in the hidden user's cell, `other` in the second one of x0 and x1. Up to
-    # common factors a = constant + slope * other, and b = a - shift.
+    # `own` reports are in the hidden user's cell, `other` in the second one of x0 and x1. Up to a
+    # common factor a = constant + slope * other, and b = a - shift.
     if forward:
         slope, shift = -e * E_less, e * np.expm1(eps0 - eps)
         constant = E_less * own - e_less * total
@@ -69,7 +69,7 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
         constant = -e * E_less * own - e_less * total
     start = np.floor(min(0.0, shift / slope) - constant / slope) + 1.0
     terms = []
-    for step in range(min(int(abs(shift / slope)) + 1, _MOST_STEPS)):
+    for step in range(min(int(abs(shift / slope)) + 1, MAX_STEPS)):
         other = start + step
         a = constant + slope * other
         between = np.sign(a) * np.sign(a - shift) < 0.0
@@ -83,12 +83,12 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     if not each.size:
         return -np.inf
     found = float(2.0 * np.log(3.0 * q) + logsumexp(each))
-    # Pairwise sums, and logarithms no larger than the result that counts but for the weights'.
+    # Rounding of pairwise sums, and of logarithms no larger than the result and the weights'.
     return found - UNIT * (200.0 + 8.0 * (abs(found) + 3.0 * eps0))
 
 
 def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
-    """Log probability of the counts of reports that are uniform over three cells, rounded down."""
+    """Return the log probability of counts of reports uniform over three cells, rounded down."""
     rest = total - own
     value = log_pmf(own, total, 1.0 / 3.0, 2.0 / 3.0) + log_pmf(other, rest, 0.5, 0.5)
     error = log_pmf_error(own, total, 1.0 / 3.0, 2.0 / 3.0, 1.0)
@@ -98,9 +98,9 @@ def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:
 def _log_merged(
     a: Floats, b: Floats, own: Floats, total: Floats, eps: float, eps0: float
 ) -> Floats:
-    """Log of the smaller of |a| and |b|, less what rounding may have added to them."""
+    """Return the log of the smaller of |a| and |b|, reduced by their possible rounding errors."""
     E_less = np.expm1(eps0)
-    # Some 90 units of each term: their weights are exponentials of up to 2 eps0.
+    # Some 90 units of each term, and more because the weights are exponentials of up to 2 eps0.
     noise = (1e-14 + 4.0 * UNIT * eps0) * (np.exp(eps) * E_less + np.expm1(eps)) * total
     merged = np.minimum(
         (total - 1.0) * np.maximum(abs(a) - noise, 0.0),

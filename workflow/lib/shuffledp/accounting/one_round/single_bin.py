@@ -1,9 +1,8 @@
-"""Divergence of the count of one bin: what paper A (Theorem IV.1, eqs. 6 and 10) bounds.
+"""The divergence of the count of one bin, which paper A (Theorem IV.1, eqs. 6 and 10) bounds.
 
-Not a privacy guarantee: the analyst sees the whole histogram, of which one bin is a part. It is a
-lower bound on what the histogram leaks, and the only thing leaked when k = 2.
-
-Of the others' count only how its tilted law falls matters: `laws.binomial_sum`.
+It is no privacy guarantee, because the analyst sees the whole histogram. It is a lower bound on
+what the histogram leaks, and exact for k = 2. The divergence is determined by how fast the tilted
+law of the other users' count falls (`laws.binomial_sum`).
 """
 
 from dataclasses import dataclass
@@ -20,15 +19,15 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
 Direction = Literal["forward", "backward", "both"]
 
-_WIDTH = 9.3  # tilted standard deviations on each side: leaves out about 1e-20
-_MARGIN = 20.0
-_DIRECT = 4_000_000  # products up to which the exact convolution is used
+WINDOW_DEVIATIONS = 9.3  # tilted standard deviations on each side; they leave out about 1e-20
+WINDOW_MARGIN = 20.0
+MAX_DIRECT_PRODUCTS = 4_000_000  # up to this many products the exact convolution is used
 COUNTS_PER_STEP = 65  # counts that each step of the search for the worst count evaluates
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Binomial mass from ``start`` on, where it exceeds 1e-20."""
+    """Binomial probabilities from ``start`` on, where they exceed 1e-20."""
 
     start: int
     mass: Floats
@@ -39,7 +38,7 @@ class _Window:
 
 
 def _channel(setting: Setting) -> tuple[Chance, Chance]:
-    """Chances that a holder of x0, and of another cell, reports x0."""
+    """Return the probabilities that a holder of x0, and of another cell, reports x0."""
     p, q = probabilities(setting.eps0, setting.k)
     k = setting.k
     return Chance(p, (k - 1) * q), Chance(q, float((np.expm1(setting.eps0) + k - 1) * q))
@@ -49,12 +48,12 @@ def _binomial(n: int, chance: Chance) -> _Window:
     p, q = chance.p, chance.q
     if n == 0 or q <= 0.0:  # a tilt near eps0 can round q to 0
         return _Window(n, np.ones(1))
-    half = _WIDTH * np.sqrt(n * p * q) + _MARGIN
+    half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
     start = max(int(np.floor(n * p - half)), 0)
     stop = min(int(np.ceil(n * p + half)), n)
     mode = min(max(int((n + 1) * p), start), stop)
     x = np.arange(start, stop + 1.0)
-    # Ratios of neighbours from the mode outwards: ten times faster than a log_pmf per value.
+    # Multiplying ratios of neighbours from the mode outwards is ten times faster than log_pmf.
     ratios = (n - x[:-1]) / x[1:] * (p / q)
     mass = np.ones(x.size)
     mass[mode - start + 1 :] = np.cumprod(ratios[mode - start :])
@@ -63,11 +62,11 @@ def _binomial(n: int, chance: Chance) -> _Window:
 
 
 def _convolve(x: Floats, y: Floats) -> Floats:
-    if x.size * y.size <= _DIRECT:
+    if x.size * y.size <= MAX_DIRECT_PRODUCTS:
         return np.convolve(x, y)
     size = x.size + y.size - 1
     padded = scipy.fft.next_fast_len(size, real=True)
-    # Right to 1e-16 of the mode, about which the tilted sums gather.
+    # Accurate to 1e-16 of the mode, around which the tilted sums are concentrated.
     product = scipy.fft.rfft(x, padded) * scipy.fft.rfft(y, padded)
     return np.asarray(scipy.fft.irfft(product, padded)[:size])
 
@@ -75,14 +74,15 @@ def _convolve(x: Floats, y: Floats) -> Floats:
 def falling_ends(
     gain: float, excess: float, *parts: tuple[ArrayLike, Chance]
 ) -> tuple[Floats, Floats]:
-    """Ends of ``log sum_s (P - e Q)_+``, ``P - e Q = gain (f(s - 1) - (1 + excess) f(s))``.
+    """Enclose ``log sum_s (P - e Q)_+``, ``P - e Q = gain (f(s - 1) - (1 + excess) f(s))``.
 
     Parameters
     ----------
     gain, excess
-        Of the formula; positive.
+        Coefficients of the formula, positive.
     parts
-        Trials, any shape, and the chance of each of the binomials whose sum has the law f.
+        Numbers of trials, any shape, and the probability of each binomial; f is the law of their
+        sum.
     """
     if gain <= 0.0:
         nothing = np.full(np.broadcast_shapes(*(np.shape(n) for n, _ in parts)), -np.inf)
@@ -98,20 +98,20 @@ def falling_ends(
 def forward_ends(
     eps: float, setting: Setting, users: ArrayLike, counts: ArrayLike
 ) -> tuple[Floats, Floats]:
-    """Certified ends of the log divergence of x0's count, a holder of x0 against one of another.
+    """Enclose the log divergence of x0's count for a holder of x0 against a holder of another cell.
 
     Parameters
     ----------
     eps
         At least 0.
     setting
-        Its k and eps0 only.
+        Only k and eps0 are used.
     users, counts
-        Number of users, and of others among them who hold x0; broadcast, any shape.
+        Numbers of users, and of others among them who hold x0; broadcast, any shape.
 
     Returns
     -------
-    Natural logarithms, never above and never below the true one.
+    Certified lower and upper ends, natural logarithms.
     """
     counts = np.asarray(counts)
     others = np.asarray(users) - 1 - counts
@@ -124,15 +124,15 @@ def forward_ends(
 
 
 def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
-    """Lower end with the two laws exchanged, for all users of the setting."""
+    """Return the lower end with the two laws exchanged, for all users of the setting."""
     others = setting.n - 1 - counts
     if setting.k == 2:
-        # The mirror image, in the form without cancellation.
+        # The mirror image has a form without cancellation.
         return forward_ends(eps, setting, setting.n, others)[0]
     high, low = _channel(setting)
     excess = float(np.expm1(eps))
     all_, lost = float(np.expm1(setting.eps0)), (setting.k - 1) * excess
-    # The divergence grows with the gain, so what the difference loses is taken from it.
+    # The divergence grows with the gain, so the rounding of the difference is subtracted from it.
     gain = low.p * (all_ - lost - 8.0 * UNIT * (all_ + lost))
     # Counting the reports that are not x0 exchanges the roles of the two laws.
     return falling_ends(gain, excess, (others, low.complement), (counts, high.complement))[0]
@@ -141,21 +141,21 @@ def _backward_low(eps: float, setting: Setting, counts: Integers) -> Floats:
 def log_delta(
     eps: ArrayLike, setting: Setting, counts: ArrayLike, direction: Direction = "both"
 ) -> Floats:
-    """Log hockey-stick divergence of the count of bin x0 (paper A, eqs. 6 and 10, corrected).
+    """Return the log hockey-stick divergence of bin x0's count (paper A, eqs. 6, 10, corrected).
 
-    Rounded down, by what a running bound says (docs/accounting.md): some 1e-13 of delta.
+    It is rounded down by a running error bound (docs/accounting.md), some 1e-13 of delta.
 
     Parameters
     ----------
     eps
         Privacy parameter, at least 0.
     setting
-        One round of it; its own count is not looked at.
+        One round; its own count is not used.
     counts
-        How many of the other ``n - 1`` users hold x0; broadcast with eps, any shape.
+        Numbers of the other ``n - 1`` users who hold x0; broadcast with eps, any shape.
     direction
         ``forward`` compares a user holding x0 with one holding another cell, ``backward`` the
-        reverse (which paper A forgets), ``both`` takes the larger.
+        reverse (which paper A omits), ``both`` takes the larger.
 
     Returns
     -------
@@ -180,15 +180,15 @@ def log_delta(
 
 
 def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) -> Floats:
-    """Paper A's Theorem IV.1 exactly as printed, to reproduce its tables; never a guarantee.
+    """Return paper A's Theorem IV.1 exactly as printed, to reproduce its tables; no guarantee.
 
-    The printed privacy loss averages the square of ``(s - r) / (n - count)`` where the right one
-    averages it once, so that delta comes out too small, by many orders of magnitude at small eps.
+    The printed privacy loss averages the square of ``(s - r) / (n - count)`` where the correct one
+    averages its first power. Delta comes out too small, by many orders of magnitude at small eps.
 
     Parameters
     ----------
     eps, setting, counts
-        As for `log_delta`; return value and errors, too.
+        As for `log_delta`, as are the return value and the errors.
     """
     setting.require_one_round()
     values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
@@ -203,8 +203,10 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     n, k, eps0 = setting.n, setting.k, setting.eps0
     high, low = _channel(setting)
     kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
-    # The loss passes eps about where the mean square of (s - r) / (n - m) reaches this.
-    gap = np.expm1(eps0) / (np.expm1(eps0) + k - 1.0)  # 1 - kappa2, also of the least eps0
+    # The loss exceeds eps about where the mean square of (s - r) / (n - m) reaches this.
+    gap = np.expm1(eps0) / (
+        np.expm1(eps0) + k - 1.0
+    )  # 1 - kappa2, accurate even for the smallest eps0
     share = np.sqrt((np.expm1(eps) + gap) / (np.expm1(eps0) + gap))
     kappa = share / (1.0 - share) * low.q / low.p
     theta = np.log(kappa)
@@ -227,8 +229,8 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     s = np.arange(max(start, shift), min(start + law.size, shift + target.size))
     loss, target = loss[s - start], target[s - shift]
     counted = np.isfinite(loss) & (loss > eps)
-    # The loss grows with s and passes eps near the mode, by the tilt. Far below, where rounding in
-    # the transforms of long laws is all there is, it may seem to pass eps again.
+    # The loss grows with s and, by the choice of tilt, exceeds eps near the mode. Far below, where
+    # the transforms of long laws consist of rounding errors, it may seem to exceed eps again.
     mode = min(max(int(np.argmax(law)) + start - int(s[0]), 0), s.size - 1)
     below = np.flatnonzero(~counted[: mode + 1])
     counted[: below[-1] if below.size else 0] = False

@@ -1,10 +1,10 @@
-"""Shuffled 2-RR exactly: with two cells every data set is a count.
+"""The largest delta of shuffled 2-RR over all data sets: with two cells every data set is a count.
 
-Of the n - 1 other users m hold the target's cell x0. Tell the adversary about ``hi - lo`` of them:
-what is left is lo of ``n - 1 - (hi - lo)`` others in x0, for every m in ``lo..hi`` alike. So its
-divergence bounds a whole block of counts, and cutting up the blocks whose bound is above the best
-count closes the interval (branch and bound). The reversed pair at m is the forward one at
-``n - 1 - m``: one direction is enough.
+m of the n - 1 other users hold the target's cell x0. If the adversary is told about ``hi - lo`` of
+them, the remaining data set has lo of ``n - 1 - (hi - lo)`` others in x0, for every m in
+``lo..hi``. Its divergence therefore bounds a whole block of counts. Dividing the blocks whose bound
+is above the best count closes the interval (branch and bound). The reversed pair at m is the
+forward one at ``n - 1 - m``, so one direction is enough.
 """
 
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Integers
 
 EXHAUSTIVE_N = 10_000
-# How many blocks there are first; into how many a block is cut, at least, or so that there are
-# enough: it takes about as long to find the bounds of 64 as of one.
-_FIRST_BLOCKS, _FEW, _AT_ONCE = 16, 4, 64
-# Enough to come down to single counts; for more users blocks of n / 16,000 or so, which cost eps
-# half as much.
-_MOST_BLOCKS, _MOST_OF_MANY = 2 * EXHAUSTIVE_N, 20_000
-# Of how many blocks, those with the largest bounds, the counts are looked at each time.
-_LOOKED_AT = 10
+# Number of initial blocks; smallest number of parts of a divided block; number of blocks to
+# evaluate at once, because the bounds of 64 blocks take about as long as one.
+INITIAL_BLOCKS, MIN_PARTS, BLOCKS_AT_ONCE = 16, 4, 64
+# Largest numbers of evaluated blocks. Up to EXHAUSTIVE_N users this suffices for single counts;
+# with more users blocks have about n / 16,000 counts, which changes eps by half that share.
+MAX_BLOCKS, MAX_BLOCKS_OF_MANY_USERS = 2 * EXHAUSTIVE_N, 20_000
+# The counts at the ends of this many blocks, those with the largest bounds, are evaluated.
+BLOCKS_WITH_EVALUATED_COUNTS = 10
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Worst:
     ends
         Natural logarithms that enclose it. The lower one is attained at ``count``.
     count
-        How many of the other users hold x0 there.
+        Number of other users who hold x0.
     low, high
-        First and last count of blocks that make up ``0..n-1``: each block's bound is at most the
-        upper end.
+        First and last counts of blocks that partition ``0..n-1``; the bound of each block is at
+        most the upper end.
     """
 
     ends: LogInterval
@@ -60,24 +60,24 @@ def worst(eps: float, setting: Setting, spare: float = 0.0) -> Worst:
     eps
         At least 0.
     setting
-        One round of two cells.
+        One round with two cells.
     spare
-        How far the upper end may be above the lower one, as a share of the log's size or of 1,
-        whichever is more: then the search ends sooner.
+        Allowed distance of the ends, as a share of the larger of 1 and the log's size; the search
+        ends sooner.
 
     Returns
     -------
-    Without a spare rounding (some 1e-13) is all that lies between the ends for n up to 10,000, and
-    up to some 1e-4 of eps above.
+    With ``spare = 0`` the ends differ by rounding only (some 1e-13) for n up to 10,000; for larger
+    n by up to some 1e-4 of eps.
     """
-    low, high = _parts(np.array([0]), np.array([setting.n - 1]), _FIRST_BLOCKS)
+    low, high = _parts(np.array([0]), np.array([setting.n - 1]), INITIAL_BLOCKS)
     likely = np.array([0, setting.n - 1])
     best, count, visited = -np.inf, 0, 0
-    most = _MOST_BLOCKS if setting.n <= EXHAUSTIVE_N else _MOST_OF_MANY
+    most = MAX_BLOCKS if setting.n <= EXHAUSTIVE_N else MAX_BLOCKS_OF_MANY_USERS
     done: list[tuple[Integers, Integers, float]] = []
     while low.size:
         visited += low.size
-        # Of blocks the bounds, of the likeliest counts so far, and of blocks of one, the values.
+        # Bounds of blocks, and values of the most promising counts and of blocks of one count.
         counts = np.append(low, likely)
         users = setting.n - np.append(high - low, np.zeros_like(likely))
         ends = forward_ends(eps, setting, users, counts)
@@ -88,9 +88,11 @@ def worst(eps: float, setting: Setting, spare: float = 0.0) -> Worst:
         split = (bound > enough) & (high > low) & (visited <= most)
         done.append((low[~split], high[~split], float(bound[~split].max(initial=-np.inf))))
         low, high, bound = low[split], high[split], bound[split]
-        first = np.argsort(-bound, kind="stable")[:_LOOKED_AT]
+        first = np.argsort(-bound, kind="stable")[:BLOCKS_WITH_EVALUATED_COUNTS]
         likely = np.unique(np.append(low[first], high[first]))
-        low, high = _parts(low, high, min(max(_AT_ONCE // max(low.size, 1), _FEW), _FIRST_BLOCKS))
+        low, high = _parts(
+            low, high, min(max(BLOCKS_AT_ONCE // max(low.size, 1), MIN_PARTS), INITIAL_BLOCKS)
+        )
     lows, highs, bounds = zip(*done, strict=True)
     low, high = np.concatenate(lows), np.concatenate(highs)
     order = np.argsort(low)
@@ -99,7 +101,7 @@ def worst(eps: float, setting: Setting, spare: float = 0.0) -> Worst:
 
 
 def _parts(low: Integers, high: Integers, parts: int) -> tuple[Integers, Integers]:
-    """Blocks cut into so many of about the same length, or into single counts."""
+    """Return blocks divided into parts of about the same length, or into single counts."""
     size = high + 1 - low
     edges = low[:, None] + size[:, None] * np.arange(parts + 1) // parts
     some = edges[:, 1:] > edges[:, :-1]
@@ -107,7 +109,7 @@ def _parts(low: Integers, high: Integers, parts: int) -> tuple[Integers, Integer
 
 
 def two_rr_domain(setting: Setting) -> str | None:
-    """Why `two_rr_log_delta` does not apply; None where it does."""
+    """Return the reason why `two_rr_log_delta` does not apply, or None."""
     if setting.k != 2:
         return f"it covers k = 2 only (got k={setting.k})"
     if setting.n > EXHAUSTIVE_N:
@@ -117,9 +119,9 @@ def two_rr_domain(setting: Setting) -> str | None:
 
 @of_one_round
 def two_rr_log_delta(eps: float, setting: Setting) -> float:
-    """Log of the exact delta of shuffled 2-RR: the largest over all data sets, rounded up.
+    """Return the log of the exact delta of shuffled 2-RR, the largest over all data sets.
 
-    A guarantee for the replacement of one report. eps has any shape.
+    It is rounded up, and a guarantee for the replacement of one report. eps has any shape.
 
     Raises
     ------

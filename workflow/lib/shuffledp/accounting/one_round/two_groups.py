@@ -1,8 +1,8 @@
-"""Data sets of two groups, exactly: a of the other users hold x0, the rest one third cell.
+"""The exact delta of data sets of two groups: a other users hold x0, the rest one third cell.
 
-When eps nears eps0 such a mixture leaks more than a data set in which all others agree. Its
+As eps approaches eps0, such a mixture leaks more than a data set in which all others agree. Its
 likelihood ratio is not linear in the counts, so the law of the histogram is built user by user,
-which few users allow. The k - 3 cells that nobody holds count as one.
+which is possible for few users. The k - 3 cells that nobody holds count as one.
 """
 
 from functools import lru_cache
@@ -12,8 +12,8 @@ import numpy as np
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Additions of a user to a law, times its outcomes: a second's work.
-_MOST = 30_000_000
+# Additions of a user to a law, times the outcomes of the law, that take a second.
+MAX_ADDITIONS = 30_000_000
 
 
 def _outcomes(setting: Setting) -> int:
@@ -21,14 +21,14 @@ def _outcomes(setting: Setting) -> int:
 
 
 def feasible(setting: Setting) -> bool:
-    """Whether there are few enough users: up to 74, with four cells or more up to 31."""
-    return setting.k >= 3 and _outcomes(setting) * setting.n**2 <= _MOST
+    """Return whether there are few enough users: up to 74, with four or more cells up to 31."""
+    return setting.k >= 3 and _outcomes(setting) * setting.n**2 <= MAX_ADDITIONS
 
 
 def _with_user(law: Floats, chances: tuple[float, float, float, float]) -> Floats:
-    """Law of the counts of x0, x1 (and the third cell) after one more report.
+    """Return the law of the counts of x0, x1 (and the third cell) after one more report.
 
-    The last of the chances is that of a report that is in none of the axes.
+    The last probability is that of a report in none of the counted cells.
     """
     added = np.pad(law, [(0, 1)] * law.ndim) * chances[-1 if law.ndim == 3 else 2]
     for axis in range(law.ndim):
@@ -42,7 +42,7 @@ def _with_user(law: Floats, chances: tuple[float, float, float, float]) -> Float
 
 @lru_cache(maxsize=4)
 def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
-    """Laws of the histogram when the target holds x0 and x1, for a = 0, ..., n - 1."""
+    """Return the laws of the histogram if the target holds x0 and x1, for a = 0, ..., n - 1."""
     p, q = probabilities(setting.eps0, setting.k)
     rest = (setting.k - 3) * q
     x0, x1, x2 = (p, q, q, rest), (q, p, q, rest), (q, q, p, rest)
@@ -58,22 +58,24 @@ def _laws(setting: Setting) -> tuple[tuple[Floats, Floats], ...]:
 
 
 def best(eps: float, setting: Setting) -> tuple[float, int, int]:
-    """Largest log delta over a = 0, ..., n - 1, rounded down, and the data set that has it.
+    """Return the largest log delta over a = 0, ..., n - 1, rounded down, and its data set.
 
     Parameters
     ----------
     eps
         At least 0.
     setting
-        One round of it, `feasible`.
+        One round of a `feasible` setting.
 
     Returns
     -------
-    The log of delta (-inf where no digit is left), and how many others hold x0 and x1: the target's
-    exchange in the other direction is this one with the names of x0 and x1 exchanged.
+    The log of delta (-inf where no digit is left), and the numbers of others who hold x0 and x1.
+    The reverse direction is the same with x0 and x1 exchanged.
 
-    A probability is a sum of products of n + 1 factors: its relative error is some units for each,
-    and that of P - e Q is of the size of P.
+    Notes
+    -----
+    A probability is a sum of products of n + 1 factors. Its relative error is some units for each
+    factor, and the error of P - e Q is relative to P.
     """
     found = (0.0, 0, 0)
     for held, (first, second) in enumerate(_laws(setting)):

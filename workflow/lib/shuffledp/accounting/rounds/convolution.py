@@ -1,4 +1,4 @@
-"""The law of a sum of independent indices, by one FFT with a stated error."""
+"""The law of a sum of independent integers, by one FFT with a bounded error."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,16 +8,16 @@ import scipy
 
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Probabilities of 0, 1, ..., and how many of the indices have them.
+# Probabilities of 0, 1, ..., and the number of independent integers that have them.
 Laws = Sequence[tuple[Floats, int]]
-# Log of the probability, under the tilted law, of sums outside the transform's window, each side.
+# Log of the probability, under the tilted law, of sums beyond each side of the transform's window.
 LOG_TAIL = -40.0
-# Most tilts that are tried for a window.
-_TILTS = 60
+# Largest number of tilts tried for a window.
+MAX_TILT_STEPS = 60
 
 
 def transform_error(size: int, rounds: int, norm: float) -> float:
-    """Bound of the Euclidean norm of the rounding error of an FFT convolution power.
+    """Return a bound of the Euclidean norm of the rounding error of an FFT convolution power.
 
     Parameters
     ----------
@@ -30,25 +30,26 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
 
     Notes
     -----
-    A forward and an inverse transform lose ``8 log2(size) u`` each, relative in norm (Higham,
-    "Accuracy and stability of numerical algorithms", Theorem 24.2, with some reserve), a power
-    ``8 rounds u``; a relative error of a number of modulus at most 1 grows ``rounds``-fold.
+    A forward and an inverse transform have a relative error of ``8 log2(size) u`` each in norm
+    (Higham, "Accuracy and stability of numerical algorithms", Theorem 24.2, with some reserve), a
+    power of ``8 rounds u``; the relative error of a number of modulus at most 1 grows by a factor
+    ``rounds``.
     """
     return float((rounds + 1) * (8.0 * np.log2(size) + 8.0) * UNIT * norm)
 
 
 def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
-    """How far a sum of independent numbers gets above 0, but for a probability of exp(LOG_TAIL).
+    """Return what a sum of independent numbers exceeds with probability at most exp(LOG_TAIL).
 
-    Chernoff's bound with cumulant functions K is ``(sum of K(t) - LOG_TAIL) / t``, for any t > 0.
-    It is least where ``sum of t K'(t) - K(t)`` is ``-LOG_TAIL``. For a normal law that is one step
-    away; the heavier the tail, the smaller is t.
+    By Chernoff's bound with cumulant functions K it is ``(sum of K(t) - LOG_TAIL) / t`` for any
+    t > 0. This is smallest where ``sum of t K'(t) - K(t)`` is ``-LOG_TAIL``. For a normal law one
+    step suffices; the heavier the tail, the smaller is t.
 
     Parameters
     ----------
     laws
-        Atoms of a law of mean 0, nearly, the logs of their probabilities, and how many of the
-        numbers have it, at least 1.
+        Atoms of a law with mean nearly 0, the logs of their probabilities, and the number (>= 1) of
+        summands with that law.
     """
     variance = sum(
         count * float(np.exp(log_weights) @ centred**2) for centred, log_weights, count in laws
@@ -59,14 +60,14 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
         return furthest
     at = float(np.sqrt(-2.0 * LOG_TAIL / variance))
     low, high, best = 0.0, np.inf, furthest
-    for _ in range(_TILTS):
+    for _ in range(MAX_TILT_STEPS):
         cumulant = information = 0.0
         for centred, log_weights, count in laws:
             one, more = _cumulant(centred, log_weights, at)
             cumulant, information = cumulant + count * one, information + count * more
         best = min(best, (cumulant - LOG_TAIL) / at)
         found = max(information / -LOG_TAIL, 1e-4)
-        # Further on Chernoff's bound is the largest value.
+        # For larger t, Chernoff's bound is the largest value of the sum.
         if 0.8 < found < 1.25 or (found < 1.0 and at * spread > 1e4):
             break
         low, high = (at, high) if found < 1.0 else (low, at)
@@ -77,7 +78,7 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
 
 
 def _cumulant(centred: Floats, log_weights: Floats, at: float) -> tuple[float, float]:
-    """``K(t)`` and ``t K'(t) - K(t)``."""
+    """Return ``K(t)`` and ``t K'(t) - K(t)``."""
     exponents = log_weights + at * centred
     top = float(exponents.max())
     tilted = np.exp(exponents - top)
@@ -87,7 +88,7 @@ def _cumulant(centred: Floats, log_weights: Floats, at: float) -> tuple[float, f
 
 
 def sum_window(laws: Laws) -> tuple[int, int]:
-    """First and last value that the sum of all indices takes but for `LOG_TAIL` beyond."""
+    """Return the first and last sum of the window; `LOG_TAIL` bounds the mass beyond each."""
     below, above, mean = [], [], 0.0
     for mass, count in laws:
         used = np.flatnonzero(mass > 0.0)
@@ -102,7 +103,7 @@ def sum_window(laws: Laws) -> tuple[int, int]:
 
 
 def power(base: Any, exponent: int) -> Any:
-    """Whole power of an array, by squaring: a third of the time of NumPy's own."""
+    """Return an integer power of an array by squaring, in a third of the time of NumPy's power."""
     result = None
     while exponent:
         if exponent % 2:
@@ -113,16 +114,16 @@ def power(base: Any, exponent: int) -> Any:
 
 
 def convolve(laws: Laws) -> tuple[int, Floats]:
-    """First index and law of the sum of independent indices, by one FFT.
+    """Return the first value and the probabilities of a sum of independent integers, by one FFT.
 
-    Right to the sum of the laws' `transform_error` in norm, and to twice ``exp(LOG_TAIL)``: the
+    The error is the sum of the laws' `transform_error` in norm, plus twice ``exp(LOG_TAIL)``: the
     probability outside the window, which the transform wraps around into it.
 
     Parameters
     ----------
     laws
-        Probabilities of 0, 1, ..., which may add up to less than 1, and how many of the indices
-        have them, at least 1.
+        Probabilities of 0, 1, ..., which may add up to less than 1, and the number (>= 1) of
+        integers that have them.
     """
     if len(laws) == 1 and laws[0][1] == 1:
         return 0, laws[0][0]

@@ -1,9 +1,9 @@
-"""The outcomes of one round of shuffled k-RR in bundles, with the losses between which they lie.
+"""The outcomes of one round of shuffled k-RR in bundles, with bounds of the losses in each bundle.
 
-Of a pair in its `SymmetricForm` the loss log(P/Q) depends on u and, weakly, on the single number D,
-and -u mirrors u. Bundled are values of n3, whose D lies in a known range, neighbouring u, and
-neighbouring large s: u is then the sum of as many fair coins as the largest s of a bundle has (up),
-or the smallest (down).
+For a pair in its `SymmetricForm` the loss log(P/Q) depends on u and, weakly, on the single number
+D; -u mirrors u. Bundles consist of neighbouring values of n3, whose D lies in a known range, of
+neighbouring u, and of neighbouring large s. Within a bundle of s, u is the sum of as many fair
+coins as the largest s of the bundle has (up), or the smallest (down).
 """
 
 from collections.abc import Iterator
@@ -16,28 +16,29 @@ from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_er
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality; deeper ones on demand, down
-# to where a float ends.
+# Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality. Where needed they are
+# deeper, up to the smallest float.
 DEPTH, DEEPEST = 46.0, 690.0
-# Relative range of D within a bundle of n3, and of s within a bundle of s: some 1e-5 of epsilon
-# each.
-_RANGE = 4e-3
-_BUNDLE = 1e-4
-_CHUNK = 1_000_000
+# Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by some
+# 1e-5 of itself.
+MAX_RELATIVE_RANGE_OF_D = 4e-3
+RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
+MAX_ELEMENTS_AT_ONCE = 1_000_000
 # Relative error of probabilities and their ratios, in units of rounding.
-_INPUTS = 20.0
-_LOST = 1e-3  # relative error from which on a difference of two tails counts as lost
-_BUNDLES = 4.0  # of u per grid step
+INPUT_UNITS = 20.0
+LOST_RELATIVE_ERROR = 1e-3  # above this error a difference of two tails counts as lost
+BUNDLES_PER_STEP = 4.0  # bundles of u per grid step
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """Outcomes with ``u >= 0`` in bundles; those with ``u = 0`` count half, as do their mirrors.
+    """Outcomes with ``u >= 0`` in bundles; ``u = 0`` counts half, since it is its own mirror image.
 
     Attributes
     ----------
     low, loss, high
-        Smallest loss of a bundle, the loss of all of it as one outcome, its largest loss.
+        Smallest loss of a bundle, the loss of the whole bundle as one outcome, and its largest
+        loss.
     mass
         Probability under P.
     mass_error, loss_error
@@ -52,13 +53,13 @@ class Bundles:
     loss_error: float
 
     def pooled(self) -> tuple[Floats, Floats]:
-        """Loss and mass of every bundle as one outcome, which it dominates."""
+        """Return loss and mass of every bundle as one outcome, which the bundle dominates."""
         return self.loss, self.mass
 
     def spread(self) -> list[tuple[Floats, Floats]]:
-        """Losses and masses at the ends of every bundle: they dominate it.
+        """Return losses and masses at the ends of every bundle, which dominate the bundle.
 
-        All of a bundle that reaches an infinite loss is put there.
+        A bundle that reaches an infinite loss is put there entirely.
         """
         share = np.where(np.isinf(self.high), 1.0, share_above(self.low, self.loss, self.high))
         upper = self.mass * share
@@ -66,19 +67,19 @@ class Bundles:
 
 
 def _loss(gu: Floats, less: Floats) -> Floats:
-    """The loss where ``D - g u`` is ``less``, which may not come from a difference."""
+    """Return the loss where ``D - g u`` is ``less``, which is not computed by a difference."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = np.log1p(2.0 * gu / np.maximum(less, 0.0))
     return np.where(gu > 0.0, value, 0.0)
 
 
 def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
-    """Share of P's mass that goes to `high`, the rest to `low`, to keep the mass of Q.
+    """Return the share of P's mass to move to `high`, the rest to `low`, that keeps Q's mass.
 
     Parameters
     ----------
     low, value, high
-        Losses, ``low <= value <= high``, one shape: where the mass may go, and where it is.
+        Losses of one shape, ``low <= value <= high``; the mass is at ``value``.
 
     Returns
     -------
@@ -91,10 +92,10 @@ def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Per bundle of s: its coins, the sums of B and B H over its n3-bundles, and the range of H.
+    """For each bundle of s: its coins, the sums of B and B H over its n3-bundles, the range of H.
 
-    ``H = D - g coins``, so that ``D - g u = H + g (coins - u)`` without a difference. ``error`` is
-    the relative one of the sums.
+    ``H = D - g coins``, so that ``D - g u = H + g (coins - u)`` needs no difference of large
+    numbers. ``error`` is the relative error of the sums.
     """
 
     coins: Floats
@@ -107,13 +108,16 @@ class _Rows:
 
 
 def _reach(variance: float, depth: float) -> float:
-    """What a sum of independent 0s and 1s is off its mean, to one side, by chance exp(-depth)."""
+    """Return a deviation that a sum of independent 0s and 1s exceeds with chance exp(-depth).
+
+    It follows from Bernstein's inequality.
+    """
     return float(depth / 3.0 + np.sqrt(depth * depth / 9.0 + 2.0 * variance * depth))
 
 
 @dataclass(frozen=True)
 class _Intervals:
-    """Probabilities of intervals, their relative error, and the largest of those that are lost."""
+    """Probabilities of intervals, their relative error, and a bound of those that are lost."""
 
     probability: Floats
     error: float
@@ -123,15 +127,15 @@ class _Intervals:
 def _interval_probabilities(
     edges: Floats, n: Floats, p: float, q: float, middle: int
 ) -> _Intervals:
-    """``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, from the nearer tail (`middle`: the mean).
+    """Return ``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, from the nearer tail (`middle`: the mean).
 
-    Next to a much larger tail a probability is lost in its rounding: it comes out as 0.
+    A probability that is lost in the rounding of a much larger tail is returned as 0.
     """
-    left = log_cdf_ends(edges[:, : middle + 1], n, p, q, _INPUTS)
-    right = log_sf_ends(edges[:, middle:] + 1.0, n, p, q, _INPUTS)
+    left = log_cdf_ends(edges[:, : middle + 1], n, p, q, INPUT_UNITS)
+    right = log_sf_ends(edges[:, middle:] + 1.0, n, p, q, INPUT_UNITS)
 
     def between(inner: tuple[Floats, Floats], outer: tuple[Floats, Floats]) -> Floats:
-        """The nearer end of each interval less its farther one."""
+        """Return the tail at the nearer end of each interval minus that at its farther end."""
         return np.hstack(
             [
                 np.exp(inner[0][:, 1:]) - np.exp(outer[0][:, :-1]),
@@ -143,7 +147,7 @@ def _interval_probabilities(
     empty = edges[:, 1:] == edges[:, :-1]
     low = np.where(empty, 0.0, between(lows, highs).clip(0.0))
     high = np.where(empty, 0.0, between(highs, lows).clip(0.0))
-    known = high - low < _LOST * (high + low)
+    known = high - low < LOST_RELATIVE_ERROR * (high + low)
     error = ((high - low) / np.where(known, low + high, 1.0))[known].max(initial=0.0)
     return _Intervals(
         probability=np.where(known, 0.5 * (low + high), 0.0),
@@ -156,7 +160,7 @@ def _interval_probabilities(
 class _ThirdCounts:
     """Bundles of n3 given s: edges (lower excluded), probabilities and ``E[n3; .]``, by row of s.
 
-    ``left_out`` bounds the probability outside; ``error`` is the relative one of the sums.
+    ``left_out`` bounds the probability outside; ``error`` is the relative error of the sums.
     """
 
     edges: Floats
@@ -174,16 +178,18 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
     half = np.ceil(_reach(float(trials.max()) * pi * co_pi, depth))
-    # Deep windows are wide: they get as many bundles as others.
-    width = max(1.0, np.floor(_RANGE * depth / DEPTH * 2.0 * form.n / form.weight_3))
+    # Deep windows are wider; their bundles are widened so that their number stays the same.
+    width = max(
+        1.0, np.floor(MAX_RELATIVE_RANGE_OF_D * depth / DEPTH * 2.0 * form.n / form.weight_3)
+    )
     if 2.0 * half <= width:
-        # One bundle holds all but what is left out.
+        # One bundle covers the whole window.
         mean = trials * pi
         edges = np.clip(
             np.hstack([np.floor(mean) - half - 1.0, np.ceil(mean) + half]), -1.0, trials
         )
         outside = 2.0 * float(np.exp(-depth))
-        error = UNIT * (_INPUTS + 2.0) + float(form.n) * outside
+        error = UNIT * (INPUT_UNITS + 2.0) + float(form.n) * outside
         return _ThirdCounts(edges, np.ones_like(trials), mean, outside, error)
     middle = int(np.ceil(half / width))
     steps = width * np.arange(-middle, middle + 1)
@@ -191,15 +197,15 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
     chances = _interval_probabilities(edges, trials, pi, co_pi, middle)
     fewer = np.maximum(trials - 1.0, 0.0)
     moments = _interval_probabilities(edges - 1.0, fewer, pi, co_pi, middle)
-    below = log_cdf_ends(edges[:, :1], trials, pi, co_pi, _INPUTS).high
-    above = log_sf_ends(edges[:, -1:] + 1.0, trials, pi, co_pi, _INPUTS).high
+    below = log_cdf_ends(edges[:, :1], trials, pi, co_pi, INPUT_UNITS).high
+    above = log_sf_ends(edges[:, -1:] + 1.0, trials, pi, co_pi, INPUT_UNITS).high
     outside = float((np.exp(below) + np.exp(above)).max())
     return _ThirdCounts(
         edges,
         chances.probability,
         trials * pi * moments.probability,
         outside + chances.lost + float(trials.max()) * pi * moments.lost,
-        max(chances.error, moments.error) + UNIT * (_INPUTS + 4.0),
+        max(chances.error, moments.error) + UNIT * (INPUT_UNITS + 4.0),
     )
 
 
@@ -209,16 +215,16 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
     first = max(np.floor(form.n * share - half), 0.0)
     last = min(np.ceil(form.n * share + half), float(form.n))
     s = np.arange(first, last + 1.0)
-    width = max(1, int(_BUNDLE * depth / DEPTH * first))
+    width = max(1, int(RELATIVE_BUNDLE_WIDTH_OF_S * depth / DEPTH * first))
     starts = np.arange(0, s.size, width)
     coins = np.append(s[starts[1:] - 1], s[-1]) if side == "upper" else s[starts]
     third = _third_counts(form, s, depth)
     beside = s - np.repeat(coins, np.diff(np.append(starts, s.size)))
     base = (form.weight_less * s + form.gain * beside + form.constant)[:, None]
     mass = np.exp(log_pmf(s, form.n, share, rest))[:, None]
-    error = float(log_pmf_error(s, form.n, share, rest, _INPUTS).max())
-    outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, _INPUTS).high) + np.exp(
-        log_sf_ends(last + 1.0, form.n, share, rest, _INPUTS).high
+    error = float(log_pmf_error(s, form.n, share, rest, INPUT_UNITS).max())
+    outside = np.exp(log_cdf_ends(first - 1.0, form.n, share, rest, INPUT_UNITS).high) + np.exp(
+        log_sf_ends(last + 1.0, form.n, share, rest, INPUT_UNITS).high
     )
     return _Rows(
         coins=coins,
@@ -235,12 +241,12 @@ def _rows(form: SymmetricForm, side: Side, depth: float) -> _Rows:
 
 def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> Iterator[Bundles]:
     counts = np.arange(largest // 2 + 1, dtype=np.float64)
-    # Neighbouring u whose losses differ by a fraction of a step: the loss is 2 g u / D, D about 2n.
+    # Neighbouring u whose losses differ by a fraction of a step; the loss is 2 g u / D, D about 2n.
     per_count = 2.0 * form.gain / form.n
-    together = max(1, int(step / _BUNDLES / per_count)) if step > 0.0 else 1
+    together = max(1, int(step / BUNDLES_PER_STEP / per_count)) if step > 0.0 else 1
     starts = np.arange(0, counts.size, together)
     ends = np.append(starts[1:], counts.size) - 1
-    at_once = max(1, _CHUNK // (counts.size + starts.size * rows.total.shape[1]))
+    at_once = max(1, MAX_ELEMENTS_AT_ONCE // (counts.size + starts.size * rows.total.shape[1]))
     for i in range(0, rows.coins.size, at_once):
         part = slice(i, i + at_once)
         coins = rows.coins[part, None]
@@ -271,8 +277,8 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
             for u, rest in ((first, high), (middle, mean), (last, low))
         )
         mass_error = rows.error + wrong
-        # Means of u and of H are off by that share of their ranges, twice; with `less` as the
-        # smaller of the loss's two terms, this is what its logarithm moves by.
+        # The means of u and H are wrong by at most that share of their ranges, twice. Relative to
+        # `less`, the smaller of the loss's two terms, this bounds the error of its logarithm.
         ranges = 6.0 * form.gain * (last - first) + 2.0 * (high - low)
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.broadcast_to(ranges / less(mean, middle), keep.shape)[keep]
@@ -284,14 +290,16 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
 def bundles(
     pair: Pair, side: Side, step: float = 0.0, depth: float = DEPTH
 ) -> tuple[Iterator[Bundles], float]:
-    """Outcomes of the pair, to be spread (upper) or pooled; bound of P's mass that is left out.
+    """Return the outcomes of a pair in bundles, and a bound of P's mass that is left out.
 
     Parameters
     ----------
-    pair, side
-        As for `rounded_up` and `rounded_down`.
+    pair
+        Two laws that mirror each other.
+    side
+        ``"upper"`` if the bundles will be spread, ``"lower"`` if they will be pooled.
     step
-        Losses that differ by a fraction of it may be bundled; 0 for none.
+        Losses that differ by a fraction of the step may be bundled; 0 for none.
     depth
         Windows leave out about ``exp(-depth)``.
     """

@@ -1,15 +1,15 @@
-"""Privacy loss distributions of the pairs behind shuffled k-RR, on a grid, rounded up or down.
+"""Privacy loss distributions on a grid, rounded up or down.
 
 Both roundings are second order in the step and certified:
 
 * up: an atom of loss between two grid points becomes two atoms on them with the same total P and
   Q. The original is a post-processing of the result, so every hockey-stick divergence grows, for
   any number of rounds. Outcomes that are left out count as infinite loss.
-* down: atoms are pooled such that P and Q of the pool stand in a ratio on the grid. The result is
-  a post-processing of the original. Outcomes that are left out are missing.
+* down: atoms are pooled such that P and Q of the pool have a ratio on the grid. The result is a
+  post-processing of the original. Outcomes that are left out are missing.
 
-Floating point is bounded as it goes: by how much masses and losses may be wrong is part of the
-result, and `composition` takes it into account.
+The possible floating-point errors of masses and losses are part of the result, and composition
+takes them into account.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,21 +22,21 @@ from shuffledp.accounting.rounds.outcome_bundles import DEPTH, bundles, share_ab
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
-_RESOLUTION = 128  # grid steps per standard deviation of the loss
-# What windows leave out may be this share of delta (a log).
-SHARE = -26.0
-LARGEST_GRID = 2**21  # steps to the furthest point
-# Pools are formed from cells this many times narrower than a grid step.
-_CELLS = 4
-# Bounds the probability of all outcomes whose own is no float: fewer than 1e10, 1e-307 each.
+STEPS_PER_DEVIATION = 128  # grid steps per standard deviation of the loss
+# Windows may leave out this share of delta (a log).
+LOG_LEFT_OUT_SHARE = -26.0
+MAX_GRID_STEPS = 2**21  # grid steps to the furthest point
+# Pools are formed from cells, this many in a grid step.
+CELLS_PER_STEP = 4
+# Bounds the total probability of outcomes that underflow: fewer than 1e10, 1e-307 each.
 UNDERFLOW = 1e-297
 
 
 def default_step(pair: Pair) -> float:
-    """Return a step for which rounding changes epsilon by some 1e-5 of itself.
+    """Return a step for which rounding changes eps by some 1e-5 of itself.
 
-    Near its centre the loss sits close to the multiples of ``g / n``: a step that divides
-    this puts them on the grid.
+    Near its centre the loss takes values close to multiples of ``g / n``; a step that divides this
+    number puts them on the grid.
 
     Raises
     ------
@@ -45,16 +45,16 @@ def default_step(pair: Pair) -> float:
     """
     form = symmetric_form(pair)
     least = max(form.weight_less, 1e-3)
-    # The logarithm of (weight_s + gain) / least, which for a tiny budget is next to 1.
+    # The log of (weight_s + gain) / least; for a tiny budget the ratio is nearly 1.
     largest = np.log1p((form.weight_less - least + 2.0 * form.gain) / least)
-    wanted = min(form.deviation, largest / 8.0) / _RESOLUTION
+    wanted = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n
     return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)
 
 
 @dataclass(frozen=True)
 class LossDistribution:
-    """Law under P of the privacy loss, on the points ``step * (start + i)``.
+    """Law of the privacy loss under P, on the points ``step * (start + i)``.
 
     Attributes
     ----------
@@ -67,8 +67,7 @@ class LossDistribution:
     infinite
         Probability of an infinite loss.
     mass_error, loss_error
-        What floating point did: the masses are right to this relative error, the losses to this
-        absolute one.
+        Bounds of the floating-point errors: relative for the masses, absolute for the losses.
     """
 
     step: float
@@ -86,21 +85,23 @@ class LossDistribution:
 
 @dataclass(frozen=True)
 class Loss:
-    """What adds up over rounds: the loss of one, a sum of independent ones, on whatever grid.
+    """Privacy loss of a round, a sum of independent losses, which can be put on any grid.
 
     Attributes
     ----------
     deviation, largest
-        Standard deviation, roughly, and the largest finite loss, or about where it ends.
+        Approximate standard deviation, and the largest finite loss (possibly approximate).
     up
-        Laws that dominate it, by the distance of grid points, None for its own choice, and by how
-        deep windows are: those leave out about ``exp(-depth)``.
+        Function of the distance of grid points (None for its own choice) and the depth of windows,
+        which leave out about ``exp(-depth)``. It returns laws that dominate the loss.
     down
-        By the distance of grid points, laws that data sets attain, rounded down; one or more.
+        Functions of the distance of grid points that return laws which data sets attain, rounded
+        down. Several functions stand for different data sets.
     apart
-        How far the laws of a round's messages may be from those of this loss, in total variation.
+        Bound of the total variation distance between the laws of a round's messages and those of
+        this loss.
     share
-        What windows leave out may be this share of delta (a log).
+        Windows may leave out this share of delta (a log).
     """
 
     deviation: float
@@ -108,21 +109,21 @@ class Loss:
     up: Callable[[float | None, float], list[LossDistribution]]
     down: tuple[Callable[[float], list[LossDistribution]], ...] = ()
     apart: float = 0.0
-    share: float = SHARE
+    share: float = LOG_LEFT_OUT_SHARE
 
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Losses of what one cell shows, and their probabilities under P.
+    """The losses of the outcomes of one cell, and their probabilities under P.
 
     Attributes
     ----------
     losses, mass
         Finite losses and their probabilities, shape ``(m,)`` each.
     infinite, endless
-        Probability of an infinite loss: an upper and a lower end.
+        Upper and lower end of the probability of an infinite loss.
     mass_error, loss_error
-        As of `LossDistribution`.
+        As for `LossDistribution`.
     """
 
     losses: Floats
@@ -133,10 +134,13 @@ class Outcomes:
     loss_error: float
 
     def up(self, step: float, index: Floats | None = None) -> LossDistribution:
-        """On a grid, each loss as two with the same P and Q: next to it, or where an index says."""
+        """Round up to a grid: each loss becomes two neighbouring ones with the same P and Q.
+
+        ``index`` is the lower of the two grid points; by default the one below each loss.
+        """
         index = np.floor(self.losses / step) if index is None else index
         above = self.losses - index * step
-        # Rounding may have moved a loss that is on the grid.
+        # Clipped because rounding may have moved a loss that is on the grid.
         upper = self.mass * share_above(
             np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
         )
@@ -155,28 +159,28 @@ class Outcomes:
         )
 
     def down(self, step: float) -> LossDistribution:
-        """On a grid, as `pooled_down`."""
+        """Round down to a grid, as `pooled_down`."""
         errors = (self.mass_error, self.loss_error)
         return pooled_down(self.losses, self.mass, self.endless, step, errors)
 
 
 def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
-    """Loss of what independent cells show, where every data set has the same.
+    """Return the loss of independent cells whose laws are the same for every data set.
 
     Parameters
     ----------
     cells
-        What each of them shows.
+        Outcomes of each cell.
     step
-        Distance of grid points that all losses lie on, if there is one.
+        Distance of grid points on which all losses lie, if there is such a grid.
     """
     variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
     deviation = max(float(np.sqrt(variance)), 1e-300)
     largest = sum(float(np.abs(cell.losses).max()) for cell in cells)
-    own = step or max(deviation / _RESOLUTION, largest / LARGEST_GRID)
+    own = step or max(deviation / STEPS_PER_DEVIATION, largest / MAX_GRID_STEPS)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
-        del depth  # nothing is left out
+        del depth  # there are no windows
         return [cell.up(step or own) for cell in cells]
 
     def down(step: float) -> list[LossDistribution]:
@@ -186,14 +190,14 @@ def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
 
 
 def loss_of_pair(pair: Pair) -> Loss:
-    """Loss of a pair of laws that mirror each other and dominate every data set."""
+    """Return the loss of a pair of laws that mirror each other and dominate every data set."""
     form = symmetric_form(pair)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         return [rounded_up(pair, step or default_step(pair), depth)]
 
     largest = min(pair.largest_loss, LARGEST_EPS0)
-    # As `default_step`.
+    # The same minimum as in `default_step`.
     deviation = min(form.deviation, largest)
     return Loss(deviation, largest, up)
 
@@ -206,7 +210,7 @@ class Tally:
         self._most, self._parts = 0, 0
 
     def add(self, index: Floats, weights: Floats) -> None:
-        """Add to the sums at these indices, whole numbers of at least 0."""
+        """Add weights to the sums at these indices, integers >= 0."""
         at = index.astype(np.int64)
         tally = np.asarray(np.bincount(at, weights, minlength=self.total.size), np.float64)
         tally[: self.total.size] += self.total
@@ -216,19 +220,19 @@ class Tally:
 
     @property
     def error(self) -> float:
-        """Every addition rounds once."""
+        """Relative error: every addition rounds once."""
         return UNIT * (self._most + self._parts)
 
 
 def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistribution:
-    """Loss distribution on a grid that dominates the pair's, for any number of rounds.
+    """Return a loss distribution on a grid that dominates the pair's, for any number of rounds.
 
     Parameters
     ----------
     pair
         Two laws that mirror each other.
     step
-        Distance of the grid's losses, positive.
+        Distance of grid points, positive.
     depth
         Windows leave out about ``exp(-depth)``, which counts as infinite loss.
     """
@@ -251,7 +255,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
-    # With a large budget shallow windows may leave out all: then nothing is said.
+    # With a large budget shallow windows may leave out everything; then nothing is promised.
     return LossDistribution(
         step=step,
         start=1 - half.size,
@@ -263,8 +267,8 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
 
 
 def rounded_down(pair: Pair, step: float) -> LossDistribution:
-    """Loss distribution on a grid that the pair's dominates, for any number of rounds."""
-    cell = step / _CELLS
+    """Return a loss distribution on a grid that the pair's dominates, for any number of rounds."""
+    cell = step / CELLS_PER_STEP
     one, two, infinite = Tally(), Tally(), 0.0
     mass_error = loss_error = 0.0
     for part in bundles(pair, "lower", step)[0]:
@@ -293,10 +297,11 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
 def pooled_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Pool atoms such that every pool's loss is on the grid.
+    """Return a loss distribution on a grid from atoms that are pooled.
 
-    Atoms below a grid point take in as much of the atoms above it as makes up for them. Where
-    that would reach further than one step (a gap, or the top), the atoms are rounded down instead.
+    Atoms below a grid point are pooled with as much of the atoms above it as moves the pool's loss
+    to the grid point. Where that would reach further than one step (a gap, or the largest loss),
+    the atoms are rounded down instead.
 
     Parameters
     ----------
@@ -309,7 +314,7 @@ def pooled_down(
     errors
         Relative error of the masses and absolute error of the losses.
     """
-    # Rounding may have exchanged neighbours.
+    # Sorted because rounding may have exchanged neighbours.
     order = np.argsort(losses, kind="stable")
     losses, masses = losses[order], masses[order]
     start = int(np.floor(losses[0] / step))
@@ -343,7 +348,7 @@ def pooled_down(
         pools[target - start] += below + above + taken
         left[reached] -= taken
         i = reached
-    # Sums of a pool's atoms round once for each; wrong masses move a pool's loss within its range.
+    # A pool's sum rounds once for each atom; errors of masses move a pool's loss within its range.
     most = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
     added = UNIT * (2.0 * most + 32.0)
     reach = max(abs(float(losses[0])), abs(float(losses[-1])))

@@ -1,7 +1,7 @@
-"""Composition of shuffled k-RR over rounds with fresh randomness: same users, same n, k and eps0.
+"""Composition of rounds of shuffled k-RR with the same users, n, k and eps0.
 
-The loss distribution of one round is rounded up (`upper`, the weak adversary's dominating pair) or
-down (`lower`, an explicit data set) on a grid and convolved with itself (`sums`).
+The loss distribution of one round is put on a grid and convolved with itself (`sums`): rounded up
+for the weak adversary's dominating pair, and down for an explicit data set.
 """
 
 from collections.abc import Callable
@@ -37,12 +37,13 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
-# Rounding down is of first order in the step at gaps between atoms, so its steps are finer.
-_FINER = 8
+# The grid of the lower end is finer by this factor, because rounding down is of first order in the
+# step at gaps between atoms.
+LOWER_GRID_REFINEMENT = 8
 
 
 def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
-    """Loss of a pair of two cells, rounded down: one count says everything."""
+    """Return the loss of a pair of two cells, rounded down; one count determines it."""
     p1, p2, _, _ = pair.probabilities
     half = 9.3 * np.sqrt(n * p1 * p2) + 20.0
     count = np.arange(max(np.floor(n * p1 - half), 0.0), min(n * p1 + half, n) + 1.0)
@@ -58,21 +59,21 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
 def single_round(
     setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEPTH
 ) -> tuple[LossDistribution, ...]:
-    """Loss distributions of one round: the dominating one, or those of explicit data sets.
+    """Return loss distributions of one round: a dominating one, or those of explicit data sets.
 
     Parameters
     ----------
     setting
-        Users, cells and budget; its rounds are not looked at.
+        Users, cells and budget; its number of rounds is not used.
     side, discretisation
         As for `composed_log_delta`.
     depth
-        How much the windows of the upper side leave out (`rounded_up`).
+        Depth of the windows of the upper side (`rounded_up`).
     """
     weak = pairs.weak_adversary(setting)
     if side == "upper":
         return (rounded_up(weak, discretisation or default_step(weak), depth),)
-    step = discretisation or default_step(weak) / _FINER
+    step = discretisation or default_step(weak) / LOWER_GRID_REFINEMENT
     if setting.k == 2:
         alike = (pairs.other_cell(setting), pairs.same_cell(setting))
         return tuple(_two_cell_loss(pair, setting.n, step) for pair in alike)
@@ -80,9 +81,10 @@ def single_round(
 
 
 def loss_of(setting: Setting) -> Loss:
-    """Loss of a round against the weak adversary, and of explicit data sets: with k = 2 of two.
+    """Return the loss of a round against the weak adversary, and of explicit data sets.
 
-    Users all honest, who report; no dummies.
+    There are two data sets for k = 2, otherwise one. All users are honest and report, without
+    dummies.
     """
     once = replace(setting, rounds=1)
 
@@ -101,14 +103,14 @@ def _check(side: Side, discretisation: float | None) -> None:
 
 
 def dominated_log_delta(eps: float, setting: Setting, discretisation: float | None = None) -> float:
-    """Natural log of delta after ``setting.rounds`` rounds against the weak adversary, rounded up.
+    """Return the natural log of delta of all rounds against the weak adversary, rounded up.
 
     With k = 2 it holds for every shuffled eps0-LDP randomiser (`one_round.clones`).
 
     Parameters
     ----------
     eps
-        Total over the rounds, at least 0.
+        Central budget of all rounds, at least 0.
     setting, discretisation
         As for `composed_log_delta`.
 
@@ -130,25 +132,25 @@ def dominated_log_delta(eps: float, setting: Setting, discretisation: float | No
 def composed_log_delta(
     eps: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Natural log of delta after ``setting.rounds`` releases by the same users, eps0 each time.
+    """Return the natural log of delta of all rounds, each with budget eps0, by the same users.
 
     ``"upper"`` holds for every data set, and for rounds chosen in view of earlier ones;
-    ``"lower"`` is reached by some data set (all others in a third cell; for k = 2, all others in
-    one cell). Both are certified: discretisation, windows and rounding are on the safe side.
-    What the windows leave out is some 1e-11 of delta; below 1e-280 or so, where windows end,
-    ``"upper"`` is that of basic composition.
+    ``"lower"`` is attained by some data set (all others in a third cell; for k = 2, all others in
+    one cell). Both are certified: discretisation, windows and rounding are on the safe side. The
+    windows leave out some 1e-11 of delta; below about 1e-280, where windows end, ``"upper"`` is
+    that of basic composition.
 
     Parameters
     ----------
     eps
-        Total over the rounds, at least 0, any shape.
+        Central budget of all rounds, at least 0, any shape.
     setting
-        What is released.
+        The collection.
     side
         ``"upper"`` (pessimistic) or ``"lower"`` (optimistic).
     discretisation
-        Distance of the grid's losses; by default about 1/128 (upper) and 1/1024 (lower) of the
-        standard deviation of one round's, for which eps changes by some 1e-5 of itself.
+        Distance of the grid's losses. By default it is about 1/128 (upper) or 1/1024 (lower) of the
+        standard deviation of one round's loss, which changes eps by some 1e-5 of itself.
 
     Returns
     -------
@@ -167,7 +169,7 @@ def composed_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
         high = dominated_log_delta(eps, setting, discretisation)
-        # Each round (eps / rounds, delta)-DP: less far out only, where the windows end.
+        # Basic composition of (eps / rounds, delta) is smaller only far out, where windows end.
         share = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(share, once) - 30.0 < high:
             simple = np.log(rounds) + float(certified.upper_log_delta(share, once))
@@ -176,21 +178,21 @@ def composed_log_delta(
     parts = single_round(once, side, discretisation)
     coarse = (coarse_enough([(part, rounds)], eps) for part in parts)
     low = max(log_hockey_stick(part, eps).low for part in coarse)
-    # Whoever sees all rounds sees one of them. For k = 2 this searches all data sets, in seconds.
+    # Seeing all rounds includes seeing one. For k = 2 this would search all data sets, in seconds.
     if (rounds == 1 or setting.k > 2) and _chernoff(eps, once) + 1.0 > low:
         low = max(low, float(certified.lower_log_delta(eps, once)))
     return low
 
 
 def _chernoff(eps: float, once: Setting) -> float:
-    """At least the log of one round's delta, but for rounding, which is below 1."""
+    """Return a bound on the log of one round's delta that holds up to rounding, less than 1."""
     if eps >= once.eps0:
         return -np.inf
     return min(log_chernoff_bound(pairs.weak_adversary(once).weighted_sum(eps)), 0.0)
 
 
 def ceiling(eps: float, setting: Setting) -> float:
-    """About the log of delta after all rounds, at once: Chernoff's bound, but for the windows."""
+    """Estimate the log of delta of all rounds by Chernoff's bound within the windows."""
     if eps >= setting.budget:
         return -np.inf
     (loss,) = single_round(replace(setting, rounds=1), "upper")
@@ -201,7 +203,7 @@ def ceiling(eps: float, setting: Setting) -> float:
 def composed_epsilon(
     log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Smallest total eps for a given log delta.
+    """Return the smallest central budget of all rounds at a log of delta.
 
     Parameters
     ----------
@@ -212,8 +214,7 @@ def composed_epsilon(
 
     Returns
     -------
-    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded towards the side that
-    keeps the promise.
+    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded to the side.
 
     Raises
     ------

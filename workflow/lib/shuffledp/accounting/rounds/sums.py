@@ -1,9 +1,8 @@
-"""The hockey-stick divergence of a sum of independent privacy losses, of one law or of several.
+"""The hockey-stick divergence of a sum of independent privacy losses.
 
-The laws are convolved by FFT. Before that they are tilted by ``exp(lambda loss)``, lambda at the
-saddle point of the wanted eps, and the result is tilted back: the rounding of the Fourier
-transform, some 1e-13 of the total mass, then counts relative to Chernoff's bound on delta instead
-of relative to 1.
+The laws are convolved by FFT. They are first tilted by ``exp(lambda loss)``, lambda at the saddle
+point of the wanted eps, and the result is tilted back. The rounding of the Fourier transform, some
+1e-13 of the total mass, is then relative to Chernoff's bound on delta instead of to 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,28 +19,32 @@ from shuffledp.accounting.rounds.convolution import (
     transform_error,
 )
 from shuffledp.accounting.rounds.outcome_bundles import DEEPEST, DEPTH
-from shuffledp.accounting.rounds.privacy_loss import SHARE, LossDistribution, pooled_down
+from shuffledp.accounting.rounds.privacy_loss import (
+    LOG_LEFT_OUT_SHARE,
+    LossDistribution,
+    pooled_down,
+)
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Laws on one grid, and how many independent losses of each are added up.
+# Laws on one grid, and the number of independent losses of each.
 Rounds = Sequence[tuple[LossDistribution, int]]
-# Windows come in depths of multiples of this.
-_DEEPER = 24.0
-# Points of a transform, for the lower end; it takes a second.
-_MOST_POINTS = 4_000_000
-# Most tilts that are tried for an eps, and how near the best they come, relative.
-_TILTS, _TILT_XTOL = 200, 1e-4
-# How far Chernoff's bound is above the log of a hockey-stick divergence, at most or so.
-_CHERNOFF = 8.0
+# Depths of windows are multiples of this.
+DEPTH_INCREMENT = 24.0
+# Largest transform for the lower end; it takes a second.
+MAX_TRANSFORM_POINTS = 4_000_000
+# Steps of the search for a tilt, and its relative tolerance.
+MAX_TILT_STEPS, TILT_XTOL = 200, 1e-4
+# Chernoff's bound exceeds the log of a hockey-stick divergence by about this much at most.
+LOG_CHERNOFF_EXCESS = 8.0
 
 
-class _Tilted:
-    """Finite losses of a history and the tilt under which their sum has a given mean.
+class _TiltedRounds:
+    """Finite losses of several rounds, tilted such that their sum has a given mean.
 
     Attributes
     ----------
     furthest
-        The largest sum.
+        The largest possible sum.
     lam
         The tilt, at least 0.
     log_moments
@@ -62,24 +65,27 @@ class _Tilted:
         )
         self.lam, self.log_moments = 0.0, [0.0] * len(self.counts)
         if eps < self.furthest:
-            # At the largest loss itself the tilt would be infinite.
+            # The tilt for the largest sum itself would be infinite.
             self._find_tilt(min(eps, self.furthest * (1.0 - 1e-9)))
 
     def _find_tilt(self, mean: float) -> None:
-        """By Newton's method, nearly: any tilt is right, the best one is the most precise."""
+        """Set the tilt approximately, by Newton's method.
+
+        The result is valid for any tilt, and most precise for the best one.
+        """
         lam, low, high = 0.0, 0.0, np.inf
         longest = 64.0 / max(float(losses[-1]) for losses in self.losses)
-        for _ in range(_TILTS):
+        for _ in range(MAX_TILT_STEPS):
             above, slope = self._excess(lam, mean)
             if above >= 0.0 and lam == 0.0:
                 break
             low, high = (lam, high) if above < 0.0 else (low, lam)
-            # Where losses are rare a step may be far too long.
+            # Where losses are rare, a Newton step may be far too long.
             furthest = min(high, 8.0 * lam + longest)
             following = lam - above / slope if slope > 0.0 else furthest
             if not low < following < furthest:
                 following = 0.5 * (low + high) if high < np.inf else furthest
-            found, lam = abs(following - lam) <= _TILT_XTOL * following, following
+            found, lam = abs(following - lam) <= TILT_XTOL * following, following
             if found:
                 break
         self.lam = float(lam)
@@ -89,7 +95,7 @@ class _Tilted:
         ]
 
     def _excess(self, lam: float, mean: float) -> tuple[float, float]:
-        """How far the sum's mean under a tilt is above another, and its variance there."""
+        """Return the sum's mean under a tilt minus the wanted one, and its variance."""
         above, variance = -mean, 0.0
         for count, losses, log_mass in zip(self.counts, self.losses, self.log_mass, strict=True):
             exponents = log_mass + lam * losses
@@ -102,7 +108,7 @@ class _Tilted:
 
     @property
     def log_moment(self) -> float:
-        """Of the whole sum."""
+        """``log E[exp(lam L)]`` of the whole sum."""
         return float(np.dot(self.counts, self.log_moments))
 
     @property
@@ -114,15 +120,15 @@ class _Tilted:
         ):
             tilted = np.zeros_like(law.mass)
             tilted[used] = np.exp(log_mass + self.lam * losses - log_moment)
-            # Denormal numbers upset the transform's bounds; what this drops is nothing beside the
-            # tail.
+            # Denormal numbers would invalidate the transform's error bound; the dropped mass is
+            # negligible compared with the tail.
             tilted[tilted < 1e-100] = 0.0
             found.append(tilted)
         return found
 
     @property
     def units(self) -> float:
-        """Relative error of the tilted divergence, a log: of masses, and of exponents."""
+        """Error of the log of the tilted divergence, from masses and exponents."""
         return float(
             sum(
                 count
@@ -142,20 +148,20 @@ def _exponents(losses: Floats, log_mass: Floats, lam: float) -> float:
 
 
 def _log_infinite(rounds: Rounds) -> float:
-    """Log of the chance that a loss is infinite."""
+    """Return the log of the probability that a loss is infinite."""
     with np.errstate(divide="ignore"):
         never = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
         return float(np.log(-np.expm1(never)))
 
 
 def log_chernoff(rounds: Rounds, eps: float) -> float:
-    """Chernoff's bound on the log of the part of the divergence that finite losses make.
+    """Return Chernoff's bound on the log of the divergence without infinite losses.
 
     Parameters as for `log_hockey_stick`.
     """
     if not all(law.mass.any() for law, _ in rounds):
         return -np.inf
-    tilted = _Tilted(rounds, eps)
+    tilted = _TiltedRounds(rounds, eps)
     if eps >= tilted.furthest:
         return -np.inf
     return min(tilted.log_moment - tilted.lam * eps, 0.0)
@@ -164,24 +170,24 @@ def log_chernoff(rounds: Rounds, eps: float) -> float:
 def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of independent rounds.
 
-    Certified: the interval holds the rounding of the transform, what its window leaves out, and the
-    errors that the loss distributions state. If all losses are right to an error, eps moves by at
-    most as much per round; if P's and Q's masses are, log delta does. An infinite loss has its own
-    term.
+    The interval includes the rounding of the transform, the mass outside its window, and the errors
+    that the loss distributions state: an error of all losses moves eps by at most as much per
+    round, and a relative error of the masses of P and Q moves log delta by at most as much per
+    round. Infinite losses have a term of their own.
 
     Parameters
     ----------
     rounds
-        Laws on one grid, and how many rounds have each, at least 1.
+        Laws on one grid, and the number of rounds (>= 1) that have each.
     eps
-        Total, at least 0.
+        Central budget of all rounds, at least 0.
     """
     infinite = _log_infinite(rounds)
     if not all(law.mass.any() for law, _ in rounds):
         return LogInterval(infinite, infinite)
     step = rounds[0][0].step
     lost = sum(count * law.loss_error for law, count in rounds) + 8.0 * UNIT * (1.0 + eps)
-    tilted = _Tilted(rounds, eps)
+    tilted = _TiltedRounds(rounds, eps)
     if eps - lost >= tilted.furthest:
         return LogInterval(infinite, infinite)
     lam, log_moment, masses = tilted.lam, tilted.log_moment, tilted.masses
@@ -192,13 +198,13 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     for mass, count in zip(masses, tilted.counts, strict=True):
         norm = float(np.linalg.norm(mass)) * np.sqrt(np.ceil(mass.size / convolved.size))
         transform += transform_error(convolved.size, count, norm)
-    # Any sum, also one outside the window, weighs at most as much as the best distance does.
+    # The weight of any sum, even outside the window, is at most the maximum over distances.
     heaviest = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
     outside = 2.0 * float(np.exp(LOG_TAIL)) * heaviest * float(sum(tilted.counts) > 1)
     relative = tilted.units + len(rounds) * UNIT * abs(log_moment)
 
     def at(eps: float, sign: float) -> float:
-        """An end: the log of the divergence at an eps, the errors added or taken away."""
+        """Return the log of the divergence at an eps with the errors added or subtracted."""
         distance = step * index - eps
         above = distance > 0.0
         weights = np.exp(-lam * distance[above]) * -np.expm1(-distance[above])
@@ -213,27 +219,29 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     return LogInterval(at(eps + lost, -1.0), at(max(eps - lost, 0.0), 1.0))
 
 
-def deep_enough(of: Callable[[float], Rounds], eps: float, share: float = SHARE) -> float:
-    """Upper end of the log of the hockey-stick divergence of independent rounds.
+def deep_enough(
+    of: Callable[[float], Rounds], eps: float, share: float = LOG_LEFT_OUT_SHARE
+) -> float:
+    """Return the upper end of the log of the hockey-stick divergence of independent rounds.
 
     Parameters
     ----------
     of
-        Dominating laws of the rounds by the depth of their windows, which is doubled or so until
-        what they leave out is nothing beside the result, or is no less than before.
+        Dominating laws of the rounds as a function of the depth of their windows. The depth grows
+        until the mass left out is a negligible share of the result, or no longer falls.
     eps
         As for `log_hockey_stick`.
     share
-        What they leave out may be this share of the result (a log).
+        Largest share (a log) of the result that windows may leave out.
     """
     depth, guessed, before = DEPTH, False, np.inf
     while True:
         rounds = of(depth)
         infinite = _log_infinite(rounds)
         finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
-        # Chernoff's bound tells the depth, some units off, without a transform.
-        inside = log_chernoff(finite, eps) - _CHERNOFF
-        # Delta may not fall to 0. But a probability of 1 only says that windows are too shallow.
+        # Chernoff's bound estimates the necessary depth without a transform.
+        inside = log_chernoff(finite, eps) - LOG_CHERNOFF_EXCESS
+        # Infinite losses may remain at any depth; a probability of 1 means windows are too shallow.
         deepest = depth >= DEEPEST or before <= infinite < 0.0
         if guessed or infinite <= inside + share or deepest:
             inside = log_hockey_stick(finite, eps).high
@@ -241,17 +249,17 @@ def deep_enough(of: Callable[[float], Rounds], eps: float, share: float = SHARE)
         if infinite == -np.inf or missing <= 0.0 or deepest:
             return float(np.logaddexp(inside, infinite))
         needed = 2.0 * depth if inside == -np.inf else depth + missing
-        depth, guessed = min(_DEEPER * np.ceil(needed / _DEEPER), DEEPEST), True
+        depth, guessed = min(DEPTH_INCREMENT * np.ceil(needed / DEPTH_INCREMENT), DEEPEST), True
         before = infinite
 
 
 def coarse_enough(rounds: Rounds, eps: float) -> Rounds:
-    """The laws rounded down further if their sum would take a transform of too many points."""
-    tilted = _Tilted(rounds, eps)
+    """Return the laws, rounded down to a coarser grid if their transform would be too large."""
+    tilted = _TiltedRounds(rounds, eps)
     if eps >= tilted.furthest:
         return rounds
     low, high = sum_window(list(zip(tilted.masses, tilted.counts, strict=True)))
-    factor = float(np.ceil((high - low) / _MOST_POINTS))
+    factor = float(np.ceil((high - low) / MAX_TRANSFORM_POINTS))
     if factor <= 1.0:
         return rounds
     found = []

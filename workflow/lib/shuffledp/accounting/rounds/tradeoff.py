@@ -1,9 +1,9 @@
 """Trade-off functions (f-DP) and Gaussian differential privacy (mu-GDP).
 
-``f(alpha)`` is the least type II error of a test, of type I error at most alpha, between two
+``f(alpha)`` is the smallest type II error of a test with type I error at most alpha between two
 neighbouring data sets; ``T(N(0,1), N(mu,1))`` defines mu-GDP (paper D, section 2.3, where Fact 1
-prints -eps for -alpha). A curve of (eps, delta) says the same as f; finitely many of its points
-say a little less, and never more.
+prints -eps for -alpha). The curve of (eps, delta) is equivalent to f; finitely many of its points
+imply a slightly weaker bound, never a stronger one.
 """
 
 import numpy as np
@@ -17,39 +17,41 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(100)
-# exp(-x) below this is nothing beside 1e-16.
-_NEGLIGIBLE = 40.0
-# Errors of the log of delta: of the functions and the quadrature, and in units of rounding of what
-# the arguments' rounding does, relative to the square of eps / mu + mu / 2 + sqrt(2).
-_FUNCTIONS, _GDP_UNITS, _ROOT_2 = 1e-12, 10.0, 1.4142135623730951
-_FURTHEST = 1e150
-# Of a loss that is normal: grid points of a deviation, and how many of these its lower end reaches.
-_GRID, _DOWN = 128.0, 9.0
+# exp(-x) is negligible compared with 1e-16 for larger x.
+LOG_NEGLIGIBLE = 40.0
+# Errors of the log of delta: absolute, from functions and quadrature; and, in units of rounding and
+# relative to the square of eps / mu + mu / 2 + sqrt(2), from the rounding of the arguments.
+FUNCTION_ERROR, ARGUMENT_UNITS, ROOT_2 = 1e-12, 10.0, 1.4142135623730951
+MAX_STANDARD_DEVIATIONS = 1e150
+# Grid of a normal loss: steps per standard deviation, and standard deviations of the lower end.
+STEPS_PER_DEVIATION, LOWER_REACH = 128.0, 9.0
 
 
 def _log_mills_difference(x: Floats, mu: Floats) -> Floats:
-    """``log(R(x) - R(x + mu))``, R the Mills ratio ``(1 - Phi)/phi``, for ``x >= -1``.
+    """Return ``log(R(x) - R(x + mu))``, R the Mills ratio ``(1 - Phi)/phi``, for ``x >= -1``.
 
-    ``R(x) = int_0^inf exp(-x t - t^2/2) dt``: the difference of the two integrands is positive, so
+    ``R(x) = int_0^inf exp(-x t - t^2/2) dt``. The difference of the two integrands is positive, so
     that a small mu costs no digit.
     """
-    # exp(-x t - t^2/2) < exp(-40) from here on, written without cancellation for large x
-    end = 2.0 * _NEGLIGIBLE / (x + np.sqrt(x * x + 2.0 * _NEGLIGIBLE))
+    # exp(-x t - t^2/2) < exp(-40) from here on; this form does not cancel for large x.
+    end = 2.0 * LOG_NEGLIGIBLE / (x + np.sqrt(x * x + 2.0 * LOG_NEGLIGIBLE))
     t = 0.5 * end[:, None] * (1.0 + _NODES)
     integrand = np.exp(-t * (x[:, None] + 0.5 * t)) * -np.expm1(-mu[:, None] * t)
     integral = 0.5 * end * (integrand @ _WEIGHTS)
-    far = mu * end > _NEGLIGIBLE  # the integrand rises too fast; the two ratios differ enough
+    far = (
+        mu * end > LOG_NEGLIGIBLE
+    )  # the integrand varies too fast, and the two ratios differ enough
     root = np.sqrt(0.5)
     difference = np.sqrt(np.pi / 2.0) * (erfcx(x * root) - erfcx((x + mu) * root))
     return np.asarray(np.log(np.where(far, difference, integral)))
 
 
 def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
-    """Natural log of the delta that mu-GDP gives at eps, exactly.
+    """Return the natural log of the exact delta of mu-GDP at eps.
 
-    ``Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)``; never underflows, right to about 1e-12
-    relative also where the two terms nearly cancel. Gaussian noise of standard deviation sigma on
-    a query of sensitivity D is (D/sigma)-GDP.
+    ``Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2)``. It never underflows, and is accurate to
+    about 1e-12 relative even where the two terms nearly cancel. Gaussian noise of standard
+    deviation sigma on a query of sensitivity D is (D/sigma)-GDP.
 
     Parameters
     ----------
@@ -77,7 +79,7 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     a = 0.5 * s - e / s
     body = a > 1.0
     value = np.empty_like(a)
-    # Here mu > 2 and the second term is well below the first.
+    # Here mu > 2, and the second term is well below the first.
     up = a[body]
     value[body] = log_ndtr(up) + np.log1p(-np.exp(e[body] + log_ndtr(up - s[body]) - log_ndtr(up)))
     # exp(eps) phi(a - mu) = phi(a)
@@ -88,35 +90,40 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
 
 
 def gdp_upper_log_delta(eps: float, mu: float) -> float:
-    """Upper end of `gdp_to_log_delta`: what rounding can do is derived (docs/accounting.md).
+    """Return the upper end of `gdp_to_log_delta`; its error is derived in docs/accounting.md.
 
     Parameters
     ----------
     eps
         At least 0.
     mu
-        At least 0, right to four units in the last place.
+        At least 0, accurate to four units in the last place.
     """
-    if mu > 0.0 and eps / mu - 0.5 * mu > _FURTHEST:
-        return -0.4 * _FURTHEST**2  # delta is at most Phi there; its own log is no float
+    if mu > 0.0 and eps / mu - 0.5 * mu > MAX_STANDARD_DEVIATIONS:
+        return (
+            -0.4 * MAX_STANDARD_DEVIATIONS**2
+        )  # delta is at most Phi there, and its log overflows
     return min(sum(_with_error(eps, mu)), 0.0)
 
 
 def _with_error(eps: float, mu: float) -> tuple[float, float]:
-    """`gdp_to_log_delta`, and by how much it may be off."""
+    """Return `gdp_to_log_delta` and a bound of its error."""
     found = float(gdp_to_log_delta(eps, mu))
     if found in (-np.inf, 0.0):
         return found, 0.0
-    furthest = eps / mu + 0.5 * mu + _ROOT_2
-    units = _GDP_UNITS * furthest * furthest + 4.0 * abs(found)
-    return found, _FUNCTIONS + UNIT * units
+    furthest = eps / mu + 0.5 * mu + ROOT_2
+    units = ARGUMENT_UNITS * furthest * furthest + 4.0 * abs(found)
+    return found, FUNCTION_ERROR + UNIT * units
 
 
 def gdp_curve(mu: float) -> UpperCurve:
-    """Delta over eps of mu-GDP; of rounds the squares of mu add up. mu as `gdp_upper_log_delta`."""
+    """Return the curve of mu-GDP; over rounds the squares of mu add up.
+
+    mu is as for `gdp_upper_log_delta`.
+    """
 
     def lower(eps: float) -> float:
-        if mu > 0.0 and eps / mu - 0.5 * mu > _FURTHEST:
+        if mu > 0.0 and eps / mu - 0.5 * mu > MAX_STANDARD_DEVIATIONS:
             return -np.inf
         found, error = _with_error(eps, mu)
         return found - error
@@ -134,9 +141,9 @@ def gdp_curve(mu: float) -> UpperCurve:
 
 
 def gdp_loss(mu: float) -> Loss:
-    """Privacy loss of mu-GDP: normal, of mean mu^2 / 2 and deviation mu.
+    """Return the privacy loss of mu-GDP: normal with mean mu^2 / 2 and standard deviation mu.
 
-    A range of it counts as one outcome (down), or as one at each end (up).
+    Each range of the loss becomes one outcome (down), or one outcome at each of its ends (up).
 
     Parameters
     ----------
@@ -145,10 +152,12 @@ def gdp_loss(mu: float) -> Loss:
     """
 
     def ranges(step: float, reach: float) -> tuple[Floats, Outcomes]:
-        """Between multiples of the step; what is lost of the mass above, and below, at the ends."""
+        """Return the ranges between multiples of the step, and their outcomes."""
         centre, half = 0.5 * mu * mu / step, reach * mu / step
         index = np.arange(np.floor(centre - half), np.ceil(centre + half) + 1.0)
-        above = index * step / mu - 0.5 * mu  # of P; of Q mu more
+        above = (
+            index * step / mu - 0.5 * mu
+        )  # in standard deviations under P; under Q it is larger by mu
         p, p_error = _normal_ranges(above)
         q, q_error = _normal_ranges(above + mu)
         some = (p > 0.0) & (q > 0.0)
@@ -159,19 +168,19 @@ def gdp_loss(mu: float) -> Loss:
         return index[:-1][some], Outcomes(losses, p[some], far, 0.0, error, error)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
-        index, outcomes = ranges(step or mu / _GRID, float(np.sqrt(2.0 * depth)))
-        return [outcomes.up(step or mu / _GRID, index)]
+        index, outcomes = ranges(step or mu / STEPS_PER_DEVIATION, float(np.sqrt(2.0 * depth)))
+        return [outcomes.up(step or mu / STEPS_PER_DEVIATION, index)]
 
     def down(step: float) -> list[LossDistribution]:
-        return [ranges(step, _DOWN)[1].down(step)]
+        return [ranges(step, LOWER_REACH)[1].down(step)]
 
     return Loss(mu, 0.5 * mu * mu + 10.0 * mu, up, (down,))
 
 
 def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
-    """Probabilities of a standard normal number between edges, from the nearer tail; their error.
+    """Return the standard normal probabilities between edges, and their relative error.
 
-    The error is relative.
+    They are computed from the nearer tail.
     """
     low, high = edges[:-1], edges[1:]
     near, far = np.where(low > 0.0, -low, high), np.where(low > 0.0, -high, low)
@@ -179,22 +188,22 @@ def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
     found = larger - smaller
     known = found > 0.0
     share = float(((larger + smaller)[known] / found[known]).max(initial=1.0))
-    return np.where(known, found, 0.0), _FUNCTIONS * share
+    return np.where(known, found, 0.0), FUNCTION_ERROR * share
 
 
 def gdp_epsilon(mu: float, log_delta: float) -> float:
-    """Smallest eps at which mu-GDP gives a natural log of delta; rounded up.
+    """Return the smallest eps at which mu-GDP has a natural log of delta, rounded up.
 
     Parameters
     ----------
     mu
-        At least 0, right to four units in the last place.
+        At least 0, accurate to four units in the last place.
     log_delta
         At most 0.
     """
     if mu == 0.0:
         return 0.0
-    # Where the first of the two terms of delta alone, by Chernoff's bound, is delta.
+    # There Chernoff's bound on the first of the two terms of delta is the target.
     largest = 0.5 * mu * mu + mu * float(np.sqrt(-2.0 * log_delta))
     return epsilon(lambda eps: gdp_upper_log_delta(eps, mu), log_delta, largest, "upper")
 
@@ -220,19 +229,19 @@ def _points(eps: ArrayLike, log_delta: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def tradeoff(alpha: ArrayLike, eps: ArrayLike, log_delta: ArrayLike) -> Floats:
-    """Trade-off function that finitely many (eps, delta) guarantees imply together.
+    """Return the trade-off function implied by finitely many (eps, delta) guarantees.
 
     ``f(alpha) = max over the points of max(0, 1 - delta - e^eps alpha, e^-eps (1-delta-alpha))``,
-    rounded down: from upper bounds on delta, a certified lower bound on the true trade-off
-    function, closer the more points there are. Its inverse is itself.
+    rounded down. From upper bounds on delta it is a certified lower bound on the true trade-off
+    function; more points make it closer. It is its own inverse.
 
     Parameters
     ----------
     alpha
         Type I errors in ``[0, 1]``, any shape.
     eps, log_delta
-        Points of a curve such as `upper_log_delta`; broadcast together. (0, delta(0)) should be
-        among them: it decides f in the middle.
+        Points of a curve, broadcast together. They should include (0, delta(0)), which determines
+        f in the middle.
 
     Returns
     -------

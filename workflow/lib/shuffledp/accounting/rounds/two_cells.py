@@ -1,14 +1,15 @@
-"""Rounds of shuffled 2-RR: the worst data set of every round, whatever came before it.
+"""Rounds of shuffled 2-RR, with the worst data set in every round in view of earlier ones.
 
 With two cells a data set is a count m of the others who hold x0. Let ``h_r(alpha)`` be the largest
 delta at ``log alpha`` of r rounds whose counts and neighbours may be chosen in view of earlier
-rounds. Whoever sees a first round of loss L goes on with ``alpha exp(-L)``:
+rounds. After a first round with loss L the adversary continues with ``alpha exp(-L)``:
 
     ``h_{r+1}(alpha) = max over m of E[h_r(alpha exp(-L_m))]``,    ``h_0(alpha) = (1 - alpha)_+``,
 
-L_m under P. Composing the one pair whose profile is the largest of all counts would take for every
-round the worst on either side of a loss of 0, and no data set has both. The counts are taken in
-blocks, each with a pair that dominates all of its counts (`one_round.two_cells`).
+with L_m under P. Composing the single pair whose profile is the maximum over all counts would
+assume, in every round, the worst case on both sides of a loss of 0, which no data set attains. The
+counts are taken in blocks, each with a pair that dominates all of its counts
+(`one_round.two_cells`).
 """
 
 from typing import Any
@@ -20,36 +21,36 @@ from shuffledp.accounting.curve import LogDelta, UpperCurve
 from shuffledp.accounting.one_round.single_bin import forward_ends
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.privacy_loss import UNDERFLOW, LossDistribution
-from shuffledp.accounting.rounds.profile import DENSE, law_of_points
+from shuffledp.accounting.rounds.profile import POINTS_PER_SPACING, law_of_points
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# Rounds that are looked at one by one.
-MOST_ROUNDS = 200
-# Blocks are so wide that fewer users cost eps some 0.3 % next to a count of n - 1, and more where
-# eps is smaller by as much anyway.
-_WIDTH, _WIDER = 0.006, 0.02
-# Less than this log of delta is not looked for: windows leave out some exp(-46) a round.
-DEEPEST = 36.0
-# Points per standard deviation of a round's loss, or up to twice as many.
-_RESOLUTION = 12.0
+# Largest number of rounds that are bounded one by one.
+MAX_ROUNDS = 200
+# Widths of blocks of counts as shares of n: near a count of n - 1, and its growth per unit of
+# distance. They cost eps some 0.3 % near n - 1, and more where eps is smaller by as much anyway.
+BLOCK_WIDTH, BLOCK_WIDTH_GROWTH = 0.006, 0.02
+# Smaller deltas are not computed: windows leave out some exp(-46) in each round.
+MAX_NEGATIVE_LOG_DELTA = 36.0
+# Points per standard deviation of a round's loss; up to twice as many are used.
+POINTS_PER_DEVIATION = 12.0
 
 
 def worst_rounds(setting: Setting, lead: LogDelta) -> UpperCurve:
-    """Upper end of delta over eps of rounds with two cells, down to some `DEEPEST`.
+    """Return an upper bound for rounds with two cells, down to `-MAX_NEGATIVE_LOG_DELTA`.
 
     Parameters
     ----------
     setting
-        Two cells, `MOST_ROUNDS` rounds at most.
+        Two cells, at most `MAX_ROUNDS` rounds.
     lead
         Estimate of the log of delta of all rounds: how far to look.
     """
     low, high = _blocks(setting.n)
     advantage = float(np.exp(forward_ends(0.0, setting, setting.n - (high - low), low)[1].max()))
-    # Of a normal loss with that advantage.
+    # The standard deviation of a normal loss with that advantage.
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(advantage, 1.0 - 1e-9))))
-    step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / _RESOLUTION)))
+    step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / POINTS_PER_DEVIATION)))
     furthest = deviation
     while furthest < setting.budget and lead(furthest) > -DEPTH:
         furthest *= 1.25
@@ -60,10 +61,10 @@ def worst_rounds(setting: Setting, lead: LogDelta) -> UpperCurve:
         if eps >= setting.budget:
             return -np.inf
         place = min(int(eps / step), size - 2)
-        # A chord of a convex function of exp(eps).
+        # Delta is convex in exp(eps), so it lies below the chord.
         share = min(max(np.expm1(eps - step * place) / np.expm1(step), 0.0), 1.0)
         low, high = np.exp(log_deltas[place]), np.exp(log_deltas[place + 1])
-        # Products of probabilities may underflow.
+        # Covers products of probabilities that underflow.
         value = float((1.0 - share) * low + share * high) + UNDERFLOW
         log = float(np.log(value))
         return min(log + 32.0 * UNIT * (1.0 - log), 0.0)
@@ -72,11 +73,11 @@ def worst_rounds(setting: Setting, lead: LogDelta) -> UpperCurve:
 
 
 def _blocks(n: int) -> tuple[Integers, Integers]:
-    """First and last counts of blocks that make up 0..n-1, the narrowest at n - 1."""
+    """Return the first and last counts of blocks that partition 0..n-1, the narrowest at n - 1."""
     low, high = list[int](), list[int]()
     last = n - 1
     while last >= 0:
-        width = int(_WIDTH * n + _WIDER * (n - 1 - last)) if last < n - 1 else 0
+        width = int(BLOCK_WIDTH * n + BLOCK_WIDTH_GROWTH * (n - 1 - last)) if last < n - 1 else 0
         high.append(last)
         low.append(max(last - width, 0))
         last = low[-1] - 1
@@ -84,7 +85,7 @@ def _blocks(n: int) -> tuple[Integers, Integers]:
 
 
 def _laws(setting: Setting, step: float) -> list[LossDistribution]:
-    """Of each block the loss of a pair that dominates its counts."""
+    """Return, for each block, the loss of a pair that dominates its counts."""
     low, high = _blocks(setting.n)
     users = setting.n - (high - low)
     index, stride, found = 0, 1, list[tuple[int, Any, Any]]()
@@ -93,7 +94,7 @@ def _laws(setting: Setting, step: float) -> list[LossDistribution]:
         above = forward_ends(eps, setting, users, low)[1]
         below = forward_ends(eps, setting, users, users - 1 - low)[1]
         found.append((index, above, below))
-        if len(found) % DENSE == 0:
+        if len(found) % POINTS_PER_SPACING == 0:
             stride *= 2
         index += stride
     indices = [index for index, _, _ in found]
@@ -105,16 +106,17 @@ def _laws(setting: Setting, step: float) -> list[LossDistribution]:
 
 
 def _ended(indices: list[int], logs: Floats) -> list[tuple[int, float]]:
-    """Points up to the first whose delta is as small as what windows leave out."""
+    """Return the points up to the first whose delta is as small as the mass left out."""
     last = int(np.argmax(logs <= -DEPTH))
     return list(zip(indices[: last + 1], logs.tolist(), strict=False))
 
 
 def _recursion(laws: list[LossDistribution], rounds: int, step: float, size: int) -> Floats:
-    """Logs of h after all rounds, rounded up, at the multiples of a step from 0 on."""
+    """Return logs of h after all rounds, rounded up, at the multiples of a step from 0 on."""
     from tqdm import tqdm
 
-    # As many multiples below 0; beyond, a chord to h(0) = 1, and the last value.
+    # h is stored at as many multiples below 0. Below these it is a chord to h(0) = 1, and above
+    # the largest multiple it is at most the last value.
     most = max(law.start + law.mass.size for law in laws)
     least = max(0, *(-law.start for law in laws))
     index = np.arange(-size, size, dtype=np.float64)
