@@ -10,6 +10,15 @@ from xdist.scheduler import LoadScopeScheduling
 # Their hooks must be known before xdist starts its workers.
 pytest_plugins = ["tiers", "faults.summary"]
 
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-docs",
+        action="store_true",
+        help="write into the pages what the commands of their code blocks print",
+    )
+
+
 # The light tests are the same in every run; the slow ones explore, but in continuous integration.
 settings.register_profile(
     "light", max_examples=20, derandomize=True, deadline=None, print_blob=True

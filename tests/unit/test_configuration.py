@@ -559,7 +559,7 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, content, message):
 
 def test_the_page_has_a_command_that_names_the_line(tmp_path):
     page = (ROOT / "config" / "README.md").read_text()
-    (command,) = re.findall("^    (python -c .*) mine.yaml$", page, re.MULTILINE)
+    (command,) = re.findall(r"^\$ (python -c .*) mine.yaml$", page, re.MULTILINE)
     (tmp_path / "mine.yaml").write_text("seed: 1\nregions:\n\tparis: {}\n")
     _, option, code = shlex.split(command)
     told = run(

@@ -11,10 +11,17 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import shuffledp
+import yaml
 from needs import needs
 from PIL import Image
+from shuffledp.figures.style import save
+from shuffledp.geography.grid import grid_cells, make_lattice
+from shuffledp.geography.regions import region_from_config
+from shuffledp.studies.points import TargetSweep
+from shuffledp.studies.releases import swept
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
@@ -67,6 +74,34 @@ def test_the_tutorial_is_kept_as_it_ran():
     for pair in zip(fresh, old, strict=True):
         one, other = (np.asarray(Image.open(BytesIO(p)).convert("RGB"), dtype=float) for p in pair)
         assert one.shape == other.shape and np.abs(one - other).mean() < 0.1
+
+
+@pytest.mark.slow
+def test_the_map_of_readme_is_what_a_run_draws(tmp_path):
+    """But for what Matplotlib's versions change. The release is the run's, by its stream."""
+    pictures = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))
+    city = pictures["REGION"]
+    config = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
+    spec = config["regions"][city]
+    region = region_from_config(city, {"box": spec["box"]})
+    cells = grid_cells(region, spec["grids"]["shape"])
+    south, west, north, east, number = np.loadtxt(
+        ROOT / "resources" / "cell_counts" / f"{city}.csv", delimiter=",", skiprows=1
+    ).T
+    grid = make_lattice(region, spec["grids"]["shape"])
+    cell = grid.locate((south + north) / 2.0, (west + east) / 2.0)
+    counts = np.bincount(cell, number, len(cells)).astype(int)
+    target = TargetSweep([pictures["EPS"]], pictures["DELTA"])
+    names = {"seed": config["seed"], "region": city, "grid": "shape"}
+    parts = swept({counts.sum(): counts}, target, 1, [pictures["MECHANISM"]], **names)
+    rows = pd.concat([releases for releases, _ in parts], ignore_index=True)
+    figure = pictures["private_map"](cells, counts, rows)
+    drawn, *_ = save(figure, tmp_path / "map", "true data")
+    pictures["shrink"](drawn, tmp_path / "small.png")
+    paths = ROOT / "docs" / "figures" / "map.png", tmp_path / "small.png"
+    kept, fresh = (np.asarray(Image.open(path).convert("RGB"), dtype=float) for path in paths)
+    assert kept.shape == fresh.shape
+    assert np.abs(kept - fresh).mean() < 0.1
 
 
 def test_the_reference_lists_what_the_package_gives():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from real_data import GOWALLA, needs_gowalla
 from shuffledp.geography.checkins import SNAP, Layout, Tally, crop_checkins
-from shuffledp.geography.embedded import lay_checkins
+from shuffledp.geography.embedded import PEOPLE, lay_checkins
 from shuffledp.geography.grid import count_checkins
 from shuffledp.geography.regions import Box, Region
 
@@ -63,6 +63,21 @@ def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, total):
     cells, _ = count_checkins(region, spec, laid(tmp_path, region))
     assert_array_equal(cells["count"], expected["count"])
     assert expected["count"].sum() == total
+
+
+@needs_gowalla
+def test_the_numbers_of_users_are_those_of_the_real_check_ins():
+    lines = gzip.decompress(REAL["paris"][0].read_bytes()).decode().splitlines()
+    rows = [line.split("\t") for line in lines]
+    box = PARIS.box
+    users = {
+        user
+        for user, _, latitude, longitude, _ in rows
+        if box.south <= float(latitude) <= box.north and box.west <= float(longitude) <= box.east
+    }
+    assert len(users) == PEOPLE["paris"]
+    points = gzip.decompress(REAL["san_francisco"][0].read_bytes()).decode().splitlines()[1:]
+    assert len({line.split(",")[0] for line in points}) == PEOPLE["san_francisco"]
 
 
 @needs_gowalla

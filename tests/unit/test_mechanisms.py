@@ -39,6 +39,7 @@ from shuffledp.mechanisms.gaussian import (
     gaussian_sigma,
     published_sigma,
 )
+from shuffledp.mechanisms.hadamard import HadamardResponse
 from shuffledp.mechanisms.local import ShuffledRandomiser
 from shuffledp.mechanisms.protocol import (
     Budget,
@@ -342,6 +343,25 @@ def test_no_other_member_of_a_family_is_better(name, field, n):
 
 
 # --- names and looks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1_000, 10_000])
+def test_dummies_by_users_have_less_error_than_krr_where_cells_are_few(n):
+    for k, best in ((n // 10, "user-dummies"), (n // 7, "krr")):
+        shares, setting = np.full(k, 1.0 / k), Setting(n, k)
+        error = {
+            each.name: each.variance(shares, n, each.calibrate(1.0, LOG_DELTA, setting)).mean()
+            for each in get_mechanisms(["krr", "user-dummies"])
+        }
+        assert min(error, key=error.get) == best
+
+
+@pytest.mark.parametrize("eps0", [4.0, 8.0, 16.0])
+def test_the_error_of_hadamard_response_with_one_block_does_not_vanish(eps0):
+    """Half of the reports speak for a cell that nobody holds, whatever the budget."""
+    variance = HadamardResponse(408, eps0).variance(np.full(408, 1.0 / 408), 100_000)
+    # Each user of another cell contributes the variance of a fair coin, twice.
+    assert 100_000 * variance.mean() >= 1.0 - 1.0 / 408
 
 
 def test_no_two_series_look_alike_in_grey():

@@ -104,11 +104,6 @@ def test_the_root_holds_entrances_only():
     assert folders == set(BELOW)
 
 
-def test_files_stay_readable():
-    long = {str(p): n for p in MODULES if (n := len(p.read_text().splitlines())) > 800}
-    assert not long
-
-
 def _public(module):
     for name, item in vars(module).items():
         if name.startswith("_") or getattr(item, "__module__", None) != module.__name__:

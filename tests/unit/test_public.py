@@ -60,12 +60,6 @@ def test_examples_in_docstrings_come_true(module):
     assert tried > 0
 
 
-def test_the_example_on_the_page_comes_true():
-    page = Path(__file__).parents[2] / "docs" / "accounting.md"
-    tried = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
-    assert tried == (0, 5)
-
-
 def test_importing_the_package_loads_nothing_heavy():
     assert "numpy" not in loaded("import shuffledp; shuffledp.__version__")
     assert "numpy" not in loaded("import shuffledp.cli")

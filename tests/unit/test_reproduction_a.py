@@ -39,7 +39,7 @@ from shuffledp.reproduction.published import (
     read_published,
     relative_difference,
 )
-from shuffledp.reproduction.summary import orders_too_small, summary, verdict_counts
+from shuffledp.reproduction.summary import summary, verdict_counts
 from shuffledp.reproduction.values import answers, values_table
 
 ROOT = Path(__file__).parents[2]
@@ -462,25 +462,6 @@ def test_the_accuracy_that_was_not_tried_has_the_same_words_in_both_tables(value
     page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
     assert note.partition(" Not stated")[0] in page
     assert "| not tried |" in page.partition("| 96.78 % on MNIST |")[2].split("\n")[0]
-
-
-def test_the_readme_has_the_counts_of_the_summary(values):
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
-    counts = values["verdict"].value_counts()
-    zeros = ((values["verdict"] == REPRODUCED) & (values["published"] == "0")).sum()
-    own = values[(values["bound"] == "proposed") & (values["published"] != "0")].to_dict("records")
-    orders = [orders_too_small(row) for row in own]
-    assert (
-        f"Of the {len(values)} numbers printed, {counts[REPRODUCED]} come out as stated: {zeros} "
-        f"zeros and {counts[REPRODUCED] - zeros} more." in readme
-    )
-    assert f"{counts[PRINTED_ONLY]} come out only by a misprinted or simplified formula" in readme
-    assert f"{counts[COMPATIBLE]} are compatible with 1,000 random repetitions" in readme
-    assert f"{counts[NOT]} do not come out, and {counts[NOT_TRIED]} were not tried" in readme
-    histogram = f"{min(orders):.0f} to {max(orders):.0f} powers of ten below the certified delta"
-    assert histogram in readme
-    count = [float((Decimal(r["single_bin"]) / Decimal(r["published"])).log10()) for r in own]
-    assert f"{min(count):.0f} to {max(count):.0f} powers of ten below that count's" in readme
 
 
 def test_the_surface_that_is_printed_lies_far_below_the_right_one():

@@ -15,7 +15,7 @@ from needs import needs
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = re.search(
-    r"^```\n\$ (shuffledp epsilon .*)\n(?s:(.*?))\n```$",
+    r"^```console\n\$ (shuffledp epsilon .*)\n(?s:(.*?))\n```$",
     (ROOT / "README.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )
