@@ -78,7 +78,7 @@ def test_a_share_is_rounded_up():
 
 
 def test_unknown_people_and_times_are_left_out(tmp_path):
-    """A file may have only latitudes and longitudes, as in README's example."""
+    """A file may have only latitudes and longitudes, as in the example of docs/data.md."""
     bare = pd.DataFrame({"user": pd.array([None] * 2, "Int64"), "time": pd.to_datetime([None] * 2)})
     bare.to_parquet(tmp_path / "bare.parquet")
     assert records_of(tmp_path / "bare.parquet") == (None, "recorded")

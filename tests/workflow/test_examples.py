@@ -130,10 +130,10 @@ def test_every_check_in_of_an_example_is_counted_once(clone, example):
 
 
 @pytest.mark.slow
-def test_the_example_of_readme_works_in_a_folder_of_the_users_own(clone, tmp_path):
-    readme = (ROOT / "README.md").read_text()
-    (example,) = re.findall(r"```yaml\n(sources:\n.*?)```", readme, re.DOTALL)
-    (command,) = re.findall(r"^snakemake .* lyon\.yaml -- lyon$", readme, re.MULTILINE)
+def test_the_example_of_the_page_works_in_a_folder_of_the_users_own(clone, tmp_path):
+    page = (ROOT / "docs" / "data.md").read_text()
+    (example,) = re.findall(r"```yaml\n(sources:\n.*?)```", page, re.DOTALL)
+    (command,) = re.findall(r"^\$ (snakemake .* lyon\.yaml -- lyon)$", page, re.MULTILINE)
     folder = tmp_path / "of my own"
     folder.mkdir()
     (folder / "lyon.yaml").write_text(example)

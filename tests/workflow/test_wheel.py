@@ -1,4 +1,4 @@
-"""The built wheel in a clean environment: core packages alone, the README's example, help."""
+"""The built wheel in a clean environment: core packages alone, an example of the pages, help."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from needs import needs
 ROOT = Path(__file__).parents[2]
 EXAMPLE = re.search(
     r"^```console\n\$ (shuffledp epsilon .*)\n(?s:(.*?))\n```$",
-    (ROOT / "README.md").read_text(encoding="utf-8"),
+    (ROOT / "docs" / "choosing.md").read_text(encoding="utf-8"),
     re.MULTILINE,
 )
 
