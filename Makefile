@@ -46,7 +46,7 @@ test-slow: $(READY) ## Run those and the long ones, with more examples: every br
 FAULTS := $(if $(GROUP),tests/faults/test_$(GROUP).py,tests/faults)
 
 faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
-	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow --faults-page=docs/faults.md $(FAULTS)
+	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow $(FAULTS)
 	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/workflow)
 
 lint: $(READY) ## Check style, types and the workflow

@@ -8,7 +8,7 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 # Their hooks must be known before xdist starts its workers.
-pytest_plugins = ["tiers", "faults.summary"]
+pytest_plugins = ["tiers"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

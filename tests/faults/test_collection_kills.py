@@ -93,7 +93,7 @@ def bodies(envelopes):
     )
 
 
-def test_a_mixer_that_is_killed_under_load(tmp_path, fault):
+def test_a_mixer_that_is_killed_under_load(tmp_path):
     """Every envelope that was answered 204 is in the batch exactly once."""
     made = campaign("user-dummies", people=2000)
     tokens = tokens_of(made, made.people)
@@ -102,7 +102,7 @@ def test_a_mixer_that_is_killed_under_load(tmp_path, fault):
     source = random.Random(1)
     with Clients(port, path_of(made), envelopes) as clients:
         for _ in range(KILLS):
-            with fault("mixer killed under load"), Mixer(path, port=port) as mixer:
+            with Mixer(path, port=port) as mixer:
                 aim = len(clients.counted) + source.randrange(5, made.people // KILLS - 20)
                 wait_until(lambda aim=aim: len(clients.counted) >= aim, "answers")
                 mixer.kill()
@@ -128,13 +128,12 @@ def close_by_command(*paths_and_folder, **options):
     return run(words, seconds=300, env=environment, **options)
 
 
-def test_a_close_under_load(tmp_path, fault):
+def test_a_close_under_load(tmp_path):
     made = campaign("user-dummies", people=1500)
     tokens = tokens_of(made, made.people)
     envelopes = random_envelopes(made, tokens)
     path, port = store_file(tmp_path / "store", made, tokens), free_port()
     with (
-        fault("round closed under load"),
         Mixer(path, port=port),
         Clients(port, path_of(made), envelopes) as clients,
     ):
@@ -150,7 +149,7 @@ def test_a_close_under_load(tmp_path, fault):
         assert sorted(messages_of(batch)) == bodies(clients.counted)
 
 
-def test_shards_closed_under_load(tmp_path, fault):
+def test_shards_closed_under_load(tmp_path):
     """They are closed one after another: what a later one counts until then is in the batch."""
     made = campaign("user-dummies", people=1500)
     tokens = tokens_of(made, made.people)
@@ -158,7 +157,6 @@ def test_shards_closed_under_load(tmp_path, fault):
     paths = [store_file(tmp_path / f"store-{i}", made, tokens[i::2]) for i in range(2)]
     ports = [free_port(), free_port()]
     with (
-        fault("shards closed under load"),
         Mixer(paths[0], port=ports[0]),
         Mixer(paths[1], port=ports[1]),
         Clients(ports[0], path_of(made), halves[0], threads=4) as one,
@@ -176,21 +174,20 @@ def test_shards_closed_under_load(tmp_path, fault):
         assert sorted(messages_of(batch)) == bodies(one.counted | two.counted)
 
 
-def test_a_store_that_is_away_and_back(tmp_path, fault):
+def test_a_store_that_is_away_and_back(tmp_path):
     made = campaign("user-dummies", people=1000)
     tokens = tokens_of(made, made.people)
     envelopes = random_envelopes(made, tokens)
     path, port = store_file(tmp_path / "store", made, tokens), free_port()
     with Mixer(path, port=port) as mixer, Clients(port, path_of(made), envelopes) as clients:
         for _ in range(5):
-            with fault("store moved away and back"):
-                before, clients.others = len(clients.counted), set()
-                wait_until(lambda aim=before + 50: len(clients.counted) >= aim, "answers")
-                path.rename(tmp_path / "elsewhere")
-                wait_until(lambda: 503 in clients.others, "an error to a device")
-                if (tmp_path / "store").exists():
-                    raise AssertionError("a store was made anew")
-                (tmp_path / "elsewhere").rename(path)
+            before, clients.others = len(clients.counted), set()
+            wait_until(lambda aim=before + 50: len(clients.counted) >= aim, "answers")
+            path.rename(tmp_path / "elsewhere")
+            wait_until(lambda: 503 in clients.others, "an error to a device")
+            if (tmp_path / "store").exists():
+                raise AssertionError("a store was made anew")
+            (tmp_path / "elsewhere").rename(path)
         clients.join()
         assert clients.counted == set(envelopes) and clients.others <= {503}
         mixer.stop()
@@ -200,20 +197,19 @@ def test_a_store_that_is_away_and_back(tmp_path, fault):
     assert sorted(messages_of(batch)) == bodies(envelopes)
 
 
-def test_a_mixer_without_room(tmp_path, fault, mounts):  # noqa: F811 - the fixture
+def test_a_mixer_without_room(tmp_path, mounts):  # noqa: F811 - the fixture
     """On a disk that fills up while it takes envelopes, and while it closes."""
-    with fault("full disk under a mixer"):
-        (tmp_path / "disk").mkdir()
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        script = [sys.executable, str(Path(__file__)), str(tmp_path / "disk")]
-        done = run([*NAMESPACE, *script], seconds=600, env=environment)
-        assert done.returncode == 0, done.stderr
-        found = json.loads(done.stdout)
-        assert found["refused"] == 503 and found["counted before"] > 10
-        assert found["closing"] == 2 and "\n" not in found["said"].strip(), found
-        assert "No space left" in found["said"] or "full" in found["said"], found
-        assert found["left"] == []
-        assert found["missing"] == found["twice"] == 0
+    (tmp_path / "disk").mkdir()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    script = [sys.executable, str(Path(__file__)), str(tmp_path / "disk")]
+    done = run([*NAMESPACE, *script], seconds=600, env=environment)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["refused"] == 503 and found["counted before"] > 10
+    assert found["closing"] == 2 and "\n" not in found["said"].strip(), found
+    assert "No space left" in found["said"] or "full" in found["said"], found
+    assert found["left"] == []
+    assert found["missing"] == found["twice"] == 0
 
 
 def without_room(disk):

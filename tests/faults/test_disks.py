@@ -62,7 +62,7 @@ def inputs(folder):
     return folder
 
 
-def test_full_disk(tmp_path, fault, mounts):
+def test_full_disk(tmp_path, mounts):
     """Each kind of result on disks from 4 to 256 KiB, and on one that is large enough."""
     worker = Path(__file__).with_name("full_disk.py")
     place = tmp_path / "place"
@@ -82,16 +82,15 @@ def test_full_disk(tmp_path, fault, mounts):
     assert None not in whole.values()
     failed = set()
     for outcome in outcomes:
-        with fault("full disk"):
-            if outcome["code"] == 0:
-                assert outcome["sha256"] == whole[outcome["task"]], outcome
-                continue
-            failed.add(outcome["task"])
-            assert outcome["sha256"] is None, outcome
-            assert "No space left on device" in outcome["log"], outcome
-            # A download keeps what it has, to go on from there.
-            left = [name for name in outcome["left"] if ".part" not in name and ".lock" not in name]
-            assert left == [] or outcome["task"] == "fetch", outcome
+        if outcome["code"] == 0:
+            assert outcome["sha256"] == whole[outcome["task"]], outcome
+            continue
+        failed.add(outcome["task"])
+        assert outcome["sha256"] is None, outcome
+        assert "No space left on device" in outcome["log"], outcome
+        # A download keeps what it has, to go on from there.
+        left = [name for name in outcome["left"] if ".part" not in name and ".lock" not in name]
+        assert left == [] or outcome["task"] == "fetch", outcome
     assert failed == set(whole), "each task met a disk that was too small for it"
 
 
@@ -120,36 +119,35 @@ def disturbed(clone, harm, remedy):
 
 @pytest.mark.faults
 @pytest.mark.parametrize(
-    ("kind", "harm", "message"),
+    ("harm", "message"),
     [
-        ("full disk under results", TMPFS.format("size={size}k"), "No space left"),
-        ("few inodes under results", TMPFS.format("nr_inodes=9"), "No space left"),
-        ("read-only results", TMPFS.format("ro"), "Read-only file system"),
+        (TMPFS.format("size={size}k"), "No space left"),
+        (TMPFS.format("nr_inodes=9"), "No space left"),
+        (TMPFS.format("ro"), "Read-only file system"),
     ],
+    ids=["full disk", "few inodes", "read-only"],
 )
-def test_pipeline_without_room(clone, fault, mounts, kind, harm, message):
+def test_pipeline_without_room(clone, mounts, harm, message):
     clone.run(TARGET)
     undisturbed = tables(clone)
     assert set(undisturbed) == set(clone.plan(TARGET))
     subprocess.run(["rm", "-rf", "results", ".snakemake"], cwd=clone.path, check=True, timeout=300)
     for size in (24, 56) if "{size}" in harm else (0,):
         remedy = "mount -o remount,rw,size=100m,nr_inodes=9999 results"
-        with fault(kind):
-            first, second, errors = disturbed(clone, harm.format(size=size), remedy)
-            assert "UNEXPECTED" not in first, first
-            assert message in first, first
-            assert not has_our_traceback(first), first
-            assert {path for _, path in second} == set(undisturbed), (second, errors)
-            for digest, path in second:
-                assert digest == hashlib.sha256(undisturbed[path]).hexdigest(), path
+        first, second, errors = disturbed(clone, harm.format(size=size), remedy)
+        assert "UNEXPECTED" not in first, first
+        assert message in first, first
+        assert not has_our_traceback(first), first
+        assert {path for _, path in second} == set(undisturbed), (second, errors)
+        for digest, path in second:
+            assert digest == hashlib.sha256(undisturbed[path]).hexdigest(), path
 
 
 @pytest.mark.parametrize("log", ["log", "absent/log"])
-def test_job_without_memory_and_log(tmp_path, fault, capfd, log):
-    with fault("out of memory"):
-        with pytest.raises(SystemExit), job(str(tmp_path / log)):
-            np.ones((10**8, 10**8))
-        printed = capfd.readouterr().err
-        assert "Traceback" not in printed
-        expected = "out of memory" if log == "log" else "No such file or directory"
-        assert expected in printed
+def test_job_without_memory_and_log(tmp_path, capfd, log):
+    with pytest.raises(SystemExit), job(str(tmp_path / log)):
+        np.ones((10**8, 10**8))
+    printed = capfd.readouterr().err
+    assert "Traceback" not in printed
+    expected = "out of memory" if log == "log" else "No such file or directory"
+    assert expected in printed

@@ -38,7 +38,7 @@ ANSWERS = {"length": HEADERS["length"] + CONTENT, "chunked": HEADERS["chunked"] 
 @pytest.mark.parametrize("checksum", [SHA256, None], ids=["checksum", "no-checksum"])
 @pytest.mark.parametrize("form", ANSWERS)
 @pytest.mark.parametrize("reset", [False, True], ids=["end", "reset"])
-def test_break_at_any_byte_of_the_answer(tmp_path, fault, form, reset, checksum):
+def test_break_at_any_byte_of_the_answer(tmp_path, form, reset, checksum):
     """From within the status line to before the last byte; the second answer is whole."""
     answer, start = ANSWERS[form], len(HEADERS[form])
     random = np.random.default_rng(6)
@@ -46,22 +46,21 @@ def test_break_at_any_byte_of_the_answer(tmp_path, fault, form, reset, checksum)
     cuts += random.integers(start, len(answer) - 2, 12).tolist()
     for cut in cuts:
         target = tmp_path / str(cut) / "checkins.txt.gz"
-        with fault("connection broken at a byte"), RawServer([answer[:cut], answer], reset) as it:
+        with RawServer([answer[:cut], answer], reset) as it:
             fetch(it.url, target, checksum=checksum, **QUICK)
             assert target.read_bytes() == CONTENT
             assert [path.name for path in target.parent.iterdir()] == [target.name]
 
 
 @pytest.mark.parametrize("ranges", [True, False], ids=["honoured", "ignored"])
-def test_breaks_at_byte_after_byte(tmp_path, fault, ranges):
+def test_breaks_at_byte_after_byte(tmp_path, ranges):
     """Each attempt gets some bytes; with ranges they add up, without them the last brings all."""
     random = np.random.default_rng(7)
     for trial in range(20):
         target = tmp_path / str(trial) / "checkins.txt.gz"
         breaks = [Answer(cut=int(c)) for c in random.integers(0, len(CONTENT) // 5, 5)]
         total = sum(answer.cut for answer in breaks)
-        kind = f"five breaks, Range {'honoured' if ranges else 'ignored'}"
-        with fault(kind), FileServer(CONTENT, breaks, ranges=ranges) as server:
+        with FileServer(CONTENT, breaks, ranges=ranges) as server:
             fetch(server.url(), target, checksum=SHA256, **QUICK)
             assert target.read_bytes() == CONTENT
             last = server.requests[-1].get("Range")
@@ -86,14 +85,14 @@ def _mishap(random):
 @pytest.mark.parametrize(
     "first", [0, *(pytest.param(first, marks=pytest.mark.slow) for first in (10, 20, 30, 40, 50))]
 )
-def test_mishaps_in_a_row(tmp_path, fault, first):
+def test_mishaps_in_a_row(tmp_path, first):
     """Up to four at random, then a sound server: right bytes, or an error and then right bytes."""
     for seed in range(first, first + 10):
         random = np.random.default_rng(seed)
         names, answers = zip(*(_mishap(random) for _ in range(random.integers(1, 5))), strict=True)
         target = tmp_path / str(seed) / "checkins.txt.gz"
         server = FileServer(CONTENT, list(answers), ranges=bool(random.random() < 0.5))
-        with fault("mishaps in a row"), server:
+        with server:
             for _ in range(len(answers) + 1):
                 try:
                     fetch(server.url(), target, checksum=SHA256, backoff=0.0, timeout=PATIENCE)
@@ -110,12 +109,12 @@ def _fetch_in_process(url, destination, cache, outcome):
     outcome.put(destination.read_bytes() == CONTENT)
 
 
-def test_two_sources_of_one_address_are_fetched_at_once(tmp_path, fault):
+def test_two_sources_of_one_address_are_fetched_at_once(tmp_path):
     """As two sources with different layouts may; each gets the file, one of them fetches it."""
     context = multiprocessing.get_context("spawn")
     outcome = context.Queue()
     # The silence gives the other time to come; if it comes later, it finds the file.
-    with fault("two fetch one address"), FileServer(CONTENT, [Answer(cut=9000, stall=2)]) as server:
+    with FileServer(CONTENT, [Answer(cut=9000, stall=2)]) as server:
         jobs = [
             context.Process(
                 target=_fetch_in_process,
@@ -134,12 +133,9 @@ def test_two_sources_of_one_address_are_fetched_at_once(tmp_path, fault):
         assert [path for path in (tmp_path / "c").iterdir() if "part" in path.name] == []
 
 
-def test_stalls_end_in_time(tmp_path, fault):
+def test_stalls_end_in_time(tmp_path):
     target = tmp_path / "checkins.txt.gz"
-    with (
-        fault("server that only stalls"),
-        FileServer(CONTENT, [Answer(cut=0, stall=STALL)] * 9) as it,
-    ):
+    with FileServer(CONTENT, [Answer(cut=0, stall=STALL)] * 9) as it:
         start = time.monotonic()
         with pytest.raises(DownloadError, match=r"in 3 attempts .* run again to go on"):
             fetch(it.url(), target, checksum=SHA256, retries=2, backoff=0.0, timeout=0.2)

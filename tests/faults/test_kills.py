@@ -69,7 +69,7 @@ def recover(clone, victim, printed, targets):
 
 @pytest.mark.parametrize("options", [[], ["--forceall"]], ids=["first run", "forced"])
 @pytest.mark.parametrize(("victim", "times"), TRIALS)
-def test_killed_at_a_random_moment(clone, fault, tmp_path, victim, times, options):
+def test_killed_at_a_random_moment(clone, tmp_path, victim, times, options):
     clone.config["eps0"] = [1]  # one job of each kind: more of them bring no other moments
     # A run promises what it was asked for: that is each table of every stage.
     targets = sorted(clone.plan(TARGET))
@@ -85,10 +85,7 @@ def test_killed_at_a_random_moment(clone, fault, tmp_path, victim, times, option
     for number in random.integers(1, events, size=times, endpoint=True):
         forget(clone, options)
         stop = Stop(tmp_path / f"before {number}", EVENTS[victim], number)
-        with (
-            fault(f"SIGKILL of {victim}"),
-            Background(clone, *arguments, stop=stop) as run,
-        ):
+        with Background(clone, *arguments, stop=stop) as run:
             kill(run, victim)
             recover(clone, victim, run.printed(), targets)
             wait_until(lambda: not session(run.process.pid), "end of the orphans", 600)

@@ -5,7 +5,6 @@ import re
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from waiting import run
@@ -52,21 +51,6 @@ def test_every_figure_and_every_stage_before_the_grid_is_in_a_group(rules):
         "grid_checkins",
     }
     assert grouped <= set(PROFILE["groups"])
-
-
-def test_the_recipe_of_a_thousand_cities_asks_for_no_more_than_an_hour(rules):
-    """A group asks for its members' sum: of a city, the crop, two grids and their samples."""
-    recipe = (ROOT / "docs/scale.md").read_text().rpartition("snakemake --workflow-profile")[2]
-    components = {name: int(n) for name, n in re.findall(r"(prepare|figures)=(\d+)", recipe)}
-    own = {name: int(n) for name, n in re.findall(r"(\w+):runtime=(\d+)", recipe)}
-    minutes = {
-        name: own.get(name, rule["resources"].get("runtime")) for name, rule in rules.items()
-    }
-    city = minutes["crop_checkins"] + 2 * (minutes["grid_checkins"] + minutes["draw_samples"])
-    assert components["prepare"] * city <= 60
-    drawn = [name for name, group in PROFILE["groups"].items() if group == "figures"]
-    figure = np.median([minutes[name] for name in drawn])
-    assert components["figures"] * figure <= 60
 
 
 def test_what_hosted_checks_run_cannot_be_exchanged():

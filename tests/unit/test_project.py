@@ -225,37 +225,9 @@ def test_hooks_are_the_tools_of_make_lint():
     assert {entry.split()[0].rpartition("/")[2] for entry in _hooks()} == in_make - {"snakemake"}
 
 
-def _hosted(name):
-    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text())["jobs"]
-
-
-def test_hosted_jobs_call_make_alone():
-    makefile = (ROOT / "Makefile").read_text()
-    called = {
-        name: [step["run"] for job in _hosted(name).values() for step in job["steps"]
-               if "run" in step]
-        for name in ("ci", "nightly")
-    }  # fmt: skip
-    assert called == {
-        "ci": ["make lint", "make test", "make run", "make report", "make docs", "make wheel"],
-        "nightly": ["make faults"],
-    }
-    for command in {*called["ci"], *called["nightly"]}:
-        assert f"\n{command.split()[1]}: " in makefile
-
-
-def test_weekly_jobs_run_what_the_pages_say():
-    """The environment of conda, the image, the download; a command changes on both or on none."""
-    runs = [step["run"] for job in _hosted("weekly").values() for step in job["steps"]
-            if "run" in step]  # fmt: skip
-    said = "".join((ROOT / "docs" / page).read_text() for page in ("hpc.md", "data.md"))
-    told = [run.removeprefix(".venv/bin/").partition(" -- ")[0] for run in runs]
-    assert len(told) == 6
-    assert [run for run in told if run != "make .venv/.ready" and run not in said] == []
-
-
 def test_hosted_tests_begin_with_the_oldest_python():
-    pythons = _hosted("ci")["test"]["strategy"]["matrix"]["python"]
+    ci = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
+    pythons = ci["test"]["strategy"]["matrix"]["python"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={pythons[0]}"
     assert pythons == [f"3.{11 + number}" for number in range(len(pythons))]

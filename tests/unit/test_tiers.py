@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from needs import INSTALLED, REQUIRED, needs, refused, required
+from needs import INSTALLED, REQUIRED, needs, required
 
 TESTS = Path(__file__).parents[1]
 EXAMPLES = """
@@ -87,13 +87,6 @@ def test_a_run_in_workers_fails_if_it_left_out_what_is_required(tmp_path):
     _, _, end = end.partition("FAILED: skipped for what should be here")
     assert "needs browser: none is installed" in end
     assert "secret" not in end
-
-
-def test_no_excuse_is_what_is_required_and_what_names_no_need():
-    reasons = [needs("browser", "none"), needs("machine", "no root"), "could not import 'm'"]
-    assert refused(reasons, set()) == []
-    assert refused(reasons, {"site"}) == reasons[2:]
-    assert refused(reasons, {"site", "browser"}) == [reasons[0], reasons[2]]
 
 
 def test_only_known_things_are_needed_and_required(monkeypatch):

@@ -41,16 +41,3 @@ def test_the_smallest_study(tmp_path):
     # Of each region 20 jobs, and three for all together.
     (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
     assert graph[:2] == ["2", "43"]
-
-
-def test_the_plan_of_a_thousand_cities_adds_up():
-    """It is computed, not run: its sums are of its rows."""
-    page = (SCRIPT.parents[1] / "docs" / "scale.md").read_text()
-    plan = page.partition("## 1,000 cities")[2]
-    table = re.findall(r"^\| (?!\*|per)(.+?) \| *(\d*) *\| (\d+) \|$", plan, re.MULTILINE)
-    jobs, seconds = (sum(int(row[i] or 0) for row in table) for i in (1, 2))
-    assert len(table) == 9
-    assert f"| **sum** | **{jobs}** | **{seconds}** |" in plan
-    hours = 1000 * seconds / 3600
-    assert f"In all {jobs},000 jobs, {hours:.0f} core hours" in plan
-    assert f"with one core each, {60 * hours / 100:.0f}." in plan
