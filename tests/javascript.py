@@ -36,7 +36,7 @@ def client(*jobs, folder=CLIENT):
 
 
 def found(answers):
-    """What was found: nothing may have been refused."""
+    """Return the findings; fail if anything was refused."""
     assert [answer for answer in answers if "refused" in answer] == []
     return [answer["found"] for answer in answers]
 

@@ -21,7 +21,7 @@ def needs(thing: str, why: str) -> str:
 
 
 def required() -> set[str]:
-    """What the environment says must be there; unknown names are a mistake."""
+    """Return the names that the environment requires; raise ValueError for unknown ones."""
     names = set(os.environ.get(REQUIRED, "").split())
     if unknown := names - set(INSTALLED):
         known = ", ".join(INSTALLED)

@@ -50,7 +50,7 @@ def kill_session(process: subprocess.Popen) -> None:
 
 
 def run(command: list[str], seconds: float, **options: object) -> subprocess.CompletedProcess:
-    """What a command printed and returned; past the limit all that it started is killed."""
+    """Return a command's output and status; past the limit kill all that it started."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

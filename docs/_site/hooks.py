@@ -1,4 +1,4 @@
-"""What `mkdocs build` does to make a site of docs/: the hooks of mkdocs.yml.
+"""Hooks of mkdocs.yml, with which `mkdocs build` makes a site of docs/.
 
 The pages are written for a code host first. This adds what lies elsewhere in the clone, leads the
 links among them right, and fills the reference and the gallery.

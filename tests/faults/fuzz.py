@@ -120,7 +120,7 @@ def limit() -> None:
 
 
 def complaint(status: object, error: str) -> str | None:
-    """What is wrong with how a call ended, if anything."""
+    """Return what is wrong with how a call ended, if anything."""
     if "Traceback" in error:
         return error.strip().splitlines()[-1][:300]
     if status not in (0, 1, 2):

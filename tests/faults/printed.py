@@ -1,4 +1,4 @@
-"""What must not be among a run's messages."""
+"""Search for what must not be among a run's messages."""
 
 import re
 

@@ -82,7 +82,7 @@ def outline(tmp_path, monkeypatch):
 
 
 def completed(config):
-    """As the workflow has it: without the regions that are left out, with the schema's defaults."""
+    """Complete a configuration as the workflow does: no empty regions, the defaults added."""
     config = copy.deepcopy(config)
     leave_out(config)
     return DEFAULTS | config
@@ -124,7 +124,7 @@ def assert_usable_sweeps(config):
 
 
 def assert_usable(config):
-    """What every later stage takes for granted, said again without schema or library."""
+    """Check what every later stage relies on, without the schema or the library."""
     config = completed(config)
     assert _is_whole(config["seed"], 0)
     assert _is_number(config["max_malformed_share"], 0, 1)

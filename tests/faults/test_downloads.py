@@ -110,7 +110,7 @@ def _fetch_in_process(url, destination, cache, outcome):
 
 
 def test_two_sources_of_one_address_are_fetched_at_once(tmp_path):
-    """As two sources with different layouts may; each gets the file, one of them fetches it."""
+    """Two sources of different layouts may share an address: one fetches it, both get it."""
     context = multiprocessing.get_context("spawn")
     outcome = context.Queue()
     # The silence gives the other time to come; if it comes later, it finds the file.

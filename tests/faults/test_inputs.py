@@ -135,7 +135,7 @@ def test_damaged_gzip(tmp_path):
 
 
 def check_cropped(cropped):
-    """What is left of damaged parquet is at least of the right kind and in the region."""
+    """Check that what is left of damaged parquet has the right types and lies in the region."""
     table = pq.read_table(cropped)
     assert table.column_names == COLUMNS
     assert table.num_rows > 0

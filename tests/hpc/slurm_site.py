@@ -176,15 +176,15 @@ class SlurmSite:
         )
 
     def stop_controller(self) -> None:
-        """As for maintenance: it saves its state first."""
+        """Stop the controller as for maintenance: it saves its state first."""
         self.daemons.end("slurmctld")
 
     def kill_controller(self) -> None:
-        """As when the machine of the controller loses power: no time to say goodbye."""
+        """Kill the controller as a loss of power would, so that it saves nothing."""
         self.daemons.end("slurmctld", signal.SIGKILL)
 
     def lines(self, command: str, what: str, *options: str) -> list[str]:
-        """What squeue, sinfo or sacct lists; nothing when the daemon it asks is away."""
+        """Return the lines of squeue, sinfo or sacct; none if the daemon is away."""
         result = subprocess.run(
             [command, "--noheader", f"--format={what}", *options],
             capture_output=True,

@@ -1,4 +1,4 @@
-"""What the Slurm profile promises about the rules, asked of Snakemake without a scheduler."""
+"""The Slurm profile and the rules agree; asked of Snakemake without a scheduler."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What somebody learns who looks often, at a data set with one record and with another.
+"""Estimates of delta from many simulated outputs of two neighbouring data sets.
 
 Nothing is asked but what is seen. On one half of the looks events are chosen, on the other half
 they are counted: with a confidence of 1 - 1e-6 no delta below the number shown is true.
@@ -41,7 +41,7 @@ def look(
     looks: int,
     statistics: Mapping[str, Callable[[Any], Hashable]] | None = None,
 ) -> list[Shown]:
-    """What is shown of delta at each eps, in both directions, by each statistic.
+    """Return lower confidence bounds of delta at each eps, in both directions, by each statistic.
 
     ``sample(record)`` is one collection in which the target holds record 0 or 1, as a view sees it;
     ``promised(eps)`` the delta that holds there. An event is a set of values of a statistic of what

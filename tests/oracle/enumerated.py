@@ -252,7 +252,7 @@ def shifted(law: Law, place: int) -> Law:
 
 
 def seen(law: Law, how: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Law:
-    """Of what somebody sees who does not see all."""
+    """Return the distribution of a part of the outcome."""
     found: Law = {}
     for key, p in law.items():
         what = how(key)
@@ -277,7 +277,7 @@ def noisy_pair(noise: Mapping[int, arb], ends: bool) -> list[tuple[arb, arb]]:
 
 
 def gaussian(eps: float, sigma: float) -> arb:
-    """Of two means sqrt(2) apart; deep down a ball that tells nothing."""
+    """Return delta of two Gaussians sqrt(2) apart; deep in the tail the ball is trivial."""
     with ctx.workprec(8 * BITS):
         root = arb(2).sqrt()
         mu = root / sigma

@@ -1,4 +1,4 @@
-"""What an audit has seen."""
+"""Results of an audit."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ class FalseEndError(AssertionError):
 
 @dataclass
 class Findings:
-    """What an audit has seen: how often each check was made, the worst figures, what is false.
+    """Results of an audit: the count of each check, the worst figures, and false claims.
 
     ``worst`` has, by name, the largest number and where it was; ``false`` what went wrong, with the
     name of the audit.

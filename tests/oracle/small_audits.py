@@ -264,7 +264,7 @@ def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
 
 
 def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
-    """As the analyst sees it, by the users' own laws."""
+    """Return the analyst's view, computed from the users' own laws."""
     parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
     return parameters, _of_users(parameters, n, k, eps)[0], eps
 

@@ -220,7 +220,7 @@ class WithoutMinus(Signed):
 
 
 def odd_envelopes(others):
-    """Of the mixer: in how many cells the map is odd beside its records; in how many lengths.
+    """Return a statistic that counts odd cells of the map beside the mixer's records, and lengths.
 
     An envelope of pairs and the record has an odd length, and an unpaired clump that is odd makes
     one cell odd: there are as many such clumps as cells, or more.

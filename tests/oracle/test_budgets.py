@@ -15,7 +15,7 @@ DIGITS = 60
 
 
 def exponential(value: float) -> Fraction:
-    """Of a float as it is, to sixty digits."""
+    """Return exp of the float's exact value, to sixty digits."""
     with localcontext() as context:
         context.prec = DIGITS
         return Fraction(Decimal(value).exp())

@@ -125,7 +125,7 @@ LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
     [pytest.param(SignedDummies(), marks=pytest.mark.slow), TwoServers(), ShufflerDummies()],
 )
 def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
-    """What is promised is proven; with a little less noise, or at a smaller eps, it is not."""
+    """The promise is proven; with slightly less noise, or at a smaller eps, it is not."""
     mechanism, setting = with_options(mechanism, slots=slots), Setting(n, k)
     found = mechanism.calibrate(1.0, np.log(1e-6), setting)
     curves = {"analyst": mechanism.curve(found, setting)} | mechanism.views(found, setting)

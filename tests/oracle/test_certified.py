@@ -223,7 +223,7 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
 
 
 def test_a_search_that_may_end_sooner_looks_at_few_blocks():
-    """What composes is a curve of some 150 points: of a billion users 150 ms each."""
+    """Composition needs some 150 points of the curve, at 150 ms each for a billion users."""
     found = two_cells.worst(1e-4, Setting(10**9, 2, 4.0), 2e-4)
     assert found.low.size < 4_000
 

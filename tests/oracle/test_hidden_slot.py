@@ -133,7 +133,7 @@ def local_delta(x0, x1, rows, e):
 
 
 def seen(others, slots, local, kappa):
-    """What the view leaks, by the names that it shows: (*) of the page."""
+    """Return the delta of the view, summed over the names that it shows: (*) of the page."""
     n = len(others) + 1
     # Of who is not exposed alone; values g / (1 - kappa) with masses (1 - kappa) R'.
     drawn = []

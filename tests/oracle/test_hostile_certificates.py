@@ -1,4 +1,4 @@
-"""What a certificate's file may hold, to mislead its reader or to keep the checker busy."""
+"""Certificates made to mislead their reader or to keep the checker busy."""
 
 import json
 import os

@@ -223,7 +223,7 @@ def test_where_delta_never_falls_to_0_no_deeper_law_is_asked_for():
 
 
 def test_records_and_neighbours_may_change_between_rounds():
-    """Of two cells the worst rounds differ: none of the same data set twice has this delta."""
+    """The worst rounds differ: no data set repeated in both rounds has this delta."""
     laws = of_rows(MADE_UP, 2)
     several = max(delta_of(of_both(*pair), Fraction(3, 2)) for pair in product(laws, repeat=2))
     alike = max(delta_of(of_both(law, law), Fraction(3, 2)) for law in laws)

@@ -1,4 +1,4 @@
-"""What an address holds that others may not read: it is refused, or shown nowhere."""
+"""Secrets in an address are refused, or shown nowhere."""
 
 import base64
 import logging

@@ -1,4 +1,4 @@
-"""What tables and figures say of themselves: units, descriptions, contents; and damaged pages."""
+"""Metadata of tables and figures: units, descriptions, contents; and damaged pages."""
 
 import ast
 from pathlib import Path

@@ -572,7 +572,7 @@ def test_the_page_has_a_command_that_names_the_line(tmp_path):
 
 
 def test_a_configuration_of_regions_and_their_source_is_whole():
-    """As an overlay is in a module: what it leaves out is as in the default run."""
+    """An overlay in a module may be alone: what it leaves out is as in the default run."""
     own = ("source", "sources", "regions")
     config = {key: DEFAULT[key] for key in own}
     check_schema(config, SCHEMA)

@@ -32,7 +32,7 @@ FETCHED = re.compile(
 
 
 def outputs(notebook):
-    """What each code cell printed, and what it drew."""
+    """Return the text that each code cell printed, and the pictures that were drawn."""
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     texts = [["".join(o["text"]) for o in cell["outputs"] if "text" in o] for cell in cells]
     drawn = [o["data"]["image/png"] for cell in cells for o in cell["outputs"] if "data" in o

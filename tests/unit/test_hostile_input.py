@@ -1,4 +1,4 @@
-"""What may be typed or given as a file to mislead the command, a job, or keep them busy."""
+"""Input made to mislead the command or a job, or to keep them busy."""
 
 import gzip
 import io
@@ -190,7 +190,7 @@ def square(east="3", more=""):
 
 
 def virtual(address):
-    """What another reader of maps takes for a map that stands somewhere else."""
+    """Return a file that another reader takes for a reference to a map elsewhere."""
     layer = f"<OGRVRTLayer name='a'><SrcDataSource>{address}</SrcDataSource></OGRVRTLayer>"
     return f"<OGRVRTDataSource>{layer}</OGRVRTDataSource>"
 

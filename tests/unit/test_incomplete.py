@@ -325,7 +325,7 @@ def test_without_a_pair_a_search_begins_at_the_mean_number_of_participants():
 
 
 def test_far_out_the_log_of_delta_keeps_its_share_with_fewer_numbers_of_participants():
-    """Of delta half may be lost there, which its log hardly shows."""
+    """Half of delta may be lost there, which its log hardly shows."""
     asked = []
 
     def of(setting):

@@ -21,7 +21,7 @@ def too_large_for_arrow():
 
 
 def loaded_without_room():
-    """As the loader of Linux says it of a library that a job imports late."""
+    """Raise what the Linux loader raises for a library that is imported late."""
     raise ImportError("sklearn/_random.so: failed to map segment from shared object")
 
 

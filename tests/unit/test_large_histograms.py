@@ -1,4 +1,4 @@
-"""What the studies do with histograms larger than the paper's."""
+"""Studies of histograms larger than the paper's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What every mechanism answers, over the registry; the analytic Gaussian against high precision."""
+"""Every mechanism of the registry; the analytic Gaussian against high precision."""
 
 import subprocess
 import sys
@@ -192,7 +192,7 @@ def test_who_cannot_meet_a_target_in_rounds_says_why():
 @pytest.mark.parametrize("guess", [0.1, 0.3, 0.5, 4.0])
 @pytest.mark.parametrize("steps", [np.inf, 7.0])
 def test_the_eps_of_a_round_is_found_in_few_steps_and_never_beyond(guess, steps):
-    """Of a law of delta that is 0 up to a point, and may grow in steps."""
+    """Delta is 0 up to a point and may grow in steps."""
     asked = {}
 
     def log_delta(one):

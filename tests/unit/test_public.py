@@ -1,4 +1,4 @@
-"""What a user of the package sees: its names, their help, its version, what it loads."""
+"""The public package: its names, their help, its version, the modules that it loads."""
 
 import ast
 import doctest

@@ -1,4 +1,4 @@
-"""What longer envelopes buy: the table is what `compare` says, the figure what the table says."""
+"""Longer envelopes: the table agrees with `compare`, the figure with the table."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ def table() -> pd.DataFrame:
 
 
 def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame) -> None:
-    """Of 20 messages none keep a target, of 60 none the smaller eps."""
+    """No envelope of 20 messages keeps a target, and none of 60 keeps the smaller eps."""
     assert list(zip(table["eps"], table["slots"], strict=True)) == [
         (0.5, 300),
         (1.0, 60),

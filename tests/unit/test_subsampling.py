@@ -27,7 +27,7 @@ def test_ranges_have_their_probability_rounded_up(others, rate):
 
 
 def weak_law(n, k, E):
-    """Of the weak adversary's pair: outcomes to probabilities under P and Q."""
+    """Return the weak adversary's pair: outcomes to probabilities under P and Q."""
     q = 1 / (E + k - 1)
     law = {}
     for n1, n2, n3, n4 in exact.compositions(n, 4):

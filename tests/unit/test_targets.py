@@ -33,7 +33,7 @@ CROWD = {"colluding": 50, "response_rate": 0.7}
 
 
 class Unable(KRandomisedResponse):
-    """As k-RR, but for few users it finds no parameters."""
+    """A k-RR that finds no parameters for few users."""
 
     name = "unable"
 
@@ -318,7 +318,7 @@ def test_the_figure_shows_what_was_measured_and_expected():
 
 
 def test_the_curve_of_a_promise_is_that_of_the_fewest_who_keep_it():
-    """Of signed dummies: if all n take part they get more, which nobody was promised."""
+    """With signed dummies all n users get more than was promised."""
     parameters = SignedDummies(200, 0.9).calibrate(1.0, np.log(1e-6), Setting(10_000, 192))
     asked = {
         "calibration": "target", "reason": None, "response_rate": 1.0, "n": 10_000, "eps": 1.0,

@@ -135,13 +135,13 @@ def _made_once(tmp_path_factory, name, files=(), **config):
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory):
-    """Of `TABLES`, for tests that only read it; the others take a `copy` of it."""
+    """Return a finished run of `TABLES`, for tests that only read it; others take a `copy`."""
     return _made_once(tmp_path_factory, "finished", TABLES)
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
-    """Of all that a plain run makes, figures and targets too; to be copied likewise."""
+    """Return a finished plain run, with figures and targets; to be copied likewise."""
     mechanisms = ["gaussian", "krr", "user-dummies"]
     targets = {"eps": [1], "delta": 1e-6, "mechanisms": mechanisms}
     return _made_once(tmp_path_factory, "whole", targets=targets, eps0=[1])

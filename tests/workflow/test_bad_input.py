@@ -42,7 +42,7 @@ def _edited(column, value, rows):
 
 @pytest.mark.slow
 def test_a_job_refuses_its_input_in_words_and_the_next_run_is_sound(clone):
-    """What else it refuses: tests/unit/test_checkins.py. The share is that of the configuration."""
+    """tests/unit/test_checkins.py has the other refusals. The share is the configuration's."""
     _write(clone, _edited(2, "abc", rows=range(100)))
     _fails(clone, ["check-ins.txt", "line 1: latitude is not a number", "max_malformed_share=0.01"])
     _write(clone, _edited(2, "abc", rows=range(5)))

@@ -229,7 +229,7 @@ def test_a_recipe_names_its_files_and_words_that_are_there(name):
 
 
 def command(clone, *arguments):
-    """What the command prints as JSON, by the library of the clone."""
+    """Return what the command prints as JSON, run with the library of the clone."""
     done = subprocess.run(
         [sys.executable, "-m", "shuffledp", *arguments, "--format", "json"],
         env={**os.environ, "PYTHONPATH": str(clone.path / "workflow" / "lib")},
@@ -319,7 +319,7 @@ def test_every_recipe_is_enough(extended):
 
 
 def planned(clone, **options):
-    """What a dry run says."""
+    """Return the output of a dry run."""
     said = clone.run("--dry-run", **options)
     return said.stdout + said.stderr
 
