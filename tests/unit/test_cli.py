@@ -54,13 +54,6 @@ def test_delta_in_full_precision(capsys):
     assert row["delta_lower"] < row["delta_upper"] < 1.0001 * row["delta_lower"] + 1e-9
 
 
-def test_epsilon_encloses_the_published_interval(capsys):
-    # docs/accounting.md: eps in [.0185898, .0185902] to the digits given.
-    (row,) = rows(capsys, "epsilon", *SETTING, "--delta", "1e-6")
-    assert row["eps_lower"] == pytest.approx(0.0185898, abs=1e-7)
-    assert row["eps_upper"] == pytest.approx(0.0185902, abs=1e-7)
-
-
 def test_one_sided_bounds_leave_the_other_side_null(capsys):
     names = ["clones", "single-bin", "exact-2rr"]
     found = rows(capsys, "delta", "--n", "500", "--k", "2", "--eps0", "1", "--eps", "0.2",
@@ -631,19 +624,6 @@ def test_neighbours_that_cannot_be_used_are_refused(
     assert err.count("\n") == 1
 
 
-def test_a_weekly_release_for_a_year(capsys):
-    year = ["--n", "5e4", "--k", "200", "--eps", "1", "--delta", "1e-8", "--rounds", "52"]
-    (row,) = rows(capsys, "calibrate", *year)
-    assert row["eps0"] == pytest.approx(4.2732, abs=1e-4)
-    assert row["delta_upper"] <= 1e-8
-    (plan,) = rows(capsys, "plan", *year)
-    assert plan["eps0"] == row["eps0"]
-    assert plan["krr_cell_sd_users"] == pytest.approx(58.26, abs=0.01)
-    # A curator's noise of sqrt(52) weeks at once: sigma(1, 1e-8) of sensitivity sqrt(2 * 52).
-    sigma = gaussian.gaussian_sigma(1.0, np.log(1e-8), np.sqrt(2 * 52))
-    assert plan["gaussian_cell_sd_users"] == pytest.approx(sigma, rel=1e-9)
-
-
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
@@ -748,11 +728,6 @@ def test_typos_are_told(capsys, arguments, message):
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
-
-
-def test_options_may_be_shortened(capsys):
-    (row,) = rows(capsys, "delta", *SETTING, "--eps", "0.01", "--sampling", "1")
-    assert row["delta_lower"] is not None
 
 
 @pytest.mark.parametrize("columns", [80, 60])
@@ -978,15 +953,6 @@ def test_deltas_below_the_smallest_float(capsys):
     assert row["log10_delta_upper"] == pytest.approx(-5000, rel=1e-6)
     (row,) = rows(capsys, "delta", *SETTING, "--eps", "1")
     assert row["delta_upper"] == 0.0
-
-
-@pytest.mark.slow
-def test_sampling_certifies_upper_ends_only(capsys):
-    arguments = ["--n", "1000", "--k", "2", "--eps0", "1", "--eps", "0.1", "--sampling-rate", "0.5"]
-    for name in ("exact-2rr", "blanket-bennett", "certified"):
-        (row,) = rows(capsys, "delta", *arguments, "--bound", name)
-        assert row["delta_lower"] is None
-        assert 0 < row["delta_upper"] <= 0.5
 
 
 def test_calibrated_budgets_are_printed_rounded_down(capsys):

@@ -81,18 +81,6 @@ def run(clone, example, *targets):
     return sum(inside(polygons, x, y) for x, y in points)
 
 
-def test_there_is_a_box_an_outline_and_a_metre_grid():
-    regions = dict(region_of(path) for path in EXAMPLES)
-    assert {path.stem for path in EXAMPLES} == set(regions)
-    assert {
-        ("box" in r, "metres" in next(iter(r["grids"].values()))) for r in regions.values()
-    } == {
-        (True, False),
-        (False, False),
-        (True, True),
-    }
-
-
 # A box, an outline and cells of metres: the third is the slowest.
 @pytest.mark.slow
 @pytest.mark.parametrize(
