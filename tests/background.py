@@ -1,4 +1,4 @@
-"""Snakemake as a process in the background, and the moments at which a test stops it."""
+"""Run Snakemake in the background and stop it at chosen file events."""
 
 import os
 import signal
@@ -14,10 +14,10 @@ STOPPING = Path(__file__).parent / "stopping"
 
 @dataclass
 class Stop:
-    """Where a run is to stop: before the `number`-th file event that matches `pattern`.
+    """Stop a run before the `number`-th file event that matches `pattern`.
 
-    The process that comes there halts, with a signal that it cannot catch, until the test kills it
-    or lets it go on. `stopping/sitecustomize.py` says what an event looks like.
+    The process that reaches the event is halted by a signal that it cannot catch, until the test
+    kills it or lets it continue. `stopping/sitecustomize.py` describes the events.
     """
 
     folder: Path
@@ -37,11 +37,11 @@ class Stop:
         }
 
     def events(self) -> int:
-        """How many matching events there were so far."""
+        """Return the number of matching events so far."""
         return (self.folder / "tally").stat().st_size
 
     def process(self) -> int | None:
-        """Number of the process that stopped, or None."""
+        """Return the id of the stopped process, or None."""
         mark = self.folder / "stopped"
         return int(mark.readlink().name) if mark.is_symlink() else None
 
@@ -50,7 +50,7 @@ class Stop:
 
 
 class Background:
-    """Snakemake in a session of its own, which ends with the `with` block at the latest."""
+    """Snakemake in a session of its own, which is killed at the end of the `with` block."""
 
     def __init__(self, clone, *arguments: str, stop: Stop | None = None) -> None:
         clone.write_configuration()
@@ -86,14 +86,14 @@ class Background:
         wait_until(reached, what, seconds)
 
     def wait_for_stop(self) -> int:
-        """Number of the process that stopped where it was to stop."""
+        """Wait for the chosen event and return the id of the stopped process."""
         self.wait_for(lambda: self.stop.process() is not None, self.stop.pattern)
         return self.stop.process()
 
     def finished(self, seconds: float = 900.0) -> int:
-        """The return code."""
+        """Wait for the end and return the exit status."""
         return finished(self.process, seconds, self.printed)
 
     def kill(self) -> None:
-        """SIGKILL to Snakemake and to all its local jobs."""
+        """Send SIGKILL to Snakemake and to all its local jobs."""
         kill_session(self.process)

@@ -1,4 +1,4 @@
-"""A real browser for tests: one that is installed, as Playwright would else download its own."""
+"""A real browser for tests, installed by the system: Playwright would download its own."""
 
 import shutil
 
@@ -10,9 +10,9 @@ NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="session")
 def browser():
-    """Debian's chromium, driven by Playwright; without one the test is skipped.
+    """Return an installed chromium, driven by Playwright; skip the test without one.
 
-    One for all tests of a process: Playwright starts a second time only where the first has ended.
+    All tests of a process share it, because Playwright cannot be started twice at once.
     """
     from playwright import sync_api as api  # a third of a second, of no use to most tests
 

@@ -1,4 +1,4 @@
-"""How many examples hypothesis tries, and which tests share a worker."""
+"""Profiles of hypothesis, tests that share a worker, and the option --update-docs."""
 
 import os
 
@@ -19,7 +19,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-# The light tests are the same in every run; the slow ones explore, but in continuous integration.
+# Light tests use the same examples in every run; slow ones explore, except under CI.
 settings.register_profile(
     "light", max_examples=20, derandomize=True, deadline=None, print_blob=True
 )
@@ -28,7 +28,7 @@ settings.register_profile(
 )
 settings.load_profile("light")
 
-# Folders and files whose tests run in one worker: there is one Slurm, and some share a long run.
+# Folders and files whose tests run in one worker: they share one Slurm or a long run.
 TOGETHER = (
     "tests/browser/",
     "tests/hpc/",
@@ -40,10 +40,10 @@ TOGETHER = (
 
 
 class _Together(LoadScopeScheduling):
-    """Tests go to workers one by one, but for those of `TOGETHER`.
+    """Distribute tests one by one, except those of `TOGETHER`.
 
-    xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it do any more:
-    it then groups nothing, without a word.
+    The scheduler `loadgroup` of xdist renames tests, which pytest 9.2 no longer allows: it then
+    silently groups nothing.
     """
 
     def _split_scope(self, nodeid: str) -> str:
@@ -55,5 +55,5 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Together
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whole runs first: begun last, they would keep one worker busy alone."""
+    """Start whole runs first: at the end they would keep a single worker busy."""
     items.sort(key=lambda item: item.get_closest_marker("workflow") is None)

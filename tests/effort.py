@@ -1,20 +1,20 @@
-"""How much is tried: examples of a property, and values of a parametrised test."""
+"""Effort of a test: the examples of a property, the values of a parametrised test."""
 
 import pytest
 from hypothesis import settings
 
 
 def examples(whole: int) -> int:
-    """`whole` of them under `make test-slow`, a fifth otherwise."""
+    """Return `whole` under `make test-slow`, a fifth of it otherwise."""
     light = settings.default.max_examples < settings.get_profile("slow").max_examples
     return max(2, whole // 5) if light else whole
 
 
 def long(*values: object) -> object:
-    """Values of a parametrised test, of which others are quick, under `make test-slow` alone."""
+    """Mark values of a parametrised test that take long: `make test-slow` alone runs them."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
 def nightly(*values: object) -> object:
-    """Values of a parametrised test, of which others are quicker, under `make faults` alone."""
+    """Mark values of a parametrised test for `make faults` alone."""
     return pytest.param(*values, marks=pytest.mark.faults)

@@ -1,20 +1,20 @@
-"""Things that a test may do without: its skip names one, and says why it is not there."""
+"""Optional requirements of tests: a skip names the missing one and the reason."""
 
 import os
 import re
 from collections.abc import Iterable
 
-# `.ci/run` installs those; these nobody can install.
+# `.ci/run` installs the first; the second cannot be installed.
 INSTALLED = ("accounting", "browser", "index", "node", "site", "slurm", "snakedeploy")
 GIVEN = ("data", "machine")
-# Names the things that must be there, with blanks between them.
+# Environment variable with the names of requirements that must be met, separated by blanks.
 REQUIRED = "SHUFFLEDP_TEST_REQUIRE"
 
 _REASON = re.compile(rf"needs ({'|'.join(INSTALLED + GIVEN)}): ")
 
 
 def needs(thing: str, why: str) -> str:
-    """Reason of a skip, from which `refused` knows whether the thing should have been there."""
+    """Return the reason of a skip, in the form that `refused` reads."""
     reason = f"needs {thing}: {why}"
     assert _REASON.match(reason), f"{thing} is none of {', '.join(INSTALLED + GIVEN)}"
     return reason
@@ -30,7 +30,7 @@ def required() -> set[str]:
 
 
 def refused(reasons: Iterable[str], required: set[str]) -> list[str]:
-    """Reasons that are no excuse where `required` must be there: those without a need, too."""
+    """Return the reasons that do not excuse a skip, including those that name no requirement."""
     if not required:
         return []
     matched = {reason: _REASON.match(reason) for reason in reasons}

@@ -1,4 +1,4 @@
-"""Data that does not ship with the project: a test that needs it is skipped without."""
+"""Markers for tests that need data which the project does not contain."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Hooks of pytest: a run ends with the tests that it left out and why, and fails for some."""
+"""Hooks of pytest: list the tests that were left out, and fail if one was required."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 from needs import refused, required
 
-# The tier that runs the tests of a marker.
+# The command that runs the tests of a marker.
 TIERS = {"faults": "`make faults`", "slow": "`make test-slow`"}
 
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
@@ -35,7 +35,7 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
-    """Every worker of xdist chooses among all tests: the last one's counts are everyone's."""
+    """Take the counts of any worker: each worker of xdist selects among all tests."""
     counts = getattr(node, "workeroutput", {}).get("left out")  # a worker that died has none
     node.config.stash[_LEFT_OUT] = Counter(counts)
 

@@ -1,6 +1,6 @@
-"""Waits that have a limit and say what did not come.
+"""Waits with a time limit, whose errors say what did not happen.
 
-The limits are long: they tell a hang from a machine that is slow.
+The limits are long, so that a slow machine is not mistaken for a hang.
 """
 
 import os
@@ -21,7 +21,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.
 
 
 def session(leader: int) -> dict[int, str]:
-    """Processes of a session with their command lines, read from /proc."""
+    """Return the processes of a session, with their command lines from /proc."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -34,7 +34,7 @@ def session(leader: int) -> dict[int, str]:
 
 
 def kill_session(process: subprocess.Popen) -> None:
-    """SIGKILL to a process that leads a session and to all that it started; wait for their end."""
+    """Kill a session's leader and all that it started, and wait for their end."""
 
     def gone() -> bool:
         left = session(process.pid)
@@ -72,7 +72,7 @@ def run(command: list[str], seconds: float, **options: object) -> subprocess.Com
 
 
 def finished(process: subprocess.Popen, seconds: float, printed: Callable[[], str]) -> int:
-    """The return code of a process that leads a session; past the limit all of it is killed."""
+    """Return the exit status of a session's leader; past the limit kill the session."""
     try:
         return process.wait(timeout=seconds)
     except subprocess.TimeoutExpired:

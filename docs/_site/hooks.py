@@ -1,7 +1,7 @@
 """Hooks of mkdocs.yml, with which `mkdocs build` makes a site of docs/.
 
-The pages are written for a code host first. This adds what lies elsewhere in the clone, leads the
-links among them right, and fills the reference and the gallery.
+The pages are written for a code host first. The hooks add files from elsewhere in the clone, adjust
+links between pages, and fill the reference and the gallery.
 """
 
 import ast
@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
 
-# Files outside docs/ that pages link to, and where they are on the site.
+# Files outside docs/ that pages link to, with their places on the site.
 ADDED = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
@@ -30,23 +30,23 @@ ADDED = {
 SOURCES = {place: name for name, place in ADDED.items()}
 MOVED = ADDED | {"docs/tutorial.ipynb": "tutorial.md"}
 
-# The tutorial as `make docs` ran it, with its pictures.
+# The tutorial with its output and pictures, written by `make docs`.
 TUTORIAL = ROOT / "build" / "docs"
 NOT_RUN = "# Your city in ten minutes\n\n`make docs` runs `docs/tutorial.ipynb` and shows it.\n"
 
-# Where the gallery looks for a picture, the first that has it.
+# Folders in which the gallery looks for a picture; the first match wins.
 FIGURES = [ROOT / "results" / "figures", ROOT / "results" / "paper" / "figures"]
 PICTURES = re.compile(r"^(.*)<!-- pictures: (\S+) -->$", re.MULTILINE)
 
-# The theme's dialog.
+# The theme's search dialog.
 SEARCH = 'data-md-component="search" role="dialog"'
 
-# A module of the package, or what is in it, by its dotted name.
+# The dotted name of a module of the package or of one of its members.
 NAMED = re.compile(r"(?<!\[)`(?:shuffledp\.)?([a-z_]+(?:\.\w+)*\.(?!py`)\w+)`")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Put a page for each package in the menu."""
+    """Add a page for each package to the menu."""
     (code,) = (entry["Code"] for entry in config.nav or [] if "Code" in entry)
     pages = [{PurePosixPath(place).stem: place} for place in _reference_pages()]
     code[0] = {"Reference": ["reference/index.md", *pages]}
@@ -54,7 +54,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what is not in docs/."""
+    """Add the files that are not in docs/."""
     copied = {place: ROOT / name for name, place in ADDED.items()}
     copied |= {str(path.relative_to(TUTORIAL)): path for path in TUTORIAL.rglob("*.*")}
     copied |= {f"pictures/{path.name}": path for path in _pictures("*")}
@@ -68,18 +68,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """Fill in pictures, lead links right, and what is named to the reference."""
+    """Fill in pictures, adjust links, and link dotted names to the reference."""
     markdown = _with_links_of_the_site(_with_pictures(markdown), page.file.src_uri)
     return NAMED.sub(_with_reference, markdown)
 
 
 def on_post_page(output: str, **_: Any) -> str:
-    """Give the search a name that is read aloud: the theme has a dialog without one."""
+    """Name the search dialog for screen readers: the theme leaves it unnamed."""
     return output.replace(SEARCH, f'{SEARCH} aria-label="Search"')
 
 
 def _reference_pages() -> dict[str, str]:
-    """A page for each package, with its modules, by place."""
+    """Return the text of a reference page for each package, by its place on the site."""
     pages = {}
     for package in sorted(path.parent for path in PACKAGE.rglob("__init__.py")):
         name = ".".join(package.relative_to(PACKAGE.parent).parts)
@@ -92,7 +92,7 @@ def _reference_pages() -> dict[str, str]:
 
 
 def _pictures(pattern: str) -> list[Path]:
-    """Pictures of the newest runs whose names without ending match, in the order of names."""
+    """Return pictures whose stems match a pattern, sorted by name; earlier folders win."""
     found: dict[str, Path] = {}
     for folder in reversed(FIGURES):
         found |= {path.name: path for path in folder.glob(f"{pattern}.png")}
@@ -100,9 +100,9 @@ def _pictures(pattern: str) -> list[Path]:
 
 
 def _with_pictures(markdown: str) -> str:
-    """A page whose lines that end in a comment ``pictures: PATTERN`` give way to such pictures.
+    """Replace each line that ends in a comment ``pictures: PATTERN`` by the matching pictures.
 
-    Each picture is shown once, where a pattern first matches. A line stays where none is left.
+    Each picture is shown once, where a pattern first matches. A line without pictures stays.
     """
     shown: set[Path] = set()
 
@@ -116,7 +116,7 @@ def _with_pictures(markdown: str) -> str:
 
 
 def _item(picture: Path) -> str:
-    """A picture that leads to itself; one much wider than high has a row of its own."""
+    """Return a picture that links to itself; a very wide one gets a row of its own."""
     name, file = picture.stem, f"pictures/{picture.name}"
     with picture.open("rb") as stream:
         width, height = struct.unpack(">16xII", stream.read(24))
@@ -125,7 +125,7 @@ def _item(picture: Path) -> str:
 
 
 def _with_links_of_the_site(markdown: str, place: str) -> str:
-    """A page whose links lead from and to the places that files have on the site."""
+    """Return a page whose relative links lead to the places of their targets on the site."""
     folder = PurePosixPath(SOURCES.get(place, f"docs/{place}")).parent
 
     def lead(link: re.Match[str]) -> str:
@@ -137,7 +137,7 @@ def _with_links_of_the_site(markdown: str, place: str) -> str:
 
 
 def _with_reference(name: re.Match[str]) -> str:
-    """A dotted name that leads to the class or function, else to the module."""
+    """Return a dotted name as a link to its class or function, or else to its module."""
     parts = name[1].split(".")
     for size in range(len(parts), 0, -1):
         file = PACKAGE.joinpath(*parts[:size]).with_suffix(".py")

@@ -1,6 +1,6 @@
-"""The pictures of these pages, from finished runs: `make pictures` writes them to docs/figures.
+"""Write the pictures of the pages to docs/figures, from finished runs: `make pictures`.
 
-The tutorial keeps its own: what `make docs` made of it, with smaller pictures.
+The tutorial keeps the output that `make docs` produced, with smaller pictures.
 """
 
 import json
@@ -26,8 +26,8 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 PICTURES = ROOT / "docs" / "figures"
 
-# A figure of a run by the name it has here; without one that another run made (`make reproduce`)
-# the picture stays as it is.
+# Figures of runs by the names of their pictures. A picture stays as it is where the figure of
+# another run (`make reproduce`) is missing.
 TAKEN = {
     "comparison": "figures/comparison",
     "mechanisms": "figures/mechanisms.san_francisco.shape",
@@ -51,17 +51,17 @@ TAKEN = {
     "personalised": "paper/figures/personalised.figure-6",
     "slots": "mechanisms/figures/slots.paris.shape",
 }
-# Snakemake says where the profile lies on this machine.
+# Snakemake prints the absolute path of the profile.
 _PROFILE = r"^Using workflow specific profile .*\n"
-COLOURS = 256  # enough for lines and for a scale of colours, in half of the bytes
+COLOURS = 256  # enough for lines and colour scales, at half of the bytes
 
-# The map of the first screen: the mechanism that docs/choosing.md recommends without a curator.
+# The map of README: the mechanism that docs/choosing.md recommends without a curator.
 REGION, MECHANISM, EPS, DELTA = "paris", "two-servers", 1.0, 1e-6
 
 
 @local_style()
 def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame) -> Figure:
-    """The true map of a region beside a private one.
+    """Draw the true map of a region beside a private one.
 
     Parameters
     ----------
@@ -77,7 +77,6 @@ def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame)
     place = MapContext(cells, title, backdrop(basemap))
     figure = estimate_maps(place, release_panels(original, rows), int(original.sum()))
     left, right, bar = figure.axes
-    # In words of README, which explains others below the picture.
     left.set_title("The truth", loc="left")
     right.set_title("The private map", loc="left")
     bar.set_xlabel("check-ins per cell (logarithmic scale)")
@@ -85,12 +84,12 @@ def private_map(cells: gpd.GeoDataFrame, original: Integers, rows: pd.DataFrame)
 
 
 def shrink(figure: Path | IO[bytes], picture: Path | IO[bytes]) -> None:
-    """Write a figure with few colours, and the title that it has."""
+    """Write a figure with few colours, keeping its title."""
     with Image.open(figure) as full:
         words = PngImagePlugin.PngInfo()
         for key, value in full.text.items():
             words.add_text(key, value)
-        # Rare colours are kept as well: those of a thin line's key.
+        # Keep rare colours, such as that of a thin line in a legend.
         few = full.convert("RGB").quantize(
             COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
         )
@@ -98,7 +97,7 @@ def shrink(figure: Path | IO[bytes], picture: Path | IO[bytes]) -> None:
 
 
 def kept(notebook: dict[str, Any]) -> dict[str, Any]:
-    """A notebook with what its cells printed and drew, but for when, and with few colours."""
+    """Return a notebook with its output, without times and with pictures of few colours."""
     cells = [dict(cell) for cell in notebook["cells"]]
     for cell in cells:
         if cell["cell_type"] == "code":
@@ -106,11 +105,11 @@ def kept(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook | {"cells": cells}
 
 
-def _outputs(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Streams in one piece each: where they are cut differs from run to run."""
+def _outputs(outputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Join each stream: where it is split differs from run to run."""
     streams: dict[str, str] = {}
     others = []
-    for output in given:
+    for output in outputs:
         if output["output_type"] == "stream":
             streams[output["name"]] = streams.get(output["name"], "") + "".join(output["text"])
             continue
@@ -130,7 +129,7 @@ def _outputs(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Draw the map, and take the other pictures from the run's figures, and from the tutorial."""
+    """Draw the map, shrink the figures of runs, and store the tutorial with its output."""
     releases = read_tables([RESULTS / f"releases/{REGION}.shape.target-{MECHANISM}.parquet"])
     n = releases["n"].max()
     samples = read_tables([RESULTS / f"samples/{REGION}.shape.parquet"], n=n)

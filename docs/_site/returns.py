@@ -1,7 +1,7 @@
-"""Sections "Returns" of our docstrings for the reference: a hook of mkdocstrings.
+"""A hook of mkdocstrings for the section "Returns" of docstrings.
 
-They say in prose what is returned, as the annotation names its type already. The parser expects
-a type on the first line, and would take the prose for it.
+Our sections describe the result in prose, because the annotation already names its type. The parser
+expects a type on the first line and would take the prose for it.
 """
 
 import re
@@ -13,7 +13,7 @@ SECTION = re.compile(r"^(Returns|Yields)\n-+\n((?:\S.*\n?)+)", re.MULTILINE)
 
 
 class Returns(Extension):
-    """Puts the annotated type before the prose."""
+    """Insert the annotated type before the prose."""
 
     def on_function(self, *, func: Function, **_: Any) -> None:
         """Rewrite the section of one function."""

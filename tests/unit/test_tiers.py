@@ -1,4 +1,4 @@
-"""The end of a test run: what it left out and why, and that nothing required was left out."""
+"""A test run lists the tests that it left out, and fails if one was required."""
 
 import os
 import re
