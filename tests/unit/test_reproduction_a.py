@@ -457,13 +457,6 @@ def test_the_summary_shows_all_that_is_not_reproduced(values):
     assert "`paper_a.figure-1`" in text
 
 
-def test_the_accuracy_that_was_not_tried_has_the_same_words_in_both_tables(values):
-    note = values[values["table"] == "text 4.1"]["note"].iloc[0]
-    page = (ROOT / "docs" / "papers.md").read_text(encoding="utf-8")
-    assert note.partition(" Not stated")[0] in page
-    assert "| not tried |" in page.partition("| 96.78 % on MNIST |")[2].split("\n")[0]
-
-
 def test_the_surface_that_is_printed_lies_far_below_the_right_one():
     table = paper_a.surface_table(np.array([0.1, 1.0, 2.0, 3.0]))
     wide = table.pivot(index=["eps", "eps0"], columns="bound", values="log10_delta")
