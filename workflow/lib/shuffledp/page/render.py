@@ -43,12 +43,12 @@ def _source(script: str) -> str:
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """The page of what `shuffledp.page.data.page_data` returns, as HTML."""
+    """Return the page as HTML; `data` has what `workflow/scripts/write_page.py` collects."""
     return _rendered("page.html", _SCRIPTS, data)
 
 
 def render_round(data: Mapping[str, Any]) -> str:
-    """The page of what `shuffledp.page.collected.round_data` returns, as HTML."""
+    """Return the page of a round, with data from `shuffledp.page.collected.round_data`, as HTML."""
     return _rendered("collected.html", _OF_A_ROUND, data)
 
 

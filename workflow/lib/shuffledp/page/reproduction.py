@@ -56,7 +56,7 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
     return {
         "rows": rows,
         "verdicts": list(VERDICTS),
-        "summary": f"The four papers print {len(table)} numbers, of which: {tally}.",
+        "summary": f"The four papers print {len(table)} numbers: {tally}.",
         "errata": entries,
     }
 

@@ -27,14 +27,14 @@ const { planFor, mountPlanner } = (() => {
     const scaled = atoms.map(([value, probability]) => [value / unit, probability]);
 
     const moments = (tilt) => {
-      let [less, first, second] = [0, 0, 0];
+      let [excess, first, second] = [0, 0, 0];
       for (const [value, probability] of scaled) {
-        less += probability * Math.expm1(tilt * value);
+        excess += probability * Math.expm1(tilt * value);
         const weight = probability * value * Math.exp(tilt * value);
         first += weight;
         second += weight * value;
       }
-      return { less, mean: first / (1 + less), square: second / (1 + less) };
+      return { excess, mean: first / (1 + excess), square: second / (1 + excess) };
     };
 
     // Any tilt gives a bound; the saddle point gives the best one.
@@ -44,14 +44,14 @@ const { planFor, mountPlanner } = (() => {
     while (!beyond(2 * tilt)) tilt *= 2;
     tilt = crossing((x) => !beyond(x), tilt, 2 * tilt, 1e-4);
 
-    const { less, mean, square } = moments(tilt);
-    const logMoment = terms * Math.log1p(less) + Math.log(unit);
+    const { excess, mean, square } = moments(tilt);
+    const logMoment = terms * Math.log1p(excess) + Math.log(unit);
     const chernoff = logMoment - 1 - Math.log(tilt);
     if (chernoff <= enough) return chernoff;
 
     const parts = scaled.map(([value, probability]) => ({
       half: value / 2,
-      less: probability * Math.expm1(tilt * value),
+      excess: probability * Math.expm1(tilt * value),
       grown: 2 * probability * Math.exp(tilt * value),
     }));
     const width = Math.sqrt(terms * (square - mean * mean) + 2 / tilt ** 2);
@@ -62,13 +62,13 @@ const { planFor, mountPlanner } = (() => {
     for (let j = 1; j <= last; j++) {
       const t = j * step;
       let [real, imaginary] = [0, 0]; // parts of the moment minus 1
-      for (const { half, less, grown } of parts) {
+      for (const { half, excess, grown } of parts) {
         const sine = Math.sin(t * half);
-        real += less - grown * sine * sine;
+        real += excess - grown * sine * sine;
         imaginary += grown * sine * Math.cos(t * half);
       }
       const size = 0.5 * Math.log1p(2 * real + real * real + imaginary * imaginary);
-      const log = terms * (size - Math.log1p(less)) - (noise * t) ** 2 / 2;
+      const log = terms * (size - Math.log1p(excess)) - (noise * t) ** 2 / 2;
       const turned = terms * Math.atan2(imaginary, 1 + real) + noise * noise * tilt * t;
       const turn = turned - 2 * Math.atan2(t, tilt);
       sum += (2 * Math.exp(log) * Math.cos(turn)) / (1 + (t / tilt) ** 2);
@@ -310,8 +310,8 @@ const { planFor, mountPlanner } = (() => {
   function complaint(name, text, { min, max }) {
     const value = Number(text);
     if (NUMBER.test(text) && Number.isInteger(value) && value >= min && value <= max) return "";
-    const given = text.trim() === "" ? "nothing" : text.trim();
-    return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)} (got ${given}).`;
+    const received = text.trim() === "" ? "nothing" : text.trim();
+    return `${name} must be a whole number from ${number.format(min)} to ${number.format(max)} (got ${received}).`;
   }
 
   /** Mount the planner in an element; `data` is from `shuffledp.page.data.planner_data`. */
