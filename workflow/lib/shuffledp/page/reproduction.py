@@ -84,7 +84,7 @@ def _entries(text: str) -> list[dict[str, str]]:
 def as_html(markdown: str) -> str:
     """Convert paragraphs, code and bold text of Markdown to HTML; links become their text."""
     parts = []
-    for number, part in enumerate(re.split(r"^```$", markdown, flags=re.MULTILINE)):
+    for number, part in enumerate(re.split(r"^```.*$", markdown, flags=re.MULTILINE)):
         if number % 2:
             parts.append(f"<pre>{escape(part.strip())}</pre>")
         else:
