@@ -27,7 +27,7 @@ from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
 from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import (
-    LARGEST_NU,
+    MAX_NU,
     ShufflerDummies,
     ShufflerDummiesParameters,
 )
@@ -810,7 +810,7 @@ def test_theta_must_lie_between_0_and_1(eps):
             make()
 
 
-@pytest.mark.parametrize("nu", [-1, 2.5, np.nan, np.inf, LARGEST_NU + 2])
+@pytest.mark.parametrize("nu", [-1, 2.5, np.nan, np.inf, MAX_NU + 2])
 def test_the_centre_must_be_a_number_of_dummies(nu):
     with pytest.raises(InputError, match=r"nu must be .*dummies"):
         ShufflerDummiesParameters(1.0, nu)

@@ -91,7 +91,7 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Histograms with noise, in counts."""
+        """Draw histograms with noise, in counts."""
         counts = np.asarray(counts, dtype=np.int64)
         noise = [two_sided.draw(counts.size, parameters.eps, rng) for _ in range(repetitions)]
         return np.asarray(counts + np.stack(noise), dtype=np.float64)
@@ -99,12 +99,12 @@ class DiscreteLaplace(Mechanism[DiscreteLaplaceParameters]):
     def variance(
         self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters
     ) -> Floats:
-        """Variance of each share, the same for all."""
+        """Return the variance of each share, which is the same for all."""
         return np.full(np.shape(shares), two_sided.moments(parameters.eps).variance / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: DiscreteLaplaceParameters
     ) -> Floats:
-        """From the exact mean absolute error: that of a normal law is 13 % too large."""
+        """Return it from the exact mean absolute error; the normal law's is 13 % too large."""
         shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
         return np.full(shape, 0.5 * k * two_sided.moments(parameters.eps).absolute_error / n)

@@ -24,15 +24,15 @@ PUBLISHED_DELTA = 1e-20
 PUBLISHED_SENSITIVITY = 1.0
 # Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).
 DIFFPRIVLIB_DELTA = 1e-12
-_AGREEMENT = 1e-6
-_LARGEST_LOG = 600.0  # of noise, so that its square and what bounds it are floats
-_PUBLISHED = "as-published"  # in the catalogue, with what figures say of it
+SIGMA_AGREEMENT = 1e-6
+MAX_LOG_SIGMA = 600.0  # so that the square of the noise and its bounds do not overflow
+_PUBLISHED = "as-published"  # name in the catalogue
 
 
 def gaussian_sigma(
     eps: float, log_delta: float, sensitivity: float = HISTOGRAM_SENSITIVITY
 ) -> float:
-    """Smallest standard deviation that gives (eps, delta)-DP, for any delta down to 1e-10000.
+    """Return the smallest standard deviation for (eps, delta)-DP, for delta down to 1e-10000.
 
     Parameters
     ----------
@@ -61,12 +61,12 @@ def gaussian_sigma(
             f"delta must lie strictly between 0 and 1 for a Gaussian (got log delta={log_delta}); "
             "pure DP needs another mechanism"
         )
-    # The classical sigma is sufficient up to eps = 1 and the right order of magnitude beyond.
+    # The classical sigma is sufficient up to eps = 1, and of the right order of magnitude beyond.
     log_classical = float(np.log(sensitivity) - np.log(eps) + 0.5 * np.log(2.0 * (1.0 - log_delta)))
-    # At eps = 0 delta is below mu / sqrt(2 pi), and no eps needs more.
+    # At eps = 0 delta is below mu / sqrt(2 pi), and no other eps needs more noise.
     log_most = float(np.log(sensitivity) - log_delta - 0.5 * np.log(2.0 * np.pi))
     log_guess = min(float(np.logaddexp(log_classical, np.log(sensitivity))), log_most)
-    if log_guess > _LARGEST_LOG:
+    if log_guess > MAX_LOG_SIGMA:
         raise InputError(
             f"no float is as large as the noise for eps={eps} and log delta={log_delta:g}"
         )
@@ -84,10 +84,10 @@ def gaussian_sigma(
 
 
 def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
-    """``sensitivity sqrt(2 log(1.25 / delta)) / eps``: enough for (eps, delta)-DP if eps <= 1.
+    """Return ``sensitivity sqrt(2 log(1.25 / delta)) / eps``, enough for eps <= 1.
 
-    Beyond that it may be too little: at eps = 10 and delta = 1e-6 it gives delta 1.9e-6. Paper A's
-    Definition V.1 has no such range. `gaussian_sigma` is what is needed.
+    For larger eps it may be too small: at eps = 10 and delta = 1e-6 it gives delta 1.9e-6. Paper
+    A's Definition V.1 omits that condition. `gaussian_sigma` is exact.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def classical_sigma(eps: ArrayLike, delta: float, sensitivity: float) -> Floats:
 
 @dataclass(frozen=True)
 class DiffprivlibRequest:
-    """What diffprivlib's ``GaussianAnalytic`` is asked for, right or wrong."""
+    """Arguments of diffprivlib's ``GaussianAnalytic``."""
 
     eps: float
     delta: float
@@ -132,7 +132,7 @@ class DiffprivlibRequest:
 
 
 def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
-    """Standard deviation that diffprivlib's ``GaussianAnalytic`` uses.
+    """Return the standard deviation of diffprivlib's ``GaussianAnalytic``.
 
     Not a guarantee below delta of about 1e-16, where it stops growing: paper A's Gaussian at
     eps = eps0 is explained by just that.
@@ -150,13 +150,13 @@ def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
 
 
 def published_sigma(eps0: float) -> float:
-    """Standard deviation of paper A's Gaussian at eps = eps0, which no (eps, delta) explains."""
+    """Return the standard deviation of paper A's Gaussian, which no (eps, delta) explains."""
     return diffprivlib_sigma(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
 
 
 @dataclass(frozen=True)
 class GaussianParameters:
-    """Standard deviation of the noise in counts, and what to ask diffprivlib for, if anything.
+    """Standard deviation of the noise in counts, and the equivalent request to diffprivlib.
 
     diffprivlib draws the noise where its own standard deviation agrees to 1e-6, NumPy elsewhere.
 
@@ -198,9 +198,9 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     published = (published_calibration,)
 
     def curve(self, parameters: GaussianParameters, setting: Setting) -> UpperCurve:
-        """Exact (paper D, Fact 2), over rounds too: their means' distances add up by squares.
+        """Return the exact curve (paper D, Fact 2), rounded up by `gdp_upper_log_delta`.
 
-        Rounded up by what `gdp_upper_log_delta` derives.
+        Over rounds the squared distances of the means add up.
         """
         return compose(gdp_curve(HISTOGRAM_SENSITIVITY / parameters.sigma), setting.rounds)
 
@@ -224,11 +224,11 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Histograms with noise, in counts."""
+        """Draw histograms with noise, in counts."""
         counts = np.asarray(counts, dtype=np.float64)
         shape = (repetitions, counts.size)
         request, sigma = parameters.request, parameters.sigma
-        if request is None or abs(request.sigma / sigma - 1.0) >= _AGREEMENT:
+        if request is None or abs(request.sigma / sigma - 1.0) >= SIGMA_AGREEMENT:
             return np.asarray(counts + rng.normal(0.0, sigma, size=shape))
         source = request.mechanism(int(rng.integers(2**32)))
         # To the bit what its `randomise` draws, one value after the other: a hundredth of the time.
@@ -236,5 +236,5 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         return np.asarray(counts + pairs.sum(axis=2) / np.sqrt(2.0) * source._scale)
 
     def variance(self, shares: ArrayLike, n: float, parameters: GaussianParameters) -> Floats:
-        """Variance of each share, the same for all."""
+        """Return the variance of each share, which is the same for all."""
         return np.full(np.shape(shares), (parameters.sigma / n) ** 2)

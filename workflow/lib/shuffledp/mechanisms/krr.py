@@ -98,11 +98,11 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     )
 
     def curve(self, parameters: KRRParameters, setting: Setting) -> UpperCurve:
-        """Certified, of the histogram of reports."""
+        """Return the certified curve of the histogram of reports."""
         return krr_curve(replace(setting, eps0=parameters.eps0))
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
-        """Largest local budget whose certified delta at ``eps`` meets the target."""
+        """Return the largest local budget whose certified delta at ``eps`` meets the target."""
 
         def of(eps0: float) -> UpperCurve:
             return self.curve(KRRParameters(eps0), setting)
@@ -116,14 +116,14 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Histograms of the shuffled reports."""
+        """Draw histograms of the shuffled reports."""
         return np.concatenate(
             [randomise(counts, parameters.eps0, rng) for _ in range(repetitions)],
             dtype=np.float64,
         )
 
     def variance(self, shares: ArrayLike, n: float, parameters: KRRParameters) -> Floats:
-        """Variance of each share by inversion.
+        """Return the variance of each share by inversion.
 
         The report count of cell j is a sum of independent Bernoulli variables, so its variance is
         ``n (pi_j p (1 - p) + (1 - pi_j) q (1 - q))``; inversion divides by ``n (p - q)``.

@@ -1,4 +1,4 @@
-"""What all mechanisms of a local randomiser and a shuffler have in common."""
+"""The base class of mechanisms that consist of a local randomiser and a shuffler."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -17,11 +17,11 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.randomiser import SupportRandomiser, lead_log_delta
 from shuffledp.numerics.arrays import Floats, quotient_down
 
-# How finely members of a family are told apart; the error is flat at its least.
-_FINE: Final = 0.02
-# How far below the largest budget over several rounds may be, relative: each evaluation takes a
-# second, and the points of the curve cost as much.
-_ROUNDS_XTOL: Final = 1e-4
+# Tolerance of the place of a family member; the error is flat near its minimum.
+PLACE_XTOL: Final = 0.02
+# Relative tolerance of the largest budget over several rounds. Each evaluation takes a second, and
+# the points of the curve have an effect of the same size.
+ROUNDS_EPS0_XTOL: Final = 1e-4
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class ShuffledRandomiser(Mechanism[Q]):
 
     @abstractmethod
     def randomiser(self, k: int, parameters: Q) -> SupportRandomiser:
-        """What a user of k cells applies; raises `InputError` if there is no such randomiser."""
+        """Return the randomiser for k cells; raises `InputError` if there is none."""
 
     @abstractmethod
     def member(self, eps0: float, place: float) -> Q:
-        """Parameters of a local budget: of a family those of the member at a place."""
+        """Return the parameters of a local budget, of the family member at a place."""
 
     def places(self, k: int) -> tuple[float, float]:
-        """Between which places a family has members for k cells; by default it has one."""
+        """Return the range of places of the family members for k cells; by default there is one."""
         del k
         return 0.0, 0.0
 
@@ -68,16 +68,16 @@ class ShuffledRandomiser(Mechanism[Q]):
         return self.randomiser(observed.shape[-1], parameters).estimate(observed, n)
 
     def curve(self, parameters: Q, setting: Setting) -> UpperCurve:
-        """Certified, of all reports, mixed."""
+        """Return the certified curve of all shuffled reports."""
         randomiser = self.randomiser(setting.k, parameters)
         return randomiser.curve(setting, hidden_slot=self.hidden_slot)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
-        """Largest local budget whose certified delta at ``eps`` meets the target, nearly.
+        """Return nearly the largest local budget whose certified delta meets the target.
 
-        It was evaluated there. Of a family it is that of the member with the least mean variance
-        over the cells, which is the same for every histogram. That member is found with deltas that
-        are right to some per cent.
+        Delta was evaluated there. In a family the member has the least mean variance over the
+        cells, which is the same for every histogram; it is found with deltas that are accurate to
+        some per cent.
         """
         k, least = setting.k, quotient_down(eps, setting.rounds)
 
@@ -98,11 +98,11 @@ class ShuffledRandomiser(Mechanism[Q]):
             upper = self.curve(self.member(eps0, best), setting).upper
             return upper(eps)
 
-        xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else _ROUNDS_XTOL
+        xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else ROUNDS_EPS0_XTOL
         scout = lead(best, self.hidden_slot)
         eps0 = calibrate.led_eps0(log_delta_of, log_delta, least, scout, xtol)
         if eps0 <= least:
-            # Even unshuffled, rounds of that budget keep eps, unless a budget is rounded up.
+            # Even without a shuffler that budget keeps eps, unless a budget is rounded up.
             eps0 = calibrate.largest_kept(lambda each: log_delta_of(each) <= log_delta, least)
         return self.member(eps0, best)
 
@@ -113,13 +113,13 @@ class ShuffledRandomiser(Mechanism[Q]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Reports that speak for each cell."""
+        """Draw the numbers of reports that speak for each cell."""
         counts = np.asarray(counts, np.int64)
         randomiser = self.randomiser(counts.size, parameters)
         return np.stack([randomiser.observe(counts, rng) for _ in range(repetitions)])
 
     def variance(self, shares: ArrayLike, n: float, parameters: Q) -> Floats:
-        """Variance of each share by inversion."""
+        """Return the variance of each share by inversion."""
         randomiser = self.randomiser(np.shape(shares)[-1], parameters)
         return randomiser.variance(shares, n)
 
@@ -131,23 +131,23 @@ class ShuffledRandomiser(Mechanism[Q]):
 
 
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):
-    """One randomiser for each local budget, no family of them."""
+    """Mechanisms with a single randomiser for each local budget."""
 
     form = LocalParameters
 
     def member(self, eps0: float, place: float) -> LocalParameters:
-        """The budget alone."""
+        """Return parameters that consist of the budget."""
         del place
         return LocalParameters(eps0)
 
 
 def _least(error: Callable[[float], float], low: float, high: float) -> float:
-    """Place of the least error, to `_FINE`; it must fall up to there and grow from there on."""
+    """Return the place of the least error, to `PLACE_XTOL`; the error must be unimodal."""
     points = np.linspace(low, high, 9).tolist()
     while True:
         best = min(range(len(points)), key=lambda index: error(points[index]))
         low, high = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
-        if high - low <= _FINE:
+        if high - low <= PLACE_XTOL:
             return float(points[best])
-        # The ends and the middle have been tried, if the best was not an end.
+        # The ends and the middle have been evaluated, unless the best was an end.
         points = np.linspace(low, high, 5).tolist()

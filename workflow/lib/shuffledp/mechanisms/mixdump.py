@@ -22,16 +22,16 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats
 
-# By how much more than without dummies a report may reveal. Where cells are few the error falls
-# with it to that of dummies alone, which protect nobody from who sees single reports.
-_MORE: Final = (0.25, 0.5, 0.75, 1.0)
-# Uniform reports of a cell from which on the central limit compares budgets.
-_NORMAL: Final = 30.0
+# Candidates for the local budget in excess of the one without dummies. With few cells the error
+# falls with it to that of dummies alone, which do not protect single reports.
+EXTRA_EPS0: Final = (0.25, 0.5, 0.75, 1.0)
+# With at least this many uniform reports per cell, the central limit compares budgets.
+MIN_NORMAL_REPORTS_PER_CELL: Final = 30.0
 
 
 @dataclass(frozen=True)
 class MixdumpParameters:
-    """Local budget of every report, and the mean number of a user's dummies, of at least 0.
+    """Local budget of every report, and the mean number (>= 0) of a user's dummies.
 
     Raises
     ------
@@ -50,7 +50,7 @@ class MixdumpParameters:
 
     @property
     def chances(self) -> int:
-        """Of one dummy each: as few as those dummies need."""
+        """Number of chances of one dummy each: the smallest number for the mean."""
         return ceil(self.dummies)
 
     @property
@@ -73,14 +73,15 @@ class Mixdump(Mechanism[MixdumpParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: MixdumpParameters, setting: Setting) -> UpperCurve:
-        """Certified, of the histogram of reports and dummies."""
+        """Return the certified curve of the histogram of reports and dummies."""
         return krr_curve(replace(setting, eps0=parameters.eps0, dummies=parameters.dummies))
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> MixdumpParameters:
-        """Those with the least error, of local budgets up to 1 above that of k-RR alone.
+        """Return the parameters with the least error, for local budgets up to 1 above k-RR's.
 
-        In steps of a quarter. The mean variance over the cells is the same for every histogram.
-        The central limit tells which is best, over several rounds or with many uniform reports.
+        The budgets are spaced by 1/4. The mean variance over the cells is the same for every
+        histogram. Over several rounds, or with many uniform reports, the central limit selects the
+        best budget.
         """
         alone = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
         if log_delta == -np.inf:
@@ -88,14 +89,14 @@ class Mixdump(Mechanism[MixdumpParameters]):
         largest = float((LARGEST_N - 1) // setting.n)
 
         def reports_for(eps0: float) -> float:
-            """Uniform reports that give this budget the deviation of the loss of k-RR alone."""
+            """Return the uniform reports with which the loss deviates as that of k-RR alone."""
             p, q = probabilities(eps0, setting.k)
             return self._uniform_reports(alone, setting) * ((p - q) / gap) ** 2
 
         p, q = probabilities(alone, setting.k)
         gap = p - q
         found = [MixdumpParameters(alone, 0.0)]
-        for more in _MORE:
+        for more in EXTRA_EPS0:
             eps0 = min(alone + more, LARGEST_EPS0)
             missing = reports_for(eps0) - self._uniform_reports(eps0, setting)
             if 0.0 < missing <= largest * setting.n:
@@ -105,8 +106,11 @@ class Mixdump(Mechanism[MixdumpParameters]):
         def error(parameters: MixdumpParameters) -> float:
             return float(self.variance(shares, setting.n, parameters)[0])
 
-        # There an evaluation takes seconds, and the central limit tells them apart.
-        if setting.rounds > 1 or self._uniform_reports(alone, setting) > _NORMAL * setting.k:
+        # In these cases an evaluation takes seconds, and the central limit is accurate enough.
+        if (
+            setting.rounds > 1
+            or self._uniform_reports(alone, setting) > MIN_NORMAL_REPORTS_PER_CELL * setting.k
+        ):
             found = [found[0], *sorted(found[1:], key=error)[:1]]
         certified = [
             self._certified(likely, eps, log_delta, setting, largest) for likely in found[1:]
@@ -115,7 +119,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
 
     @staticmethod
     def _uniform_reports(eps0: float, setting: Setting) -> float:
-        """Mean number of uniform reports of the randomised responses, the target's one included."""
+        """Return the mean number of uniform reports of k-RR, including the target's."""
         _, q = probabilities(eps0, setting.k)
         return 1.0 + (setting.n - 1) * setting.k * q
 
@@ -127,7 +131,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         setting: Setting,
         largest: float,
     ) -> MixdumpParameters | None:
-        """The fewest dummies for a local budget, sought near a likely number; None if none do."""
+        """Return the fewest dummies for a local budget, sought near a likely number, or None."""
         p, q = probabilities(likely.eps0, setting.k)
         own = self._uniform_reports(likely.eps0, setting)
 
@@ -139,7 +143,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         def log_delta_of(dummies: float) -> float:
             return self.curve(replace(likely, dummies=dummies), setting).upper(eps)
 
-        # The likely number should meet the target: the central limit is moved to say so.
+        # The central limit is shifted such that the likely number meets the target.
         moved = log_delta - normal(likely.dummies)
         xtol = NOISE_XTOL if setting.rounds == 1 else COARSE_XTOL
         dummies = led_noise(
@@ -154,7 +158,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Histograms of reports and dummies."""
+        """Draw histograms of reports and dummies."""
         counts = np.asarray(counts, dtype=np.int64)
         n, k = int(counts.sum()), counts.size
         rows = [
@@ -165,7 +169,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         return np.stack(rows).astype(np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: MixdumpParameters) -> Floats:
-        """Variance of each share by inversion: that of the reports, and of the dummies."""
+        """Return the variance of each share by inversion, of reports and dummies."""
         shares = np.asarray(shares, dtype=np.float64)
         p, q = probabilities(parameters.eps0, shares.shape[-1])
         dummy = parameters.rate / shares.shape[-1]

@@ -1,10 +1,10 @@
-"""What a local randomiser answers: its budget, its certified ends, its estimator.
+"""The interface of a local randomiser: its budget, its certified ends and its estimator.
 
 Most randomisers here give each report y a *support* S(y), the records it speaks for, and are
 ``R(y|x) = nu(y) g E^[x in S(y)]`` with ``E = exp(eps0)``, a law nu and ``g = 1 / (1 + (E - 1) s)``,
-s the chance under nu that a record is in the support. By symmetry every pair of records is a worst
-one, and of a report only three things matter: whether the two records that the target may hold,
-and one that others hold, are in its support.
+where s is the probability under nu that a record is in the support. By symmetry every pair of
+records is a worst pair, and only three properties of a report matter: whether its support contains
+the two records that the target may hold, and one that others hold.
 """
 
 from abc import ABC, abstractmethod
@@ -34,22 +34,23 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
 Pattern = tuple[int, int, int]
-# Relative error of the chances of patterns, in units of rounding.
-_CHANCE_UNITS = 64.0
-# What the splitting of atoms may add to the log of delta at the points of a curve that composes.
-# The points' own distance costs more, and the time falls with the root.
-_COMPOSED_SPLITTING = 1e-3
+# Relative error of the probabilities of patterns, in units of rounding.
+PROBABILITY_UNITS = 64.0
+# Splitting of atoms may add this much to the log of delta at points of a curve that composes. The
+# distance of the points costs more, and the time falls with the square root.
+COMPOSED_LOG_TOLERANCE = 1e-3
 
 
 class Randomiser(ABC):
-    """A randomiser: a frozen object of its parameters.
+    """A local randomiser with fixed parameters.
 
     Attributes
     ----------
     k
         Number of records.
     eps0
-        Local budget: the largest log-ratio of the chances of a report, rounded up; maybe infinite.
+        Local budget: the largest log-ratio of the probabilities of a report, rounded up; possibly
+        infinite.
     """
 
     k: int
@@ -57,27 +58,29 @@ class Randomiser(ABC):
 
     @property
     def horizon(self) -> float:
-        """The eps, finite, from which on delta no longer falls: eps0, if that is finite."""
+        """The finite eps from which on delta no longer falls; eps0, if that is finite."""
         return self.eps0
 
     @abstractmethod
     def log_blanket(self, eps: float, n: int) -> float:
-        """Log of a delta that bounds every data set, rounded up, by the privacy blanket."""
+        """Return log delta for every data set by the privacy blanket, rounded up."""
 
     def log_blanket_coarse(self, eps: float, n: int) -> float:
-        """Like `log_blanket`, maybe larger by a share that composition does not notice."""
+        """Return `log_blanket` with a lower accuracy that suffices for composition."""
         return self.log_blanket(eps, n)
 
     @abstractmethod
     def log_lead(self, eps: float, n: int) -> float:
-        """About `log_blanket`, at once."""
+        """Return a cheap estimate of `log_blanket`."""
 
     @abstractmethod
     def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """Laws of single data sets, in which all other users hold one record."""
+        """Return the laws of data sets in which all other users hold the same record."""
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Log of a delta by the bound of docs/hidden-slot.md, rounded up; by default the ceiling.
+        """Return log delta by the bound of docs/hidden-slot.md, rounded up.
+
+        By default this is the ceiling.
 
         Parameters
         ----------
@@ -88,24 +91,24 @@ class Randomiser(ABC):
         kappa
             Probability with which a user is exposed.
         ceiling
-            Log of a delta that is known to hold; the answer is at most that.
+            Log of a delta that is known to hold; the result is at most that.
         """
         del eps, n, kappa
         return ceiling
 
     def curve(self, setting: Setting, *, hidden_slot: bool = False) -> UpperCurve:
-        """Delta over eps of the shuffled reports of all users of a setting.
+        """Return the curve of the shuffled reports of all users of a setting.
 
         Parameters
         ----------
         setting
-            n users, all honest, who all report; over its rounds anew.
+            n honest users who all report, with fresh randomness in each round.
         hidden_slot
             As for `upper_log_delta`.
 
         Returns
         -------
-        The upper end holds for every data set; the lower is what some data set leaks.
+        The upper end holds for every data set; some data set attains the lower one.
         """
         n = setting.n
 
@@ -133,31 +136,32 @@ class Randomiser(ABC):
 
     @abstractmethod
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """What the analyst counts, from its exact law without a loop over users.
+        """Draw what the analyst counts from its exact law, without a loop over users.
 
         Parameters
         ----------
         counts
-            Users of each record, shape ``(k,)``.
+            Number of users with each record, shape ``(k,)``.
         rng
             Source of randomness.
 
         Returns
         -------
-        Reports that speak for each record, shape ``(k,)``; of a matrix, reports of each column.
+        Numbers of reports that speak for each record, shape ``(k,)``; for a matrix, of reports of
+        each column.
         """
 
     @abstractmethod
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Unbiased shares, shape ``(..., k)``, of n users from what `observe` returns."""
+        """Return unbiased shares, shape ``(..., k)``, of n users from observations."""
 
     @abstractmethod
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """Variance of each estimated share; shape of ``shares``, ``(..., k)``."""
+        """Return the variance of each estimated share, shaped like ``shares``, ``(..., k)``."""
 
 
 def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
-    """An eps with the same delta, whose exponential is a float."""
+    """Return an eps with the same delta whose exponential does not overflow."""
     if not (eps >= 0.0 and np.isfinite(eps)):
         raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
     if not (n >= 1 and n == int(n)):
@@ -168,12 +172,12 @@ def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
 def upper_log_delta(
     eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """Natural log of a delta that holds for every data set of n users (replacement), rounded up.
+    """Return log delta for every data set of n users (replacement), rounded up.
 
-    The privacy blanket: the analyst is told which other users drew from what all records share.
-    With ``hidden_slot`` the smaller one of that and of the bound of docs/hidden-slot.md, which
-    nobody outside this project has reviewed. Raises `InputError` for an eps below 0 or an n
-    below 1.
+    It is the privacy blanket, where the analyst is told which other users drew from the part that
+    all records share. With ``hidden_slot`` it is the smaller of that and the bound of
+    docs/hidden-slot.md, which nobody outside this project has reviewed. Raises `InputError` for an
+    eps below 0 or an n below 1.
 
     Parameters
     ----------
@@ -182,9 +186,9 @@ def upper_log_delta(
     n
         Number of users, at least 1.
     randomiser
-        What each user's record goes through.
+        The randomiser of each user.
     hidden_slot
-        Whether the bound of docs/hidden-slot.md counts as well.
+        Whether the bound of docs/hidden-slot.md is used as well.
     """
     eps = _checked(eps, n, randomiser)
     find = _hidden if hidden_slot else _upper
@@ -200,7 +204,7 @@ def _hidden(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def _leaked(eps: float, n: int, randomiser: Randomiser) -> float:
-    """About what some data set leaks."""
+    """Return an estimate of the log delta that some data set attains."""
     return max(log_saddle_point(atoms, n) for atoms in randomiser.alike(eps))
 
 
@@ -212,7 +216,7 @@ def _upper(eps: float, n: int, randomiser: Randomiser) -> float:
 
 
 def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Natural log of a delta that some data set of n users leaks, rounded down; else as above.
+    """Return a log delta that some data set of n users attains, rounded down.
 
     Parameters
     ----------
@@ -233,19 +237,19 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
 def lead_log_delta(
     eps: float, setting: Setting, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """Approximate the log of delta of a setting's rounds at once, where a search begins; no bound.
+    """Estimate the log of delta of all rounds cheaply, where a search begins; it is no bound.
 
-    Over several rounds the sum of the losses is taken as normal. A round's deviation follows from
-    its delta at eps = 0.
+    Over several rounds the sum of the losses is taken as normally distributed. The standard
+    deviation of a round follows from its delta at eps = 0.
 
     Parameters
     ----------
     eps
-        Of all rounds together, at least 0.
+        Central budget of all rounds, at least 0.
     setting
-        n users, all honest, who all report; over its rounds anew.
+        n honest users who all report, with fresh randomness in each round.
     randomiser
-        What each user's record goes through.
+        The randomiser of each user.
     hidden_slot
         As for `upper_log_delta`.
     """
@@ -266,39 +270,27 @@ def lead_log_delta(
 
 
 def check_budget(eps0: float) -> None:
-    """Refuse a local budget that is not positive, or too large for the accountant.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
-    # A computed budget is rounded up: one of 350 lies some units above.
+    """Raise `InputError` if a local budget is not positive, or too large for the accountant."""
+    # A computed budget is rounded up, so 350 may become larger by some units.
     if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
         raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g} (got eps0={eps0:g})")
 
 
 def check_cells(k: int) -> None:
-    """Refuse fewer than two records.
-
-    Raises
-    ------
-    InputError
-        Saying so.
-    """
+    """Raise `InputError` if there are fewer than two cells."""
     if not (k >= 2 and k == int(k)):
         raise InputError(f"k must be a whole number of cells, at least 2 (got k={k})")
 
 
 class SupportRandomiser(Randomiser):
-    """A randomiser whose reports have supports; see the module.
+    """A randomiser whose reports have supports, as the module describes.
 
     Attributes
     ----------
     interchangeable
         Whether `patterns` holds for every third record x2, not only for some.
     eps0_error
-        By how much eps0, which is rounded up, may be above what the parameters stand for.
+        Largest amount by which eps0, which is rounded up, may exceed the exact value.
     """
 
     interchangeable: bool = False
@@ -307,18 +299,18 @@ class SupportRandomiser(Randomiser):
     @property
     @abstractmethod
     def share(self) -> float:
-        """Chance s under nu that a record is in the support."""
+        """Probability s under nu that a record is in the support."""
 
     @property
     @abstractmethod
     def patterns(self) -> Mapping[Pattern, float]:
-        """Chances under nu that (x0, x1, x2) are in the support, or not; of k = 2 x2 never is."""
+        """Probabilities under nu that (x0, x1, x2) are in the support; for k = 2 x2 never is."""
 
     @property
     def everywhere(self) -> float:
-        """Chance under nu that all records are in the support: such a report says nothing.
+        """Probability under nu that all records are in the support, so that a report is useless.
 
-        Rounded down: a blanket may be smaller than what all records share.
+        It is rounded down, since a blanket may be smaller than the part that all records share.
         """
         return 0.0
 
@@ -329,7 +321,7 @@ class SupportRandomiser(Randomiser):
 
     @property
     def chances(self) -> tuple[float, float]:
-        """Chances ``(p, q)`` that a report speaks for the user's own record, and for another."""
+        """Probabilities ``(p, q)`` that a report speaks for the user's record, and for another."""
         both = sum(b for (i, j, _), b in self.patterns.items() if i and j)
         other = sum(b for (i, j, _), b in self.patterns.items() if j and not i)
         g, grown = self.likelihood, float(np.exp(self.eps0))
@@ -339,13 +331,13 @@ class SupportRandomiser(Randomiser):
         return log_mean_excess_high(self.blanket(eps), n)
 
     def log_blanket_coarse(self, eps: float, n: int) -> float:
-        return log_mean_excess_high(self.blanket(eps), n, _COMPOSED_SPLITTING)
+        return log_mean_excess_high(self.blanket(eps), n, COMPOSED_LOG_TOLERANCE)
 
     def log_lead(self, eps: float, n: int) -> float:
         return log_saddle_point(self.blanket(eps), n)
 
     def blanket(self, eps: float) -> Atoms:
-        """Of the blanket ``g nu`` and what is more where the support is everywhere."""
+        """Return G for the blanket ``g nu``, which is larger where all records are supported."""
         pairs: dict[tuple[int, int], float] = {}
         for (i, j, _), chance in self.patterns.items():
             pairs[i, j] = pairs.get((i, j), 0.0) + chance
@@ -355,7 +347,7 @@ class SupportRandomiser(Randomiser):
         return self._atoms(log_ratios, masses, eps)
 
     def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """All others hold a third record; or that of the target, or the one it is compared with."""
+        """Return the laws where all others hold a third record, or one of the target's two."""
         patterns = np.array(list(self.patterns), np.float64)
         chances = np.array(list(self.patterns.values()))
         log_ratios = self.eps0 * patterns
@@ -366,14 +358,14 @@ class SupportRandomiser(Randomiser):
         return tuple(laws)
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Of interchangeable records; exposed reports have the law nu."""
-        # Nearer to g, what is left of a report outside the support is small, and its G large.
+        """Return the bound for interchangeable records; exposed reports have the law nu."""
+        # For kappa near g, the rest of a report outside the support is small, and its G is large.
         if not self.interchangeable or kappa > 0.5 * self.likelihood:
             return ceiling
         return hidden_slot_log_delta(self.slots(eps, kappa), n, kappa, ceiling)
 
     def slots(self, eps: float, kappa: float) -> tuple[Atoms, ...]:
-        """Laws of G where another holds x0, x1 and, of k > 2, anything else."""
+        """Return the laws of G where another user holds x0, x1 or, for k > 2, anything else."""
         patterns = np.array(list(self.patterns), np.float64)
         chances = np.array(list(self.patterns.values()))
         log_ratios = self.eps0 * patterns
@@ -381,14 +373,14 @@ class SupportRandomiser(Randomiser):
         for held in (0, 1, 2) if self.k > 2 else (0, 1):
             left = np.exp(log_ratios[:, held]) - kappa / self.likelihood
             law = self._atoms(log_ratios, chances * left, eps)
-            # What is left is at least half of the minuend.
+            # The difference is at least half of the minuend.
             laws.append(Atoms(law.values / left, law.masses, 3.0 * law.units, law.errors / left))
         return tuple(laws)
 
     def _atoms(self, log_ratios: Floats, chances: Floats, eps: float) -> Atoms:
-        """G from the logs of ``R(y|x0)`` and ``R(y|x1)`` over g nu, or what else is held."""
+        """Return G from the logs of ``R(y|x0)`` and ``R(y|x1)`` over the others' law."""
         first, second = log_ratios[:, 0], log_ratios[:, 1]
-        units = _CHANCE_UNITS + 4.0 * (eps + self.eps0) + 4.0 * self.eps0_error / UNIT
+        units = PROBABILITY_UNITS + 4.0 * (eps + self.eps0) + 4.0 * self.eps0_error / UNIT
         return Atoms(
             excess(first, second, eps),
             self.likelihood * chances,
@@ -397,12 +389,12 @@ class SupportRandomiser(Randomiser):
         )
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Shares by inversion: reports that speak for a record, less those that would anyway."""
+        """Return shares by inversion of the numbers of reports that speak for each record."""
         p, q = self.chances
         return np.asarray((np.asarray(observed, np.float64) / n - q) / (p - q))
 
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """A record's reports are a sum of Bernoulli variables: p for its holders, else q."""
+        """Return the variance of sums of Bernoulli variables, p for holders and q for others."""
         shares = np.asarray(shares, np.float64)
         p, q = self.chances
         spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
@@ -410,7 +402,7 @@ class SupportRandomiser(Randomiser):
 
 
 class IndependentSupport(SupportRandomiser):
-    """A randomiser of whose reports each record is in the support on its own."""
+    """A randomiser for which each record is in the support independently."""
 
     interchangeable = True
 
@@ -428,8 +420,8 @@ class IndependentSupport(SupportRandomiser):
 
     @property
     def everywhere(self) -> float:
-        # Below the truth by more than the chance of (1, 1), from which it is taken, is wrong.
-        return float(self.share**self.k * (1.0 - 2.0 * (self.k + _CHANCE_UNITS) * UNIT))
+        # Rounded down by more than the error of the probability of (1, 1), which it is taken from.
+        return float(self.share**self.k * (1.0 - 2.0 * (self.k + PROBABILITY_UNITS) * UNIT))
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
         counts = np.asarray(counts, np.int64)

@@ -1,7 +1,7 @@
 """True reports, among which the shuffler mixes dummies: truncated two-sided geometric ones.
 
-It draws a number of dummies for every cell, by itself: `shuffledp.accounting.geometric` has the law
-and the exact delta.
+The shuffler draws a number of dummies for every cell independently;
+`shuffledp.accounting.geometric` has the law and the exact delta.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
 from shuffledp.numerics.arrays import Floats
 
-LARGEST_NU = 2**53
-# Of delta, over rounds, for cells without a dummy: with less there would be more dummies, with more
-# a little more noise.
-_BARE = 0.1
+MAX_NU = 2**53
+# Share of delta, over several rounds, for cells without a dummy. A smaller share means more
+# dummies, and a larger one slightly more noise.
+EMPTY_CELL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class ShufflerDummiesParameters:
     def __post_init__(self) -> None:
         check_budget(self.eps)
         check_centre(self.nu)
-        if self.nu > LARGEST_NU:
+        if self.nu > MAX_NU:
             raise InputError(f"nu must be at most 2^53 dummies (got nu={self.nu})")
 
     @property
     def moments(self) -> two_sided.Moments:
-        """Of the number of a cell's dummies."""
+        """Moments of the number of a cell's dummies."""
         return two_sided.moments(self.eps, self.nu)
 
 
@@ -65,7 +65,7 @@ def _unbiased(reports: Floats, n: int, parameters: ShufflerDummiesParameters) ->
 def _fewest(
     meets: Callable[[int], bool], eps: float, log_delta: float, start: int | None = None
 ) -> int:
-    nu = smallest_whole(meets, 0, LARGEST_NU, start)
+    nu = smallest_whole(meets, 0, MAX_NU, start)
     if nu is None:
         raise InputError(
             f"delta must be larger for dummies by the shuffler: none of up to 2^53 a cell meet it "
@@ -82,12 +82,12 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: ShufflerDummiesParameters, setting: Setting) -> UpperCurve:
-        """Exact, rounded outwards; over rounds too."""
+        """Return the exact curve, rounded outwards, also over rounds."""
         once = UpperCurve(
             np.inf,
             upper=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).high,
             lower=lambda eps: geometric_noise(eps, parameters.eps, parameters.nu).low,
-            horizon=parameters.eps,  # every finite loss is at most that
+            horizon=parameters.eps,  # all finite losses are at most this
             composable=Composable(loss=lambda: geometric_loss(parameters.eps, parameters.nu)),
         )
         return compose(once, setting.rounds)
@@ -110,15 +110,15 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         if not -np.inf < log_delta < 0.0:
             return calibrate_rounds_by_search(self, eps, log_delta, setting)
         # The noise without dummies' end at 0 keeps most of delta.
-        target = log_delta + float(np.log1p(-_BARE))
+        target = log_delta + float(np.log1p(-EMPTY_CELL_SHARE))
         one = DiscreteLaplace().calibrate(eps, target, setting).eps
 
         def meets(nu: int) -> bool:
             return self.curve(ShufflerDummiesParameters(one, nu), setting).upper(eps) <= log_delta
 
-        about = 2.0 * float(np.log(setting.rounds / _BARE) - log_delta) / one
+        about = 2.0 * float(np.log(setting.rounds / EMPTY_CELL_SHARE) - log_delta) / one
         return ShufflerDummiesParameters(
-            one, _fewest(meets, eps, log_delta, min(int(about), LARGEST_NU))
+            one, _fewest(meets, eps, log_delta, min(int(about), MAX_NU))
         )
 
     def observe(
@@ -128,7 +128,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Histograms of reports and dummies."""
+        """Draw histograms of reports and dummies."""
         counts = np.asarray(counts, dtype=np.int64)
         noise = [self.noise(counts.size, parameters, rng) for _ in range(repetitions)]
         return np.asarray(counts + np.stack(noise), dtype=np.float64)
@@ -136,7 +136,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def noise(
         self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """What is added to the counts of a release: the dummies.
+        """Draw the noise that is added to the counts of a release: the dummies.
 
         Parameters
         ----------
@@ -145,7 +145,7 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
         parameters
             Law of the dummies.
         rng
-            Where they are drawn from.
+            Source of randomness.
 
         Returns
         -------
@@ -156,13 +156,13 @@ class ShufflerDummies(Mechanism[ShufflerDummiesParameters]):
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Variance of each share, the same for all."""
+        """Return the variance of each share, which is the same for all."""
         return np.full(np.shape(shares), parameters.moments.variance / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """From the exact mean absolute error: that of a normal law is 13 % too large."""
+        """Return it from the exact mean absolute error; the normal law's is 13 % too large."""
         shape, k = np.shape(shares)[:-1], np.shape(shares)[-1]
         return np.full(shape, 0.5 * k * parameters.moments.absolute_error / n)
 

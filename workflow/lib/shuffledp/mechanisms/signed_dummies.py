@@ -1,10 +1,10 @@
 """True reports among signed dummies of the users: noise that the analyst subtracts from itself.
 
 Every user sends the true cell with sign plus and, for every cell, plus messages, minus messages and
-pairs of both: over M users negative binomial numbers of the first two, geometric ones or of a size
-just above 1, and pairs that hide how they match. Messages are sealed for the analyst, and all
-envelopes have one length: the mixer learns nothing from it. `shuffledp.accounting.signed` has the
-law and the exact delta.
+pairs of both. Over M users the numbers of plus and of minus messages are negative binomial
+(geometric, or of a size just above 1), and the pairs hide how they match. Messages are sealed for
+the analyst, and all envelopes have the same length, so the mixer learns nothing from them.
+`shuffledp.accounting.signed` has the law and the exact delta.
 """
 
 from dataclasses import dataclass, replace
@@ -37,11 +37,11 @@ from shuffledp.numerics.arrays import Floats
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]
 
-# Of delta, what messages may cost that do not fit into their envelope: of the shares tried the best
-# where envelopes are short.
-_OVERFLOW = 0.2
-# Blocks of values of a law that are summed, about, for its mean absolute difference.
-_MAX_BLOCKS = 2**16
+# Share of delta for messages that do not fit into their envelope, the best of those tried for short
+# envelopes.
+OVERFLOW_SHARE = 0.2
+# Approximate number of blocks of values in the sum for a mean absolute difference.
+MAX_BLOCKS = 2**16
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     Attributes
     ----------
     slots
-        Messages of an envelope; by default the first of some lengths with which the error is at
-        most a tenth above the least of all.
+        Number of messages in an envelope; by default the first of some lengths whose error is at
+        most a tenth above the least.
     share
-        Smallest part of the users that takes part: the promise holds from there on.
+        Smallest share of the users that takes part, for which the promise holds.
     total
-        Eps at which `calibrate` counts what does not fit; by default that of its promise.
+        Eps at which `calibrate` counts messages that do not fit; by default that of the target.
     """
 
     slots: int | None = None
@@ -70,15 +70,15 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         check_sizes(2 if self.slots is None else self.slots, self.share)
 
     def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
-        """Exact for the smallest number of users, rounded up; with more it holds as well.
+        """Return the exact curve for the smallest number of users, which holds for more users.
 
-        What does not fit into an envelope is drawn anew: it moves the law of all messages by at
-        most its chance, that of both records.
+        An envelope whose messages do not fit is drawn anew. This changes the law of all messages by
+        at most the probability of that event, for each of the two records.
         """
         return self._curve(parameters, setting, parameters.smallest)
 
     def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
-        """Of the noise of all n, rounded up, where its law is short enough to be summed."""
+        """Return the curve for the noise of all n, if its law is short enough to be summed."""
         promised = self._curve(parameters, setting, parameters.smallest)
         if (
             setting.n <= parameters.smallest
@@ -86,7 +86,8 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         ):
             return promised
         once = self._curve(parameters, setting.once, setting.n)
-        # By the curve alone: over rounds that of the fewest, by its losses, may be the smaller one.
+        # It composes by the curve alone. Over rounds the promise, which composes by its losses, may
+        # be smaller.
         return pointwise_minimum(
             promised, compose(replace(once, composable=Composable()), setting.rounds)
         )
@@ -94,13 +95,13 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     def _curve(
         self, parameters: SignedDummiesParameters, setting: Setting, users: int
     ) -> UpperCurve:
-        """By the noise of so many users, all honest; the others' only hides more."""
+        """Return the curve for the noise of this many honest users; more noise hides more."""
         if setting.n < parameters.smallest:
             return no_guarantee()
         noise = parameters.noise.of_more(users / parameters.smallest).summable()
         over = parameters.anybody(setting.k, users)
 
-        # Of data sets that attain it only what all messages show is known.
+        # There is no lower end: of data sets that attain it, only the law of all messages is known.
         once = UpperCurve(
             np.inf,
             upper=add_total_variation(noise.log_delta, float(np.log(over)) if over else -np.inf),
@@ -125,8 +126,8 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         counted = eps if self.total is None else self.total
         target = Target(
             eps,
-            log_delta + float(np.log1p(-_OVERFLOW)),
-            log_delta + float(np.log(_OVERFLOW) - np.logaddexp(0.0, counted)),
+            log_delta + float(np.log1p(-OVERFLOW_SHARE)),
+            log_delta + float(np.log(OVERFLOW_SHARE) - np.logaddexp(0.0, counted)),
             setting.k,
             max(int(np.floor(self.share * setting.n)), 1),
         )
@@ -145,7 +146,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Plus less minus messages of each cell: the pairs leave it, and tell nothing of it."""
+        """Draw the numbers of plus minus minus messages; the pairs cancel and reveal nothing."""
         counts = np.asarray(counts, dtype=np.int64)
         size = parameters.size * counts.sum() / parameters.smallest
         keep = 1.0 - parameters.ratio
@@ -157,18 +158,18 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return np.asarray(counts + np.stack(noise), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters) -> Floats:
-        """Variance of each share, the same for all: that of two negative binomial numbers."""
+        """Return the variance of each share, that of two negative binomial numbers."""
         variance = n / parameters.smallest * parameters.deviation**2
         return np.full(np.shape(shares), variance / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters
     ) -> Floats:
-        """From the exact mean absolute difference of the two numbers."""
+        """Return it from the exact mean absolute difference of the two numbers."""
         law = stats.nbinom(parameters.size * n / parameters.smallest, 1.0 - parameters.ratio)
         last = np.ceil(law.isf(1e-17))
-        # Of each block of an odd number of values the middle one stands for all.
-        block = 2.0 * np.floor(last / _MAX_BLOCKS) + 1.0
+        # The middle value of each block of odd length represents the block.
+        block = 2.0 * np.floor(last / MAX_BLOCKS) + 1.0
         below = law.cdf(np.arange(block // 2.0, last + block, block))
         error = 2.0 * block * float(below @ (1.0 - below))
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)

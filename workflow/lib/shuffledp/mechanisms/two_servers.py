@@ -1,8 +1,8 @@
 """True reports, sealed for the analyst; the mixer adds dummies, and the analyst adds noise.
 
-The mixer, who cannot read, hides a record from the analyst as in `shuffler_dummies`. It knows its
-own dummies: against it, once the map is out, the analyst's two-sided geometric noise stands. The
-public sees both (docs/choosing.md).
+The mixer cannot read the reports, and hides a record from the analyst as in `shuffler_dummies`.
+Since it knows its own dummies, the analyst's two-sided geometric noise protects the record from the
+mixer once the map is published. The public sees both noises (docs/choosing.md).
 """
 
 from dataclasses import replace
@@ -24,7 +24,7 @@ from shuffledp.numerics.arrays import Floats
 class TwoServers(ShufflerDummies):
     """Mixer and analyst add noise of one eps each; see `Mechanism`.
 
-    The curve is the analyst's: of all who see less than everything nobody learns more.
+    The curve is that of the analyst, who learns most of those who do not see everything.
     """
 
     name = "two-servers"
@@ -32,7 +32,7 @@ class TwoServers(ShufflerDummies):
     def views(
         self, parameters: ShufflerDummiesParameters, setting: Setting
     ) -> dict[str, UpperCurve]:
-        """The mixer learns what discrete Laplace noise shows, the public what both leave."""
+        """Return the curves of mixer and public, with discrete Laplace noise and with both."""
         once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
         mixer = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
         alone = mixer.upper
@@ -50,7 +50,7 @@ class TwoServers(ShufflerDummies):
     def noise(
         self, k: int, parameters: ShufflerDummiesParameters, rng: np.random.Generator
     ) -> Floats:
-        """The dummies, and then the analyst's noise.
+        """Draw the dummies plus the analyst's noise.
 
         Parameters
         ----------
@@ -63,14 +63,14 @@ class TwoServers(ShufflerDummies):
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Variance of each share, the same for all: that of both noises."""
+        """Return the variance of each share, that of both noises."""
         analyst = two_sided.moments(parameters.eps).variance
         return np.full(np.shape(shares), (parameters.moments.variance + analyst) / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """From the exact mean absolute error, where the law of both is short enough to sum."""
+        """Return it from the exact mean absolute error, if the law of both can be summed."""
         both, moments = BothNoises(parameters.eps, parameters.nu), parameters.moments
         if not both.known:
             return expected_distance(self.variance(shares, n, parameters))

@@ -62,14 +62,14 @@ class UserDummiesParameters:
 
 
 def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) -> Integers:
-    """Histogram of the dummies of all users.
+    """Draw the histogram of the dummies of all users.
 
     Parameters
     ----------
     chances
-        Of one dummy each, of all users together.
+        Number of chances of one dummy each, of all users together.
     k
-        Number of cells, of which a dummy has any.
+        Number of cells; a dummy is uniform over them.
     rate
         Probability that a chance is taken.
     rng
@@ -90,9 +90,9 @@ class UserDummies(Mechanism[UserDummiesParameters]):
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
-        """Exact, rounded outwards; over rounds with dummies of their own some 1e-5 too large.
+        """Return the exact curve, rounded outwards; over rounds it is some 1e-5 too large.
 
-        The pair of a round is the same for all data sets: it composes, also if records change.
+        The pair of a round is the same for all data sets, so it composes even if records change.
         """
         number = setting.n * parameters.chances
         if number >= LARGEST_N:
@@ -104,7 +104,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         pair = pairs.dummies(number, setting.k, parameters.rate, less)
 
         def upper(eps: float) -> float:
-            # Beyond, exp(eps) may not be a float; delta falls with eps.
+            # For larger eps, exp(eps) may overflow; delta falls with eps.
             return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0), "upper").high, 0.0)
 
         def lower(eps: float) -> float:
@@ -124,7 +124,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
-        """Fewest chances and dummies of a round, the same in all, that keep the target of all."""
+        """Return the fewest chances and dummies of each round that keep the target of all."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for dummies by users (got log "
@@ -138,7 +138,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         largest = (LARGEST_N - 1) // n
 
         def normal(dummies: float) -> float:
-            """The central limit, where both searches begin."""
+            """Estimate log delta by the central limit; both searches begin there."""
             deviation = np.sqrt(2.0 * setting.k / (n * dummies) * setting.rounds)
             return float(gdp_to_log_delta(eps, deviation))
 
@@ -167,7 +167,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Histograms of reports and dummies."""
+        """Draw histograms of reports and dummies."""
         counts = np.asarray(counts, dtype=np.int64)
         chances = int(counts.sum()) * parameters.chances
         dummies = [
@@ -176,7 +176,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
-        """Variance of each share, the same for all: that of a binomial number of dummies."""
+        """Return the variance of each share, that of a binomial number of dummies."""
         q = parameters.share(np.shape(shares)[-1])
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 
