@@ -73,10 +73,10 @@ def _signs(k: int, columns: int) -> Floats:
 
 
 class ShuffledHadamard(ShuffledOne):
-    """One of some 2k reports. See `Mechanism`."""
+    """A report is one of about 2k columns. See `Mechanism`."""
 
     name = "hadamard"
 
     def randomiser(self, k: int, parameters: LocalParameters) -> HadamardResponse:
-        """Hadamard response of k cells."""
+        """Return the Hadamard response for k cells."""
         return HadamardResponse(k, parameters.eps0)

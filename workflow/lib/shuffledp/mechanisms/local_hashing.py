@@ -39,12 +39,12 @@ class LocalHashing(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> LocalHashing:
-    """OLH, of least variance for an empty cell at a local budget: g nearest to ``E + 1``."""
+    """Return OLH, with the least variance for an empty cell: g nearest to ``E + 1``."""
     check_budget(eps0)
     return LocalHashing(k, eps0, round(float(np.exp(eps0))) + 1)
 
 
-_MOST_VALUES = 2**40
+MAX_VALUES = 2**40
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ class ShuffledHashing(ShuffledRandomiser[HashingParameters]):
     form = HashingParameters
 
     def places(self, k: int) -> tuple[float, float]:
-        """Logarithm of g."""
+        """Return the range of log g."""
         del k
-        return float(np.log(2.0)), float(np.log(_MOST_VALUES))
+        return float(np.log(2.0)), float(np.log(MAX_VALUES))
 
     def member(self, eps0: float, place: float) -> HashingParameters:
-        """The whole g that is nearest."""
+        """Return the parameters with the nearest integer g."""
         return HashingParameters(eps0, round(float(np.exp(place))))
 
     def randomiser(self, k: int, parameters: HashingParameters) -> LocalHashing:
-        """Of k cells."""
+        """Return the randomiser for k cells."""
         return LocalHashing(k, parameters.eps0, parameters.g)

@@ -15,20 +15,20 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.randomiser import Randomiser
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
-# How far a row's sum may be from 1.
-TOLERANCE = 1e-9
-# Mean radius.
-_EARTH_KM = 6371.0088
-# Less than this is not far from where floats lose digits.
-LEAST = 1e-280
+# Largest deviation of a row's sum from 1.
+ROW_SUM_TOLERANCE = 1e-9
+# Mean radius of the Earth.
+EARTH_RADIUS_KM = 6371.0088
+# Smaller probabilities are near the range where floats lose digits.
+SMALLEST_PROBABILITY = 1e-280
 
 
 @dataclass(frozen=True, eq=False)
 class MatrixRandomiser(Randomiser):
-    """Rows are records, columns reports: the probability of each report given each record.
+    """A randomiser given by the probability of each report (column) for each record (row).
 
-    A row may sum to 1 within 1e-9. What is certified is the matrix whose rows are the given floats
-    over their exact sums. An entry may be 0: then eps0 is infinite. Two rows may be the same.
+    A row may sum to 1 within 1e-9; certified is the matrix whose rows are the given floats divided
+    by their exact sums. If an entry is 0, eps0 is infinite. Two rows may be the same.
 
     Attributes
     ----------
@@ -36,9 +36,9 @@ class MatrixRandomiser(Randomiser):
         Shape ``(records, reports)``.
     near
         Pairs of records that are neighbours, in both orders, shape ``(pairs, 2)``; by default all.
-        What others hold is not restricted by it.
+        The records of other users are not restricted.
     k, eps0
-        Number of records, and what a report alone reveals of neighbours.
+        Number of records, and the local budget for neighbours.
 
     Raises
     ------
@@ -52,7 +52,7 @@ class MatrixRandomiser(Randomiser):
     near: Integers | None = None
     k: int = field(init=False)
     eps0: float = field(init=False)
-    # Of neighbours whose rows differ.
+    # Neighbours whose rows differ.
     _pairs: Pairs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class MatrixRandomiser(Randomiser):
 
     @cached_property
     def _told(self) -> tuple[bool, float]:
-        """Whether no neighbour is ruled out by a report; and the largest other log-ratio of two."""
+        """Whether no report excludes a neighbour, and the largest finite ratio of neighbours."""
         rows, pure, largest = self._pairs.rows, True, 0.0
         positive = np.where(rows > 0.0, rows, np.inf)
         for first, near in zip(rows, self._pairs.among, strict=True):
@@ -83,29 +83,29 @@ class MatrixRandomiser(Randomiser):
 
     @cached_property
     def horizon(self) -> float:
-        """The largest log-ratio of positive chances of a report of neighbours, rounded up."""
+        """The largest log-ratio of positive probabilities of neighbours, rounded up."""
         largest = self._told[1]
-        if largest == 0.0:  # no neighbours, or none whose rows differ
+        if largest == 0.0:  # there are no neighbours, or their rows are equal
             return 0.0
         found = max(float(np.log(largest)), 0.0)
-        return found + UNIT * (8.0 + 4.0 * found)  # each entry is right to 2 units
+        return found + UNIT * (8.0 + 4.0 * found)  # each entry is accurate to 2 units
 
     @cached_property
     def _telling(self) -> Integers:
-        """Pairs of different records that tell much."""
+        """Pairs of different records that are easy to distinguish."""
         return self._pairs.telling(self.horizon)
 
     @cached_property
     def _held(self) -> Integers:
-        """Such pairs, and records of all others with whom they do."""
+        """Such pairs, each with a record of all others."""
         return self._pairs.held(self._telling)
 
     def log_blanket(self, eps: float, n: int) -> float:
-        """Of the worst pair of records."""
+        """Return the bound for the worst pair of records."""
         return self._pairs.log_high(eps, n, self._telling)
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Of the worst pair and data set; exposed reports have the law of what all share."""
+        """Return the bound for the worst pair and data set; exposed users send the shared law."""
         slots = HiddenSlots(self._pairs, eps, n, kappa)
         return slots.log_high(ceiling, self._held) if slots.possible else ceiling
 
@@ -113,14 +113,14 @@ class MatrixRandomiser(Randomiser):
         return self._pairs.log_lead(eps, n, self._telling)
 
     def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """All others hold one record; it and the target's two are some that tell much."""
+        """Return laws where all others hold one record, for triples that are easy to tell apart."""
         rows = self._pairs.rows
         return tuple(
             difference(rows[x0], rows[x1], rows[x2], eps, -1.0) for x0, x1, x2 in self._held
         )
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Reports of each column: a multinomial draw for each record."""
+        """Draw the number of reports of each column, by a multinomial draw for each record."""
         drawn = rng.multinomial(np.asarray(counts, np.int64), self.rows)
         return np.asarray(drawn.sum(axis=0), np.float64)
 
@@ -134,19 +134,19 @@ class MatrixRandomiser(Randomiser):
         return np.asarray(np.linalg.pinv(self.rows.T), np.float64)
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Shares by least squares; raises `InputError` if the rows are linearly dependent."""
+        """Return shares by least squares; raises `InputError` if rows are linearly dependent."""
         return np.asarray(np.asarray(observed, np.float64) / n @ self._inverse.T)
 
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """A record's reports are one draw of its row; raises as `estimate`."""
+        """Return the variance of each share; raises as `estimate`."""
         shares = np.asarray(shares, np.float64)
         mean_square = shares @ (self.rows @ (self._inverse**2).T)
-        own = self.rows @ self._inverse.T  # the identity, but for rounding
+        own = self.rows @ self._inverse.T  # the identity up to rounding
         return np.asarray((mean_square - shares @ own**2) / n)
 
 
 def pairs_within(places: ArrayLike, distance: float) -> Integers:
-    """Pairs of places at most so far apart, along a great circle of a sphere.
+    """Return pairs of places within a great-circle distance on a sphere.
 
     Parameters
     ----------
@@ -157,14 +157,16 @@ def pairs_within(places: ArrayLike, distance: float) -> Integers:
 
     Returns
     -------
-    Numbers of places, the smaller first, shape ``(pairs, 2)``.
+    Indices of places, the smaller first, shape ``(pairs, 2)``.
     """
     latitude, longitude = np.radians(np.asarray(places, np.float64)).T
     apart = np.sin(0.5 * (latitude[:, None] - latitude)) ** 2
     across = np.sin(0.5 * (longitude[:, None] - longitude)) ** 2
     half = np.sqrt(apart + np.cos(latitude)[:, None] * np.cos(latitude) * across)
-    # Rounding must not part two that are just as far: more neighbours are the safe side.
-    near = 2.0 * _EARTH_KM * np.arcsin(np.minimum(half, 1.0)) <= distance * (1.0 + 1e-9) + 1e-6
+    # A tolerance for rounding, since additional neighbours are on the safe side.
+    near = (
+        2.0 * EARTH_RADIUS_KM * np.arcsin(np.minimum(half, 1.0)) <= distance * (1.0 + 1e-9) + 1e-6
+    )
     return np.argwhere(np.triu(near, 1))
 
 
@@ -179,20 +181,21 @@ def _check_entries(rows: Floats) -> None:
             f"probabilities must be at least 0 (got {rows[x, y]:g} for record {x}, report {y})"
         )
     off = np.abs(rows.sum(axis=1) - 1.0)
-    if not (off <= TOLERANCE).all():
-        x = int(np.argmax(~(off <= TOLERANCE)))
+    if not (off <= ROW_SUM_TOLERANCE).all():
+        x = int(np.argmax(~(off <= ROW_SUM_TOLERANCE)))
         raise InputError(
-            f"each row must sum to 1 within {TOLERANCE:g} (got {rows[x].sum():.12g} for record {x})"
+            f"each row must sum to 1 within {ROW_SUM_TOLERANCE:g} (got {rows[x].sum():.12g} for "
+            f"record {x})"
         )
     if (empty := np.flatnonzero(~rows.any(axis=0))).size:
         raise InputError(
             f"no record can lead to report {empty[0]}: leave that column out of the matrix"
         )
-    if (small := (rows > 0.0) & (rows < LEAST)).any():
+    if (small := (rows > 0.0) & (rows < SMALLEST_PROBABILITY)).any():
         x, y = np.argwhere(small)[0]
         raise InputError(
-            f"probabilities must be 0 or at least {LEAST:g} (got {rows[x, y]:g} for record {x}, "
-            f"report {y})"
+            f"probabilities must be 0 or at least {SMALLEST_PROBABILITY:g} (got {rows[x, y]:g} for "
+            f"record {x}, report {y})"
         )
 
 
@@ -207,16 +210,16 @@ def _check_ratios(rows: Floats) -> None:
 
 
 def _table(near: ArrayLike, place: Integers, different: int) -> Bools:
-    """Which records are neighbours, those with the same row being one; shape of their square.
+    """Return the table of neighbours among different rows; equal rows count as one record.
 
     Parameters
     ----------
     near
         Pairs of records, shape ``(pairs, 2)``.
     place
-        Of each record, the number of its row among the different ones.
+        Index of each record's row among the different rows.
     different
-        How many of these there are.
+        Number of different rows.
     """
     pairs = np.array(near)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size:

@@ -73,7 +73,7 @@ class Calibration(Generic[P]):
 
 @dataclass(frozen=True)
 class PerUser:
-    """What one user reveals, sends and can change.
+    """The local budget of one user, the messages sent, and the largest change by them.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Subset selection: report a set of m cells, the own one among them more often than by chance.
+"""Subset selection: report a set of m cells that contains the own cell with raised probability.
 
 Wang et al., "Mutual information optimally local private discrete distribution estimation" (2016);
 Ye and Barg, "Optimal schemes for discrete distribution estimation under locally differential
@@ -45,7 +45,7 @@ class SubsetSelection(SupportRandomiser):
 
     @property
     def patterns(self) -> Mapping[Pattern, float]:
-        """Cells drawn one after the other without putting back."""
+        """Return probabilities of patterns for cells drawn without replacement."""
         thirds = (0, 1) if self.k > 2 else (0,)
         chances = {}
         for pattern in [(i, j, m) for i in (0, 1) for j in (0, 1) for m in thirds]:
@@ -88,25 +88,25 @@ def _chances(k: int, size: int) -> Floats:
 
 @dataclass(frozen=True)
 class SubsetParameters(LocalParameters):
-    """Local budget, and number m of cells that a report names."""
+    """Local budget, and number m of cells in a report."""
 
     m: int
 
 
 class ShuffledSubsets(ShuffledRandomiser[SubsetParameters]):
-    """Sets of the best number m of cells, at least 2: of one, it is k-RR. See `Mechanism`."""
+    """Subset selection with the best m >= 2; m = 1 is k-RR. See `Mechanism`."""
 
     name = "subset-selection"
     form = SubsetParameters
 
     def places(self, k: int) -> tuple[float, float]:
-        """Logarithm of m."""
+        """Return the range of log m."""
         return float(np.log(2.0)), float(np.log(max(k - 1, 2)))
 
     def member(self, eps0: float, place: float) -> SubsetParameters:
-        """The whole m that is nearest."""
+        """Return the parameters with the nearest integer m."""
         return SubsetParameters(eps0, round(float(np.exp(place))))
 
     def randomiser(self, k: int, parameters: SubsetParameters) -> SubsetSelection:
-        """Of k cells, at least 3."""
+        """Return the randomiser for k >= 3 cells."""
         return SubsetSelection(k, parameters.eps0, parameters.m)

@@ -1,4 +1,4 @@
-"""Unary encoding: report a bit for each cell, each flipped on its own.
+"""Unary encoding: report a bit for each cell, each flipped independently.
 
 Wang et al., "Locally differentially private protocols for frequency estimation" (2017);
 symmetric encoding is the basic RAPPOR of Erlingsson, Pihur and Korolova (2014).
@@ -49,13 +49,13 @@ class UnaryEncoding(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> UnaryEncoding:
-    """OUE, of least variance for an empty cell at a local budget: ``p = 1/2, q = 1/(E + 1)``."""
+    """Return OUE, with the least variance for an empty cell: ``p = 1/2, q = 1/(E + 1)``."""
     check_budget(eps0)
     return UnaryEncoding(k, 0.5, float(1.0 / (np.exp(eps0) + 1.0)))
 
 
 def symmetric(k: int, eps0: float) -> UnaryEncoding:
-    """Basic RAPPOR: ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``; p is at most the float before 1."""
+    """Return basic RAPPOR, ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``, with p < 1 as a float."""
     check_budget(eps0)
     half = float(np.exp(0.5 * eps0))
     return UnaryEncoding(k, min(half / (half + 1.0), 1.0 - 2.0**-53), 1.0 / (half + 1.0))
@@ -75,16 +75,16 @@ class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
     form = UnaryParameters
 
     def places(self, k: int) -> tuple[float, float]:
-        """Log odds of p."""
+        """Return the range of the log odds of p."""
         del k
         return -8.0, 8.0
 
     def member(self, eps0: float, place: float) -> UnaryParameters:
-        """The p of these log odds."""
+        """Return the parameters with p of these log odds."""
         return UnaryParameters(eps0, float(expit(place)))
 
     def randomiser(self, k: int, parameters: UnaryParameters) -> UnaryEncoding:
-        """Of k cells; another bit is 1 with odds that are exp(eps0) times lower."""
+        """Return the randomiser for k cells; other bits have odds lower by exp(eps0)."""
         p = parameters.p
         return UnaryEncoding(k, p, float(expit(logit(p) - parameters.eps0)))
 
@@ -98,15 +98,15 @@ class ShuffledOUE(ShuffledOne):
     name = "oue"
 
     def randomiser(self, k: int, parameters: LocalParameters) -> UnaryEncoding:
-        """OUE of k cells."""
+        """Return OUE for k cells."""
         return optimised(k, parameters.eps0)
 
 
 class ShuffledRappor(ShuffledOne):
-    """All bits are flipped alike. See `Mechanism`."""
+    """All bits are flipped with the same probability. See `Mechanism`."""
 
     name = "rappor"
 
     def randomiser(self, k: int, parameters: LocalParameters) -> UnaryEncoding:
-        """Symmetric encoding of k cells."""
+        """Return symmetric unary encoding for k cells."""
         return symmetric(k, parameters.eps0)
