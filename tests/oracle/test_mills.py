@@ -191,7 +191,13 @@ def test_below_the_range_the_bound_still_holds() -> None:
 
 @pytest.mark.parametrize(
     "constants",
-    [{"_NODES": 24}, {"_NODES": 32}, {"_DEGREE": 14}, {"_DROP": 12.0}, {"_DROP": 20.0}],
+    [
+        {"GAUSS_NODES": 24},
+        {"GAUSS_NODES": 32},
+        {"MAX_CHEBYSHEV_DEGREE": 14},
+        {"LOG_TRUNCATION": 12.0},
+        {"LOG_TRUNCATION": 20.0},
+    ],
     ids=str,
 )
 def test_what_is_cut_off_is_bounded(

@@ -654,16 +654,18 @@ def test_pairs_of_any_spread_by_their_whole_law(ratio, pairs, shape, eps):
     assert direct * (1.0 - 1e-6) <= found <= direct * (1.0 + 1e-6)
 
 
-@pytest.mark.parametrize("name", ["_MAX_EXACT", "_MAX_WINDOW", "_MAX_TABLE", "_TABLE_PART"])
+@pytest.mark.parametrize(
+    "name", ["MAX_UNPOOLED_RATIOS", "MAX_WINDOW", "MAX_TABLE_ENTRIES", "ENTRIES_AT_ONCE"]
+)
 @pytest.mark.parametrize(("shape", "size"), [(np.inf, 1.0), (30.0, 1.0), (np.inf, 1.4)])
 def test_shorter_sums_never_answer_less(monkeypatch, name, shape, size):
     noise = SignedNoise(0.7, 500.0, shape, size)
     exact = [noise.log_delta(eps) for eps in (0.1, 0.8, 1.2)]
-    monkeypatch.setattr(signed, name, 4000 if name == "_MAX_WINDOW" and shape < np.inf else 300)
+    monkeypatch.setattr(signed, name, 4000 if name == "MAX_WINDOW" and shape < np.inf else 300)
     shorter = [replace(noise, tail=0.9e-40).log_delta(eps) for eps in (0.1, 0.8, 1.2)]
     for whole, found in zip(exact, shorter, strict=True):
         assert whole - 1e-9 <= found
-        if name in ("_MAX_EXACT", "_TABLE_PART"):
+        if name in ("MAX_UNPOOLED_RATIOS", "ENTRIES_AT_ONCE"):
             assert found <= whole + 1e-2
 
 
