@@ -844,15 +844,15 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
             ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--sampling-rate", "0.5"],
             "give one of them",
         ),
-        (["delta", *SETTING, "--eps", "0.1", "--dummies", "-1"], "at least 0"),
+        (["delta", *SETTING, "--eps", "0.1", "--dummies", "-1"], "per user >= 0"),
         (
             ["plan", "--n", "9", "--k", "3", "--eps", "1", "--delta", "0.1", "--colluding", "9"],
-            "fewer than n",
+            "colluding must be below n",
         ),
-        ([*COMPARE, "--n", "10", "--k", "3", "--colluding", "10"], "fewer than n"),
+        ([*COMPARE, "--n", "10", "--k", "3", "--colluding", "10"], "colluding must be below n"),
         ([*COMPARE, "--n", "10", "--k", "3", "--response-rate", "2"], "response rate must lie"),
         ([*COMPARE, "--n", "10"], "--n and --k are needed"),
-        ([*COMPARE, "--n", "0", "--k", "3"], "n must be a whole"),
+        ([*COMPARE, "--n", "0", "--k", "3"], "n must be an integer"),
         ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "there is no mechanism"),
         (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
         (
@@ -870,11 +870,17 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
             [*RELEASED, "signed-dummies", "--parameters", "size=1"],
             "lack ratio, pairs, shape, slots",
         ),
-        ([*RELEASED, "two-servers", "--parameters", "eps=1,nu=2.5"], "nu of two-servers is no"),
+        (
+            [*RELEASED, "two-servers", "--parameters", "eps=1,nu=2.5"],
+            "nu of two-servers must be an integer",
+        ),
         ([*RELEASED, "gaussian", "--parameters", "sigma=nan"], "sigma must be positive"),
         ([*RELEASED, "krr", "--parameters", "eps0=1", "--bound", "clones"], "--bound is for k-RR"),
         (["compare", "--n", "9", "--k", "3", "--eps", "1", "--delta", "0"], "delta must lie in"),
-        (["plan", "--n", "1000", "--k", "1e9", "--eps0", "2", "--eps", "0.1"], "k must be a whole"),
+        (
+            ["plan", "--n", "1000", "--k", "1e9", "--eps0", "2", "--eps", "0.1"],
+            "k must be an integer",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_status_two(capsys, arguments, message):

@@ -21,7 +21,6 @@ from shuffledp.accounting.curve import (
     NotApplicableError,
     UpperCurve,
     largest_eps0,
-    require_upper,
 )
 from shuffledp.accounting.participation import with_participation
 from shuffledp.accounting.registry import BOUNDS, get_bound, krr_curve, upper_curve
@@ -277,7 +276,7 @@ def calibrate(eps: float, delta: float | Decimal, setting: Setting) -> float:
     """
     log_delta = log_of(delta)
     if not 0.0 <= eps < np.inf:
-        raise InputError(f"eps must be >= 0 and finite, got eps={eps}")
+        raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
 
     return largest_eps0(
         eps, log_delta, lambda eps0: upper_curve(replace(setting, eps0=eps0)), setting.rounds
@@ -309,7 +308,10 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
     >>> tradeoff(0.05, Setting(n=100_000, k=408, eps0=4.0))
     0.948838...
     """
-    upper = replace(require_upper(curve(setting, bound)), lower=None)
+    upper = curve(setting, bound)
+    if not isinstance(upper, UpperCurve):
+        raise InputError(f"{bound} is no guarantee: it bounds no test's error")
+    upper = replace(upper, lower=None)
     # A test gains nothing of interest where delta is below this.
     top = upper.epsilon(log_of(SMALLEST_TRADEOFF_DELTA)).promised
     eps = np.append(np.linspace(0.0, top, TRADEOFF_POINTS), setting.budget)
