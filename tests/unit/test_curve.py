@@ -203,10 +203,10 @@ class Silent:
     [
         ({"n": 0}, "n must be an integer from 1 .*, got n=0"),
         ({"n": 1.5}, "got n=1.5"),
-        ({"n": 10**11}, r"to 10,000,000,000 \(users\), got n=100000000000"),
+        ({"n": 10**11}, "to 10,000,000,000, got n=100000000000"),
         ({"k": 1}, "k must be at least 2 cells, got k=1"),
         ({"k": 1, "eps0": inf}, "k must be an integer from 2 .*, got k=1"),
-        ({"k": 10**7}, r"to 1,000,000 \(cells\), got k=10000000"),
+        ({"k": 10**7}, "to 1,000,000, got k=10000000"),
         ({"eps0": 0.0}, "eps0 must be positive and finite, got eps0=0.0"),
         ({"eps0": float("nan")}, "eps0 must be positive and finite, got eps0=nan"),
         ({"eps0": -inf}, "eps0 must be positive and finite, got eps0=-inf"),

@@ -48,7 +48,7 @@ def test_rounds_have_a_limit(capsys, command, rounds):
     name, *question = command.split()
     status, err = ended(capsys, name, *SETTING, *question, "--rounds", rounds)
     assert status == 2
-    assert f"at most {LARGEST_ROUNDS:,}" in err
+    assert f"from 1 to {LARGEST_ROUNDS:,}, got" in err
 
 
 def test_budgets_below_floats_are_refused(capsys):

@@ -356,7 +356,7 @@ def test_law_of_the_sum_is_exact_and_accounts_for_what_it_drops(groups):
         (([], 3), "at least one user"),
         (([0.5, np.nan], 3), "budgets must be at least 0"),
         ((BudgetGroups(np.array([1.0]), np.array([0])), 3), "counts must be at least 1"),
-        (([0.5, 1.0], 1), "at least 2 .*k=1"),
+        (([0.5, 1.0], 1), "from 2 .*k=1"),
         (([0.5, 1.0], 3, 2), "0..1"),
         (([0.5, 1.0], 3, -1), "0..1"),
     ],

@@ -37,11 +37,9 @@ def probabilities(eps0: float, k: int) -> tuple[float, float]:
     return float(np.exp(eps0) * q), float(q)
 
 
-def _check_whole(name: str, value: float, low: int, high: float, what: str) -> None:
+def _check_integer(name: str, value: float, low: int, high: int) -> None:
     if not (low <= value <= high and np.isfinite(value) and value == int(value)):
-        raise InputError(
-            f"{name} must be an integer from {low} to {high:,} ({what}), got {name}={value}"
-        )
+        raise InputError(f"{name} must be an integer from {low} to {high:,}, got {name}={value}")
 
 
 class CurveSource(Protocol):
@@ -106,9 +104,9 @@ class Setting:
     def __post_init__(self) -> None:
         if self.eps0 != np.inf:
             self._check_krr()
-        _check_whole("k", self.k, 2, LARGEST_K, "cells")
-        _check_whole("n", self.n, 1, LARGEST_N, "users")
-        _check_whole("rounds", self.rounds, 1, LARGEST_ROUNDS, "rounds")
+        _check_integer("k", self.k, 2, LARGEST_K)
+        _check_integer("n", self.n, 1, LARGEST_N)
+        _check_integer("rounds", self.rounds, 1, LARGEST_ROUNDS)
         if self.count is not None:
             self.checked_counts(self.count)
         self._check_participation()
