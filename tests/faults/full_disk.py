@@ -11,10 +11,10 @@ import sys
 from pathlib import Path
 
 from shuffledp.geography.checkins import SNAP, crop_checkins
+from shuffledp.geography.download import fetch_cached
 from shuffledp.geography.embedded import lay_checkins
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import Box, Region
-from shuffledp.geography.sources import fetch_cached
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import PRIVACY, read_tables, write_table
 

@@ -7,8 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from shuffledp.geography.download import DownloadError, fetch
-from shuffledp.geography.sources import fetch_cached
+from shuffledp.geography.download import DownloadError, fetch, fetch_cached
 from unit.http_server import Answer, FileServer
 
 from faults.raw_server import RawServer

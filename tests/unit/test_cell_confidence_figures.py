@@ -17,9 +17,9 @@ from shuffledp.figures.style import series_look, series_rows
 from shuffledp.mechanisms.catalogue import get_estimator
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, write_table
-from shuffledp.studies.certainty import certainty_tables
-from shuffledp.studies.points import BudgetSweep
+from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.releases import swept
+from shuffledp.studies.sweeps import BudgetSweep
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 ORDER = [7, 4, 8, 2, 9, 10, 11, 3, 1, 5, 0, 6]  # by count; 0 and 6 are empty
@@ -34,7 +34,8 @@ def table():
     parts = swept(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
     made = pd.concat([releases for releases, _ in parts], ignore_index=True)
     return pd.concat(
-        certainty_tables(calibrated(made, "matched", TARGET), samples, **place), ignore_index=True
+        confidence_tables(calibrated(made, "matched", TARGET), samples, **place),
+        ignore_index=True,
     )
 
 

@@ -21,7 +21,6 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from real_data import GOWALLA, needs_gowalla
-from shuffledp.geography.blocks import BLOCK_BYTES, file_kind, text_blocks
 from shuffledp.geography.checkins import (
     SNAP,
     CheckinError,
@@ -31,8 +30,9 @@ from shuffledp.geography.checkins import (
     file_sha256,
     layout_from_config,
 )
-from shuffledp.geography.layout import source_layout
 from shuffledp.geography.regions import Box, Region
+from shuffledp.geography.sources import source_layout
+from shuffledp.geography.text_files import BLOCK_BYTES, file_kind, text_blocks
 
 PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
 WORLD = Region("world", Box(south=-90, north=90, west=-180, east=180))
@@ -842,7 +842,7 @@ def test_a_defect_while_reading_parquet_is_not_the_files_fault(tmp_path, monkeyp
 
     source = tmp_path / "checkins.parquet"
     pq.write_table(pa.table({"y": [48.86], "x": [2.33]}), source)
-    monkeypatch.setattr("shuffledp.geography.parquet.sift", broken)
+    monkeypatch.setattr("shuffledp.geography.parquet_files.sift", broken)
     layout = Layout("parquet", ",", True, {"latitude": "y", "longitude": "x"})
     with pytest.raises(TypeError, match="no such operand"):
         crop_checkins(source, layout, PARIS, tmp_path / "o", max_malformed_share=0, metadata={})

@@ -48,10 +48,10 @@ from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
 from shuffledp.reproduction.figure import FigureText, curve
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
-from shuffledp.studies.points import BudgetSweep
 from shuffledp.studies.privacy import privacy_curves
 from shuffledp.studies.releases import swept
 from shuffledp.studies.samples import sample_table
+from shuffledp.studies.sweeps import BudgetSweep
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 TARGET = 1e-3

@@ -19,8 +19,8 @@ from shuffledp.cli.words import one_line
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import backdrop
 from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.layout import layout_from_config
 from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.sources import layout_from_config
 from shuffledp.numerics.number_parsing import number
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 

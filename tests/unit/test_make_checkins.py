@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shuffledp.geography.blocks import CheckinError
 from shuffledp.geography.checkins import SNAP, Tally, crop_checkins
 from shuffledp.geography.regions import Box, Region
+from shuffledp.geography.text_files import CheckinError
 
 MAKER = Path(__file__).parents[2] / "benchmarks" / "make_checkins.py"
 ROWS = 20_000

@@ -22,10 +22,10 @@ from shuffledp.pipeline.tables import (
 )
 from shuffledp.studies.comparison import COLUMNS, comparison_summary, findings
 from shuffledp.studies.individual import individual_summary, own_delta_summary
-from shuffledp.studies.points import BudgetSweep, matched_budgets
 from shuffledp.studies.privacy import other_counts, privacy_curves, privacy_table
 from shuffledp.studies.releases import swept
 from shuffledp.studies.samples import read_samples, sample_sizes, sample_table
+from shuffledp.studies.sweeps import BudgetSweep, matched_budgets
 
 COUNTS = np.array([0, 3, 50, 7, 90, 1, 0, 120, 60, 33, 25, 11])
 SAMPLE = np.array([0, 2, 26, 3, 45, 0, 0, 60, 30, 16, 12, 6])

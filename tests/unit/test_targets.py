@@ -20,8 +20,8 @@ from shuffledp.mechanisms.target_calibration import (
     read_parameters,
 )
 from shuffledp.pipeline.tables import PROMISES, UTILITY, read_tables, write_csv, write_table
-from shuffledp.studies.points import TargetSweep, promises_table
 from shuffledp.studies.releases import swept
+from shuffledp.studies.sweeps import TargetSweep, promises_table
 from shuffledp.studies.utility import COLUMNS, target_findings, utility_summary
 
 SAMPLES = {

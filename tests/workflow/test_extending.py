@@ -199,7 +199,7 @@ def follow_every_recipe(clone):
     study.edit("workflow/rules/privacy.smk", end=STUDY_RULE)
     source = followed["A source"]
     start = "\nKINDS: Final = MappingProxyType(\n    {\n"
-    source.edit(f"{lib}/geography/kinds.py", (start, KIND))
+    source.edit(f"{lib}/geography/sources.py", (start, KIND))
     kinds = "enum: [embedded, download, file]"
     source.edit(
         "workflow/schemas/config.schema.yaml", (kinds, kinds.replace("file", "file, survey"))

@@ -23,7 +23,7 @@ from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.address import Address, file_name, masked_addresses
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.pipeline.modules import fingerprint, script_modules, with_mechanisms
-from shuffledp.geography.kinds import KINDS
+from shuffledp.geography.sources import KINDS
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 
 BASEMAPS = ROOT / "resources" / "basemaps"

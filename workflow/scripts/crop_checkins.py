@@ -1,8 +1,8 @@
 from pathlib import Path
 
 from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.layout import source_layout
 from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.sources import source_layout
 from shuffledp.pipeline.files import verified_sha256
 from shuffledp.pipeline.jobs import job
 

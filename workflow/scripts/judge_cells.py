@@ -3,7 +3,7 @@ from pathlib import Path
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.selection import read_calibrated
 from shuffledp.pipeline.tables import CERTAINTY, run_metadata, writing
-from shuffledp.studies.certainty import certainty_tables
+from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.samples import read_samples
 
 with job(snakemake.log[0]):
@@ -13,6 +13,6 @@ with job(snakemake.log[0]):
     metadata = run_metadata(source, snakemake.params.items(), snakemake.wildcards.items())
     with writing(CERTAINTY, Path(snakemake.output[0]), metadata) as add:
         for rows in read_calibrated(source, "matched", snakemake.params.target_delta):
-            for table in certainty_tables(rows, samples, **place):
+            for table in confidence_tables(rows, samples, **place):
                 add(table)
             del rows  # not in memory while the next ones are read

@@ -2,9 +2,9 @@ from pathlib import Path
 
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import RELEASES, UTILITY, run_metadata, writing
-from shuffledp.studies.points import BudgetSweep, TargetSweep
 from shuffledp.studies.releases import NOTICE, swept
 from shuffledp.studies.samples import read_samples
+from shuffledp.studies.sweeps import BudgetSweep, TargetSweep
 
 with job(snakemake.log[0]):
     source, asked = Path(snakemake.input.samples), dict(snakemake.params.sweep)

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.geography.users import one_per_user
+from shuffledp.geography.checkins_per_user import one_per_user
 from shuffledp.pipeline.jobs import job
 
 with job(snakemake.log[0]):

@@ -3,7 +3,7 @@ from pathlib import Path
 import pandas as pd
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import PROMISES, read_counts, run_metadata, write_table
-from shuffledp.studies.points import promises_table
+from shuffledp.studies.sweeps import promises_table
 
 with job(snakemake.log[0]):
     cells = Path(snakemake.input.cells)

@@ -11,12 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
-from shuffledp.geography.blocks import CheckinError, file_kind
-from shuffledp.geography.layout import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
-from shuffledp.geography.parquet import parquet_batches, source_parts
+from shuffledp.geography.parquet_files import parquet_batches, source_parts
 from shuffledp.geography.regions import Region
-from shuffledp.geography.rows import REQUIRED, SHOWN, TYPES, Batch, Fault
-from shuffledp.geography.text import text_batches
+from shuffledp.geography.row_conversion import REQUIRED, SHOWN, TYPES, Batch, Fault
+from shuffledp.geography.sources import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
+from shuffledp.geography.text_files import CheckinError, file_kind, text_batches
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import file_sha256, replacing
@@ -74,9 +73,9 @@ def crop_checkins(
         Where the columns stand. Those it does not map are null in the output.
     region : Region
     destination : Path
-        Columns user (int64, by `shuffledp.geography.convert.to_identifier`), time (microseconds,
-        UTC), latitude, longitude (float64, degrees), location (int64), and budget (float64) if the
-        layout maps it. It appears only if all went well.
+        Columns user (int64, by `row_conversion.to_identifier`), time (microseconds, UTC), latitude,
+        longitude (float64, degrees), location (int64), and budget (float64) if the layout maps it.
+        It appears only if all went well.
     max_malformed_share : float
         Largest tolerated share of malformed rows among those read, from 0 to 1. Malformed is a row
         with the wrong number of fields, with coordinates or a budget that are missing, no numbers

@@ -1,11 +1,15 @@
-"""Downloads that resume after a break, are verified, and appear whole or not at all."""
+"""Downloads that resume after a break, are verified, and are kept for the next run."""
 
+import fcntl
 import hashlib
 import json
 import logging
+import os
 import re
+import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +22,7 @@ from tqdm import tqdm
 
 from shuffledp.errors import InputError
 from shuffledp.pipeline.address import masked
-from shuffledp.pipeline.files import settle
+from shuffledp.pipeline.files import replacing, settle
 
 logger = logging.getLogger(__name__)
 
@@ -300,3 +304,41 @@ def _web_page(url: str) -> DownloadError:
         f"{masked(url)}: the server sent a web page instead of the file, perhaps a notice or a "
         "log-in; open the address in a browser to see which"
     )
+
+
+def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | None) -> None:
+    """Download into a cache and give the file its name in the workflow.
+
+    Workflow managers remove outputs before they run a job again; the cache keeps what was
+    downloaded, whole or in part, through that. Of several jobs that want the same address at once
+    one fetches it and the others wait.
+
+    Parameters
+    ----------
+    url, checksum
+        As for `fetch`; errors, too.
+    destination
+        Where the workflow wants the file.
+    cache
+        Folder of what was downloaded; made if it is not there.
+    """
+    key = hashlib.sha256(url.encode()).hexdigest()[:16]
+    kept = cache / f"{key}-{destination.name}"
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    with _alone(kept.with_name(kept.name + ".lock")):
+        fetch(url, kept, checksum=checksum)
+    with replacing(destination) as temporary:
+        try:
+            os.link(kept, temporary)
+        except OSError:  # a file system without hard links
+            shutil.copyfile(kept, temporary)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait until no other process holds the lock; the system releases it when its holder dies."""
+    with lock.open("w") as stream:
+        # On a file system without locks two downloads may collide; their checksums would tell.
+        with suppress(OSError):
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        yield

@@ -16,8 +16,8 @@ import pyproj
 import shapely
 
 from shuffledp.errors import InputError
-from shuffledp.geography.layout import BUDGET, COORDINATES
 from shuffledp.geography.regions import Box, Region, squares_meeting
+from shuffledp.geography.sources import BUDGET, COORDINATES
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import replacing

@@ -1,18 +1,31 @@
-"""The mean of a divergence over the random number of decoys that a user is among.
+"""Bound the delta of a report that is hidden among a random number of decoys.
 
-delta_m is what the target leaks among m reports that look alike, its own included; it cannot grow
-with m, because whoever sees m reports could add a decoy. m - 1 is Poisson-binomial. Its values are
-taken in blocks, each at the delta of its smallest: the result is an upper end. The law of m is
-tilted to where the mean accumulates; what lies outside of its window is bounded by Chernoff's
-inequality, and by the delta at the end of the window that it lies beyond.
+Let w be a law, and let the density of user i's report be at least ``kappa_i w`` whatever the record
+is. Then user i's report is a decoy, drawn from w, with probability kappa_i. Reveal which of the
+other users are not decoys, and what these reported. By Bayes' theorem
+
+    delta <= E_M[(1/M) E(G_1 + ... + G_M)_+],   G = (R(y|x0) - e R(y|x1)) / w(y),  y ~ w,
+
+where M - 1 is the number of decoys, R the law of the target's report, x0 and x1 the target's two
+records, and ``e = exp`` of the central budget.
+
+**The mean over M.** delta_m is the target's delta among m reports that look alike, its own
+included. It does not grow with m, because an adversary who sees m reports could add a decoy. M - 1
+follows a Poisson-binomial law. Its values are taken in blocks, each at the delta of its smallest
+value, which makes the result an upper bound. The law of M is tilted to where the mean accumulates;
+what lies outside its window is bounded by Chernoff's inequality, and by the delta at the end of the
+window beyond which it lies.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from scipy.special import expit, log_expit, logsumexp
 
+from shuffledp.accounting.blanket.atoms import Atoms, excess, log_saddle_point
+from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
@@ -149,3 +162,83 @@ def log_mean_over_decoys(
     users = 16.0 * float(others.counts.sum()) + 8.0 * float(others.counts @ np.abs(moments))
     largest = tilt * float(m[-1]) + abs(log_moment)
     return total + UNIT * (users + 32.0 * size + 8.0 * (largest + abs(total)) + 200.0)
+
+
+# Of M: each costs a transform, which need not be finer than they are.
+_BLOCKS, _SPLITTING = 8, 1e-3
+# Of the largest G: with so small a one among them no sum is positive.
+_FARTHEST_BELOW = 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """G's law but for the central eps.
+
+    Attributes
+    ----------
+    log_first, log_second
+        Logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at each atom, right to their rounding.
+    masses
+        Of the atoms.
+    units
+        Relative error of each mass, in units of rounding.
+    """
+
+    log_first: Floats
+    log_second: Floats
+    masses: Floats
+    units: float
+
+    def atoms(self, eps: float) -> Atoms:
+        """G at a central eps."""
+        # Exponents are products of two rounded factors.
+        exponents = 8.0 * (eps + float(np.abs(self.log_first).max()))
+        # Where the two terms nearly cancel, what exponents lose is no small part of G.
+        values = excess(self.log_first, self.log_second, eps - exponents * UNIT)
+        # A larger G is on the safe side; so far down it changes nothing, and squares are floats.
+        if (top := float(values.max())) > 0.0:
+            values = np.maximum(values, -_FARTHEST_BELOW * top)
+        return Atoms(values, self.masses, self.units + exponents)
+
+
+def decoy_trials(log_kappa: Floats, counts: Integers) -> RandomTrials:
+    """Others who are decoys with chances below 1, given by their logs, and how many have each."""
+    return RandomTrials(log_kappa - np.log(-np.expm1(log_kappa)), counts)
+
+
+def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> float:
+    """Natural log of the target's delta, rounded up.
+
+    Parameters
+    ----------
+    eps
+        Central budget, at least 0.
+    target
+        Law of its ratios, for its worst records.
+    others
+        Log odds with which each of them is a decoy.
+    """
+    atoms = target.atoms(eps)
+
+    def of(m: int) -> float:
+        return min(log_mean_excess_high(atoms, m, _SPLITTING), 0.0)
+
+    if of(1) == -np.inf:  # no G is positive
+        return -np.inf
+    return min(log_mean_over_decoys(others, of, lambda m: log_saddle_point(atoms, m), _BLOCKS), 0.0)
+
+
+def approximate_log_delta(eps: float, target: Target, others: RandomTrials) -> float:
+    """About `log_delta`, at once.
+
+    Parameters
+    ----------
+    eps
+        At least 0.
+    target
+        Laws of the report of whose record changes.
+    others
+        Whether each of the others is a decoy.
+    """
+    chances = 1.0 / (1.0 + np.exp(-others.log_odds))
+    return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ chances))

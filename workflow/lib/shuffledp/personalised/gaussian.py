@@ -4,7 +4,7 @@ Records lie in an interval of length 1, centred at 0; user i reports its record 
 of standard deviation ``1 / mu_i``. Neighbours differ in the record of one user, the target, of
 ``mu`` here. Its noise has density rho; ``e = exp`` of the central budget.
 
-Decoys (`among_decoys`). Take some ``nu <= mu``, and rho' the density of normal noise of standard
+Decoys (`decoys`). Take some ``nu <= mu``, and rho' the density of normal noise of standard
 deviation ``1 / nu``. Whatever the record, the density of a report with that noise is at least
 ``rho'(|y| + 1/2)``. That is ``kappa w``, with w a law and ``kappa = 2 Phi(-nu/2)``. For
 ``mu_i <= nu`` user i's density is at least ``kappa_i w`` with
@@ -59,9 +59,14 @@ from shuffledp.accounting.curve import SearchHints, UpperCurve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon, gdp_upper_log_delta
 from shuffledp.numerics.arrays import UNIT, Floats
-from shuffledp.personalised import among_decoys
-from shuffledp.personalised.among_decoys import Target
-from shuffledp.personalised.decoys import XTOL, stretch
+from shuffledp.personalised.decoys import (
+    XTOL,
+    Target,
+    approximate_log_delta,
+    decoy_trials,
+    log_delta_among_decoys,
+    stretch,
+)
 from shuffledp.personalised.groups import BudgetGroups
 
 # What reports beyond the reach may add, of the delta that is aimed at.
@@ -111,7 +116,7 @@ class _Crowd:
         )
         # Fewer decoys are never safer: what rounding may have added is taken off.
         log_kappa -= 16.0 * UNIT * (1.0 + nu * nu + np.abs(log_kappa))
-        return among_decoys.decoys(log_kappa, self.others.counts[some])
+        return decoy_trials(log_kappa, self.others.counts[some])
 
     @property
     def best(self) -> tuple[float, float]:
@@ -231,10 +236,10 @@ def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None
         return min(float(np.logaddexp(found, log_lost)), alone, 0.0)
 
     def upper(eps: float) -> float:
-        return end(eps, among_decoys.log_delta(eps, target, decoys))
+        return end(eps, log_delta_among_decoys(eps, target, decoys))
 
     def lead(eps: float) -> float:
-        return end(eps, among_decoys.lead(eps, rough, decoys))
+        return end(eps, approximate_log_delta(eps, rough, decoys))
 
     def inverse(log_delta: float) -> float:
         alone = gdp_epsilon(mu, log_delta)

@@ -4,7 +4,7 @@ Records lie in an interval of length 1, centred at 0; user i reports its record 
 of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, of budget ``eps``
 here; ``e = exp`` of the central budget.
 
-Decoys (`among_decoys`). Let w be the law of the target's report if its record were 0. For
+Decoys (`decoys`). Let w be the law of the target's report if its record were 0. For
 ``eps_i <= eps`` and any record, the density of user i's report is at least ``kappa_i w`` with
 ``kappa_i = (eps_i / eps) exp(-eps_i / 2)``: the ratio's exponent ``eps |y| - eps_i |y - x|`` is at
 least ``-eps_i |x|``. A user of a larger budget may be no decoy: its tails are thinner.
@@ -33,9 +33,14 @@ import numpy as np
 from shuffledp.accounting.curve import SearchHints, UpperCurve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.numerics.arrays import UNIT
-from shuffledp.personalised import among_decoys
-from shuffledp.personalised.among_decoys import Target
-from shuffledp.personalised.decoys import XTOL, stretch
+from shuffledp.personalised.decoys import (
+    XTOL,
+    Target,
+    approximate_log_delta,
+    decoy_trials,
+    log_delta_among_decoys,
+    stretch,
+)
 from shuffledp.personalised.groups import BudgetGroups
 
 # Nodes on each side of the centre. The loss is of second order.
@@ -59,7 +64,7 @@ def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
     )
     # Fewer decoys are never safer: what rounding may have added is taken off.
     log_kappa -= 8.0 * UNIT * (1.0 + np.abs(log_kappa) + high)
-    return among_decoys.decoys(log_kappa, others.counts[some])
+    return decoy_trials(log_kappa, others.counts[some])
 
 
 def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
@@ -84,9 +89,9 @@ def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCu
     decoys = _decoys(groups.without(first), float(groups.values[first]), high)
 
     def upper(eps: float) -> float:
-        return -np.inf if eps >= high else among_decoys.log_delta(eps, target, decoys)
+        return -np.inf if eps >= high else log_delta_among_decoys(eps, target, decoys)
 
     def lead(eps: float) -> float:
-        return -np.inf if eps >= high else among_decoys.lead(eps, target, decoys)
+        return -np.inf if eps >= high else approximate_log_delta(eps, target, decoys)
 
     return UpperCurve(high, upper=upper, hints=SearchHints(lead=lead, xtol=XTOL))

@@ -8,10 +8,9 @@ from typing import Any, Final
 from shuffledp.errors import InputError
 from shuffledp.geography.geojson import read_basemap
 from shuffledp.geography.grid import cell_count, make_lattice
-from shuffledp.geography.kinds import KINDS
-from shuffledp.geography.layout import layout_from_config, source_layout
 from shuffledp.geography.regions import region_from_config
-from shuffledp.geography.rows import LEAST_BUDGET
+from shuffledp.geography.row_conversion import LEAST_BUDGET
+from shuffledp.geography.sources import KINDS, layout_from_config, source_layout
 from shuffledp.pipeline.address import check_address
 from shuffledp.pipeline.schema import check_values
 

@@ -16,8 +16,8 @@ from shuffledp.pipeline.streams import stream
 from shuffledp.reproduction.delta_tables import CELLS, OWN_SHARE
 from shuffledp.reproduction.random_tables import MATCHED_DELTA
 from shuffledp.reproduction.synthetic import BINNING, synthetic_counts
-from shuffledp.studies.points import matched_budgets
 from shuffledp.studies.releases import releases
+from shuffledp.studies.sweeps import matched_budgets
 
 # Table III's ranges; n, k and n_x0 of figure 1 are not stated: those of Table IV(a).
 SURFACE_N: Final = 100

@@ -26,7 +26,7 @@ from shuffledp.pipeline.streams import stream
 from shuffledp.reproduction.answer import Answer
 from shuffledp.reproduction.published import Published
 from shuffledp.reproduction.synthetic import BINNING, BINNINGS, synthetic_counts
-from shuffledp.studies.points import matched_budgets
+from shuffledp.studies.sweeps import matched_budgets
 
 REPETITIONS: Final = 1000
 MATCHED_DELTA: Final = 1e-6

@@ -16,7 +16,7 @@ from shuffledp.mechanisms.target_calibration import format_parameters, predicted
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import GROUP_ROWS, RELEASES, UTILITY
-from shuffledp.studies.points import Point, Sweep
+from shuffledp.studies.sweeps import Point, Sweep
 
 NOTICE: Final = (
     "Simulated releases, for measuring errors: their noise follows from the seed, which stands "

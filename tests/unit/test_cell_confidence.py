@@ -11,9 +11,9 @@ from shuffledp.mechanisms.gaussian import published_sigma
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import CERTAINTY, read_tables, write_table
-from shuffledp.studies.certainty import certainty_tables
-from shuffledp.studies.points import BudgetSweep
+from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.releases import swept
+from shuffledp.studies.sweeps import BudgetSweep
 
 COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
 N, K = int(COUNTS.sum()), COUNTS.size
@@ -29,7 +29,8 @@ def released(mechanisms, repetitions, samples=None):
 
 def judged(table, **samples):
     return pd.concat(
-        certainty_tables(table, samples.get("samples", {N: COUNTS}), **PLACE), ignore_index=True
+        confidence_tables(table, samples.get("samples", {N: COUNTS}), **PLACE),
+        ignore_index=True,
     )
 
 
@@ -115,13 +116,13 @@ _CHILD = """
 from pathlib import Path
 import numpy as np
 import pandas as pd
-from shuffledp.studies import certainty
+from shuffledp.studies import cell_confidence
 
 def peak():
     return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 k = 300_000
-certainty.GROUP_ROWS = 50_000
+cell_confidence.GROUP_ROWS = 50_000
 alike = {"eps0": 4.0, "eps": 1.0, "delta": 1e-6, "log10_delta": -6.0, "repetition": 0}
 rows = pd.DataFrame({"n": k, **alike, "cell": np.tile(np.arange(k), 3)})
 rows["estimate"], rows["standard_error"] = 1.0 / k, np.repeat([0.5 / k, np.nan, np.nan], k)
@@ -130,11 +131,12 @@ for name, words in {"calibration": ["matched"], "mechanism": ["krr"]}.items():
 rows["estimator"] = pd.Categorical.from_codes(np.repeat(range(3), k), ["raw", "projected", "other"])
 samples = {k: np.ones(k, int)}
 few = rows[rows["cell"] < 5]
-for _ in certainty.certainty_tables(few.assign(n=5), {5: np.ones(5, int)}, region="r", grid="g"):
+place = {"region": "r", "grid": "g"}
+for _ in cell_confidence.confidence_tables(few.assign(n=5), {5: np.ones(5, int)}, **place):
     pass  # what pandas imports at its first call is not counted
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
 before = peak()
-judged = sum(map(len, certainty.certainty_tables(rows, samples, region="r", grid="g")))
+judged = sum(map(len, cell_confidence.confidence_tables(rows, samples, **place)))
 assert judged == len(rows)
 print((peak() - before) / rows.memory_usage().sum())
 """

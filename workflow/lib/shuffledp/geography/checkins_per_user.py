@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
 from shuffledp.geography.grid import make_lattice
-from shuffledp.geography.layout import BUDGET
 from shuffledp.geography.regions import Region
+from shuffledp.geography.sources import BUDGET
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.streams import stream

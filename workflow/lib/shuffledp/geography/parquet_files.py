@@ -12,11 +12,9 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from shuffledp.errors import is_out_of_memory
-from shuffledp.geography.blocks import CheckinError, file_kind
-from shuffledp.geography.convert import ColumnTypeError
-from shuffledp.geography.layout import Layout, key_of
-from shuffledp.geography.rows import Batch, sift
-from shuffledp.geography.text import column_positions
+from shuffledp.geography.row_conversion import Batch, ColumnTypeError, sift
+from shuffledp.geography.sources import Layout, key_of
+from shuffledp.geography.text_files import CheckinError, column_positions, file_kind
 from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.tables import CHECKED
 

@@ -16,7 +16,7 @@ _RELEASED: Final = ["n", "eps0", "calibration", "eps", "log10_delta", "mechanism
 _PLACED: Final = ["repetition", "cell"]
 
 
-def certainty_tables(
+def confidence_tables(
     releases: pd.DataFrame, samples: Mapping[int, Integers], *, region: str, grid: str
 ) -> Iterator[pd.DataFrame]:
     """Put the truth beside every estimate, and what whoever holds the release alone can tell.
