@@ -113,7 +113,10 @@ def test_a_map_in_another_system_is_refused(tmp_path, crs):
     path = tmp_path / "map.geojson"
     path.write_text(json.dumps({**LAND, "crs": crs}))
     for read in (basemap.backdrop, lambda outline: basemap.backdrop(None, outline)):
-        with pytest.raises(InputError, match=r"map\.geojson is in .*: convert it to WGS84"):
+        with pytest.raises(
+            InputError,
+            match=r"map\.geojson is in .*: convert it to longitude and latitude in WGS84",
+        ):
             read(path)
 
 
@@ -147,13 +150,13 @@ def test_properties_are_optional(tmp_path):
         ('{"type": "Polygon", "coordinates": [[[NaN, 1], [2, 3], [4, 5]]]}', "is not GeoJSON"),
         ('{"type": "Topology", "objects": {}}', "is not GeoJSON: it is malformed"),
         ('{"type": "FeatureCollection", "features": [null]}', "is not GeoJSON: it is malformed"),
-        ('{"type": "FeatureCollection", "features": []}', "holds no polygon or line"),
-        (json.dumps(feature("Point", [2.0, 60.0], name="A")), "holds no polygon or line"),
+        ('{"type": "FeatureCollection", "features": []}', "contains no polygon or line"),
+        (json.dumps(feature("Point", [2.0, 60.0], name="A")), "contains no polygon or line"),
         (
             json.dumps(feature("Polygon", [[[0, 0], [1, 1], [1, 0], [0, 1], [0, 0]]])),
-            r"holds an invalid shape \(Self-intersection",
+            r"has an invalid shape \(Self-intersection",
         ),
-        (json.dumps(feature("Polygon", [])), "holds an invalid shape"),
+        (json.dumps(feature("Polygon", [])), "has an invalid shape"),
     ],
 )
 def test_unusable_files_are_named(tmp_path, text, message):

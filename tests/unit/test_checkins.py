@@ -153,7 +153,7 @@ def test_several_packed_parts_in_one_file(tmp_path, name):
 def test_contents_decide_not_the_name(tmp_path, caplog):
     rows, _ = crop(tmp_path, f"{HERE}\n", name="unpacked_on_the_way.txt.gz")
     assert len(rows) == 1
-    assert "is named as gzip but is text" in caplog.text
+    assert "is named as gzip, but contains and is read as text" in caplog.text
     rows, _ = crop(tmp_path, gzip.compress(f"{HERE}\n".encode()), name="packed.txt")
     assert len(rows) == 1
 
@@ -213,8 +213,8 @@ def test_abandoned_reading_ends_its_thread(tmp_path):
 
 
 MALFORMED = {
-    "too few fields": ("7\t2010-07-25T11:40:18Z\t48.86\t2.33", "4 fields where there should be 5"),
-    "too many fields": (f"{HERE}\t1", "6 fields where there should be 5"),
+    "too few fields": ("7\t2010-07-25T11:40:18Z\t48.86\t2.33", "the row has 4 fields instead of 5"),
+    "too many fields": (f"{HERE}\t1", "the row has 6 fields instead of 5"),
     "no number": ("7\t\tnorth\t2.33\t1", "latitude is not a number from -90 to 90"),
     "decimal comma": ("7\t\t48,86\t2.33\t1", "latitude is not"),
     "missing latitude": ("7\t\t\t2.33\t1", "latitude is missing"),
@@ -231,8 +231,8 @@ MALFORMED = {
     "epoch": ("7\t1280058018\t48.86\t2.33\t1", "time is not"),
     "location": ("7\t\t48.86\t2.33\tee8b88dea22411", "location is not"),
     "bytes": (b"7\t\t48.8\xff\t2.33\t1", r"latitude is not"),
-    "NUL": (b"7\t\t48.86\t2.33\t1\0", "a NUL byte"),
-    "carriage return": (b"7\t\t48.86\r\t2.33\t1", "a carriage return within the line"),
+    "NUL": (b"7\t\t48.86\t2.33\t1\0", "the line has a NUL byte"),
+    "carriage return": (b"7\t\t48.86\r\t2.33\t1", "a carriage return is inside the line"),
     "outside the region": ("7\tyesterday\t10.0\t2.33\t1", "time is not"),
 }
 
@@ -252,7 +252,7 @@ def test_malformed_rows_are_counted_and_described(tmp_path, kind, caplog):
         if len(value) > 3:
             assert value.decode(errors="replace") not in caplog.text
     message = refusal(tmp_path, content, share=0.24)
-    assert "1 of 4 rows are malformed, above max_malformed_share=0.24" in message
+    assert "1 of 4 rows are malformed, more than max_malformed_share=0.24 allows" in message
     assert f"line 4: {reason}" in message
 
 
@@ -293,8 +293,8 @@ def test_an_unusable_budget_is_a_malformed_row(tmp_path, value, reason, caplog):
     assert [row["budget"] for row in rows] == [0.0, 20.0]
     message = refusal(tmp_path, choice(value), layout=CHOICES)
     assert (
-        f"1 of 4 rows are malformed, above max_malformed_share=0.0; the first is line 4: {reason}"
-        in message
+        f"1 of 4 rows are malformed, more than "
+        f"max_malformed_share=0.0 allows; the first is line 4: {reason}" in message
     )
     assert f"line 4: {reason}" in caplog.text
 
@@ -334,7 +334,7 @@ def test_budgets_stand_in_a_column_by_position_or_of_parquet(tmp_path):
     ("column", "message"),
     [
         ("eps", "has no column 'eps' (budgets.column); its columns are 'lat', 'lon', 'b'"),
-        (3, "has 3 columns, and budgets.column is position 3 counted from 0"),
+        (3, "has 3 columns, but budgets.column is position 3 counted from 0"),
     ],
 )
 def test_a_column_of_budgets_that_is_not_there_is_named(tmp_path, column, message):
@@ -459,15 +459,15 @@ def test_quotation_mark_left_open_spoils_its_line_only(tmp_path, bad, caplog):
     rows, tally = crop(tmp_path, "\n".join(lines), layout=NAMED, share=0.5)
     assert tally == Tally(read=4, malformed=1, outside=0, kept=3)
     assert [row["longitude"] for row in rows] == [2.33, 2.34, 2.35]
-    assert "line 3: a quotation mark that is not closed" in caplog.text
+    assert "line 3: a quotation mark is not closed" in caplog.text
 
 
 def test_a_line_break_in_a_quoted_field_is_refused_in_words(tmp_path):
     rows = ["lon,name,lat", *['2.33,"two\nlines",48.86', "2.33,one,48.86"] * 5]
     message = refusal(tmp_path, "\n".join(rows), layout=NAMED, share=0.01)
     assert "10 of 15 rows are malformed" in message
-    assert "line 2: a quotation mark that is not closed in its line; a quoted field may " in message
-    assert "hold no line break: take it out, or give the file as parquet" in message
+    assert "line 2: a quotation mark is not closed in its line; a quoted field must " in message
+    assert "not contain a line break: remove the break, or convert the file to parquet" in message
 
 
 @pytest.mark.parametrize("lines", [[], ["x,2.33,no number"]])
@@ -555,16 +555,18 @@ def test_forgotten_header(tmp_path):
 
 def test_unreadable_times_are_not_taken_for_a_forgotten_header(tmp_path):
     message = refusal(tmp_path, "7\tyesterday\t48.86\t2.33\t1\n" * 5)
-    assert "line 1: time is not an ISO 8601 time (without columns.time it is not read)" in message
+    assert (
+        "line 1: time is not an ISO 8601 time (remove columns.time if it is not needed)" in message
+    )
     assert "header" not in message
 
 
 @pytest.mark.parametrize("point", ["4649776\t500000", "500000\t4649776", "-6253000\t260000.5"])
 def test_projected_coordinates_are_named(tmp_path, point):
     message = refusal(tmp_path, f"7\t\t{point}\t1\n" * 5)
-    assert "look projected, such as UTM metres" in message
-    assert "degrees of latitude and longitude (WGS 84)" in message
-    assert "reproject" in message and "header" not in message
+    assert "seem to be projected, such as UTM metres" in message
+    assert "degrees of latitude and longitude (WGS 84, EPSG:4326)" in message
+    assert "header" not in message
 
 
 def test_one_number_that_is_out_of_range_is_not_taken_for_a_projection(tmp_path):
@@ -587,14 +589,14 @@ def test_points_as_json_are_refused_with_the_way_to_a_table(tmp_path, content):
     ("content", "part"),
     [
         (b"", "is empty"),
-        (b"\n\n\n", "holds no rows"),
+        (b"\n\n\n", "contains no rows"),
         (b"<!DOCTYPE html><html></html>", "is a web page"),
         (b"\xef\xbb\xbf\n  <?xml version='1.0'?>", "is a web page or XML"),
         (gzip.compress(b"<html></html>", mtime=0), "is a web page or XML"),
-        (gzip.compress(b"", mtime=0), "holds no rows"),
+        (gzip.compress(b"", mtime=0), "contains no rows"),
         (b"PK\x03\x04" + b"\0" * 100, "is a zip archive"),
         (f"{HERE}\n".encode("utf-16"), "is UTF-16"),
-        (b"7\t\t48.86\t2.33\t1\r" * 9, "ends its lines with carriage returns"),
+        (b"7\t\t48.86\t2.33\t1\r" * 9, "has carriage returns for line ends"),
         (b"1,2\n", "has 1 columns, and columns.user is position 0"[:13]),
         (os.urandom(5000).replace(b"\n", b" "), "checkins.txt"),
     ],
@@ -604,7 +606,7 @@ def test_files_that_are_no_tables(tmp_path, content, part):
 
 
 def test_header_only(tmp_path):
-    assert "holds no rows" in refusal(tmp_path, "lat,lon\n", layout=NAMED)
+    assert "contains no rows" in refusal(tmp_path, "lat,lon\n", layout=NAMED)
 
 
 def test_missing_file_and_directory(tmp_path):
@@ -617,10 +619,10 @@ def test_missing_column_lists_those_there(tmp_path):
     message = refusal(tmp_path, "y,x\n1,2\n", layout=NAMED)
     assert "no column 'lat' (columns.latitude); its columns are 'y', 'x'" in message
     message = refusal(tmp_path, "lat,lon,lat\n1,2,3\n", layout=NAMED)
-    assert "several columns 'lat' (columns.latitude): give the position" in message
+    assert "several columns 'lat': set columns.latitude to the position" in message
     layout = Layout("csv", ",", False, {"latitude": 0, "longitude": 5})
     message = refusal(tmp_path, "1,2\n", layout=layout)
-    assert "has 2 columns, and columns.longitude is position 5" in message
+    assert "has 2 columns, but columns.longitude is position 5" in message
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
@@ -713,11 +715,13 @@ def test_parquet_that_cannot_be_read(tmp_path):
     pq.write_table(pa.table({"y": [[1.0]], "x": [1.0]}), good)
     layout = Layout("parquet", ",", True, {"latitude": "y", "longitude": "x"})
     message = refusal(tmp_path, good.read_bytes(), layout=layout)
-    assert "columns.latitude names a column of list" in message
+    assert "columns.latitude names a column of type list" in message
     message = refusal(tmp_path, good.read_bytes()[:-10], layout=layout)
     assert "cannot be read as parquet" in message
-    assert "is a parquet file: format must match" in refusal(tmp_path, good.read_bytes())
-    assert "not a parquet file" in refusal(tmp_path, f"{HERE}\n", layout=layout)
+    assert "is parquet, but format is csv: change it" in refusal(tmp_path, good.read_bytes())
+    assert "is text, but format is parquet: change it" in refusal(
+        tmp_path, f"{HERE}\n", layout=layout
+    )
     message = refusal(tmp_path, good.read_bytes(), layout=PARQUET)
     assert "no column 'u'" in message
 
@@ -740,7 +744,10 @@ GOOD = {"latitude": "lat", "longitude": "lon"}
         ({"columns": {**GOOD, "user": -1}}, "columns.user must be the column's name or its pos"),
         ({"columns": {**GOOD, "user": True}}, "columns.user must be the column's name or its pos"),
         ({"columns": {**GOOD, "user": 1.5}}, "columns.user must be the column's name or its pos"),
-        ({"columns": {**GOOD, "user": "lat"}}, "columns must all differ"),
+        (
+            {"columns": {**GOOD, "user": "lat"}},
+            "each entry of columns must name a different column",
+        ),
         ({"columns": GOOD, "header": False}, "columns.latitude must be a position"),
         ({"columns": ["lat", "lon"]}, "columns must map names"),
     ],
@@ -842,7 +849,7 @@ def test_a_defect_while_reading_parquet_is_not_the_files_fault(tmp_path, monkeyp
 
     source = tmp_path / "checkins.parquet"
     pq.write_table(pa.table({"y": [48.86], "x": [2.33]}), source)
-    monkeypatch.setattr("shuffledp.geography.parquet_files.sift", broken)
+    monkeypatch.setattr("shuffledp.geography.parquet_files.convert_rows", broken)
     layout = Layout("parquet", ",", True, {"latitude": "y", "longitude": "x"})
     with pytest.raises(TypeError, match="no such operand"):
         crop_checkins(source, layout, PARIS, tmp_path / "o", max_malformed_share=0, metadata={})
@@ -900,7 +907,7 @@ BY_NAME = {"latitude": "lat", "longitude": "lon"}
         (
             "4711,2012-04-04T03:00:09Z,48.861234,2.337654\n",
             {"columns": BY_NAME},
-            r"has no column 'lat' .*: its first line is a row, not names: set header: false",
+            r"has no column 'lat' .*: its first line is a row, not names of columns",
         ),
         ("4711;48,861234;2,337654\n", {"columns": BY_NAME}, "its first line is a row"),
     ],

@@ -67,12 +67,12 @@ def test_a_user_of_several_budgets_has_the_smallest(tmp_path, caplog):
         assert chosen == {7: 0.5, 3: 4.0, 11: 0.0}
         rows = table.take(kept["location"])
         assert kept.drop_columns("budget").equals(rows.drop_columns("budget"))
-    assert "x: 1 users have several budgets: the smallest counts" in caplog.text
+    assert "x: 1 users have several budgets; the smallest one is used" in caplog.text
 
 
 def test_rows_without_any_user_are_refused(tmp_path):
     write(tmp_path / "in.parquet", [None, None])
-    with pytest.raises(InputError, match="names no user"):
+    with pytest.raises(InputError, match=r"has no users: set columns\.user"):
         one_per_user(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=1, region="x")
     assert not (tmp_path / "out.parquet").exists()
 

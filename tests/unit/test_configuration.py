@@ -337,7 +337,11 @@ LAYOUT = {"format": "csv", "header": False, "columns": {"latitude": 0, "longitud
     [
         (2, None),
         ("eps", "budgets.column must be a position counted from 0 (got 'eps'): with header: false"),
-        (1, "columns must all differ (got {'latitude': 0, 'longitude': 1, 'budget': 1})"),
+        (
+            1,
+            "each entry of columns must name a different column of the file "
+            "(got {'latitude': 0, 'longitude': 1, 'budget': 1})",
+        ),
     ],
 )
 def test_a_region_has_budgets_of_its_own_file(column, message):

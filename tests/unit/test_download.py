@@ -95,7 +95,7 @@ def test_break_that_only_the_checksum_can_tell(target):
 
 def test_next_run_goes_on_where_the_last_broke_off(target):
     with FileServer(CONTENT, [Answer(cut=CUT)]) as server:
-        with pytest.raises(DownloadError, match="run again to go on"):
+        with pytest.raises(DownloadError, match="run again to resume"):
             fetch(server.url(), target, checksum=SHA256, retries=0, **QUICK)
         assert not target.exists()
         assert target.with_name(target.name + ".part").stat().st_size == CUT
@@ -275,7 +275,7 @@ def test_redirection_is_followed(target):
     "checksum", ["8ebd5ed2dd376d8982987c49429cb9f9", "md5:12", "sha1:" + "0" * 40]
 )
 def test_badly_written_checksum(target, checksum):
-    with pytest.raises(ValueError, match="checksum must be md5: and 32"):
+    with pytest.raises(ValueError, match="checksum must be md5: followed by 32"):
         fetch("http://127.0.0.1:9/x", target, checksum=checksum)
 
 

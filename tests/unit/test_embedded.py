@@ -195,14 +195,14 @@ def test_seed_decides_the_bytes(tmp_path):
     [
         ("", "line 1 must be south,west,north,east,count"),
         ("a,b\n", "line 1 must be south,west,north,east,count"),
-        ("south,west,north,east,count\n", "holds no rectangles"),
-        ("south,west,north,east,count\n1,2,3,4,5\n1,2,x,4,5\n", "line 3 must hold four numbers"),
-        ("south,west,north,east,count\n1,2,3,4,5.5\n", "line 2 must hold four numbers and a count"),
-        ("south,west,north,east,count\n1,2,3,4\n", "line 2 must hold four numbers and a count"),
-        ("south,west,north,east,count\n1,2,3,4,5,6\n", "line 2 must hold south < north"),
-        ("south,west,north,east,count\n1,2,1,4,5\n", "line 2 must hold south < north"),
-        ("south,west,north,east,count\n1,2,3,4,0\n", "count of at least 1"),
-        ("south,west,north,east,count\n1,2,nan,4,1\n", "line 2 must hold south < north"),
+        ("south,west,north,east,count\n", "contains no rectangles"),
+        ("south,west,north,east,count\n1,2,3,4,5\n1,2,x,4,5\n", "line 3 must have four numbers"),
+        ("south,west,north,east,count\n1,2,3,4,5.5\n", "line 2 must have four numbers and a count"),
+        ("south,west,north,east,count\n1,2,3,4\n", "line 2 must have four numbers and a count"),
+        ("south,west,north,east,count\n1,2,3,4,5,6\n", "line 2 must have south < north"),
+        ("south,west,north,east,count\n1,2,1,4,5\n", "line 2 must have south < north"),
+        ("south,west,north,east,count\n1,2,3,4,0\n", "count from 1 to 1000000000"),
+        ("south,west,north,east,count\n1,2,nan,4,1\n", "line 2 must have south < north"),
     ],
 )
 def test_wrong_counts(tmp_path, text, message):

@@ -220,14 +220,14 @@ MAPS = [
     ("a linked system", f'{{"type": "FeatureCollection", "features": [], {LINK}}}', "convert it"),
     ("brackets without end", DEEP * 3000 + "]}" * 3000, "is not GeoJSON"),
     ("a number of 5,000 digits", square("9" * 5000), "is not GeoJSON"),
-    ("a coordinate that is infinite", square("1e999"), "holds an invalid shape"),
+    ("a coordinate that is infinite", square("1e999"), "has an invalid shape"),
     ("a kind that moves the cursor", '{"type": "\\u001b[2J\\n"}', "it is malformed"),
     ("a system of a million letters", square(more=', "crs": {"a": "%s"}' % ("x" * 10**6)), "is in"),
 ]
 OUTLINES = [
     ("a virtual map of a file", virtual("/etc/passwd"), "is not GeoJSON"),
     ("UTF-16", square().encode("utf-16"), "is not GeoJSON"),
-    ("an infinite coordinate", square("1e999"), "holds an invalid polygon"),
+    ("an infinite coordinate", square("1e999"), "has an invalid polygon"),
     ("a coordinate that is no degree", square("1e308"), "degrees from -180 to 180"),
     ("a list as a kind", '{"type": ["Polygon"], "coordinates": []}', "it is malformed"),
     ("a number as a system", square(more=', "crs": 7'), "it is malformed"),
@@ -236,7 +236,7 @@ OUTLINES = [
 ]
 CHECKINS = [
     ("a program", b"\x7fELF" + bytes(range(256)) * 20, "has no column 'lat'"),
-    ("NULs", b"lat,lon\n" + bytes(5000) + b"\n", "a NUL byte or an endless line"),
+    ("NULs", b"lat,lon\n" + bytes(5000) + b"\n", "the line has a NUL byte or is too long"),
     ("a packed file that unpacks to much", gzip.compress(bytes(10**7)), "has no column 'lat'"),
     ("a packed file cut short", gzip.compress(b"lat,lon\n48,2\n" * 999)[:-9], "is truncated"),
     ("a formula", b"lat,lon\n=cmd|'/C calc'!A0,2\n", "latitude is not a number"),

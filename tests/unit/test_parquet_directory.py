@@ -97,7 +97,7 @@ def test_what_is_not_parquet_is_left_alone(tmp_path, folder, caplog):
     (folder / ".cache").mkdir()
     users, _ = crop(tmp_path, folder)
     assert users == [10, 11, 12, 30]
-    assert "only *.parquet is read, not notes.txt" in caplog.text
+    assert "only files *.parquet are read; ignored notes.txt" in caplog.text
 
 
 def test_malformed_rows_name_their_file(tmp_path, folder, caplog):
@@ -112,16 +112,16 @@ def test_malformed_rows_name_their_file(tmp_path, folder, caplog):
 def test_empty_folders(tmp_path, folder):
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert "is a folder without any file *.parquet" in refusal(tmp_path, empty)
+    assert "is a folder without files *.parquet" in refusal(tmp_path, empty)
     (empty / "part.csv").write_text("y,x\n48,2\n")
-    assert "is a folder without any file *.parquet" in refusal(tmp_path, empty)
+    assert "is a folder without files *.parquet" in refusal(tmp_path, empty)
     shutil.copy(folder / "a-empty.parquet", empty)
-    assert "holds no rows" in refusal(tmp_path, empty)
+    assert "contains no rows" in refusal(tmp_path, empty)
 
 
 def test_folders_within(tmp_path, folder):
     part(folder / "year=2010" / "c.parquet", 40, [48.0])
-    assert "holds the folder 'year=2010'" in refusal(tmp_path, folder)
+    assert "contains the folder 'year=2010'" in refusal(tmp_path, folder)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from shuffledp.errors import InputError
-from shuffledp.geography.regions import Box, Region, own_grid, region_from_config
+from shuffledp.geography.regions import Box, Region, grid_spec, region_from_config
 
 SQUARE = [[[2.0, 48.0], [3.0, 48.0], [3.0, 49.0], [2.0, 49.0], [2.0, 48.0]]]
 HOLE = [[2.4, 48.4], [2.4, 48.6], [2.6, 48.6], [2.6, 48.4], [2.4, 48.4]]
@@ -129,8 +129,8 @@ def test_several_polygons_are_one_outline(tmp_path):
         ("{", "is not GeoJSON"),
         ("[1, 2]", "is not GeoJSON: it has no type"),
         ('{"a": 1}', "is not GeoJSON: it has no type"),
-        (POINT, r"holds no Polygon or MultiPolygon \(it has Point\)"),
-        (collection(), "holds no Polygon or MultiPolygon"),
+        (POINT, r"contains no Polygon or MultiPolygon \(it has Point\)"),
+        (collection(), "contains no Polygon or MultiPolygon"),
         ({"type": "FeatureCollection"}, "it is malformed .*features"),
         ({"type": "Polygon"}, "is not GeoJSON: it is malformed"),
         (collection("x"), "is not GeoJSON: it is malformed"),
@@ -145,7 +145,7 @@ def test_several_polygons_are_one_outline(tmp_path):
                 **polygon(SQUARE),
                 "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:EPSG::2154"}},
             },
-            "is in urn:ogc:def:crs:EPSG::2154: convert it to WGS84",
+            "is in urn:ogc:def:crs:EPSG::2154: convert it to longitude and latitude in WGS84",
         ),
     ],
 )
@@ -183,7 +183,7 @@ def _rectangle(west, east):
     ],
 )
 def test_an_outline_across_the_180th_meridian_makes_no_cells_round_the_earth(tmp_path, document):
-    with pytest.raises(ValueError, match="180th meridian, cut it in two regions") as caught:
+    with pytest.raises(ValueError, match="180th meridian, split it into two regions") as caught:
         outlined(tmp_path, document)
     assert str(caught.value).startswith("regions.ville.outline: ")
 
@@ -195,8 +195,8 @@ def test_an_outline_up_to_the_180th_meridian_is_one(tmp_path, west, east):
 
 
 def test_a_grid_that_only_other_regions_have_is_named():
-    assert own_grid("paris", {"step": {"shape": [2, 2]}}, "step") == {"shape": [2, 2]}
+    assert grid_spec("paris", {"step": {"shape": [2, 2]}}, "step") == {"shape": [2, 2]}
     with pytest.raises(InputError) as refused:
-        own_grid("ulm", {"shape": {"shape": [2, 2]}, "fine": {"metres": 9}}, "step")
-    assert str(refused.value).startswith("regions.ulm.grids: there is no step")
+        grid_spec("ulm", {"shape": {"shape": [2, 2]}, "fine": {"metres": 9}}, "step")
+    assert str(refused.value).startswith("regions.ulm.grids has no step")
     assert "shape, fine" in str(refused.value)

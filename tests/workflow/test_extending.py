@@ -116,9 +116,9 @@ rule totals:
         "../scripts/totals.py"
 """
 KIND = """
-KINDS: Final = MappingProxyType(
+SOURCE_KINDS: Final = MappingProxyType(
     {
-        "survey": Kind(frozenset({"path"}), frozenset(), real_rows=True, real_users=False),
+        "survey": SourceKind(frozenset({"path"}), frozenset(), real_rows=True, real_users=False),
 """
 SOURCE_RULE = """
 
@@ -198,7 +198,7 @@ def follow_every_recipe(clone):
     study.write("workflow/scripts/totals.py", STUDIED)
     study.edit("workflow/rules/privacy.smk", end=STUDY_RULE)
     source = followed["A source"]
-    start = "\nKINDS: Final = MappingProxyType(\n    {\n"
+    start = "\nSOURCE_KINDS: Final = MappingProxyType(\n    {\n"
     source.edit(f"{lib}/geography/sources.py", (start, KIND))
     kinds = "enum: [embedded, download, file]"
     source.edit(

@@ -18,12 +18,12 @@ from shuffledp.pipeline.configuration import (
     leave_out,
 )
 from shuffledp.geography.grid import cell_count
-from shuffledp.geography.regions import own_grid, region_from_config
+from shuffledp.geography.regions import grid_spec, region_from_config
 from shuffledp.pipeline.files import parts
 from shuffledp.pipeline.address import Address, file_name, masked_addresses
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.pipeline.modules import fingerprint, script_modules, with_mechanisms
-from shuffledp.geography.sources import KINDS
+from shuffledp.geography.sources import SOURCE_KINDS
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 
 BASEMAPS = ROOT / "resources" / "basemaps"
@@ -138,7 +138,7 @@ def cells_of(region, grid):
     """Number of cells of a grid, k."""
     return cell_count(
         region_from_config(region, REGIONS[region]),
-        own_grid(region, REGIONS[region]["grids"], grid),
+        grid_spec(region, REGIONS[region]["grids"], grid),
     )
 
 
@@ -202,7 +202,7 @@ def of_region(key):
 def grid_of_region(wildcards):
     """Params function: what is given of a region's grid."""
     try:
-        return own_grid(
+        return grid_spec(
             wildcards.region, REGIONS[wildcards.region]["grids"], wildcards.grid
         )
     except InputError as error:
@@ -307,7 +307,7 @@ def source_spec(wildcards):
 
 
 def source_kind(wildcards):
-    return KINDS[source_spec(wildcards)["kind"]]
+    return SOURCE_KINDS[source_spec(wildcards)["kind"]]
 
 
 def real_rows(wildcards):

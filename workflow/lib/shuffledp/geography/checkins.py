@@ -1,4 +1,4 @@
-"""Check-ins of a region out of a file of any layout: read, validated and written as parquet."""
+"""Read check-in files of any layout, validate them, and write those of a region as parquet."""
 
 import logging
 import math
@@ -13,7 +13,13 @@ import pyarrow.parquet as pq
 from shuffledp.errors import InputError
 from shuffledp.geography.parquet_files import parquet_batches, source_parts
 from shuffledp.geography.regions import Region
-from shuffledp.geography.row_conversion import REQUIRED, SHOWN, TYPES, Batch, Fault
+from shuffledp.geography.row_conversion import (
+    MAX_DESCRIBED_ROWS,
+    REQUIRED,
+    TYPES,
+    Batch,
+    MalformedRow,
+)
 from shuffledp.geography.sources import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
 from shuffledp.geography.text_files import CheckinError, file_kind, text_batches
 from shuffledp.numerics.arrays import Floats
@@ -34,12 +40,12 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_GROUP_ROWS: Final = 1 << 18  # fixed, so that the bytes do not depend on how the source was read
+_GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the batches read
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Rows of a source: `read` = `malformed` + `outside` the region + `kept`."""
+    """Numbers of rows of a source: `read` = `malformed` + `outside` the region + `kept`."""
 
     read: int = 0
     malformed: int = 0
@@ -67,29 +73,28 @@ def crop_checkins(
     Parameters
     ----------
     source : Path
-        Text, plain or packed with gzip, bzip2, xz or zstd, or parquet, or a folder of parquet files
-        that are read one after the other, by name.
+        Text, plain or compressed with gzip, bzip2, xz or zstd; parquet; or a folder of parquet
+        files, which are read in the order of their names.
     layout : Layout
-        Where the columns stand. Those it does not map are null in the output.
+        Columns of the source. Canonical columns that it does not map are null in the output.
     region : Region
     destination : Path
         Columns user (int64, by `row_conversion.to_identifier`), time (microseconds, UTC), latitude,
         longitude (float64, degrees), location (int64), and budget (float64) if the layout maps it.
-        It appears only if all went well.
+        It appears only if everything succeeds.
     max_malformed_share : float
-        Largest tolerated share of malformed rows among those read, from 0 to 1. Malformed is a row
-        with the wrong number of fields, with coordinates or a budget that are missing, no numbers
-        or out of range, or with a time or location that is given but unreadable, inside the region
-        or not.
-        Missing users, times and locations are null, and empty lines are no rows.
+        Largest tolerated share of malformed rows among those read, from 0 to 1. A row is malformed,
+        inside the region or not, if it has the wrong number of fields, if a coordinate or the
+        budget is missing, not a number or out of range, or if its time or location cannot be read.
+        Missing users, times and locations become null, and empty lines are not rows.
     metadata : Mapping[str, str]
-        Written into the file's key-value metadata.
+        Added to the file's key-value metadata.
 
     Raises
     ------
     CheckinError
         If the file is missing, damaged, not a table of this layout, has too many malformed rows, or
-        no row in the region; also if it looks as if latitude and longitude were exchanged.
+        has no row in the region.
     InputError
         If max_malformed_share is not from 0 to 1.
     """
@@ -108,7 +113,7 @@ def crop_checkins(
 
 
 def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
-    """Yield the rows of a file in order, some ten thousand at a time.
+    """Yield the rows of a file in order, in batches of tens of thousands.
 
     Raises
     ------
@@ -117,21 +122,21 @@ def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     """
     parquet = file_kind(source) == "parquet"
     if parquet != (layout.format == "parquet"):
-        found = "a parquet file" if parquet else "not a parquet file"
-        raise CheckinError(f"{source} is {found}: format must match (got {layout.format})")
+        format_there = "parquet" if parquet else "text"
+        raise CheckinError(f"{source} is {format_there}, but format is {layout.format}: change it")
     yield from (parquet_batches if parquet else text_batches)(source, layout)
 
 
 @dataclass
 class _Survey:
-    """What has been seen of a source so far: the tally, and what explains an empty crop."""
+    """The rows of a source seen so far: their tally, and what explains an empty result."""
 
     source: Path
     layout: Layout
     region: Region
     part: Path  # the file of the source that is being read
     tally: Tally = Tally()
-    faults: list[tuple[str, Fault]] = field(default_factory=list)
+    described: list[tuple[str, MalformedRow]] = field(default_factory=list)
     out_of_range: int = 0
     projected: int = 0
     elsewhere: int = 0
@@ -149,10 +154,10 @@ class _Survey:
         )
         self.out_of_range += batch.exchanged
         self.projected += batch.projected
-        for fault in batch.faults[: SHOWN - len(self.faults)]:
-            place = self._place(fault)
-            self.faults.append((place, fault))
-            logger.warning("%s, %s: %s", self.source, place, fault.reason)
+        for row in batch.described[: MAX_DESCRIBED_ROWS - len(self.described)]:
+            place = self._place(row)
+            self.described.append((place, row))
+            logger.warning("%s, %s: %s", self.source, place, row.reason)
         if len(inside) and not self.tally.kept:
             self.elsewhere += int(self.region.contains(longitude, latitude).sum())
             self._extend(latitude, longitude)
@@ -161,35 +166,35 @@ class _Survey:
     def check(self, max_malformed_share: float) -> None:
         tally = self.tally
         if not tally.read:
-            raise CheckinError(f"{self.source} holds no rows")
+            raise CheckinError(f"{self.source} contains no rows")
         if tally.malformed > max_malformed_share * tally.read:
-            raise CheckinError(self._too_many(max_malformed_share))
+            raise CheckinError(self._malformed_message(max_malformed_share))
         if not tally.kept:
-            raise CheckinError(self._empty())
+            raise CheckinError(self._empty_message())
 
-    def _too_many(self, limit: float) -> str:
-        tally, (place, first) = self.tally, self.faults[0]
+    def _malformed_message(self, limit: float) -> str:
+        tally, (place, first) = self.tally, self.described[0]
         text = (
-            f"{self.source}: {tally.malformed} of {tally.read} rows are malformed, above "
-            f"max_malformed_share={limit}; the first is {place}: {first.reason}"
+            f"{self.source}: {tally.malformed} of {tally.read} rows are malformed, more than "
+            f"max_malformed_share={limit} allows; the first is {place}: {first.reason}"
         )
         if 2 * self.out_of_range > tally.malformed:
-            text += f". Latitude and longitude seem to be exchanged: {self._exchange()}"
+            text += f". Latitude and longitude seem to be exchanged: {self._exchange_remedy()}"
         elif 2 * self.projected > tally.malformed:
             text += (
-                ". The coordinates look projected, such as UTM metres: degrees of latitude and "
-                "longitude (WGS 84) are expected; reproject them to EPSG:4326 first"
+                ". The coordinates seem to be projected, such as UTM metres: convert them to "
+                "degrees of latitude and longitude (WGS 84, EPSG:4326)"
             )
-        elif self._named(first):
-            text += ". If line 1 names the columns, set header: true"
+        elif self._looks_like_header(first):
+            text += ". If line 1 contains the names of the columns, set header: true"
         return text
 
-    def _named(self, first: Fault) -> bool:
-        """Tell whether the first fault is what a line of names would have."""
+    def _looks_like_header(self, first: MalformedRow) -> bool:
+        """Return whether the first malformed row may be a line of column names."""
         headless = self.layout.format == "csv" and not self.layout.header
         return headless and first.line == 1 and first.reason.startswith(COORDINATES)
 
-    def _empty(self) -> str:
+    def _empty_message(self) -> str:
         region, box = self.region, self.region.box
         south, north, west, east = self.extent
         text = (
@@ -199,17 +204,17 @@ class _Survey:
         if self.elsewhere:
             return (
                 f"{text}, but {self.elsewhere} with latitude and longitude exchanged: "
-                f"{self._exchange()}"
+                f"{self._exchange_remedy()}"
             )
-        if not self.tally.malformed < self.tally.read:
+        if self.tally.malformed == self.tally.read:
             return f"{text}: all its rows are malformed"
-        # Whole degrees: the edges are where somebody was.
+        # Whole degrees, because the exact extent is the position of somebody.
         return (
             f"{text}: its rows are within latitude {math.floor(south)} to {math.ceil(north)}, "
             f"longitude {math.floor(west)} to {math.ceil(east)}"
         )
 
-    def _exchange(self) -> str:
+    def _exchange_remedy(self) -> str:
         columns = self.layout.columns
         latitude, longitude = (columns[name] for name in COORDINATES)
         return (
@@ -217,8 +222,8 @@ class _Survey:
             "or check the region's box or outline (GeoJSON has longitude before latitude)"
         )
 
-    def _place(self, fault: Fault) -> str:
-        place = f"{'row' if self.layout.format == 'parquet' else 'line'} {fault.line}"
+    def _place(self, row: MalformedRow) -> str:
+        place = f"{'row' if self.layout.format == 'parquet' else 'line'} {row.line}"
         return place if self.part == self.source else f"{self.part.name}, {place}"
 
     def _extend(self, latitude: Floats, longitude: Floats) -> None:
@@ -232,7 +237,7 @@ class _Survey:
 
 
 class _GroupWriter:
-    """Writes tables as parquet in row groups of a fixed size."""
+    """Write tables as parquet in row groups of a fixed size."""
 
     def __init__(self, path: Path, layout: Layout, metadata: Mapping[str, str]) -> None:
         fields = [
@@ -257,18 +262,20 @@ class _GroupWriter:
         if not table.num_rows:
             return
         columns = [
-            table[one.name] if one.name in table.column_names else pa.nulls(len(table), one.type)
-            for one in self._schema
+            table[field.name]
+            if field.name in table.column_names
+            else pa.nulls(len(table), field.type)
+            for field in self._schema
         ]
         self._pending.append(pa.table(columns, schema=self._schema))
         self._rows += table.num_rows
         self._flush(_GROUP_ROWS)
 
-    def _flush(self, least: int) -> None:
-        if self._rows < least:
+    def _flush(self, min_rows: int) -> None:
+        if self._rows < min_rows:
             return
         rows = pa.concat_tables(self._pending)
-        whole = self._rows if least < _GROUP_ROWS else self._rows // _GROUP_ROWS * _GROUP_ROWS
-        self._writer.write_table(rows.slice(0, whole), row_group_size=_GROUP_ROWS)
-        self._pending = [rows.slice(whole)]
-        self._rows -= whole
+        complete = self._rows if min_rows < _GROUP_ROWS else self._rows // _GROUP_ROWS * _GROUP_ROWS
+        self._writer.write_table(rows.slice(0, complete), row_group_size=_GROUP_ROWS)
+        self._pending = [rows.slice(complete)]
+        self._rows -= complete

@@ -1,4 +1,4 @@
-"""Users and their check-ins: one of each makes the user the unit of privacy."""
+"""Select and count check-ins per user; one check-in of each makes the user the unit."""
 
 import logging
 from collections.abc import Mapping
@@ -28,15 +28,13 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     Parameters
     ----------
     checkins
-        Parquet file of `shuffledp.geography.checkins.crop_checkins`.
+        Parquet file written by `shuffledp.geography.checkins.crop_checkins`.
     destination
-        Same columns and metadata, in the order of the source. It appears only if all went well. If
-        there are budgets, a user has the smallest of those on their rows: the one report that they
-        send is within every one.
-    seed
-        With the region's name it gives the choice: the same seed keeps the same check-ins.
-    region
-        Name of the region.
+        Same columns and metadata, in the order of the source. It appears only if everything
+        succeeds. With budgets, a user gets the smallest one on their rows, so that the one report
+        that they send keeps each of these budgets.
+    seed, region
+        Seed and region's name, which determine the choice.
 
     Returns
     -------
@@ -45,14 +43,14 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     Raises
     ------
     InputError
-        If no row names its user.
+        If no row has a user.
     """
     with reading(checkins):
         rows = pq.read_table(checkins, **CHECKED)
     named = rows.filter(pc.is_valid(rows["user"]))
     if not named.num_rows:
         raise InputError(
-            f"{checkins} names no user: map a column of the source to `user`, or set unit: checkin"
+            f"{checkins} has no users: set columns.user of the source's layout, or unit: checkin"
         )
     # The first of each user's rows in random order is uniform among them.
     order = stream(seed, "one check-in per user", region).permutation(named.num_rows)
@@ -73,15 +71,19 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
 
 
 def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
-    """One row for each user, with the smallest budget of all rows of that user."""
-    of_users = named.group_by("user").aggregate([(BUDGET, "min"), (BUDGET, "max")])
-    several = pc.sum(pc.not_equal(of_users[f"{BUDGET}_min"], of_users[f"{BUDGET}_max"])).as_py()
-    if several:
+    """Return `kept` with the smallest budget of each user's rows in `named`."""
+    by_user = named.group_by("user").aggregate([(BUDGET, "min"), (BUDGET, "max")])
+    users_with_several = pc.sum(
+        pc.not_equal(by_user[f"{BUDGET}_min"], by_user[f"{BUDGET}_max"])
+    ).as_py()
+    if users_with_several:
         logger.warning(
-            "%s: %s users have several budgets: the smallest counts", region, f"{several:,}"
+            "%s: %s users have several budgets; the smallest one is used",
+            region,
+            f"{users_with_several:,}",
         )
-    place = pc.index_in(kept["user"], of_users["user"])
-    smallest = of_users[f"{BUDGET}_min"].take(place)
+    place = pc.index_in(kept["user"], by_user["user"])
+    smallest = by_user[f"{BUDGET}_min"].take(place)
     index = kept.schema.get_field_index(BUDGET)
     return kept.set_column(index, kept.schema.field(index), smallest)
 
@@ -89,7 +91,7 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
 def checkins_per_user(
     checkins: Path, region: Region, spec: Mapping[str, Any]
 ) -> tuple[int, Integers]:
-    """Count the check-ins of a grid, and those of each user.
+    """Count the check-ins in the cells of a grid, in all and for each user.
 
     Parameters
     ----------
@@ -100,8 +102,8 @@ def checkins_per_user(
 
     Returns
     -------
-    All check-ins in a cell, and those of every user who has one there, shape ``(users,)``. Rows
-    without a user count in the first only.
+    The number of check-ins in cells, and the numbers of every user who has one there, shape
+    ``(users,)``. Rows without a user are counted in the first only.
     """
     lattice = make_lattice(region, spec)
     total, users = 0, [np.empty(0, np.int64)]

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import pooch
 import requests
 import urllib3
 from tqdm import tqdm
@@ -26,19 +25,19 @@ from shuffledp.pipeline.files import replacing, settle
 
 logger = logging.getLogger(__name__)
 
-_CHUNK: Final = 1 << 16  # what a time-out can lose
-_LONGEST_WAIT: Final = 60.0  # seconds
+_CHUNK_BYTES: Final = 1 << 16  # a time-out loses at most this much
+_MAX_WAIT_SECONDS: Final = 60.0
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 _DIGITS: Final = {"md5": 32, "sha256": 64}
 _WEB_PAGE: Final = (b"<!doctype html", b"<html")
 
 
 class DownloadError(InputError):
-    """A file could not be fetched; the message names its address and says what to do."""
+    """A file could not be fetched; the message names its address and the remedy."""
 
 
 class _TransientError(Exception):
-    """Something that may go well on another try."""
+    """An error after which another attempt may succeed."""
 
 
 _TRANSIENT: Final = (
@@ -58,34 +57,34 @@ def fetch(
     timeout: float = 30.0,
     backoff: float = 1.0,
 ) -> None:
-    """Download a file over http(s), going on where an earlier download broke off.
+    """Download a file over http(s), resuming an earlier download that broke off.
 
-    Until it is complete and verified the file is named `destination` + ".part", which outlives a
-    crash: the next call goes on from there if the server still has the same file. An existing
-    `destination` is fetched again only if its checksum is another. A name and password are read
-    from the .netrc file of the user. Messages and logs mask the query of an address.
+    Until it is complete and verified, the file is named `destination` + ".part", which survives a
+    crash: the next call continues it if the server still has the same file. An existing
+    `destination` is fetched again only if its checksum differs. A name and password are read from
+    the .netrc file of the user. Messages and logs mask the query of an address.
 
     Parameters
     ----------
     url : str
     destination : Path
     checksum : str or None
-        `md5:` or `sha256:` and the hexadecimal digest; without it the SHA-256 obtained is logged.
+        `md5:` or `sha256:` and the hexadecimal digest; None logs the SHA-256 of what came.
     retries : int
-        How often to try again after a broken connection, a time-out, a short answer or a server
-        error (408, 425, 429 and 5xx).
+        Number of further attempts after a broken connection, a time-out, a short answer or a
+        transient server error (408, 425, 429, 500, 502, 503 and 504).
     timeout : float
-        Seconds without a byte after which a connection is given up.
+        Seconds without a byte after which a connection is closed.
     backoff : float
-        Seconds before the first retry, doubled for each of the following, at most a minute.
+        Seconds before the first retry, doubled for each later one, at most a minute.
 
     Raises
     ------
     DownloadError
         If the address is not http(s), the server refuses (4xx), a web page comes instead of the
-        file, the checksum differs, or the retries are used up.
+        file, the checksum differs, or all attempts fail.
     InputError
-        If the checksum is not written as described.
+        If the checksum is not of the described form.
     """
     if checksum is not None:
         checksum = _normalised(checksum)
@@ -93,27 +92,30 @@ def fetch(
         raise DownloadError(f"{masked(url)} is not an http or https address")
     if destination.exists():
         if checksum is None or _digest(destination, checksum) == checksum:
-            logger.info("%s is there already", destination)
+            logger.info("%s exists already", destination)
             return
-        logger.warning("%s is not of %s: fetched again", destination, checksum)
+        logger.warning("%s does not have checksum %s: fetching it again", destination, checksum)
     _Download(url, destination, checksum, timeout).run(retries, backoff)
     if checksum is None:
         obtained = _digest(destination, "sha256")
-        logger.warning("%s is unverified: set checksum to %s if it is right", destination, obtained)
+        logger.warning(
+            "%s is not verified: set checksum to %s if you trust the file", destination, obtained
+        )
 
 
 def _digest(path: Path, like: str) -> str:
-    """Return a file's checksum by the algorithm of another."""
+    """Return a file's checksum by the algorithm of the checksum `like`."""
     algorithm = like.partition(":")[0]
-    return f"{algorithm}:{pooch.file_hash(str(path), alg=algorithm)}"
+    with path.open("rb") as stream:
+        return f"{algorithm}:{hashlib.file_digest(stream, algorithm).hexdigest()}"
 
 
 def _normalised(checksum: str) -> str:
     algorithm, _, digest = checksum.lower().partition(":")
-    right = len(digest) == _DIGITS.get(algorithm, -1) and re.fullmatch("[0-9a-f]+", digest)
-    if not right:
+    if len(digest) != _DIGITS.get(algorithm, -1) or not re.fullmatch("[0-9a-f]+", digest):
         raise InputError(
-            f"checksum must be md5: and 32, or sha256: and 64 hexadecimal digits (got {checksum!r})"
+            "checksum must be md5: followed by 32, or sha256: followed by 64 hexadecimal digits "
+            f"(got {checksum!r})"
         )
     return f"{algorithm}:{digest}"
 
@@ -127,7 +129,7 @@ class _Download:
 
     @property
     def shown(self) -> str:
-        """The address without what nobody else may read."""
+        """The address with its query masked."""
         return masked(self.url)
 
     @property
@@ -136,7 +138,7 @@ class _Download:
 
     @property
     def origin(self) -> Path:
-        """What is known of the file that the part is of."""
+        """The file that records which remote file the part belongs to."""
         return self.destination.with_name(self.destination.name + ".part.json")
 
     def run(self, retries: int, backoff: float) -> None:
@@ -149,15 +151,15 @@ class _Download:
                 if attempt == retries:
                     raise DownloadError(
                         f"{self.shown} could not be fetched in {attempt + 1} attempts "
-                        f"({masked(str(error))}); run again to go on from what has been obtained"
+                        f"({masked(str(error))}); run again to resume the download"
                     ) from None
-                wait = min(backoff * 2**attempt, _LONGEST_WAIT)
-                words = masked(str(error))
-                logger.warning("%s: %s; trying again in %.1f s", self.shown, words, wait)
+                wait = min(backoff * 2**attempt, _MAX_WAIT_SECONDS)
+                reason = masked(str(error))
+                logger.warning("%s: %s; trying again in %.1f s", self.shown, reason, wait)
                 time.sleep(wait)
             except requests.RequestException as error:
-                words = masked(str(error))
-                raise DownloadError(f"{self.shown} cannot be fetched ({words})") from None
+                reason = masked(str(error))
+                raise DownloadError(f"{self.shown} cannot be fetched ({reason})") from None
             except OSError as error:
                 raise DownloadError(f"{self.part} cannot be written ({error.strerror})") from error
         self._verify()
@@ -165,10 +167,10 @@ class _Download:
         self.origin.unlink(missing_ok=True)
 
     def _attempt(self) -> None:
-        """Fetch what is missing of the part file."""
-        known = self._known()
+        """Fetch the missing bytes of the part file."""
+        known = self._read_origin()
         offset = self.part.stat().st_size if known else 0
-        # The bytes as they are stored: of an encoding made on the fly no part can be asked for.
+        # Ask for the stored bytes: a range of an encoding made on the fly cannot be requested.
         headers = {"Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -188,14 +190,14 @@ class _Download:
             offset = self._continued(response, offset, known)
             self._write(response, offset)
 
-    def _known(self) -> dict[str, Any]:
-        """Return what was noted of the part file; nothing if it cannot be gone on with."""
+    def _read_origin(self) -> dict[str, Any]:
+        """Return the record of the part file, empty if the download cannot be resumed."""
         try:
             known: dict[str, Any] = json.loads(self.origin.read_text(encoding="utf-8"))
             usable = known["address"] == self._address() and self.part.stat().st_size > 0
         except (OSError, ValueError, KeyError, TypeError):
             return {}
-        # Nothing would tell if the rest were of another file.
+        # Without a validator or checksum, bytes of another file would not be noticed.
         verifiable = known.get("validator") or self.checksum
         return known if usable and verifiable else {}
 
@@ -203,10 +205,10 @@ class _Download:
         if offset and response.headers.get("Content-Range") == f"bytes */{offset}":
             return
         self._discard()
-        raise _TransientError("the server has no such part of the file")
+        raise _TransientError("the server does not have the requested part of the file")
 
     def _continued(self, response: requests.Response, offset: int, known: Mapping[str, Any]) -> int:
-        """Return the position at which the answer's bytes belong."""
+        """Return the position in the file of the answer's first byte."""
         if response.status_code == 200:
             return 0
         header = response.headers.get("Content-Range", "").strip()
@@ -215,7 +217,7 @@ class _Download:
         same = same and span is not None and known.get("length") in (None, span[2])
         if not span or not same or int(span[1]) != offset:
             self._discard()
-            raise _TransientError("the server answered with a part of another file")
+            raise _TransientError("the server sent a part of another file")
         return offset
 
     def _write(self, response: requests.Response, offset: int) -> None:
@@ -223,7 +225,7 @@ class _Download:
         length = offset + int(stated) if stated and stated.isdigit() else None
         if not offset:
             self._refuse_web_page_type(response)
-            self._note(response, length)
+            self._record_origin(response, length)
         with (
             self.part.open("ab" if offset else "wb") as stream,
             tqdm(
@@ -236,17 +238,17 @@ class _Download:
                 leave=False,
             ) as bar,
         ):
-            for chunk in response.raw.stream(_CHUNK, decode_content=False):
+            for chunk in response.raw.stream(_CHUNK_BYTES, decode_content=False):
                 stream.write(chunk)
                 bar.update(len(chunk))
         size = self.part.stat().st_size
         if length is not None and size != length:
             raise _TransientError(f"the connection ended after {size} of {length} bytes")
-        # A break within the headers looks like a whole answer of unknown length.
+        # A connection that breaks in the headers looks like a complete answer of unknown length.
         if not size:
             raise _TransientError("the server sent nothing")
 
-    def _note(self, response: requests.Response, length: int | None) -> None:
+    def _record_origin(self, response: requests.Response, length: int | None) -> None:
         self.part.unlink(missing_ok=True)
         known = {
             "address": self._address(),
@@ -280,7 +282,7 @@ class _Download:
             )
 
     def _address(self) -> str:
-        """Digest of the address, which may hold a signature and is not written down."""
+        """Return a digest of the address, which may contain a signature and is not stored."""
         return hashlib.sha256(self.url.encode()).hexdigest()
 
     def _discard(self) -> None:
@@ -289,9 +291,9 @@ class _Download:
 
 
 def _validator(response: requests.Response) -> str | None:
-    """Return what tells this version of the file from another in an If-Range header."""
+    """Return the value for an If-Range header that identifies this version of the file."""
     tag = response.headers.get("ETag", "")
-    # A weak tag may stand for other bytes of the same meaning.
+    # A weak tag may belong to other bytes with the same meaning.
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
 
 
@@ -302,43 +304,43 @@ def _names_web_page(url: str) -> bool:
 def _web_page(url: str) -> DownloadError:
     return DownloadError(
         f"{masked(url)}: the server sent a web page instead of the file, perhaps a notice or a "
-        "log-in; open the address in a browser to see which"
+        "log-in form; open the address in a browser to see it"
     )
 
 
 def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | None) -> None:
-    """Download into a cache and give the file its name in the workflow.
+    """Download a file into a cache and link or copy it to its destination.
 
-    Workflow managers remove outputs before they run a job again; the cache keeps what was
-    downloaded, whole or in part, through that. Of several jobs that want the same address at once
-    one fetches it and the others wait.
+    Workflow managers remove outputs before they run a job again; the cache keeps complete and
+    partial downloads. If several jobs need the same address at once, one fetches it and the others
+    wait. Errors are those of `fetch`.
 
     Parameters
     ----------
     url, checksum
-        As for `fetch`; errors, too.
+        As for `fetch`.
     destination
-        Where the workflow wants the file.
+        Path of the file in the workflow.
     cache
-        Folder of what was downloaded; made if it is not there.
+        Folder of the downloads; it is created if it does not exist.
     """
     key = hashlib.sha256(url.encode()).hexdigest()[:16]
-    kept = cache / f"{key}-{destination.name}"
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with _alone(kept.with_name(kept.name + ".lock")):
-        fetch(url, kept, checksum=checksum)
+    cached = cache / f"{key}-{destination.name}"
+    cached.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(cached.with_name(cached.name + ".lock")):
+        fetch(url, cached, checksum=checksum)
     with replacing(destination) as temporary:
         try:
-            os.link(kept, temporary)
+            os.link(cached, temporary)
         except OSError:  # a file system without hard links
-            shutil.copyfile(kept, temporary)
+            shutil.copyfile(cached, temporary)
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process holds the lock; the system releases it when its holder dies."""
+def _locked(lock: Path) -> Iterator[None]:
+    """Hold a lock on a file, which the system releases when the process dies."""
     with lock.open("w") as stream:
-        # On a file system without locks two downloads may collide; their checksums would tell.
+        # On a file system without locks two downloads may collide, which checksums reveal.
         with suppress(OSError):
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -1,8 +1,8 @@
-"""Check-ins laid inside rectangles of known counts, in place of a file of real ones.
+"""Make check-ins from embedded counts of rectangles, in place of a file of real check-ins.
 
-The repository ships counts, never check-ins. What `lay_checkins` writes is a file like SNAP's, so
-that the stages after it run unchanged, with the histograms of the real check-ins on the grids that
-the counts were made for. On other grids the histogram is only roughly that of the city.
+The repository contains counts, never check-ins. `lay_checkins` writes a file in SNAP's format, so
+that the later stages run unchanged. On the grids for which the counts were made, the histograms
+equal those of the real check-ins; on other grids they are approximations.
 """
 
 import csv
@@ -20,27 +20,26 @@ from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.files import replacing
 
 COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
-# Whose check-ins the counts of a city are; the counts themselves do not tell.
+# Number of users whose check-ins were counted, which the counts do not show.
 PEOPLE: Final = {"paris": 1_026, "san_francisco": 5_564}
-_DECIMALS: Final = 10  # as many as SNAP's
-_MARGIN: Final = 0.05  # of a rectangle's side kept free at each edge
-_THINNEST: Final = 1e-8  # degrees; a thinner one has no room for ten decimals off its edges
-_LARGEST: Final = 10**9  # check-ins in a rectangle; more is a slip, not a city
+_DECIMALS: Final = 10  # as in SNAP's files
+_MARGIN: Final = 0.05  # share of a rectangle's side that stays free at each edge
+_MIN_SIDE: Final = 1e-8  # degrees; ten decimals need this much room inside the edges
+_MAX_COUNT: Final = 10**9  # check-ins in a rectangle; more is a mistake in the file
 _TIME: Final = "2010-01-01T00:00:00Z"
 
 
 def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
-    """Write a file in SNAP's format with as many check-ins in each rectangle as counted.
+    """Write a file in SNAP's format with the counted number of check-ins in each rectangle.
 
     Parameters
     ----------
     counts : Path
         CSV with columns south, west, north, east (degrees) and count.
     destination : Path
-        Tab-separated and packed with gzip. The positions are uniform and strictly inside the
-        rectangles, their order is random; every check-in has its own user, all have the same time,
-        the location is the rectangle's line number counted from 0. The same seed gives the same
-        bytes.
+        Tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
+        rectangles, in random order. Every check-in has a user of its own, all have the same time,
+        and the location is the rectangle's row counted from 0. The same seed gives the same bytes.
     seed : int
 
     Returns
@@ -51,7 +50,7 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
     Raises
     ------
     InputError
-        If the file of counts is not one, naming file and line.
+        If the file of counts is invalid. The message names the file and the line.
     """
     rectangles, number = _read_rectangles(counts)
     random = np.random.default_rng(seed)
@@ -89,7 +88,7 @@ def _read_rectangles(path: Path) -> tuple[Floats, Integers]:
     except (UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} is not a CSV file in UTF-8 ({error})") from error
     if not rows:
-        raise InputError(f"{path} holds no rectangles")
+        raise InputError(f"{path} contains no rectangles")
     return np.array([row[:4] for row in rows]), np.array([row[4] for row in rows], dtype=np.int64)
 
 
@@ -98,13 +97,15 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
         south, west, north, east = map(float, row[:4])
         count = int(row[4])
     except (ValueError, IndexError) as error:
-        raise InputError(f"{path}, line {line} must hold four numbers and a count") from error
-    # Comparisons with NaN are false, so each is one that has to hold.
-    thick = north - south >= _THINNEST and east - west >= _THINNEST
-    on_earth = south >= -90 and north <= 90 and west >= -180 and east <= 180
-    if len(row) != 5 or not 1 <= count <= _LARGEST or not (thick and on_earth):
         raise InputError(
-            f"{path}, line {line} must hold south < north, west < east in degrees and a "
-            f"count of at least 1 and at most {_LARGEST} (got {','.join(row)})"
+            f"{path}, line {line} must have four numbers and a count (got {','.join(row)})"
+        ) from error
+    # Comparisons with NaN are false, so each condition is one that valid rows meet.
+    large_enough = north - south >= _MIN_SIDE and east - west >= _MIN_SIDE
+    on_earth = south >= -90 and north <= 90 and west >= -180 and east <= 180
+    if len(row) != 5 or not 1 <= count <= _MAX_COUNT or not (large_enough and on_earth):
+        raise InputError(
+            f"{path}, line {line} must have south < north and west < east in degrees, and a "
+            f"count from 1 to {_MAX_COUNT} (got {','.join(row)})"
         )
     return south, west, north, east, count

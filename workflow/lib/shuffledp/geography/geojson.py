@@ -1,4 +1,4 @@
-"""Shapes in GeoJSON files: JSON, read as such, in WGS84, and nothing else."""
+"""Read the shapes of GeoJSON files in WGS84."""
 
 import json
 import re
@@ -15,22 +15,22 @@ from shapely.geometry import shape
 from shuffledp.errors import InputError
 
 _WGS84: Final = re.compile(r"(.*:)?(CRS84|EPSG:{1,2}4326)")
-_WITHIN: Final = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
+_COLLECTIONS: Final = {"FeatureCollection": "features", "GeometryCollection": "geometries"}
 _AREAS: Final = ("Polygon", "MultiPolygon")
 _LINES: Final = ("LineString", "MultiLineString")
-_TEXTS: Final = ("name", "attribution")
+_TEXT_PROPERTIES: Final = ("name", "attribution")
 
 
 @dataclass(frozen=True)
 class Shape:
-    """One geometry that is no collection, x = longitude and y = latitude in degrees.
+    """A single geometry, not a collection; x is the longitude and y the latitude in degrees.
 
     Parameters
     ----------
     geometry
         A shapely geometry of two dimensions.
     properties
-        Of the feature that it is of.
+        Properties of its feature.
     """
 
     geometry: Any
@@ -38,22 +38,22 @@ class Shape:
 
 
 def read_shapes(path: Path, key: str) -> list[Shape]:
-    """Read every shape of a file, in its order.
+    """Read all shapes of a file, in their order.
 
-    The file is parsed here and handed to no library that knows other formats: some of these name
-    further files and addresses, which would be opened.
+    The file is parsed here and not by a library that reads other formats, because some formats
+    refer to further files and addresses, which would be opened.
 
     Parameters
     ----------
     path
         GeoJSON: a geometry, a feature or a collection of either.
     key
-        The configuration's, with which messages begin.
+        Key of the configuration, with which error messages begin.
 
     Raises
     ------
     InputError
-        If the file is missing, is not GeoJSON or is not in WGS84. The message names it.
+        If the file is missing, not GeoJSON, or not in WGS84.
     """
     where = f"{key}: {path}"
     try:
@@ -77,74 +77,75 @@ def read_shapes(path: Path, key: str) -> list[Shape]:
 
 
 def read_basemap(path: Path) -> list[Shape]:
-    """Read a base map.
+    """Read the shapes of a base map.
 
     Parameters
     ----------
     path
-        GeoJSON. Polygons are districts on land, or what their property ``kind`` says, ``water``
-        or ``park``. Lines are rivers, points with a name are places. Optional properties: ``name``,
+        GeoJSON. Polygons are districts on land unless their property ``kind`` is ``water`` or
+        ``park``. Lines are rivers, points with a name are places. Optional properties are ``name``
         and ``attribution``, which has to be printed with the map.
 
     Returns
     -------
     Shapes with the properties ``kind`` (district, park, water, river or place), ``name`` and
-    ``attribution`` (missing: an empty text), in the order of the file. What is of no kind is left
-    out.
+    ``attribution`` (empty if missing), in the order of the file. Other shapes are left out.
 
     Raises
     ------
     InputError
-        If the file is missing, is no GeoJSON, or holds no polygon or line, or an invalid one.
+        If the file is missing, not GeoJSON, or has no polygon or line, or an invalid one.
     """
     shown = [
         Shape(
-            found.geometry,
-            {"kind": kind, **{key: _text(found.properties.get(key)) for key in _TEXTS}},
+            each.geometry,
+            {"kind": kind, **{key: _text(each.properties.get(key)) for key in _TEXT_PROPERTIES}},
         )
-        for found in read_shapes(path, "basemap")
-        if (kind := _kind(found))
+        for each in read_shapes(path, "basemap")
+        if (kind := _kind(each))
     ]
     if all(each.properties["kind"] == "place" for each in shown):
-        raise InputError(f"basemap: {path} holds no polygon or line")
+        raise InputError(f"basemap: {path} contains no polygon or line")
     for each in shown:
         if each.geometry.is_empty or not each.geometry.is_valid:
             reason = shapely.is_valid_reason(each.geometry)
-            raise InputError(f"basemap: {path} holds an invalid shape ({reason}): mend it in a GIS")
+            raise InputError(f"basemap: {path} has an invalid shape ({reason}): repair it in a GIS")
     return shown
 
 
 def find_shape(shapes: Sequence[Any], longitude: float, latitude: float) -> int | None:
-    """Index of the first geometry that holds a point, its edge included; None if none does.
+    """Return the index of the first geometry that contains a point or touches it, else None.
 
     Parameters
     ----------
     shapes
         Geometries in degrees.
     longitude, latitude
-        Of the point, in degrees.
+        Coordinates of the point in degrees.
     """
-    held = np.flatnonzero(shapely.intersects_xy(np.asarray(shapes), longitude, latitude))
-    return int(held[0]) if held.size else None
+    containing = np.flatnonzero(shapely.intersects_xy(np.asarray(shapes), longitude, latitude))
+    return int(containing[0]) if containing.size else None
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _check_crs(document: Mapping[str, Any], where: str) -> None:
-    # RFC 7946 knows WGS84 only; files of the older standard may name another system, or a link.
-    given = document.get("crs")
-    name = "CRS84" if given is None else str(given.get("properties", {}).get("name", given))
+    # RFC 7946 allows only WGS84; files of the older standard may name another system, or a link.
+    crs = document.get("crs")
+    name = "CRS84" if crs is None else str(crs.get("properties", {}).get("name", crs))
     if not _WGS84.fullmatch(name):
         name = " ".join(name.split())
-        raise InputError(f"{where} is in {name:.200}: convert it to WGS84 longitude and latitude")
+        raise InputError(
+            f"{where} is in {name:.200}: convert it to longitude and latitude in WGS84"
+        )
 
 
 def _shapes(node: Mapping[str, Any], properties: Mapping[str, Any]) -> Iterator[Shape]:
     kind = node["type"]
-    if kind in _WITHIN:
-        for child in node[_WITHIN[kind]]:
+    if kind in _COLLECTIONS:
+        for child in node[_COLLECTIONS[kind]]:
             yield from _shapes(child, properties)
     elif kind == "Feature":
         if node["geometry"] is not None:
@@ -153,16 +154,16 @@ def _shapes(node: Mapping[str, Any], properties: Mapping[str, Any]) -> Iterator[
         yield Shape(shapely.force_2d(shape(node)), properties)
 
 
-def _kind(found: Shape) -> str:
-    """Empty for what a base map does not show."""
-    shape, said = found.geometry.geom_type, found.properties.get("kind")
-    if shape in _AREAS:
-        return str(said) if said in ("water", "park") else "district"
-    if shape in _LINES:
+def _kind(shape: Shape) -> str:
+    """Return the kind of a shape on a base map, empty if the map does not show it."""
+    geometry_type, kind = shape.geometry.geom_type, shape.properties.get("kind")
+    if geometry_type in _AREAS:
+        return str(kind) if kind in ("water", "park") else "district"
+    if geometry_type in _LINES:
         return "river"
-    return "place" if shape == "Point" and _text(found.properties.get("name")) else ""
+    return "place" if geometry_type == "Point" and _text(shape.properties.get("name")) else ""
 
 
 def _text(value: object) -> str:
-    # JSON can write halves of signs, which nothing can show.
+    # JSON can contain half of a surrogate pair, which cannot be encoded.
     return "" if value is None else str(value).encode(errors="replace").decode()

@@ -1,4 +1,4 @@
-"""Grids of cells over a region, and check-ins counted in them."""
+"""Lay grids of cells over regions, and count check-ins in their cells."""
 
 import logging
 import math
@@ -26,15 +26,15 @@ from shuffledp.pipeline.tables import CHECKED, PACKED, reading
 logger = logging.getLogger(__name__)
 
 MAX_CELLS: Final = 1_000_000
-_MOST_LAID: Final = 100_000  # cells; a million take some ten seconds
+_MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # a million polygons take about ten seconds
 _WGS84: Final = "EPSG:4326"
-_WIDEST_UTM: Final = 12.0  # degrees of longitude; beyond, a UTM zone's metres are no metres
-_SLACK: Final = 1e-9  # of a cell: forgives the rounding of edges written in decimal
+_MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; beyond, UTM distorts lengths too much
+_EDGE_TOLERANCE: Final = 1e-9  # share of a cell, for the rounding of decimal edges
 
 
 @dataclass(frozen=True)
 class GridTally:
-    """Check-ins counted: `kept` in a cell, `dropped` because they are in none."""
+    """Numbers of check-ins in a cell (`kept`) and in none (`dropped`)."""
 
     kept: int
     dropped: int
@@ -45,12 +45,12 @@ class GridTally:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Rectangular cells between edges, borders included.
+    """Rectangular cells between edges, including the borders.
 
     Parameters
     ----------
     y_edges, x_edges : array, (rows + 1,) and (columns + 1,)
-        Ascending; degrees of latitude and longitude, or metres north and east if `crs` is given.
+        Ascending; degrees of latitude and longitude, or metres north and east if there is a `crs`.
     crs : pyproj.CRS or None
         The projected system of the edges.
     """
@@ -61,11 +61,11 @@ class Lattice:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         return len(self.y_edges) - 1, len(self.x_edges) - 1
 
     def locate(self, latitude: Floats, longitude: Floats) -> Integers:
-        """Return the row-major number of the cell of each point, -1 outside.
+        """Return the row-major number of the cell of each point, -1 outside the lattice.
 
         A point on an edge belongs to the cell north or east of it, as in `numpy.histogram`, and on
         the last edge to the last cell.
@@ -92,7 +92,7 @@ class Lattice:
 
 
 def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
-    """Lay a lattice over the box of a region.
+    """Return the lattice of a grid over the box of a region.
 
     Parameters
     ----------
@@ -102,20 +102,20 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
         `shape: [rows, columns]`, which divides the box evenly;
         `step: [dlat, dlon]` in degrees, from the south-west corner, partial strips dropped;
         `metres: size`, squares in the UTM zone of the box's centre, from the south-west corner of
-        the smallest UTM rectangle round the box, which they cover completely. The sides of the box
-        slant in that rectangle, so some squares lie outside the box; `grid_cells` drops them.
+        the smallest UTM rectangle around the box, which they cover completely. Some squares lie
+        outside the box, whose sides are slanted in UTM; `grid_cells` drops these.
 
     Raises
     ------
     InputError
-        If not exactly one is given, a value is not positive, there would be fewer than 2 or more
-        than 1,000,000 cells, or the box is too wide for one UTM zone.
+        If there is not exactly one key, a value is not positive, the cells are fewer than 2 or more
+        than 1,000,000, or the box is too wide for one UTM zone.
     """
     if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(_MAKERS):
-        found = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
+        received = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
         raise InputError(
             f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
-            f"step: [dlat, dlon] and metres: size (got {found})"
+            f"step: [dlat, dlon] and metres: size (got {received})"
         )
     ((kind, value),) = spec.items()
     return _MAKERS[kind](region.box, value)
@@ -124,7 +124,7 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
 def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
     """Return the cells of a grid, row-major from the south-west.
 
-    Cells that do not meet the region are left out, and the others numbered on.
+    Cells that do not meet the region are left out before cells are numbered.
 
     Parameters
     ----------
@@ -140,20 +140,20 @@ def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
     Raises
     ------
     InputError
-        As `make_lattice`, and if fewer than 2 cells meet the outline.
+        As for `make_lattice`, and if fewer than 2 cells meet the outline.
     """
     return _cells(region, make_lattice(region, spec))
 
 
 def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
-    """Return the number of cells of a grid, k, in at most a second or two.
+    """Return the number of cells of a grid, k, within a second or two.
 
-    For a lattice of more than 100,000 cells, those that do not meet the region count as well.
-    Parameters and errors as for `grid_cells`.
+    In a lattice of more than 100,000 cells, those that do not meet the region are counted as well.
+    Parameters and errors are those of `grid_cells`.
     """
     lattice = make_lattice(region, spec)
     cells = math.prod(lattice.shape)
-    if (region.outline is None and lattice.crs is None) or cells > _MOST_LAID:
+    if (region.outline is None and lattice.crs is None) or cells > _MAX_CELLS_COUNTED_EXACTLY:
         return cells
     return len(_cells(region, lattice))
 
@@ -173,13 +173,13 @@ def count_checkins(
     Returns
     -------
     cells : GeoDataFrame
-        As of `grid_cells`, with a column count (int64).
+        As returned by `grid_cells`, with a column count (int64).
     tally : GridTally
 
     Raises
     ------
     InputError
-        As `grid_cells`, and if no check-in is in a cell.
+        As for `grid_cells`, and if no check-in is in a cell.
     """
     lattice = make_lattice(region, spec)
     cells = _cells(region, lattice)
@@ -191,9 +191,9 @@ def count_checkins(
     kept = int(counts.sum())
     if not kept:
         raise InputError(
-            f"the grid {dict(spec)} of {region.name} holds none of the {read} check-ins of "
-            f"{checkins}: they lie outside its cells (step leaves out partial cells at "
-            "the region's edge), or were cropped to another region"
+            f"none of the {read} check-ins of {checkins} is in a cell of the grid {dict(spec)} of "
+            f"{region.name}: they lie outside its cells (step leaves out partial cells at the "
+            "region's edge), or were cropped to another region"
         )
     tally = GridTally(kept=kept, dropped=read - kept)
     logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(cells), tally)
@@ -213,16 +213,16 @@ def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd
 
     Returns
     -------
-    Columns budget, cell, count, in order of budget and cell; no count is 0.
+    Columns budget, cell, count, in order of budget and cell, with positive counts.
 
     Raises
     ------
     InputError
-        As `grid_cells`.
+        As for `grid_cells`.
     """
     lattice = make_lattice(region, spec)
     parts = [
-        # Of two zeros, one negative, there would be two budgets.
+        # The absolute value merges 0 and -0, which would be two budgets.
         pd.DataFrame({BUDGET: np.abs(batch[BUDGET].to_numpy()), "cell": cell})[cell >= 0]
         for cell, batch in _located(lattice, _cells(region, lattice), checkins, BUDGET)
     ]
@@ -244,57 +244,57 @@ def grid_checkins(
     checkins, region, spec
         As for `count_checkins`.
     destination : Path
-        Columns cell, row, column, geometry, count. It appears only if all went well.
+        Columns cell, row, column, geometry, count. It appears only if everything succeeds.
     metadata : Mapping[str, str]
-        Written into the file's key-value metadata, beside the keys of GeoParquet.
+        Added to the file's key-value metadata, next to the keys of GeoParquet.
 
     Raises
     ------
     InputError
-        As `count_checkins`.
+        As for `count_checkins`.
     """
     cells, tally = count_checkins(region, spec, checkins)
     with replacing(destination) as temporary:
-        # geopandas writes the `geo` key but takes no others, so the file is written twice. Read
-        # by its path: Arrow's threads can outlive the interpreter when given a Python file.
+        # geopandas writes the `geo` key but accepts no others, so the file is written twice. It is
+        # read by path, because Arrow's threads can outlive the interpreter with a Python file.
         cells.to_parquet(temporary, index=False, **PACKED)
         table = pq.read_table(temporary, use_threads=False, **CHECKED)
         keys = dict(table.schema.metadata)
-        more = {CONTENTS: TRUE, **metadata}
-        keys.update({key.encode(): value.encode() for key, value in sorted(more.items())})
+        added = {CONTENTS: TRUE, **metadata}
+        keys.update({key.encode(): value.encode() for key, value in sorted(added.items())})
         schema = described(table.schema.with_metadata(keys))
         pq.write_table(table.cast(schema), temporary, **PACKED)
     return tally
 
 
 def read_cells(source: Path) -> gpd.GeoDataFrame:
-    """Cells that `grid_checkins` wrote: outlines (WGS 84), places in the grid and counts."""
+    """Read cells written by `grid_checkins`: outlines (WGS84), places in the grid and counts."""
     with reading(source):
         return gpd.read_parquet(source, **CHECKED)
 
 
 def read_corners(source: Path) -> Floats:
-    """Read the vertices of cells that `grid_checkins` wrote, ``(k, vertices, 2)``, in degrees.
+    """Read the vertices of cells written by `grid_checkins`: ``(k, vertices, 2)``, in degrees.
 
-    Polygons of shapely would take five times the memory.
+    Shapely polygons would need five times the memory.
     """
     with reading(source):
         column = pq.read_table(source, columns=["geometry"], **CHECKED)["geometry"]
-    # In well-known binary each is a header of 13 bytes and the same number of vertices.
+    # In well-known binary each cell is a header of 13 bytes and the same number of vertices.
     cells = np.array(column.to_numpy(), dtype=bytes)
     points: Floats = cells.view(np.uint8).reshape(len(cells), -1)[:, 13:].copy().view("<f8")
     return points.reshape(len(cells), -1, 2)
 
 
 def _located(
-    lattice: Lattice, cells: gpd.GeoDataFrame, checkins: Path, *more: str
+    lattice: Lattice, cells: gpd.GeoDataFrame, checkins: Path, *columns: str
 ) -> Iterator[tuple[Integers, Any]]:
-    """Batches of check-ins with the columns asked for, and the cell of each one, -1 for none."""
-    # The last entry is for the number -1.
+    """Yield the cell of each check-in, -1 for none, and the batch with the requested columns."""
+    # The last entry is that of the number -1.
     cell_of = np.full(math.prod(lattice.shape) + 1, -1)
     cell_of[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()] = cells["cell"]
     with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
-        for batch in file.iter_batches(columns=[*COORDINATES, *more]):
+        for batch in file.iter_batches(columns=[*COORDINATES, *columns]):
             yield cell_of[lattice.locate(*(batch[name].to_numpy() for name in COORDINATES))], batch
 
 
@@ -306,8 +306,8 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
         number = number[shapely.intersects(region.outline, polygons)]
         if len(number) < 2:
             raise InputError(
-                f"a grid needs at least 2 cells (got {len(number)} that meet the outline of "
-                f"{region.name}): make the cells smaller"
+                f"a grid needs at least 2 cells, but {len(number)} meet the outline of "
+                f"{region.name}: make the cells smaller"
             )
     elif lattice.crs is not None:
         number = number[squares_meeting(region.box, lattice.crs, lattice.y_edges, lattice.x_edges)]
@@ -331,7 +331,7 @@ def _interval(edges: Floats, values: Floats) -> Integers:
 
 
 def _by_shape(box: Box, value: object) -> Lattice:
-    rows, columns = _pair("shape", value, "[rows, columns], whole numbers of at least 1", int)
+    rows, columns = _pair("shape", value, "[rows, columns], integers >= 1", int)
     _check_cells(rows, columns, f"shape: {value}")
     return Lattice(
         np.linspace(box.south, box.north, rows + 1), np.linspace(box.west, box.east, columns + 1)
@@ -340,8 +340,8 @@ def _by_shape(box: Box, value: object) -> Lattice:
 
 def _by_step(box: Box, value: object) -> Lattice:
     dlat, dlon = _pair("step", value, "[dlat, dlon], positive numbers of degrees", int | float)
-    rows = math.floor(min((box.north - box.south) / dlat + _SLACK, 1e15))
-    columns = math.floor(min((box.east - box.west) / dlon + _SLACK, 1e15))
+    rows = math.floor(min((box.north - box.south) / dlat + _EDGE_TOLERANCE, 1e15))
+    columns = math.floor(min((box.east - box.west) / dlon + _EDGE_TOLERANCE, 1e15))
     _check_cells(rows, columns, f"step: {value}")
     return Lattice(
         _stepped(box.south, box.north, dlat, rows), _stepped(box.west, box.east, dlon, columns)
@@ -350,7 +350,7 @@ def _by_step(box: Box, value: object) -> Lattice:
 
 def _stepped(start: float, stop: float, step: float, cells: int) -> Floats:
     edges = start + np.arange(cells + 1, dtype=np.float64) * step
-    if abs(edges[-1] - stop) < _SLACK * step:
+    if abs(edges[-1] - stop) < _EDGE_TOLERANCE * step:
         edges[-1] = stop
     return edges
 
@@ -374,9 +374,9 @@ _MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
 
 
 def _utm(box: Box) -> Any:
-    if box.east - box.west > _WIDEST_UTM:
+    if box.east - box.west > _MAX_UTM_WIDTH:
         raise InputError(
-            f"metres needs a region at most {_WIDEST_UTM:g} degrees of longitude wide (got "
+            f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide (got "
             f"{box.east - box.west:g}): use shape or step"
         )
     middle = shapely.Point((box.west + box.east) / 2, (box.south + box.north) / 2)
@@ -389,21 +389,21 @@ def _utm(box: Box) -> Any:
         ) from error
 
 
-def _pair(key: str, value: object, right: str, kinds: type | UnionType) -> tuple[Any, Any]:
+def _pair(key: str, value: object, accepted: str, types: type | UnionType) -> tuple[Any, Any]:
     if isinstance(value, list | tuple) and len(value) == 2:
         first, second = value
-        if all(_is_positive(number, kinds) for number in value):
+        if all(_is_positive(number, types) for number in value):
             return first, second
-    raise InputError(f"{key} must be {right} (got {value!r})")
+    raise InputError(f"{key} must be {accepted} (got {value!r})")
 
 
-def _is_positive(value: object, kinds: type | UnionType = int | float) -> bool:
-    number = isinstance(value, kinds) and not isinstance(value, bool)
+def _is_positive(value: object, types: type | UnionType = int | float) -> bool:
+    number = isinstance(value, types) and not isinstance(value, bool)
     return number and 0 < value < math.inf  # type: ignore[operator]
 
 
-def _check_cells(rows: int, columns: int, given: str) -> None:
+def _check_cells(rows: int, columns: int, spec: str) -> None:
     if not 2 <= rows * columns <= MAX_CELLS:
         raise InputError(
-            f"a grid must have from 2 to {MAX_CELLS:,} cells (got {rows} x {columns} by {given})"
+            f"a grid must have from 2 to {MAX_CELLS:,} cells (got {rows} x {columns} by {spec})"
         )

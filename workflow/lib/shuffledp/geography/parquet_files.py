@@ -1,4 +1,4 @@
-"""Parquet, one file or a folder of them, as batches of typed rows."""
+"""Read parquet, one file or a folder of files, as batches of typed rows."""
 
 import logging
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tqdm import tqdm
 
 from shuffledp.errors import is_out_of_memory
-from shuffledp.geography.row_conversion import Batch, ColumnTypeError, sift
+from shuffledp.geography.row_conversion import Batch, ColumnTypeError, convert_rows
 from shuffledp.geography.sources import Layout, key_of
 from shuffledp.geography.text_files import CheckinError, column_positions, file_kind
 from shuffledp.pipeline.files import parts
@@ -24,47 +24,47 @@ _BATCH_ROWS: Final = 1 << 16
 
 
 def source_parts(source: Path, layout: Layout) -> list[Path]:
-    """Files of a source in the order in which they are read: itself, or a folder's by name.
+    """Return the files of a source in reading order: the file itself, or those of a folder by name.
 
-    Of a folder the files ``*.parquet`` count. Those that the layout maps of their columns must have
-    the same names and types in each, so that a stray file does not pass for a part.
+    Only files ``*.parquet`` of a folder are read. The columns that the layout maps must have the
+    same name and type in every file, so that a stray file is not mistaken for a part.
 
     Raises
     ------
     CheckinError
-        If a folder is not to be read as parquet, holds no such file or another folder (partitions,
-        whose names would be lost, or a table format that keeps outdated files), or if a file lacks
-        a column of the layout, has one of another name or type than the others, or is no
-        parquet file.
+        If the layout's format is not parquet for a folder; if the folder contains no parquet file,
+        or another folder (a partition, whose name would be lost, or a table format that keeps
+        outdated files); or if a file is not parquet, lacks a column of the layout, or has another
+        name or type for it than the other files.
     """
     if not source.is_dir():
         return [source]
     if layout.format != "parquet":
         raise CheckinError(
             f"{source} cannot be read as {layout.format}: it is a folder, and only folders of "
-            "parquet files are read (format: parquet)"
+            "parquet files are read: set format: parquet"
         )
     _check_entries(source)
     files = parts(source)
     known: dict[str, tuple[str, Path]] = {}
     for part in files:
-        for name, found in _columns(part, layout).items():
-            expected, first = known.setdefault(name, (found, part))
-            if found != expected:
+        for name, column in _columns(part, layout).items():
+            expected, first = known.setdefault(name, (column, part))
+            if column != expected:
                 raise CheckinError(
-                    f"{part} has {found} for {key_of(name)}, and {first} has {expected}: "
-                    "the files of a folder must agree; write them anew with one schema"
+                    f"{part} has {column} for {key_of(name)}, but {first} has {expected}: "
+                    "all files of a folder must have one schema; write them again with the same"
                 )
     return files
 
 
 def parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
-    """Yield the rows of a parquet file in order, some ten thousand at a time.
+    """Yield the rows of a parquet file in order, in batches of tens of thousands.
 
     Raises
     ------
     CheckinError
-        If the file is damaged, lacks a column of the layout, or has one of an unusable type.
+        If the file is damaged, lacks a column of the layout, or has one of a wrong type.
     """
     first = 1
     with _reading(source), pq.ParquetFile(source, **CHECKED) as file:
@@ -74,7 +74,7 @@ def parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
         with tqdm(total=file.metadata.num_rows, desc=source.name, disable=None, leave=False) as bar:
             for part in file.iter_batches(_BATCH_ROWS, columns=columns):
                 table = pa.table([part[column] for column in columns], names=list(positions))
-                yield sift(table, np.arange(first, first + len(part)), {})
+                yield convert_rows(table, np.arange(first, first + len(part)), {})
                 first += len(part)
                 bar.update(len(part))
 
@@ -84,22 +84,24 @@ def _check_entries(folder: Path) -> None:
     for entry in visible:
         if entry.is_dir():
             raise CheckinError(
-                f"{folder} holds the folder {entry.name!r}, which would not be read: "
-                "put all parquet files directly in one folder, or name the folder inside"
+                f"{folder} contains the folder {entry.name!r}, which would not be read: "
+                "put all parquet files directly in one folder, or use the folder inside"
             )
     others = [entry.name for entry in visible if entry.suffix != ".parquet"]
     if len(others) == len(visible):
-        raise CheckinError(f"{folder} is a folder without any file *.parquet")
-    # Writers leave markers such as _SUCCESS behind.
+        raise CheckinError(f"{folder} is a folder without files *.parquet")
+    # Some writers leave markers such as _SUCCESS.
     ignored = [name for name in others if not name.startswith("_")]
     if ignored:
-        logger.warning("%s: only *.parquet is read, not %s", folder, ", ".join(ignored[:5]))
+        logger.warning(
+            "%s: only files *.parquet are read; ignored %s", folder, ", ".join(ignored[:5])
+        )
 
 
 def _columns(part: Path, layout: Layout) -> dict[str, str]:
-    """Name and type of each column that the layout maps, as the file has it.
+    """Return the name and type in the file of each column that the layout maps.
 
-    Those of type null hold nothing, whatever the other files say they are, and are left out.
+    Columns of type null have no values, whatever their type in other files, and are left out.
     """
     if file_kind(part) != "parquet":
         raise CheckinError(f"{part} is not a parquet file")
@@ -120,5 +122,5 @@ def _reading(source: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, UnicodeDecodeError, ColumnTypeError) as error:
         if is_out_of_memory(error):
             raise
-        words = " ".join(str(error).split())  # Arrow breaks its lines
-        raise CheckinError(f"{source} cannot be read as parquet ({words})") from error
+        message = " ".join(str(error).split())  # Arrow's messages have line breaks
+        raise CheckinError(f"{source} cannot be read as parquet ({message})") from error

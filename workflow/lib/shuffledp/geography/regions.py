@@ -1,4 +1,4 @@
-"""Regions of the earth: a bounding box, or the outline in a GeoJSON file."""
+"""Regions of the earth: a bounding box, or an outline in a GeoJSON file."""
 
 import logging
 import math
@@ -19,17 +19,17 @@ from shuffledp.numerics.arrays import Floats
 
 logger = logging.getLogger(__name__)
 
-_WIDEST_OUTLINE: Final = 180.0  # degrees of longitude
+_MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 
 
 @dataclass(frozen=True)
 class Box:
-    """A box of latitudes and longitudes in degrees (WGS84), its borders included.
+    """A box of latitudes and longitudes in degrees (WGS84), including its borders.
 
     Raises
     ------
     InputError
-        If an edge is not a finite number in range, or opposite edges are crossed.
+        If an edge is not a number in range, or opposite edges are exchanged.
     """
 
     south: float
@@ -51,19 +51,19 @@ class Box:
             if not getattr(self, low) < getattr(self, high):
                 raise InputError(
                     f"box.{low} must be below box.{high} (got {low}={getattr(self, low)}, "
-                    f"{high}={getattr(self, high)}): exchange them if they are crossed; a box "
-                    "across the 180th meridian must be cut in two regions"
+                    f"{high}={getattr(self, high)}): exchange the two; a box across the 180th "
+                    "meridian must be split into two regions"
                 )
 
     def contains(self, latitude: Floats, longitude: Floats) -> NDArray[np.bool_]:
-        """Tell for each point whether it is in the box or on its border; same shape as given."""
+        """Return for each point whether it is in the box or on its border."""
         inside: NDArray[np.bool_] = (latitude >= self.south) & (latitude <= self.north)
         inside &= (longitude >= self.west) & (longitude <= self.east)
         return inside
 
 
 def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDArray[np.bool_]:
-    """Tell for each cell of a lattice in a projected system whether it can hold a point of a box.
+    """Return for each cell of a lattice in a projected system whether it can meet a box.
 
     The sides of the box are curves in the projection. They are replaced by 1,000 chords each,
     which are within 1e-6 of the lattice's diagonal of the curves: on a side of at most 12 degrees
@@ -72,15 +72,15 @@ def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDA
     Parameters
     ----------
     box
-        In degrees.
+        A box in degrees.
     crs
         The projected system, with metres north and east.
     y_edges, x_edges
-        Of the lattice's rows and columns, ascending.
+        Edges of the lattice's rows and columns, ascending.
 
     Returns
     -------
-    Row-major from the south-west, shape ``(rows * columns,)``.
+    Shape ``(rows * columns,)``, row-major from the south-west.
     """
     degrees = shapely.box(box.west, box.south, box.east, box.north)
     project = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
@@ -107,7 +107,7 @@ class Region:
     box : Box
         The bounding box.
     outline : shapely geometry or None
-        Polygon or multipolygon, x = longitude and y = latitude. None if the box is the region.
+        Polygon or multipolygon, x = longitude and y = latitude; None if the box is the region.
     """
 
     name: str
@@ -115,10 +115,10 @@ class Region:
     outline: Any = None
 
     def contains(self, latitude: Floats, longitude: Floats) -> NDArray[np.bool_]:
-        """Tell for each point whether it is in the region or on its border; same shape as given."""
+        """Return for each point whether it is in the region or on its border."""
         inside = self.box.contains(latitude, longitude)
         if self.outline is not None and inside.any():
-            # Testing a point against an outline costs far more than against a box.
+            # A test against an outline is far slower than one against a box.
             shapely.prepare(self.outline)
             inside[inside] = shapely.intersects_xy(
                 self.outline, longitude[inside], latitude[inside]
@@ -127,12 +127,12 @@ class Region:
 
 
 def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
-    """Make a region of its block in the configuration.
+    """Return the region that a block of the configuration describes.
 
     Parameters
     ----------
     name : str
-        The region's key, used in messages.
+        The region's key, which errors name.
     spec : Mapping
         Either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path of
         a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84).
@@ -140,13 +140,13 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     Raises
     ------
     InputError
-        If both or none are given, a key is missing or unknown, a box is not one, or the file is
-        missing, is not GeoJSON, holds no valid polygon, or one that spans more than 180 degrees of
-        longitude. The message names region and key.
+        If there are both or neither, a key is missing or unknown, the box is invalid, or the file
+        is missing, is not GeoJSON, or has no valid polygon or one that spans more than 180 degrees
+        of longitude. The message names region and key.
     """
     if ("box" in spec) == ("outline" in spec):
-        found = "both" if "box" in spec else "neither"
-        raise InputError(f"regions.{name} must have either box or outline (got {found})")
+        keys = "both" if "box" in spec else "neither"
+        raise InputError(f"regions.{name} must have either box or outline (got {keys})")
     try:
         if "box" in spec:
             return Region(name, _box(spec["box"]))
@@ -159,27 +159,27 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
         raise InputError(f"regions.{name}.{error}") from error
 
 
-def own_grid(region: str, grids: Mapping[str, Any], grid: str) -> Any:
-    """What a region's configuration gives of a grid.
+def grid_spec(region: str, grids: Mapping[str, Any], grid: str) -> Any:
+    """Return the configuration of a region's grid.
 
     Parameters
     ----------
     region
-        Its name.
+        Name of the region.
     grids
-        Its grids by name.
+        Grids of the region by name.
     grid
-        The name that a target has.
+        Name of the grid in a target.
 
     Raises
     ------
     InputError
-        If there is none: other regions may have grids of other names.
+        If the region has no grid of this name.
     """
     if grid not in grids:
         raise InputError(
-            f"regions.{region}.grids: there is no {grid}, which this target needs (grids: "
-            f"{', '.join(grids)}): ask for one of them, or give it"
+            f"regions.{region}.grids has no {grid}, which this target needs (grids: "
+            f"{', '.join(grids)}): ask for one of these, or add it"
         )
     return grids[grid]
 
@@ -192,32 +192,32 @@ def _box(spec: object) -> Box:
 
 
 def read_outline(path: Path) -> Any:
-    """Read the polygons of a GeoJSON file as one shapely geometry, longitude and latitude.
+    """Return the union of the polygons of a GeoJSON file, in longitude and latitude.
 
     Raises
     ------
     InputError
-        If it is missing, is not GeoJSON or holds no polygon, or an invalid one.
+        If the file is missing, is not GeoJSON, or has no polygon or an invalid one.
     """
     where = f"outline: {path}"
     shapes = [each.geometry for each in read_shapes(path, "outline")]
     polygons = [each for each in shapes if each.geom_type in ("Polygon", "MultiPolygon")]
     if not polygons:
         kinds = ", ".join(sorted({each.geom_type for each in shapes})) or "nothing"
-        raise InputError(f"{where} holds no Polygon or MultiPolygon (it has {kinds})")
+        raise InputError(f"{where} contains no Polygon or MultiPolygon (it has {kinds})")
     for polygon in polygons:
         if polygon.is_empty or not polygon.is_valid:
             reason = "it is empty" if polygon.is_empty else shapely.is_valid_reason(polygon)
-            raise InputError(f"{where} holds an invalid polygon ({reason}): mend it in a GIS")
+            raise InputError(f"{where} has an invalid polygon ({reason}): repair it in a GIS")
     return shapely.union_all(polygons)
 
 
 def _check_width(path: str, box: Box) -> None:
-    """Refuse an outline that is cut at the 180th meridian: its box would go round the earth."""
+    """Refuse an outline that is cut at the 180th meridian: its box would span the earth."""
     width = box.east - box.west
-    if width > _WIDEST_OUTLINE:
+    if width > _MAX_OUTLINE_WIDTH:
         raise InputError(
             f"outline: {path} spans {width:g} degrees of longitude (west={box.west:g}, "
-            f"east={box.east:g}), and its grid would too: if it lies across the 180th meridian, "
-            "cut it in two regions there; for a region that is so wide, use box"
+            f"east={box.east:g}), and so would its grid: if it lies across the 180th meridian, "
+            "split it into two regions there; if the region is really this wide, use box"
         )

@@ -11,21 +11,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
-from shuffledp.geography.sources import BUDGET, COORDINATES, key_of
+from shuffledp.geography.sources import (
+    BUDGET,
+    COORDINATES,
+    MAX_BUDGET,
+    MIN_POSITIVE_BUDGET,
+    key_of,
+)
 from shuffledp.numerics.arrays import Floats, Integers
 
 MISSING: Final = ("", "NA", "NaN", "nan", "NULL", "null", "None", r"\N")
-"""How the usual programs write a missing value."""
+"""Texts that common programs write for a missing value."""
 
 TIME: Final = pa.timestamp("us", tz="UTC")
 
 Converted: TypeAlias = tuple[Any, NDArray[np.bool_]]
+"""A converted Arrow array, null where a field is missing or invalid, and the invalid fields."""
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-# Where a column has gaps pandas writes 17 as 17.0; Arrow takes 0x11 for 17.
-_WHOLE = r"^\s*([+-]?\d+(\.0*)?|0[xX][0-9a-fA-F]{1,16})\s*$"
-_PROBE: Final = 16
-_LARGEST = str(2**63 - 1)
+# pandas writes 17 as 17.0 in a column with gaps, and Arrow reads 0x11 as 17.
+_INTEGER = r"^\s*([+-]?\d+(\.0*)?|0[xX][0-9a-fA-F]{1,16})\s*$"
+_PROBED_FIELDS: Final = 16
+_MAX_INT64 = str(2**63 - 1)
 _TIME = (
     r"^\s*\d{4}-\d\d-\d\d"
     r"([T ]\d\d(:\d\d(:\d\d(\.\d{1,9})?)?)?\s?(Z|[+-]\d\d(:?\d\d)?)?)?\s*$"
@@ -33,70 +40,70 @@ _TIME = (
 
 
 class ColumnTypeError(InputError):
-    """A column's type, such as a list, cannot be what its name says."""
+    """A column has a type, such as a list, that cannot be converted."""
 
 
 def to_float(column: Any) -> Converted:
-    """Convert text or numbers to float64; infinite values and NaN count as faults."""
+    """Convert text or numbers to float64; infinite values and NaN are invalid."""
     if _is_text(column.type):
-        at_once = _at_once(column, pa.float64())
-        if at_once is not None and np.isfinite(at_once.drop_null().to_numpy()).all():
-            return at_once, np.zeros(len(column), dtype=bool)
-        given, text, bad = _matching(column, _NUMBER)
+        directly = _cast_directly(column, pa.float64())
+        if directly is not None and np.isfinite(directly.drop_null().to_numpy()).all():
+            return directly, np.zeros(len(column), dtype=bool)
+        present, text, bad = _matching(column, _NUMBER)
         column = pc.cast(pc.ascii_ltrim(text, "+"), pa.float64())
     elif _is_number(column.type):
-        given, bad = pc.is_valid(column), np.zeros(len(column), dtype=bool)
+        present, bad = pc.is_valid(column), np.zeros(len(column), dtype=bool)
         column = pc.cast(column, pa.float64(), safe=False)
     else:
         raise ColumnTypeError(f"{column.type} where numbers were expected")
     infinite = ~np.isfinite(column.to_numpy(zero_copy_only=False))
-    return column, bad | (infinite & given.to_numpy(zero_copy_only=False))
+    return column, bad | (infinite & present.to_numpy(zero_copy_only=False))
 
 
-def to_whole(column: Any) -> Converted:
-    """Convert text or numbers to int64; a number that is not whole or beyond 2**63-1 is a fault."""
+def to_integer(column: Any) -> Converted:
+    """Convert text or numbers to int64; fractions and numbers beyond 2**63-1 are invalid."""
     if pa.types.is_signed_integer(column.type):
         return pc.cast(column, pa.int64()), np.zeros(len(column), dtype=bool)
     if not _is_text(column.type):
         if not _is_number(column.type):
-            raise ColumnTypeError(f"{column.type} where whole numbers were expected")
-        # NaN is how a float column says "none".
+            raise ColumnTypeError(f"{column.type} where integers were expected")
+        # A column of floats marks missing values by NaN.
         column = pc.cast(pc.if_else(_is_nan(column), None, column), pa.string())
-    at_once = _at_once(column, pa.int64())
-    if at_once is not None:
-        return at_once, np.zeros(len(column), dtype=bool)
-    _, text, bad = _matching(column, _WHOLE)
+    directly = _cast_directly(column, pa.int64())
+    if directly is not None:
+        return directly, np.zeros(len(column), dtype=bool)
+    _, text, bad = _matching(column, _INTEGER)
     text = pc.ascii_ltrim(pc.replace_substring_regex(text, r"\.0*$", ""), "+")
     digits = pc.ascii_ltrim(pc.ascii_ltrim(text, "-"), "0")
     length = pc.binary_length(digits)
     fits = pc.or_kleene(
-        pc.less(length, len(_LARGEST)),
-        pc.and_kleene(pc.equal(length, len(_LARGEST)), pc.less_equal(digits, _LARGEST)),
+        pc.less(length, len(_MAX_INT64)),
+        pc.and_kleene(pc.equal(length, len(_MAX_INT64)), pc.less_equal(digits, _MAX_INT64)),
     )
     beyond = ~pc.fill_null(fits, True).to_numpy(zero_copy_only=False)
     return pc.cast(pc.if_else(fits, text, None), pa.int64()), bad | beyond
 
 
 def to_identifier(column: Any) -> Converted:
-    """Convert identifiers of any kind to int64, so that they can be compared; none is a fault.
+    """Convert identifiers of any type to int64, so that they can be compared; all are valid.
 
-    Whole numbers up to 2**63-1 stay what they are, however they are written. Of any other
-    identifier there is a fingerprint of 64 bits. Two of N distinct ones agree with a probability
-    below N**2 / 2**65, which is 3 in a million for ten million.
+    Integers up to 2**63-1 keep their value, however they are written. Any other identifier becomes
+    a 64-bit fingerprint. The probability that two of N distinct identifiers collide is below
+    N**2 / 2**65: 3 in a million for ten million identifiers.
     """
-    if pa.types.is_fixed_size_binary(column.type):  # as parquet has UUIDs
+    if pa.types.is_fixed_size_binary(column.type):  # the type of UUIDs in parquet
         column = pc.cast(column, pa.binary())
-    whole, other = to_whole(column)
+    integers, other = to_integer(column)
     if not other.any():
-        return whole, other
+        return integers, other
     if not _is_text(column.type):
         column = pc.cast(column, pa.string())
-    raw, given = _given(column)
+    raw, present = _present(column)
     encoded = raw.filter(pa.array(other)).dictionary_encode()
-    values = np.array(pc.fill_null(whole, 0))
+    values = np.array(pc.fill_null(integers, 0))
     values[other] = _fingerprints(encoded.dictionary.to_pylist())[np.array(encoded.indices)]
     blank = pc.fill_null(pc.match_substring_regex(raw, r"^\s*$"), True)
-    known = pc.and_not(given, blank).to_numpy(zero_copy_only=False)
+    known = pc.and_not(present, blank).to_numpy(zero_copy_only=False)
     return pa.array(values, mask=~known), np.zeros(len(other), dtype=bool)
 
 
@@ -109,7 +116,7 @@ def _fingerprints(identifiers: list[bytes]) -> NDArray[np.int64]:
 
 
 def to_time(column: Any) -> Converted:
-    """Convert ISO 8601 text or timestamps to UTC in microseconds; without a zone they are UTC."""
+    """Convert ISO 8601 text or timestamps to microseconds in UTC, the zone of times without one."""
     none_bad = np.zeros(len(column), dtype=bool)
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
@@ -122,42 +129,42 @@ def to_time(column: Any) -> Converted:
     if not _is_text(column.type):
         raise ColumnTypeError(f"{column.type} where times were expected")
     for kind in (TIME, pa.timestamp("us")):
-        at_once = _at_once(column, kind)
-        if at_once is not None:
-            return to_time(at_once)
+        directly = _cast_directly(column, kind)
+        if directly is not None:
+            return to_time(directly)
     import pandas as pd
 
-    given, text, bad = _matching(column, _TIME)
+    present, text, bad = _matching(column, _TIME)
     series = pd.Series(text.to_numpy(zero_copy_only=False), dtype=object).str.strip()
     times = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601").dt.as_unit("us")
-    # The pattern lets through days that no calendar has.
-    bad |= times.isna().to_numpy() & given.to_numpy(zero_copy_only=False)
+    # The pattern also matches days that do not exist, such as 30 February.
+    bad |= times.isna().to_numpy() & present.to_numpy(zero_copy_only=False)
     return pa.Array.from_pandas(times, type=TIME), bad
 
 
-def _at_once(column: Any, kind: Any) -> Any:
-    """Return the column as another type, or None if a field has to be looked at."""
-    raw, given = _given(column)
-    known = pc.if_else(given, raw, None)
+def _cast_directly(column: Any, kind: Any) -> Any:
+    """Return the column cast to another type, or None if a field does not cast directly."""
+    raw, present = _present(column)
+    known = pc.if_else(present, raw, None)
     try:
-        # A cast that fails does so slowly, for each of its fields: a few of them often tell.
-        pc.cast(pc.cast(known[:_PROBE], pa.string()), kind)
+        # A failing cast is slow, because each field raises: the first fields often reveal it.
+        pc.cast(pc.cast(known[:_PROBED_FIELDS], pa.string()), kind)
         return pc.cast(pc.cast(known, pa.string()), kind)
     except pa.ArrowInvalid:
         return None
 
 
 def _matching(column: Any, pattern: str) -> tuple[Any, Any, NDArray[np.bool_]]:
-    """Return which fields are given, the text of those that match, and which do not match."""
-    raw, given = _given(column)
-    matches = pc.and_(given, pc.fill_null(pc.match_substring_regex(raw, pattern), False))
+    """Return the present fields, the text of those that match, and those that do not match."""
+    raw, present = _present(column)
+    matches = pc.and_(present, pc.fill_null(pc.match_substring_regex(raw, pattern), False))
     # Only ASCII matches, so the cast to text cannot fail.
     text = pc.ascii_trim_whitespace(pc.cast(pc.if_else(matches, raw, None), pa.string()))
-    return given, text, pc.and_not(given, matches).to_numpy(zero_copy_only=False)
+    return present, text, pc.and_not(present, matches).to_numpy(zero_copy_only=False)
 
 
-def _given(column: Any) -> tuple[Any, Any]:
-    """Return the bytes of text, and which fields are not missing."""
+def _present(column: Any) -> tuple[Any, Any]:
+    """Return the fields as bytes, and which of them are present."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     raw = pc.cast(column, pa.binary())
@@ -192,41 +199,37 @@ TYPES: Final = {
     "location": pa.int64(),
     BUDGET: pa.float64(),
 }
-"""Arrow types of the canonical columns, in the order in which they are written."""
+"""Arrow types of the canonical columns, in the order of the output."""
 
 REQUIRED: Final = (*COORDINATES, BUDGET)
-"""Columns that are given in every row, if they are read at all."""
+"""Columns that must have a value in every row if the layout maps them."""
 
-LEAST_BUDGET: Final = 1e-9
-"""Smallest local budget that is not 0; the schema of the configuration has both limits too."""
+MAX_DESCRIBED_ROWS: Final = 5
+"""Number of malformed rows that are described."""
 
-SHOWN: Final = 5
-"""How many malformed rows are described."""
-
-_LARGEST_BUDGET: Final = 20.0
-_LARGEST_DEGREES: Final = 360.0  # of longitude, where it is counted from 0
+_MAX_DEGREES: Final = 360.0  # of longitude counted from 0; larger coordinates are projected
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
     "time": to_time,
     "latitude": to_float,
     "longitude": to_float,
-    "location": to_whole,
+    "location": to_integer,
     BUDGET: to_float,
 }
 _EXPECTED: Final = {
-    "time": "an ISO 8601 time (without columns.time it is not read)",
+    "time": "an ISO 8601 time (remove columns.time if it is not needed)",
     "latitude": "a number from -90 to 90",
     "longitude": "a number from -180 to 180",
-    "location": "a whole number (without columns.location it is not read)",
-    BUDGET: f"0 or a number from {LEAST_BUDGET:g} to {_LARGEST_BUDGET:g} (budgets.column)",
+    "location": "an integer (remove columns.location if it is not needed)",
+    BUDGET: f"0 or a number from {MIN_POSITIVE_BUDGET:g} to {MAX_BUDGET:g} (budgets.column)",
 }
 _DECIMAL_COMMA: Final = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A malformed row: its line (or row of a parquet file), counted from 1, and what is wrong."""
+class MalformedRow:
+    """The line (or row of a parquet file) of a malformed row, from 1, and what is wrong."""
 
     line: int
     reason: str
@@ -234,80 +237,82 @@ class Fault:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows read in one go.
+    """Rows that were read together.
 
     Parameters
     ----------
     table : pyarrow.Table
-        The well-formed rows, in order, with those of the canonical columns that the layout maps.
+        The well-formed rows, in order, with the canonical columns that the layout maps.
     malformed : int
-        Rows that are malformed and not in `table`.
-    faults : tuple of Fault
-        The first few of the malformed rows.
+        Number of malformed rows, which are not in `table`.
+    described : tuple of MalformedRow
+        The first few malformed rows.
     exchanged : int
-        Malformed rows that would be in range with latitude and longitude exchanged.
+        Number of malformed rows that would be in range with latitude and longitude exchanged.
     projected : int
-        Malformed rows whose coordinates are numbers too large for degrees.
+        Number of malformed rows with coordinates too large for degrees.
     """
 
     table: Any
     malformed: int = 0
-    faults: tuple[Fault, ...] = ()
+    described: tuple[MalformedRow, ...] = ()
     exchanged: int = 0
     projected: int = 0
 
 
 def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
-    """Tell which values are possible as `name`, one of `REQUIRED`; NaN is not."""
-    possible: NDArray[np.bool_]
+    """Return which values are in the range of the column `name` of `REQUIRED`; NaN is not."""
+    valid: NDArray[np.bool_]
     if name == BUDGET:
-        possible = (values == 0.0) | ((values >= LEAST_BUDGET) & (values <= _LARGEST_BUDGET))
+        valid = (values == 0.0) | ((values >= MIN_POSITIVE_BUDGET) & (values <= MAX_BUDGET))
     else:
-        possible = np.abs(values) <= _LIMITS[name]
-    return possible
+        valid = np.abs(values) <= _LIMITS[name]
+    return valid
 
 
-def sift(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
-    """Convert the columns of a table and leave the malformed rows out.
+def convert_rows(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batch:
+    """Convert the columns of a table and drop the malformed rows.
 
     Parameters
     ----------
     table : pyarrow.Table
-        Canonical columns of any type that can be converted.
+        Canonical columns of any convertible type.
     lines : array
         The line number of each row.
     faults : Mapping[int, str]
-        Line numbers and reasons of malformed rows that did not make it into the table.
+        Line numbers and reasons of malformed rows that could not be parsed into the table.
 
     Raises
     ------
     ColumnTypeError
-        If a column's type cannot be what its name says, such as a list.
+        If a column has a type, such as a list, that cannot be converted.
     """
     good = np.ones(table.num_rows, dtype=bool)
-    reasons = dict(sorted(faults.items())[:SHOWN])
-    columns: dict[str, Any] = dict.fromkeys(table.column_names)  # in this order
-    # Coordinates first: a line of names is told from a row by them.
+    reasons = dict(sorted(faults.items())[:MAX_DESCRIBED_ROWS])
+    columns: dict[str, Any] = dict.fromkeys(table.column_names)  # keeps this order
+    # Coordinates come first, because they tell a line of column names from a row.
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
-        given = table[name].combine_chunks()
-        columns[name], bad = _converted(given, name)
-        for row in np.flatnonzero(bad & good)[:SHOWN]:
-            reasons[int(lines[row])] = _fault(given[row], name)
+        fields = table[name].combine_chunks()
+        columns[name], bad = _converted(fields, name)
+        for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
+            reasons[int(lines[row])] = _describe_fault(fields[row], name)
         good &= ~bad
     exchanged, projected = _exchangeable(columns, good), _projected(columns)
-    shown = tuple(Fault(line, reasons[line]) for line in sorted(reasons)[:SHOWN])
-    sound = pa.table(columns)
+    described = tuple(
+        MalformedRow(line, reasons[line]) for line in sorted(reasons)[:MAX_DESCRIBED_ROWS]
+    )
+    valid_rows = pa.table(columns)
     malformed = len(faults) + int((~good).sum())
     if not good.all():
-        sound = sound.filter(pa.array(good))
-    return Batch(sound, malformed, shown, exchanged, projected)
+        valid_rows = valid_rows.filter(pa.array(good))
+    return Batch(valid_rows, malformed, described, exchanged, projected)
 
 
 def _converted(column: Any, name: str) -> Converted:
     try:
         values, bad = _CONVERTERS[name](column)
     except ColumnTypeError as error:
-        raise ColumnTypeError(f"{key_of(name)} names a column of {error}") from error
+        raise ColumnTypeError(f"{key_of(name)} names a column of type {error}") from error
     if name in REQUIRED:
         bad = ~in_range(values.to_numpy(zero_copy_only=False), name)
     return values, bad
@@ -321,15 +326,15 @@ def _exchangeable(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
 
 def _projected(columns: Mapping[str, Any]) -> int:
     latitude, longitude = (columns[name].to_numpy(zero_copy_only=False) for name in COORDINATES)
-    largest = np.maximum(np.abs(latitude), np.abs(longitude))  # NaN if one is no number
-    return int(((largest > _LARGEST_DEGREES) & np.isfinite(largest)).sum())
+    largest = np.maximum(np.abs(latitude), np.abs(longitude))  # NaN if a coordinate is missing
+    return int(((largest > _MAX_DEGREES) & np.isfinite(largest)).sum())
 
 
-def _fault(field: Any, name: str) -> str:
-    """Say what is wrong without the value: logs are kept and shown, and it may be somebody's."""
-    given = field.as_py()
-    if given is None or given in ("", b""):
+def _describe_fault(field: Any, name: str) -> str:
+    """Describe an invalid field without its value: logs are kept, and values may be personal."""
+    value = field.as_py()
+    if value is None or value in ("", b""):
         return f"{name} is missing"
-    text = given.decode("utf-8", errors="replace") if isinstance(given, bytes) else str(given)
+    text = value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
     comma = ": write decimals with a point, not a comma" if _DECIMAL_COMMA.fullmatch(text) else ""
     return f"{name} is not {_EXPECTED[name]}{comma}"

@@ -1,4 +1,4 @@
-"""Sources of check-ins as the configuration describes them: their kinds and column layouts."""
+"""Sources of check-ins as the configuration describes them: kinds, column layouts, budgets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -7,50 +7,56 @@ from typing import Any, Final
 
 from shuffledp.errors import InputError
 
+COORDINATES: Final = ("latitude", "longitude")
+BUDGET: Final = "budget"
+COLUMNS: Final = ("user", "time", *COORDINATES, "location", BUDGET)
+FORMATS: Final = ("csv", "parquet")
+
+MIN_POSITIVE_BUDGET: Final = 1e-9
+"""Smallest local budget in a file, apart from 0; the configuration's schema repeats both limits."""
+
+MAX_BUDGET: Final = 20.0
+"""Largest local budget in a file."""
+
 
 @dataclass(frozen=True)
-class Kind:
-    """What a source of a kind says in the configuration, and what its check-ins are worth.
+class SourceKind:
+    """The configuration keys of a kind of source, and how real its check-ins are.
 
     Attributes
     ----------
-    needed, allowed
-        Keys beside ``kind`` that it must have, and that it may have.
+    required_keys, optional_keys
+        Keys that the configuration of such a source must and may have, apart from ``kind``.
     real_rows
-        Whether each row is a check-in that somebody made, at its place; if not, no row is drawn.
+        Whether each row is a check-in that somebody made, at its place. Made-up rows are not drawn
+        as dots.
     real_users
-        Whether it says who checked in; if not, users can neither be counted nor protected.
+        Whether rows say who checked in. If not, users can neither be counted nor protected.
     """
 
-    needed: frozenset[str]
-    allowed: frozenset[str]
+    required_keys: frozenset[str]
+    optional_keys: frozenset[str]
     real_rows: bool
     real_users: bool
 
 
-KINDS: Final = MappingProxyType(
+SOURCE_KINDS: Final = MappingProxyType(
     {
-        # Counts of cells: rows are laid out and users are made up.
-        "embedded": Kind(frozenset(), frozenset(), real_rows=False, real_users=False),
-        "download": Kind(
+        # Counts of cells: positions and users are made up.
+        "embedded": SourceKind(frozenset(), frozenset(), real_rows=False, real_users=False),
+        "download": SourceKind(
             frozenset({"url", "layout"}), frozenset({"checksum"}), real_rows=True, real_users=True
         ),
-        "file": Kind(
+        "file": SourceKind(
             frozenset({"path", "layout"}), frozenset({"checksum"}), real_rows=True, real_users=True
         ),
     }
 )
 
 
-COORDINATES = ("latitude", "longitude")
-BUDGET = "budget"
-COLUMNS = ("user", "time", *COORDINATES, "location", BUDGET)
-FORMATS = ("csv", "parquet")
-
-
 @dataclass(frozen=True)
 class Layout:
-    """Where the canonical columns stand in a check-in file.
+    """The positions of the canonical columns in a check-in file.
 
     Parameters
     ----------
@@ -62,13 +68,14 @@ class Layout:
     header : bool
         Whether the first line names the columns. Unused for parquet, which always names them.
     columns : Mapping[str, str | int]
-        Canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the name
-        in the file or the position counted from 0. Only latitude and longitude are required.
+        Maps a canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the
+        name of the column in the file or its position counted from 0. Only latitude and longitude
+        are required.
 
     Raises
     ------
     InputError
-        If a value is not one of those described, naming the key.
+        If a value is invalid. The message names the key.
     """
 
     format: str
@@ -84,15 +91,10 @@ class Layout:
         self._check_separator()
         self._check_columns()
 
-    @property
-    def named(self) -> bool:
-        """Whether the file itself names its columns."""
-        return self.header or self.format == "parquet"
-
     def _check_separator(self) -> None:
         separator = self.separator
-        usable = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
-        if not usable or separator.isalnum() or separator in "\"'.+-\r\n\0":
+        valid = isinstance(separator, str) and len(separator) == 1 and separator.isascii()
+        if not valid or separator.isalnum() or separator in "\"'.+-\r\n\0":
             raise InputError(
                 "separator must be one character that no number contains, such as a comma, a "
                 f'semicolon or a tab, which YAML writes "\\t" (got {separator!r})'
@@ -104,17 +106,17 @@ class Layout:
                 f"columns must map names to columns of the file (got {self.columns!r}), "
                 "for example {latitude: lat, longitude: lon}"
             )
-        known = ", ".join(COLUMNS)
+        has_names = self.header or self.format == "parquet"
         for key, value in self.columns.items():
             if key not in COLUMNS:
-                raise InputError(f"columns.{key} is not a known column: the names are {known}")
-            position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-            if not position and not (isinstance(value, str) and value):
+                raise InputError(f"columns.{key} is not a known column: use {', '.join(COLUMNS)}")
+            is_position = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+            if not is_position and not (isinstance(value, str) and value):
                 raise InputError(
                     f"{key_of(key)} must be the column's name or its position counted from 0 "
                     f"(got {value!r})"
                 )
-            if isinstance(value, str) and not self.named:
+            if isinstance(value, str) and not has_names:
                 raise InputError(
                     f"{key_of(key)} must be a position counted from 0 (got {value!r}): with "
                     "header: false no column has a name"
@@ -124,16 +126,17 @@ class Layout:
                 raise InputError(f"columns.{key} is missing: latitude and longitude are required")
         if len(set(self.columns.values())) < len(self.columns):
             raise InputError(
-                f"columns must all differ (got {dict(self.columns)}): two of them name the same one"
+                "each entry of columns must name a different column of the file "
+                f"(got {dict(self.columns)})"
             )
 
 
 def key_of(name: str) -> str:
-    """Key of the configuration that says where the column of a canonical name stands."""
+    """Return the configuration key that locates the column with a canonical name."""
     return "budgets.column" if name == BUDGET else f"columns.{name}"
 
 
-SNAP = Layout(
+SNAP: Final = Layout(
     format="csv",
     separator="\t",
     header=False,
@@ -143,7 +146,7 @@ SNAP = Layout(
 
 
 def layout_from_config(spec: Mapping[str, Any]) -> Layout:
-    """Make a layout of its block in the configuration.
+    """Return the layout that a block of the configuration describes.
 
     Parameters
     ----------
@@ -154,14 +157,12 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
     Raises
     ------
     InputError
-        If a key is unknown or missing, or a value is not one that `Layout` describes.
+        If a key is unknown or missing, or `Layout` rejects a value.
     """
     known = {"format", "separator", "header", "columns"}
     for key in spec:
         if key not in known:
-            raise InputError(
-                f"{key} is not a key of a layout: the keys are {', '.join(sorted(known))}"
-            )
+            raise InputError(f"{key} is not a key of a layout: use {', '.join(sorted(known))}")
     if "columns" not in spec:
         raise InputError("columns is missing: for example {latitude: lat, longitude: lon}")
     return Layout(
@@ -173,19 +174,19 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
 
 
 def source_layout(spec: str | Mapping[str, Any], budget_column: str | int | None = None) -> Layout:
-    """Layout of a source: ``snap``, or a block of the configuration.
+    """Return the layout of a source.
 
     Parameters
     ----------
     spec
-        The source's `layout`.
+        The source's `layout`: ``snap`` or a block for `layout_from_config`.
     budget_column
-        Name or position of the column of the budgets that people chose, if it is to be read.
+        Name or position of the column with the users' personal budgets; None reads no budgets.
 
     Raises
     ------
     InputError
-        If the block is not a layout, or the column is one that it maps already.
+        If the layout is invalid, or already maps the column of the budgets.
     """
     layout = SNAP if isinstance(spec, str) else layout_from_config(spec)
     if budget_column is None:

@@ -23,15 +23,22 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from shuffledp.errors import InputError
-from shuffledp.geography.row_conversion import MISSING, REQUIRED, TYPES, Batch, in_range, sift
+from shuffledp.geography.row_conversion import (
+    MISSING,
+    REQUIRED,
+    TYPES,
+    Batch,
+    convert_rows,
+    in_range,
+)
 from shuffledp.geography.sources import COLUMNS, Layout, key_of
 from shuffledp.numerics.arrays import Integers
 
 logger = logging.getLogger(__name__)
 
 BLOCK_BYTES: Final = 4 << 20
-_AHEAD = 3
-_OVERLONG = b"\0\n"
+_MAX_BLOCKS_AHEAD = 3
+_OVERLONG_LINE = b"\0\n"
 
 _MAGIC = {
     b"\x1f\x8b": "gzip",
@@ -40,19 +47,19 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"PAR1": "parquet",
     b"PK\x03\x04": "zip",
-    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet",  # of Excel before 2007
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "spreadsheet",  # Excel before 2007
 }
 _SUFFIXES = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zst": "zstd"}
 
 
 class CheckinError(InputError):
-    """A check-in file cannot be used as it is; the message names the file and says what to do."""
+    """A check-in file cannot be used as it is; the message names the file and the remedy."""
 
 
 def file_kind(source: Path) -> str:
-    """Tell what a file is by its first bytes: `text`, `parquet`, `gzip`, `bz2`, `xz` or `zstd`.
+    """Return the format of a file: `text`, `parquet`, `gzip`, `bz2`, `xz` or `zstd`.
 
-    The name does not decide: a proxy may have unpacked the file and kept its name.
+    The first bytes decide, not the name: a proxy may have unpacked the file and kept its name.
 
     Raises
     ------
@@ -67,25 +74,25 @@ def file_kind(source: Path) -> str:
     if not start:
         raise CheckinError(f"{source} is empty")
     kind = next((kind for magic, kind in _MAGIC.items() if start.startswith(magic)), "text")
-    if kind == "spreadsheet" or (kind == "zip" and _holds_a_spreadsheet(source)):
+    if kind == "spreadsheet" or (kind == "zip" and _is_spreadsheet(source)):
         raise CheckinError(
-            f"{source} is a spreadsheet: save the sheet of check-ins as CSV and name that file"
+            f"{source} is a spreadsheet: save the sheet of check-ins as CSV and use that file"
         )
     if kind == "zip":
-        raise CheckinError(f"{source} is a zip archive: unpack it and name the file inside")
+        raise CheckinError(f"{source} is a zip archive: unpack it and use the file inside")
     if kind == "text":
         check_text(source, start)
     expected = _SUFFIXES.get(source.suffix, kind)
     if kind != expected:
-        logger.warning("%s is named as %s but is %s: read as what it is", source, expected, kind)
+        logger.warning("%s is named as %s, but contains and is read as %s", source, expected, kind)
     return kind
 
 
-def _holds_a_spreadsheet(archive: Path) -> bool:
+def _is_spreadsheet(archive: Path) -> bool:
     try:
         with ZipFile(archive) as files:
             names = files.namelist()
-    except BadZipFile:  # its list stands at the end, which is missing
+    except BadZipFile:  # the list of files is at the end, which is missing
         return archive.suffix.lower() in (".xlsx", ".xlsm", ".ods")
     return "xl/workbook.xml" in names or {"mimetype", "content.xml"} <= set(names)
 
@@ -94,7 +101,7 @@ _JSON: Final = re.compile(rb"(\xef\xbb\xbf)?\s*(\[\s*)?\{\s*(\"|$)")
 
 
 def check_text(source: Path, start: bytes) -> None:
-    """Refuse a file by the first bytes of its text.
+    """Check by its first bytes that a file is a table in UTF-8.
 
     Raises
     ------
@@ -103,14 +110,15 @@ def check_text(source: Path, start: bytes) -> None:
     """
     if source.suffix in (".geojson", ".json") or _JSON.match(start):
         raise CheckinError(
-            f"{source} is JSON, not a table: a source is separated text or parquet with columns of "
-            "latitude and longitude. Convert it, GeoJSON points for example with `ogr2ogr -f CSV "
-            "-lco GEOMETRY=AS_XY points.csv FILE`, whose X is the longitude and Y the latitude"
+            f"{source} is JSON, not a table: a source must be separated text or parquet with "
+            "columns of latitude and longitude. Convert it, for example GeoJSON points with "
+            "`ogr2ogr -f CSV -lco GEOMETRY=AS_XY points.csv FILE`, whose X is the longitude and Y "
+            "the latitude"
         )
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         raise CheckinError(
             f"{source} is a web page or XML, not a table: the server may have answered with an "
-            "error page; delete it, check the address and fetch it again"
+            "error page; delete the file, check the address and run again"
         )
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise CheckinError(f"{source} is UTF-16 text: convert it to UTF-8")
@@ -119,17 +127,17 @@ def check_text(source: Path, start: bytes) -> None:
 def text_blocks(source: Path, size: int = BLOCK_BYTES) -> Generator[bytes]:
     """Yield the decompressed lines of a file in blocks of about `size` bytes.
 
-    Every block ends with a line feed, also the last. A byte order mark is left out. A line longer
-    than a block comes as one NUL byte, which no reader takes for a row, so that a damaged file
-    costs no memory. Decompression runs in a thread, one step ahead of the caller.
+    Every block, including the last, ends with a line feed. A byte order mark is dropped. A line
+    longer than a block is replaced by one NUL byte, which no reader takes for a row, so that a
+    damaged file needs little memory. Decompression runs ahead of the caller in a thread.
 
     Raises
     ------
     CheckinError
-        If the file is one that `file_kind` refuses, or is truncated or damaged.
+        If `file_kind` rejects the file, or it is truncated or damaged.
     """
     kind = file_kind(source)
-    items: queue.Queue[_Item] = queue.Queue(_AHEAD)
+    items: queue.Queue[_Item] = queue.Queue(_MAX_BLOCKS_AHEAD)
     stop = threading.Event()
     reader = threading.Thread(
         target=_read_ahead, args=(source, kind, size, items, stop), daemon=True, name="read-ahead"
@@ -174,7 +182,7 @@ def _read_ahead(
     error: Exception | None = None
     try:
         with source.open("rb") as raw, _decompressed(raw, kind) as stream:
-            for block in _whole_lines(stream.read, size):
+            for block in _complete_lines(stream.read, size):
                 if not put(_Item(block, raw.tell())):
                     return
     except (OSError, EOFError, lzma.LZMAError) as caught:
@@ -191,8 +199,8 @@ def _decompressed(raw: IO[bytes], kind: str) -> Any:
     return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), kind)
 
 
-def _whole_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
-    rest = b""
+def _complete_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
+    remainder = b""
     first = True
     overlong = False
     while piece := read(size):
@@ -201,79 +209,75 @@ def _whole_lines(read: Callable[[int], bytes], size: int) -> Iterator[bytes]:
             first = False
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
-            overlong = overlong or len(rest) + len(piece) > size
-            rest = b"" if overlong else rest + piece
+            overlong = overlong or len(remainder) + len(piece) > size
+            remainder = b"" if overlong else remainder + piece
             continue
         if overlong:
             start = piece.find(b"\n") + 1
-            yield _OVERLONG + piece[start:cut]
+            yield _OVERLONG_LINE + piece[start:cut]
             overlong = False
         else:
-            yield rest + piece[:cut]
-        rest = piece[cut:]
+            yield remainder + piece[:cut]
+        remainder = piece[cut:]
     if overlong:
-        yield _OVERLONG
-    elif rest:
-        yield rest + b"\n"
+        yield _OVERLONG_LINE
+    elif remainder:
+        yield remainder + b"\n"
 
 
-_OPEN: Final = (
-    "a quotation mark that is not closed in its line; a quoted field may hold no line break: take "
-    "it out, or give the file as parquet"
+_UNCLOSED_QUOTE: Final = (
+    "a quotation mark is not closed in its line; a quoted field must not contain a line break: "
+    "remove the break, or convert the file to parquet"
 )
 _SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
-# A coordinate, with a point or a comma, among what should be names of columns.
+# Matches a coordinate, with a decimal point or comma, in what should be names of columns.
 _COORDINATE: Final = re.compile(r"\d\.\d{2}|(?<!\w)\d{1,3},\d{4}")
-_MOST_NAMES: Final = 20  # columns in a message
-_LONGEST_NAME: Final = 60  # characters
-_PARSERS: Final = 2  # threads; as many are busy while a third decompresses
+_MAX_SHOWN_NAMES: Final = 20
+_MAX_NAME_CHARACTERS: Final = 60
+_PARSER_THREADS: Final = 2  # these keep busy while a third thread decompresses
 
 
 def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
-    """Yield the rows of a text file in order, some ten thousand at a time.
+    """Yield the rows of a text file in order, in batches of tens of thousands.
 
-    Empty lines are no rows and are passed over. The fields of a line are as many as the header has,
-    or, without one, as most of the first thousand lines have.
+    Empty lines are skipped. A row must have as many fields as the header or, without a header, as
+    most of the first thousand lines.
 
     Raises
     ------
     CheckinError
         If the file is missing, empty, damaged, not a table, or lacks a column of the layout.
     """
-    with closing(text_blocks(source)) as blocks, ThreadPoolExecutor(_PARSERS) as pool:
+    with closing(text_blocks(source)) as blocks, ThreadPoolExecutor(_PARSER_THREADS) as pool:
         first = next(blocks, b"")
-        reader = _open(source, layout, first)
+        reader = _reader_for(source, layout, first)
         header = first.find(b"\n") + 1 if layout.header else 0
         pending: deque[tuple[bytes, Future[Any]]] = deque()
         for block in chain([first[header:]], blocks):
             pending.append((block, pool.submit(reader.read_strictly, block)))
-            if len(pending) > _PARSERS:
+            if len(pending) > _PARSER_THREADS:
                 yield reader.finish(*pending.popleft())
         for block, table in pending:
             yield reader.finish(block, table)
 
 
 def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str, int]:
-    """Find the layout's columns among the names of a file's columns, in canonical order.
+    """Return the position of each column of a layout in a file, in canonical order.
 
     Parameters
     ----------
     source
-        The file, named in errors.
+        The file, which errors name.
     layout
-        Its columns by name or by position from 0.
+        Locates columns by name or by position from 0.
     names
-        Names of the file's columns from left to right; for a file without a header anything, as
-        many as it has columns.
-
-    Returns
-    -------
-    Position from 0 of each canonical name that the layout has.
+        Names of the file's columns from left to right; for a file without a header, any texts, one
+        for each column.
 
     Raises
     ------
     CheckinError
-        If a name is not there or not unique, or a position is beyond the last column.
+        If a name is missing or not unique, or a position is beyond the last column.
     """
     positions: dict[str, int] = {}
     for name in COLUMNS:
@@ -283,59 +287,64 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
         if isinstance(column, str):
             if column not in names:
                 raise CheckinError(
-                    f"{source} has no column {column!r} ({key_of(name)}){_there(names)}"
+                    f"{source} has no column {column!r} ({key_of(name)}){_names_hint(names)}"
                 )
             if names.count(column) > 1:
                 raise CheckinError(
-                    f"{source} has several columns {column!r} ({key_of(name)}): give the position"
+                    f"{source} has several columns {column!r}: set {key_of(name)} to the position"
                 )
             column = names.index(column)
         if column >= len(names):
             raise CheckinError(
-                f"{source} has {len(names)} columns, and {key_of(name)} is position {column} "
-                f"counted from 0: check it and the separator (got {layout.separator!r})"
+                f"{source} has {len(names)} columns, but {key_of(name)} is position {column} "
+                f"counted from 0: check the position and separator (got {layout.separator!r})"
             )
         positions[name] = column
     return positions
 
 
-def _there(names: Sequence[str]) -> str:
-    """End of a message: which columns there are, unless they are somebody's values."""
+def _names_hint(names: Sequence[str]) -> str:
+    """Return the end of a message that lists the columns, unless they are somebody's values."""
     if _COORDINATE.search(",".join(names)):
-        return ": its first line is a row, not names: set header: false, and columns by position"
-    shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
-    return f"; its columns are {shown}{', ...' * (len(names) > _MOST_NAMES)}"
+        return (
+            ": its first line is a row, not names of columns: set header: false and give columns "
+            "by position"
+        )
+    shown = ", ".join(repr(name[:_MAX_NAME_CHARACTERS]) for name in names[:_MAX_SHOWN_NAMES])
+    return f"; its columns are {shown}{', ...' * (len(names) > _MAX_SHOWN_NAMES)}"
 
 
-def _open(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
-    """Find out from a file's first block how many fields its rows have and which ones count."""
+def _reader_for(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
+    """Return a reader for a file, whose first block shows how many fields a row has."""
     check_text(source, block[:64])
     if not block.strip(b"\r\n"):
-        raise CheckinError(f"{source} holds no rows")
+        raise CheckinError(f"{source} contains no rows")
     if block.count(b"\n") == 1 and block.count(b"\r") > 1:
-        raise CheckinError(f"{source} ends its lines with carriage returns: convert to line feeds")
+        raise CheckinError(
+            f"{source} has carriage returns for line ends: convert them to line feeds"
+        )
     text = block[: 1 << 16].decode("utf-8", errors="replace")
     records = [_fields(line, layout.separator) for line in text.split("\n")[:1000]]
     if layout.header:
         names = [name.strip() for name in records[0]]
     else:
-        # A single damaged first line must not decide how many fields a row has.
+        # One damaged line must not decide how many fields a row has.
         widths = np.bincount([len(record) for record in records])
         widths[0] = 0
         names = [""] * int(widths.argmax())
     try:
         positions = column_positions(source, layout, names)
     except CheckinError as error:
-        raise CheckinError(f"{error}{_other_separator(text, layout)}") from None
+        raise CheckinError(f"{error}{_separator_hint(text, layout)}") from None
     return _BlockReader(source, layout, len(names), positions)
 
 
-def _other_separator(text: str, layout: Layout) -> str:
-    """End of a message about missing columns: the separator that the first line seems to have."""
+def _separator_hint(text: str, layout: Layout) -> str:
+    """Return the end of a message about missing columns if the first line has another separator."""
     line = text.partition("\n")[0]
-    for other, written in _SEPARATORS.items():
-        if other != layout.separator and len(_fields(line, other)) >= len(layout.columns):
-            return f"; it looks separated by another character: set `separator: {written}`"
+    for separator, in_yaml in _SEPARATORS.items():
+        if separator != layout.separator and len(_fields(line, separator)) >= len(layout.columns):
+            return f"; its fields seem to be separated differently: set `separator: {in_yaml}`"
     return ""
 
 
@@ -350,7 +359,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 class _BlockReader:
-    """Reads a block in one go if all its rows are well-formed, and field by field if not."""
+    """Parse a block with types if all its rows are well-formed, and field by field if not."""
 
     def __init__(
         self, source: Path, layout: Layout, width: int, positions: Mapping[str, int]
@@ -364,7 +373,7 @@ class _BlockReader:
         self._line = 2 if layout.header else 1
 
     def read_strictly(self, block: bytes) -> Any:
-        """Return a block's table, or None if it has a row that must be looked at."""
+        """Return the table of a block, or None if a row needs the lenient reader."""
         if not self._strict:
             return None
         try:
@@ -377,37 +386,37 @@ class _BlockReader:
             column = table[name]
             if column.null_count or not in_range(column.to_numpy(), name).all():
                 return None
-        # A quotation mark left open takes in the lines that follow; a carriage return ends a row.
+        # An unclosed quotation mark swallows the following lines; a carriage return ends a row.
         if table.num_rows != block.count(b"\n"):
             return None
         return table
 
     def finish(self, block: bytes, strict: Future[Any]) -> Batch:
-        """Return the rows of the next block, given what the strict reading made of it."""
+        """Return the rows of the next block from the result of its strict reading."""
         table = strict.result()
         if table is not None:
             self._line += table.num_rows
             return Batch(table)
         batch, lines = self._read_leniently(block, self._line)
         self._line += lines
-        # Where all rows are well-formed, but not in the strict forms (users like 17.0, times
-        # without a zone), there is no point in trying every block twice.
+        # If all rows are well-formed, but not in the strict forms (users like 17.0, times without
+        # a zone), every later block would fail the strict reading, too.
         self._strict = self._strict and batch.malformed > 0
         return batch
 
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
-        lines, faults = _survey(block, self._separator if self._quoted else None)
+        lines, faults = _find_faults(block, self._separator if self._quoted else None)
         usable = np.flatnonzero(lines)
-        # Arrow shows the handler an odd row as text, and gives up if it is not UTF-8. Written out,
-        # other bytes still tell users apart.
-        sound = _selected(block, lines).decode(errors="backslashreplace").encode()
+        # Arrow passes an invalid row to the handler as text, and fails if it is not UTF-8. Escaped
+        # bytes still distinguish users.
+        parsable = _selected(block, lines).decode(errors="backslashreplace").encode()
 
         def on_invalid(row: Any) -> str:
-            fields = f"{row.actual_columns} fields where there should be {row.expected_columns}"
+            fields = f"the row has {row.actual_columns} fields instead of {row.expected_columns}"
             faults[int(usable[row.number - 1])] = fields
             return "skip"
 
-        table = self._parse(sound, dict.fromkeys(self._names, pa.binary()), on_invalid)
+        table = self._parse(parsable, dict.fromkeys(self._names, pa.binary()), on_invalid)
         rows = np.setdiff1d(usable, np.fromiter(faults, dtype=np.int64), assume_unique=True)
         if table.num_rows != len(rows):
             raise CheckinError(
@@ -415,7 +424,7 @@ class _BlockReader:
                 f"{first_line + len(lines)}: check its quotation marks"
             )
         numbered = {first_line + index: reason for index, reason in faults.items()}
-        return sift(table, first_line + rows, numbered), len(lines)
+        return convert_rows(table, first_line + rows, numbered), len(lines)
 
     def _parse(self, block: bytes, types: Mapping[str, Any], on_invalid: Any = None) -> Any:
         names = [f"f{position}" for position in range(self._width)]
@@ -429,7 +438,7 @@ class _BlockReader:
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self._separator,
                 quote_char='"' if self._quoted else False,
-                # As a row without values an empty line is noticed, and lines stay countable.
+                # An empty line becomes a row without values, so that rows correspond to lines.
                 ignore_empty_lines=False,
                 invalid_row_handler=on_invalid,
             ),
@@ -444,15 +453,15 @@ class _BlockReader:
         return table.rename_columns(list(self._names.values()))
 
 
-def _survey(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:
-    """Tell which lines can be parsed, and why others cannot; empty ones are neither.
+def _find_faults(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:
+    """Return which lines can be parsed, and why others cannot; empty lines are neither.
 
     Parameters
     ----------
     block : bytes
         Whole lines.
     quoting : str or None
-        The separator if fields may be quoted.
+        The separator if fields may be quoted, otherwise None.
     """
     buffer = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(buffer == ord("\n"))
@@ -469,18 +478,18 @@ def _survey(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[
         faults.update(dict.fromkeys(refused.tolist(), reason))
         usable[refused] = False
 
-    refuse(returns[~before_end], "a carriage return within the line")
-    refuse(np.flatnonzero(buffer == 0), "a NUL byte or an endless line")
+    refuse(returns[~before_end], "a carriage return is inside the line")
+    refuse(np.flatnonzero(buffer == 0), "the line has a NUL byte or is too long")
     if quoting is not None:
         quotes = np.flatnonzero(buffer == ord('"'))
         for index in np.unique(np.searchsorted(ends, quotes)).tolist():
-            if _left_open(block[starts[index] : stops[index]].decode("latin-1"), quoting):
-                refuse(starts[index : index + 1], _OPEN)
+            if _has_unclosed_quote(block[starts[index] : stops[index]].decode("latin-1"), quoting):
+                refuse(starts[index : index + 1], _UNCLOSED_QUOTE)
     return usable, faults
 
 
-def _left_open(line: str, separator: str) -> bool:
-    """Tell whether a quoted field would go on in the next line."""
+def _has_unclosed_quote(line: str, separator: str) -> bool:
+    """Return whether a quoted field would continue in the next line."""
     reader = csv.reader([line, ""], delimiter=separator)
     try:
         next(reader)

@@ -9,8 +9,12 @@ from shuffledp.errors import InputError
 from shuffledp.geography.geojson import read_basemap
 from shuffledp.geography.grid import cell_count, make_lattice
 from shuffledp.geography.regions import region_from_config
-from shuffledp.geography.row_conversion import LEAST_BUDGET
-from shuffledp.geography.sources import KINDS, layout_from_config, source_layout
+from shuffledp.geography.sources import (
+    MIN_POSITIVE_BUDGET,
+    SOURCE_KINDS,
+    layout_from_config,
+    source_layout,
+)
 from shuffledp.pipeline.address import check_address
 from shuffledp.pipeline.schema import check_values
 
@@ -257,9 +261,9 @@ def _check_budgets(region: str, spec: Mapping[str, Any]) -> None:
 def _check_own_budgets(key: str, budgets: Any) -> None:
     groups = budgets if isinstance(budgets, list) else [{"eps": budgets, "share": 1.0}]
     for group in groups:
-        if 0.0 < group["eps"] < LEAST_BUDGET:
+        if 0.0 < group["eps"] < MIN_POSITIVE_BUDGET:
             raise ConfigurationError(
-                f"{key}: eps must be 0 or at least {LEAST_BUDGET:g} (got {group['eps']:g})"
+                f"{key}: eps must be 0 or at least {MIN_POSITIVE_BUDGET:g} (got {group['eps']:g})"
             )
     if not any(group["eps"] for group in groups):
         raise ConfigurationError(
@@ -273,7 +277,7 @@ def _check_own_budgets(key: str, budgets: Any) -> None:
 
 
 def _check_budget_column(region: str, spec: Mapping[str, Any], source: Mapping[str, Any]) -> None:
-    if not KINDS[source["kind"]].real_users:
+    if not SOURCE_KINDS[source["kind"]].real_users:
         raise ConfigurationError(
             f"regions.{region}: budgets.column needs a file of check-ins by real users, and a "
             f"source of kind {source['kind']} has none: give the region one of kind download or "
@@ -297,7 +301,7 @@ def _check_colluding(region: str, spec: Mapping[str, Any]) -> None:
 
 def _check_source(name: str, spec: Mapping[str, Any]) -> None:
     kind, given = spec["kind"], set(spec) - {"kind"}
-    needed, allowed = KINDS[kind].needed, KINDS[kind].allowed
+    needed, allowed = SOURCE_KINDS[kind].required_keys, SOURCE_KINDS[kind].optional_keys
     for key in sorted(needed - given):
         raise ConfigurationError(f"sources.{name}: a source of kind {kind} needs the key {key}")
     for key in sorted(given - needed - allowed):
@@ -349,7 +353,7 @@ def _check_titles(regions: Mapping[str, Any]) -> None:
 
 def _check_users(region: str, source: Mapping[str, Any]) -> None:
     """Refuse to protect users where nothing tells them apart."""
-    if not KINDS[source["kind"]].real_users:
+    if not SOURCE_KINDS[source["kind"]].real_users:
         raise ConfigurationError(
             f"unit: user needs to know who checked in, and the source of regions.{region}, of kind "
             f"{source['kind']}, does not: use one of kind download or file, or unit: checkin, or "
