@@ -327,7 +327,7 @@ def test_budgets_stand_in_a_column_by_position_or_of_parquet(tmp_path):
             assert "the first is row 2: budget is " in refusal(tmp_path, content, layout=layout)
         else:
             message = refusal(tmp_path, content, layout=layout)
-            assert f"budgets.column names a column of {expected}" in message
+            assert f"budgets.column names a column of type {expected}" in message
 
 
 @pytest.mark.parametrize(

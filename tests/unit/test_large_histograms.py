@@ -5,7 +5,7 @@ import pytest
 from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.studies.privacy import MOST_COUNTS, privacy_table
+from shuffledp.studies.privacy import MAX_COUNTS, privacy_table
 from shuffledp.studies.samples import sample_counts
 
 BOUNDS = ["upper", "single-bin", "single-bin-as-printed"]
@@ -13,7 +13,7 @@ BOUNDS = ["upper", "single-bin", "single-bin-as-printed"]
 
 @pytest.mark.parametrize(
     ("k", "eps"),
-    [(3 * MOST_COUNTS, 0.1), pytest.param(3 * MOST_COUNTS, 2.0, marks=pytest.mark.slow)],
+    [(3 * MAX_COUNTS, 0.1), pytest.param(3 * MAX_COUNTS, 2.0, marks=pytest.mark.slow)],
 )
 def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
     counts = np.arange(k)  # as many different counts as cells

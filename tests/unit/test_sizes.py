@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from shuffledp import Setting, delta, epsilon
 from shuffledp.figures import privacy
 from shuffledp.figures.style import budget_looks, new_figure, plain_log_axis, save
-from shuffledp.studies.sizes import ASKED, sizes_table
+from shuffledp.studies.sizes import TARGET_EPS, sizes_table
 
 K, DELTA, SIZES = 12, 1e-6, [10, 1000]
 
@@ -29,7 +29,7 @@ def test_both_ends_are_those_of_the_accountant(table: pd.DataFrame) -> None:
 
 
 def test_the_number_asked_for_is_the_smallest_that_is_certified(table: pd.DataFrame) -> None:
-    rows = table[table["eps"].isin(ASKED)]
+    rows = table[table["eps"].isin(TARGET_EPS)]
     assert list(zip(rows["eps0"], rows["eps"], strict=True)) == [(1.0, 0.5), (2.0, 0.5), (2.0, 1.0)]
     for n, eps0, eps in rows[["n", "eps0", "eps"]].itertuples(index=False):
         assert delta(eps, Setting(n, K, eps0)).upper <= DELTA
@@ -45,7 +45,7 @@ def test_the_figure_names_the_numbers_the_ends_and_the_region(table: pd.DataFram
     figure = privacy.users_needed(table, 1_700, "City", "one user")
     (axes,) = figure.axes
     written = [text.get_text() for text in axes.texts]
-    numbers = table[(table["eps0"] == 1.0) & table["eps"].isin(ASKED)]["n"]
+    numbers = table[(table["eps0"] == 1.0) & table["eps"].isin(TARGET_EPS)]["n"]
     assert {f"{n:,}" for n in numbers} <= set(written)
     assert "all 1,700 users" in written
     assert r"$\epsilon_0=1$, one report alone" in written

@@ -98,12 +98,12 @@ def test_samples_are_what_is_asked_for_and_depend_on_their_own_size_alone(tmp_pa
 
 def test_more_than_there_are_cannot_be_sampled():
     assert sample_sizes(["all", 5, 400], 400, "here") == [5, 400]
-    with pytest.raises(InputError, match=r"here: n: 401 asked for, but only 400"):
+    with pytest.raises(InputError, match=r"here: n must be at most 400.*got 401"):
         sample_sizes([401], 400, "here")
 
 
 def test_all_of_one_user_is_refused_as_one_is():
-    with pytest.raises(InputError, match=r"here: only 1 takes part.* at least 2"):
+    with pytest.raises(InputError, match=r"here: shuffling needs at least 2 participants .got 1"):
         sample_sizes(["all"], 1, "here")
     assert sample_sizes(["all"], 2, "here") == [2]
 
@@ -161,7 +161,7 @@ def test_budgets_that_no_gaussian_keeps_are_left_out_and_said(caplog):
     setting = Setting(400, 12, 4.0)
     with caplog.at_level("WARNING"):
         assert matched_budgets(setting, [4.0, 5.0], [1.0 - 1e-9]) == []
-    assert "3 budgets left out" in caplog.text
+    assert "3 points left out" in caplog.text
 
 
 def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison():

@@ -9,7 +9,7 @@ from shuffledp import Setting, epsilon
 from shuffledp.figures.privacy import units_privacy
 from shuffledp.figures.style import budget_looks
 from shuffledp.pipeline.tables import UNITS, read_tables, write_table
-from shuffledp.studies.units import MOST_EPS, units_findings, units_table, users_table
+from shuffledp.studies.units import MAX_EPS, units_findings, units_table, users_table
 
 N, K, DELTA = 400, 12, 1e-6
 PER_USER = np.array([1, 1, 3, 100, 5])
@@ -36,7 +36,7 @@ def test_a_person_with_one_check_in_has_what_delta_says(known: pd.DataFrame) -> 
 def test_a_person_with_several_loses_more_than_as_many_times_one(known: pd.DataFrame) -> None:
     rows = known[known["unit"] == "checkin"].set_index("checkins")["eps"]
     assert list(rows.index) == [1, 2, 5, 10, 20, 50]  # the first above 20 is the last
-    assert rows.iloc[-2] <= MOST_EPS < rows.iloc[-1]
+    assert rows.iloc[-2] <= MAX_EPS < rows.iloc[-1]
     assert (rows.iloc[1:] > rows.iloc[0] * rows.index[1:]).all()
     one_each = known[known["unit"] == "user"]
     assert one_each["eps"].nunique() == 1 and set(one_each["n"]) == {PER_USER.size}
@@ -66,9 +66,9 @@ def test_a_run_says_what_a_person_has(known: pd.DataFrame, unknown: pd.DataFrame
         0 <= number - true < 0.01 * true for number, true in zip(numbers, shown, strict=True)
     )
     assert "City, eps0 = 2, delta = 1e-06: eps is" in said
-    assert "for all 5 of a person" in said and said.endswith("if each of 5 users gives one")
+    assert "for a person with 5 check-ins" in said and said.endswith("each of 5 users reports one")
     said = units_findings(unknown, users_table(NOBODY), "City")
-    assert "for all 10 of a person who has so many" in said and "users" not in said
+    assert "for a person with 10 check-ins" in said and "users" not in said
 
 
 def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.DataFrame) -> None:

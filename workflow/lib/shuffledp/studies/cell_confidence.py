@@ -1,4 +1,4 @@
-"""What a release shows of single cells: errors, standard errors, where somebody is likely."""
+"""Errors and standard errors of single cells, and the cells where somebody is very likely."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -12,40 +12,39 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import CERTAINTY, GROUP_ROWS
 
-_RELEASED: Final = ["n", "eps0", "calibration", "eps", "log10_delta", "mechanism"]
-_PLACED: Final = ["repetition", "cell"]
+_RELEASE_KEYS: Final = ["n", "eps0", "calibration", "eps", "log10_delta", "mechanism"]
+_CELL_KEYS: Final = ["repetition", "cell"]
 
 
 def confidence_tables(
     releases: pd.DataFrame, samples: Mapping[int, Integers], *, region: str, grid: str
 ) -> Iterator[pd.DataFrame]:
-    """Put the truth beside every estimate, and what whoever holds the release alone can tell.
+    """Compare every estimate with the true count, and flag cells that are surely not empty.
 
     Parameters
     ----------
     releases
-        Columns of `pipeline.tables.RELEASES`: whole releases, with their unbiased estimates.
+        Columns of `pipeline.tables.RELEASES`: complete releases with their unbiased estimates.
     samples
-        What was released: users per cell by sample size, shape ``(k,)`` each.
+        True histograms, users per cell by sample size, shape ``(k,)`` each.
     region, grid
-        Names, for the columns of that name.
+        Values of the columns with these names.
 
     Yields
     ------
-    Columns of `pipeline.tables.CERTAINTY`, at most a million rows at a time; in all a row for each
-    of ``releases``, in another order.
-    ``count`` is the truth; ``estimate``, ``error`` (estimate - count) and ``standard_error`` are in
-    records. The standard error is missing where the estimate is biased: take that of the unbiased
-    one of the same release.
-    ``known``, alike for all estimates of a release, says that the unbiased one exceeds
-    `STANDARD_ERRORS` standard errors. A cell where nobody is does so, too, once in 30 to 44.
+    Columns of `pipeline.tables.CERTAINTY`, at most a million rows at a time; in total one row for
+    each row of ``releases``, in another order. ``count`` is the true number; ``estimate``,
+    ``error`` (estimate - count) and ``standard_error`` are in records. The standard error is
+    missing for biased estimates: use that of the unbiased estimate of the same release. ``known``,
+    the same for all estimates of a release, is true if the unbiased estimate exceeds
+    `STANDARD_ERRORS` standard errors. An empty cell exceeds them in one of 30 to 44 cases.
 
     Raises
     ------
     InputError
-        If a release has not one unbiased estimate for each cell.
+        If a release does not have one unbiased estimate for each cell.
     """
-    release = releases.groupby(_RELEASED, sort=False, dropna=False).ngroup().to_numpy()
+    release = releases.groupby(_RELEASE_KEYS, sort=False, dropna=False).ngroup().to_numpy()
     for number in range(release.max(initial=-1) + 1):
         places = np.flatnonzero(release == number)
         n = int(releases["n"].iloc[places[0]])
@@ -69,16 +68,18 @@ def confidence_tables(
 def _known(
     releases: pd.DataFrame, places: Integers, repetitions: Integers, counts: Integers
 ) -> NDArray[np.bool_]:
-    """Return which cells are known, by repetition and cell, from the rows of one mechanism."""
+    """Return which cells are known, by repetition and cell, from the rows of one release."""
     unbiased = places[releases["standard_error"].notna().to_numpy()[places]]
-    rows = releases[[*_PLACED, "estimate", "standard_error"]].iloc[unbiased].sort_values(_PLACED)
+    rows = (
+        releases[[*_CELL_KEYS, "estimate", "standard_error"]].iloc[unbiased].sort_values(_CELL_KEYS)
+    )
     if not (
         np.array_equal(rows["repetition"], np.repeat(repetitions, counts.size))
         and np.array_equal(rows["cell"], np.tile(np.arange(counts.size), repetitions.size))
     ):
         n, name = releases[["n", "mechanism"]].iloc[places[0]]
         raise InputError(
-            f"releases must hold one unbiased estimate of {name} for each of {counts.size} cells "
-            f"at n={n}"
+            f"releases must have one unbiased estimate of {name} for each of {counts.size} cells "
+            f"at n={n}: make the release tables again"
         )
     return (rows["estimate"] > STANDARD_ERRORS * rows["standard_error"]).to_numpy()

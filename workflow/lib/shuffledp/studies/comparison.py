@@ -1,4 +1,4 @@
-"""The answer to paper A's question: accuracy at equal certified privacy."""
+"""Compare the accuracy of mechanisms at equal certified privacy, the question of paper A."""
 
 from collections.abc import Mapping
 
@@ -20,26 +20,26 @@ def comparison_summary(
     target_delta: float,
     reference_by_region: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Mean total variation distances at equal privacy, like with like, and their ratios.
+    """Return mean total variation distances at equal privacy, and ratios to a reference.
 
     Parameters
     ----------
     utility_by_region
-        Title to a table with the columns of `pipeline.tables.UTILITY`.
+        Table with the columns of `pipeline.tables.UTILITY` for each region's title.
     unit_by_region
-        Title to what delta protects there, in words: ``one check-in``.
+        The unit that delta protects in each region: ``one check-in``.
     target_delta
-        The delta all mechanisms have; eps follows from n and eps0.
+        The delta of all mechanisms; eps follows from n and eps0.
     reference_by_region
-        Title to the mechanism that the others are compared with.
+        The mechanism with which the others are compared in each region.
 
     Returns
     -------
-    Columns `COLUMNS`. ``estimate`` is the reference's estimator that a series is fairly compared
-    with, ``raw`` or ``projected``; ``eps`` where all have the target delta; ``p10`` and ``p90`` of
-    the distance over the repetitions; ``ratio`` of mean distances to the reference's, with its
-    standard error (NaN for a single repetition). The mechanisms' noise is independent, so the
-    relative variances of the means add.
+    Columns `COLUMNS`. ``estimate`` is the reference's estimator with which a series can fairly be
+    compared, ``raw`` or ``projected``; ``eps`` is the common eps at the target delta; ``p10`` and
+    ``p90`` are quantiles of the distance over the repetitions; ``ratio`` is the mean distance
+    divided by the reference's, with its standard error (NaN for a single repetition). The noise of
+    the mechanisms is independent, so that the relative variances of the means add.
 
     Raises
     ------
@@ -56,18 +56,12 @@ def comparison_summary(
 
 
 def findings(summary: pd.DataFrame) -> str:
-    """Write the ratios of `comparison_summary` as a table, and the differences as another.
+    """Return two text tables: the ratios of `comparison_summary`, and the differences.
 
-    Parameters
-    ----------
-    summary
-        Its rows. The reference itself is left out: its ratio is 1.
-
-    Returns
-    -------
-    A line for each region and series, a column for each eps0: at the largest n (at the smallest);
-    empty if nothing was compared. A mean over n would say which n are listed, for both change with
-    n. A difference may shrink where the ratio grows: all distances fall with n.
+    Each table has a line for each region and series other than the reference, and a column for each
+    eps0 with the value at the largest n, and in brackets that at the smallest. (A mean over n would
+    depend on the configured n, because both values change with n. A difference may shrink where the
+    ratio grows, because all distances fall with n.) The text is empty if nothing was compared.
     """
     rows = summary[summary["mechanism"] != summary["reference"]].dropna(subset="ratio")
     if rows.empty:
@@ -75,13 +69,13 @@ def findings(summary: pd.DataFrame) -> str:
     own = rows["tv_distance"]
     rows = rows.assign(difference=own - own / rows["ratio"])
     return (
-        f"{_ends(rows, 'ratio', '.2f')}\n\nThe same as a difference of the distances:\n\n"
-        f"{_ends(rows, 'difference', '.4f')}"
+        f"{_trend_table(rows, 'ratio', '.2f')}\n\nThe same as a difference of the distances:\n\n"
+        f"{_trend_table(rows, 'difference', '.4f')}"
     )
 
 
-def _ends(rows: pd.DataFrame, column: str, form: str) -> str:
-    """A column at the largest n and, if there is another, at the smallest, as a table."""
+def _trend_table(rows: pd.DataFrame, column: str, form: str) -> str:
+    """Return a text table of a column at the largest and, if different, the smallest n."""
     keys = ["region", "mechanism", "estimator", "eps0"]
     series = rows.sort_values("n").groupby(keys, sort=False)[["n", column]]
     ends = pd.concat([series.first(), series.last()], axis="columns")
@@ -93,13 +87,13 @@ def _ends(rows: pd.DataFrame, column: str, form: str) -> str:
     return pd.DataFrame(table.to_numpy(), lines, heads).to_string()
 
 
-def _trend(form: str, least: float, first: float, most: float, last: float) -> str:
-    start = f" ({first:{form}} at {least:,.0f})" if least < most else ""
-    return f"{last:{form}} at n = {most:,.0f}{start}"
+def _trend(form: str, min_n: float, first: float, max_n: float, last: float) -> str:
+    start = f" ({first:{form}} at {min_n:,.0f})" if min_n < max_n else ""
+    return f"{last:{form}} at n = {max_n:,.0f}{start}"
 
 
 def _compared(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Compare every series of one region that has a like with the reference's."""
+    """Compare each series of one region with the matching series of the reference."""
     keys = ["eps0", "n"]
     eps = rows.dropna(subset="eps").groupby(keys)["eps"].first()
     groups = {
@@ -124,7 +118,7 @@ def _compared(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
 
 
 def _describe(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:
-    """Describe the distances of one series over the repetitions."""
+    """Return statistics of the distances of one series over the repetitions."""
     distances = rows.groupby(keys)["tv_distance"]
     mean = distances.mean()
     return pd.DataFrame(

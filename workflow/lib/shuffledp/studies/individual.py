@@ -1,4 +1,4 @@
-"""How far releases are off in single cells: individual-specific utility (paper A, section V-A)."""
+"""Errors of releases in single cells: individual-specific utility (paper A, section V-A)."""
 
 from typing import Final
 
@@ -15,30 +15,30 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.selection import DELTA_HAT, OWN_DELTA, at_target
 
 _CELL_KEYS: Final = ["n", "eps0", "calibration", "mechanism", "estimator", "cell"]
-# Of the absolute value of a standard normal variable.
+# Mean and quantiles of the absolute value of a standard normal variable.
 _NORMAL_MEAN: Final = float(np.sqrt(2.0 / np.pi))
 _NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0.9))
 
 
 def individual_cells(k: int, every: int | None) -> range:
-    """Return the cells that are summarised: ``every, 2 every, ...`` below k.
+    """Return the cells to summarise: ``every, 2 every, ...`` below k.
 
     Parameters
     ----------
     k
         Number of cells.
     every
-        Cells are counted from 0 in the south-west; None is a twentieth of k.
+        Distance between two cells, which are counted from 0 in the south-west; None means k / 20.
 
     Raises
     ------
     InputError
-        If ``every`` leaves no cell.
+        If ``every`` selects no cell.
     """
     every = max(1, k // 20) if every is None else every
     if not 0 < every < k:
         raise InputError(
-            f"individual_every must lie between 1 and k - 1 = {k - 1} for this grid (got {every})"
+            f"individual_every must be from 1 to k - 1 = {k - 1} for this grid (got {every})"
         )
     return range(every, k, every)
 
@@ -46,45 +46,45 @@ def individual_cells(k: int, every: int | None) -> range:
 def individual_summary(
     releases: pd.DataFrame, counts: Integers, every: int | None, target_delta: float
 ) -> pd.DataFrame:
-    """Absolute error of single cells over the repetitions, as shares of n (paper A, Table VI).
+    """Return the absolute errors of single cells, as shares of n (paper A, Table VI).
 
     Parameters
     ----------
     releases
-        Columns of `pipeline.tables.RELEASES`, of one n and eps0; other cells than those of
-        `individual_cells` are passed over.
+        Columns of `pipeline.tables.RELEASES`, for one n and eps0; only cells of `individual_cells`
+        are used.
     counts
-        Histogram that was released, shape ``(k,)``.
+        True histogram, shape ``(k,)``.
     every
         As for `individual_cells`.
     target_delta
-        Of the matched mechanisms.
+        Delta of the matched mechanisms.
 
     Returns
     -------
     Columns ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta, repetitions, mean,
-    p10, p90``, of the estimators that are compared; like beside like, what is not at equal privacy
-    first. Calibration ``none``: the error follows from eps0.
+    p10, p90`` for the estimators that are compared, in groups of comparable ones; those not at
+    equal privacy come first. With calibration ``none`` the error follows from eps0.
 
     Raises
     ------
     InputError
-        If the table has no such target delta, or ``every`` leaves no cell.
+        If the table does not have the target delta, or ``every`` selects no cell.
     """
     picked = releases[releases["cell"].isin(individual_cells(counts.size, every))]
     truth = (counts / counts.sum())[picked["cell"]]
     rows = picked.assign(error=np.abs(picked["estimate"] - truth))
-    # Delta-hat is about the whole histogram; of single cells there is `own_delta_summary`.
+    # Delta-hat belongs to the whole histogram; `own_delta_summary` treats single cells.
     others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
     rows = pd.concat([others, at_target(rows, target_delta)])
     series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
-    found = []
+    compared = []
     for calibration, mechanism, estimator in series.itertuples(index=False):
         like = get_estimator(mechanism, estimator).like
         unequal = calibration not in ("none", "matched")
-        # Of what is not at equal privacy the raw estimate is enough.
+        # Where privacy is not equal, only the raw estimate is shown.
         if like is not None and not (unequal and like != "raw"):
-            found.append((not unequal, like != "raw", calibration, mechanism, estimator))
+            compared.append((not unequal, like != "raw", calibration, mechanism, estimator))
     return pd.concat(
         [
             _describe(
@@ -94,36 +94,37 @@ def individual_summary(
                     & (rows["estimator"] == estimator)
                 ]
             )
-            for *_, calibration, mechanism, estimator in sorted(found, key=lambda key: key[:2])
+            for *_, calibration, mechanism, estimator in sorted(compared, key=lambda key: key[:2])
         ],
         ignore_index=True,
     )
 
 
 def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
-    """Absolute error of single cells, each at its own delta, as paper A defines it (section V-A).
+    """Return the errors of single cells, each at its own delta (paper A, section V-A).
 
-    The mechanism gets the eps of the comparison and, for the cell x0, the delta(x0) that paper A
-    gives a holder of x0: the divergence of that one count, without the misprint and in both
-    directions. It is NO guarantee for the histogram, and differs from cell to cell.
+    For the cell x0 the mechanism is calibrated to the eps of the comparison and the delta(x0) that
+    paper A assigns to a user in x0: the divergence of that one count, with the misprint corrected
+    and in both directions. This is NOT a guarantee for the histogram, and it differs by cell.
 
     Parameters
     ----------
     summary
-        What `individual_summary` returns: its cells, and its eps at equal privacy.
+        Result of `individual_summary`, whose cells and eps at equal privacy are used.
     counts
-        Histogram that was released, shape ``(k,)``.
+        True histogram, shape ``(k,)``.
 
     Returns
     -------
-    The same columns, of the raw estimates of what is matched there; calibration ``own-delta``. The
-    numbers are those of a normal law with the estimate's variance, so that ``repetitions`` is 0.
+    The same columns for the raw estimates of the matched mechanisms, with calibration
+    ``own-delta``. The numbers are those of a normal law with the estimate's variance, so that
+    ``repetitions`` is 0.
     """
     n, shares = int(counts.sum()), counts / counts.sum()
     matched = summary[summary["calibration"] == "matched"]
     eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
     setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
-    # Where nobody is, x0's holder would be alone.
+    # In an empty cell the user in x0 would be alone.
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts(
         eps, setting, np.maximum(counts[cells] - 1, 0)
     )

@@ -1,4 +1,4 @@
-"""Delta of every configured bound on the samples of a histogram (paper A, eq. 10, and others)."""
+"""Compute delta of every configured bound for samples of a histogram (paper A, eq. 10)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,29 +14,29 @@ from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Each takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
-MOST_COUNTS: Final = 500
-LEAST_DELTA: Final = 1e-12  # of curves, or a hundredth of the target if that is less
-_POINTS: Final = 17
-_BENT: Final = 0.015 * float(np.log(10.0))  # of log delta, between neighbours: more is seen
-_STEEP: Final = 1.0  # fall of log delta between points of a guarantee, whose steps are seen else
-_CLOSE: Final = 1.0 / 512.0  # of the axis: neighbours are no closer
+# Each count takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
+MAX_COUNTS: Final = 500
+MIN_DELTA: Final = 1e-12  # end of a curve, or a hundredth of the target if that is less
+_INITIAL_POINTS: Final = 17
+_MAX_BEND: Final = 0.015 * float(np.log(10.0))  # of log delta; larger bends are visible
+_MAX_FALL: Final = 1.0  # of log delta between points of a guarantee, which is drawn in steps
+_MIN_SPACING: Final = 1.0 / 512.0  # share of the axis between neighbouring points
 
-_Row = tuple[Setting, float, Bound, float]  # with eps and the natural log of delta
+_Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log of delta
 
 
 def other_counts(counts: Integers) -> Integers:
-    """Distinct numbers of other users in the occupied cells (the target itself not counted)."""
+    """Return the distinct numbers of other users in occupied cells, at most `MAX_COUNTS`."""
     distinct = np.unique(counts[counts > 0]) - 1
-    if distinct.size <= MOST_COUNTS:
+    if distinct.size <= MAX_COUNTS:
         return distinct
-    return distinct[np.linspace(0, distinct.size - 1, MOST_COUNTS).astype(np.int64)]
+    return distinct[np.linspace(0, distinct.size - 1, MAX_COUNTS).astype(np.int64)]
 
 
 def _log_deltas(
     bound: Bound, eps: Sequence[float], setting: Setting, counts: Integers
 ) -> Iterator[float]:
-    """One for each eps; of a bound that looks at one cell's count, the largest over the counts."""
+    """Yield log delta for each eps; the largest over the counts if a bound depends on one count."""
     for e in eps:
         if not bound.uses_count:
             yield bound.curve(setting).log_delta(e).only
@@ -47,21 +47,21 @@ def _log_deltas(
 def privacy_table(
     samples: Mapping[int, Integers], eps0: float, eps: Sequence[float], bounds: Sequence[str]
 ) -> pd.DataFrame:
-    """Privacy of shuffled k-RR on samples of a histogram.
+    """Return delta of shuffled k-RR by each bound, for samples of a histogram.
 
-    A bound is a guarantee, (eps, delta)-DP for replacement of one check-in for every data set, if
-    its kind says so. Bounds that look at one cell's count are maximised over the occupied cells of
-    the sample; where they hold more than 500 different counts, over 500 of these from the smallest
-    to the largest, which may lose a power of ten. Other bounds depend on no data.
+    A bound whose kind is a guarantee holds for every data set, as (eps, delta)-DP for replacement
+    of one check-in. Bounds that depend on one cell's count are maximised over the occupied cells of
+    the sample; if these have more than 500 different counts, over 500 of them from the smallest to
+    the largest, which may lose a power of ten. Other bounds do not depend on data.
 
     Parameters
     ----------
     samples
         Users per cell by sample size, shape ``(k,)`` each.
     eps0, eps
-        Local budget; central budgets to evaluate delta at.
+        Local budget, and the values of eps at which delta is evaluated.
     bounds
-        Names in the registry. Where one says nothing about a setting it has no rows.
+        Names in the registry. A bound has no rows for a setting to which it does not apply.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def privacy_table(
 def privacy_curves(
     counts: Integers, budgets: Sequence[float], bounds: Sequence[str], target_delta: float
 ) -> pd.DataFrame:
-    """Delta over eps where it is of use: from eps = 0 to where every guarantee is below 1e-12.
+    """Return delta over eps, from eps = 0 to where every guarantee is below 1e-12.
 
     Parameters
     ----------
@@ -96,20 +96,20 @@ def privacy_curves(
     bounds
         Names in the registry, as for `privacy_table`.
     target_delta
-        One eps is that of `upper` at this delta. Below a target of 1e-10 curves go down to a
-        hundredth of it.
+        One eps is that of `upper` at this delta. For a target below 1e-10, curves end at a
+        hundredth of it instead of 1e-12.
 
     Returns
     -------
-    Columns of `pipeline.tables.PRIVACY`, eps increasing. A bound ends with its first delta below
-    the least one.
+    Columns of `pipeline.tables.PRIVACY`, eps increasing. The curve of a bound ends with its first
+    delta below this limit.
 
     Raises
     ------
     InputError
         If there is no such bound.
     """
-    least = float(np.log(min(LEAST_DELTA, 0.01 * target_delta)))
+    min_log_delta = float(np.log(min(MIN_DELTA, 0.01 * target_delta)))
     others = other_counts(counts)
     rows: list[_Row] = []
     for eps0 in budgets:
@@ -117,38 +117,38 @@ def privacy_curves(
         applicable = _applicable(bounds, setting, others)
         upper = get_bound("upper")
         ends = [
-            bound.curve(setting).epsilon(least).only
+            bound.curve(setting).epsilon(min_log_delta).only
             for bound in {each.name: each for each in (upper, *applicable)}.values()
-            if bound.guarantee and bound.why_not(setting, least) is None
+            if bound.guarantee and bound.why_not(setting, min_log_delta) is None
         ]
         target = upper.curve(setting).epsilon(float(np.log(target_delta))).promised
-        eps = np.union1d(np.linspace(0.0, max(ends), _POINTS), target)
+        eps = np.union1d(np.linspace(0.0, max(ends), _INITIAL_POINTS), target)
         rows += [
             (setting, e, bound, value)
             for bound in applicable
-            for e, value in _falling(bound, eps, setting, others, least)
+            for e, value in _refined(bound, eps, setting, others, min_log_delta)
         ]
     return _table(rows)
 
 
-def _falling(
-    bound: Bound, eps: Floats, setting: Setting, others: Integers, least: float
+def _refined(
+    bound: Bound, eps: Floats, setting: Setting, others: Integers, min_log_delta: float
 ) -> Iterator[tuple[float, float]]:
-    """Points of a curve down to its first log delta below the least, more where it bends."""
+    """Yield points of a curve down to its first log delta below the limit, more where it bends."""
 
     @cache
     def value(e: float) -> float:
         return next(_log_deltas(bound, [e], setting, others))
 
     def bent(left: float, middle: float, right: float) -> bool:
-        a, b, c = (max(value(e), least) for e in (left, middle, right))
-        return abs(b - 0.5 * (a + c)) > _BENT or (bound.guarantee and a - c > _STEEP)
+        a, b, c = (max(value(e), min_log_delta) for e in (left, middle, right))
+        return abs(b - 0.5 * (a + c)) > _MAX_BEND or (bound.guarantee and a - c > _MAX_FALL)
 
     last, *ahead = eps.tolist()
     yield last, value(last)
-    while ahead and value(last) >= least:
+    while ahead and value(last) >= min_log_delta:
         middle = 0.5 * (last + ahead[0])
-        if ahead[0] - last > _CLOSE * eps[-1] and bent(last, middle, ahead[0]):
+        if ahead[0] - last > _MIN_SPACING * eps[-1] and bent(last, middle, ahead[0]):
             ahead.insert(0, middle)
         else:
             last = ahead.pop(0)
@@ -156,14 +156,14 @@ def _falling(
 
 
 def _applicable(bounds: Sequence[str], setting: Setting, others: Integers) -> list[Bound]:
-    """Those that say something about a setting."""
+    """Return the bounds that apply to a setting."""
     counted = replace(setting, count=int(others[0]))
-    found = map(get_bound, bounds)
-    return [b for b in found if b.why_not(counted if b.uses_count else setting) is None]
+    candidates = map(get_bound, bounds)
+    return [b for b in candidates if b.why_not(counted if b.uses_count else setting) is None]
 
 
 def _table(rows: Sequence[_Row]) -> pd.DataFrame:
-    """Columns of `pipeline.tables.PRIVACY`."""
+    """Return rows as a table with the columns of `pipeline.tables.PRIVACY`."""
     table = pd.DataFrame(
         [(s.n, s.k, s.eps0, eps, bound.name, value) for s, eps, bound, value in rows],
         columns=["n", "k", "eps0", "eps", "bound", "log_delta"],

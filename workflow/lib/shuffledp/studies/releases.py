@@ -1,4 +1,4 @@
-"""Releases of a histogram at every point of a sweep, and how far they are off."""
+"""Release a histogram at every point of a sweep, and measure the errors of the releases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ NOTICE: Final = (
 
 @dataclass(frozen=True)
 class Release:
-    """Estimates of one series: shares of shape ``(repetitions, k)``."""
+    """Estimates of one series: shares with shape ``(repetitions, k)``."""
 
     mechanism: str
     estimator: str
@@ -44,19 +44,23 @@ def releases(
     labels: Sequence[object],
     response: float = 1.0,
 ) -> Iterator[Release]:
-    """Every estimator of a mechanism, for every calibration, from the same observations.
+    """Yield the estimates of every estimator of a mechanism, for every calibration.
 
     Parameters
     ----------
     mechanism, calibrations, repetitions
-        What is released, and how often.
+        The mechanism, its calibrations, and the number of releases for each.
     counts
         True histogram, shape ``(k,)``.
     seed, labels
-        Name the random stream, to whose name mechanism and calibration are added: more mechanisms,
-        calibrations or repetitions change no other number.
+        Name of the random stream, to which mechanism and calibration are added, so that further
+        mechanisms, calibrations or repetitions do not change other numbers.
     response
-        Probability with which each user responds. Below 1 estimates are of those who do.
+        Probability with which each user responds. Below 1, estimates refer to respondents.
+
+    Yields
+    ------
+    One release for each calibration and estimator; the estimators share observations.
     """
     n = int(counts.sum())
     for calibration in calibrations:
@@ -70,17 +74,17 @@ def releases(
                 for _ in range(repetitions)
             ]
         for name, estimate in mechanism.estimators.items():
-            estimates = [estimate(seen, users, parameters) for seen, users in parts]
+            estimates = [estimate(observed, users, parameters) for observed, users in parts]
             yield Release(mechanism.name, name, calibration, np.concatenate(estimates))
 
 
 def _of_respondents(
     mechanism: Mechanism[P], counts: Integers, parameters: P, rng: np.random.Generator, rate: float
 ) -> tuple[Floats, int]:
-    """One observation of those who respond, who are somebody, and how many they are."""
-    while not (present := rng.binomial(counts, rate)).any():
+    """Return an observation of the respondents, and their number, which is at least 1."""
+    while not (respondents := rng.binomial(counts, rate)).any():
         pass
-    return mechanism.observe(present, parameters, rng), int(present.sum())
+    return mechanism.observe(respondents, parameters, rng), int(respondents.sum())
 
 
 def swept(
@@ -100,63 +104,63 @@ def swept(
     samples
         Users per cell by sample size, shape ``(k,)`` each.
     sweep
-        What the mechanisms are calibrated to, and who colludes or drops out.
+        Calibrations of the mechanisms, and who colludes or does not respond.
     repetitions
-        Independent releases of each.
+        Number of independent releases of each mechanism at each point.
     mechanisms
         Names in the registry.
     seed, region, grid
-        Name the random streams.
+        Names of the random streams.
 
     Yields
     ------
     releases
-        Columns of `pipeline.tables.RELEASES`, of one series and sample, or of some repetitions of
-        it where all would be more than a million rows. Sizes increase. The
-        standard error is what whoever holds the release alone can tell: the variance at the
-        unbiased estimate, below 0 taken for 0. Other estimates have none. They are biased, so that
-        an interval round them would miss the truth too often.
+        Columns of `pipeline.tables.RELEASES`, for one series and sample, or for some of its
+        repetitions if all would be more than a million rows. Sample sizes increase. The standard
+        error uses the release alone: it is the variance at the unbiased estimate, with shares
+        clipped to [0, 1]. Other estimates have none: they are biased, so that an interval around
+        them would miss the true share too often.
     utility
-        Columns of `pipeline.tables.UTILITY`, a row for each of these releases. What is expected is
-        so of the unbiased estimate alone. Where a mechanism cannot be calibrated there are no
-        releases but one such row without errors, and ``reason`` says why.
+        Columns of `pipeline.tables.UTILITY`, one row for each of these releases. Expected errors
+        are those of the unbiased estimate. If a mechanism cannot be calibrated, there are no
+        releases and one such row without errors, with a ``reason``.
 
     Raises
     ------
     InputError
-        If there is no such mechanism.
+        If a mechanism does not exist.
     """
     chosen = get_mechanisms(mechanisms)
     for n, counts in tqdm(samples.items(), desc="n", disable=None):
         labels, setting = sweep.labels(region, grid, n), sweep.setting(counts)
         for point in sweep.points(chosen, counts):
-            named = _named(point, n)
+            keys = _point_columns(point, n)
             if point.reason is not None:
-                yield _unable(point, named, setting)
+                yield _failure(point, keys, setting)
                 continue
             for release in releases(
                 point.mechanism, counts, [point.calibration], repetitions,
                 seed=seed, labels=labels, response=setting.response_rate,
             ):  # fmt: skip
-                offered = _offered(point, release, counts, setting)
+                expected = _expected(point, release, counts, setting)
                 for first, part in _slices(release):
                     deviations = _deviations(point, part, setting)
                     yield (
-                        pd.DataFrame(named | _tidy(part, first, deviations)),
-                        pd.DataFrame(named | offered | _measured(part, first, counts)),
+                        pd.DataFrame(keys | _estimates(part, first, deviations)),
+                        pd.DataFrame(keys | expected | _errors(part, first, counts)),
                     )
 
 
 def _slices(release: Release) -> Iterator[tuple[int, Release]]:
-    """Cut a series in parts of about `GROUP_ROWS` rows, each with the number of its first one."""
+    """Yield parts of a series of about `GROUP_ROWS` rows, with their first repetition."""
     repetitions, k = release.estimates.shape
     step = max(1, GROUP_ROWS // k)
     for first in range(0, repetitions, step):
         yield first, replace(release, estimates=release.estimates[first : first + step])
 
 
-def _named(point: Point, n: int) -> dict[str, Any]:
-    """What stands beside everything that is released at a point."""
+def _point_columns(point: Point, n: int) -> dict[str, Any]:
+    """Return the columns that all releases at a point share."""
     return {
         "n": n,
         "eps0": point.eps0,
@@ -168,11 +172,11 @@ def _named(point: Point, n: int) -> dict[str, Any]:
     }
 
 
-def _unable(
-    point: Point, named: dict[str, Any], setting: Setting
+def _failure(
+    point: Point, keys: dict[str, Any], setting: Setting
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     row = {
-        **named,
+        **keys,
         "estimator": UNBIASED,
         "repetition": 0,
         "colluding": setting.colluding,
@@ -182,13 +186,9 @@ def _unable(
     return RELEASES.empty_table().to_pandas(), pd.DataFrame([row], columns=UTILITY.names)
 
 
-def _is_unbiased(point: Point, release: Release) -> bool:
-    return release.estimator == UNBIASED
-
-
 def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
-    """Standard errors of the shape of the estimates; NaN where they are biased."""
-    if not _is_unbiased(point, release):
+    """Return standard errors in the shape of the estimates; NaN if these are biased."""
+    if release.estimator != UNBIASED:
         return np.full(release.estimates.shape, np.nan)
     plausible = release.estimates.clip(0.0, 1.0)
     parameters, response = point.calibration.parameters, setting.response_rate
@@ -196,7 +196,7 @@ def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
     return np.sqrt(variance + drawing_variance(plausible, setting.n, response))
 
 
-def _tidy(release: Release, first: int, deviations: Floats) -> dict[str, Any]:
+def _estimates(release: Release, first: int, deviations: Floats) -> dict[str, Any]:
     repetitions, k = release.estimates.shape
     return {
         "estimator": release.estimator,
@@ -207,7 +207,7 @@ def _tidy(release: Release, first: int, deviations: Floats) -> dict[str, Any]:
     }
 
 
-def _measured(release: Release, first: int, counts: Integers) -> dict[str, Any]:
+def _errors(release: Release, first: int, counts: Integers) -> dict[str, Any]:
     n = int(counts.sum())
     errors = release.estimates - counts / n
     return {
@@ -218,11 +218,11 @@ def _measured(release: Release, first: int, counts: Integers) -> dict[str, Any]:
     }
 
 
-def _offered(point: Point, release: Release, counts: Integers, setting: Setting) -> dict[str, Any]:
-    """What the mechanism asks for and is expected to give, the same for all its releases."""
+def _expected(point: Point, release: Release, counts: Integers, setting: Setting) -> dict[str, Any]:
+    """Return the costs and expected errors of a mechanism, the same for all its releases."""
     n, k, parameters = setting.n, setting.k, point.calibration.parameters
     distance, deviation = np.nan, np.nan
-    if _is_unbiased(point, release):
+    if release.estimator == UNBIASED:
         variance, distance = predicted(
             point.mechanism, counts / n, n, parameters, setting.response_rate
         )

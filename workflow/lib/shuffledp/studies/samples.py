@@ -1,6 +1,6 @@
-"""Which users take part: a sample of check-ins without replacement (paper A, section V-D).
+"""Draw samples of check-ins without replacement (paper A, section V-D).
 
-The samples are a stage of their own: privacy, releases and utility all read the same ones.
+The samples are a stage of the pipeline: privacy, releases and utility all read the same ones.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,69 +15,69 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import read_tables
 
-_FEWEST: Final = 2  # as for the sizes in the configuration
-_MOST: Final = 10**9  # NumPy draws from fewer only
+_MIN_SIZE: Final = 2  # as in the configuration's schema
+_MAX_TOTAL: Final = 10**9  # NumPy draws only from fewer
 
 
 def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
-    """Resolve the configured sizes, in increasing order.
+    """Return the configured sizes as numbers, in increasing order.
 
     Parameters
     ----------
     sizes
-        Numbers of check-ins, at least 2, or ``all`` for every one; at least one of them.
+        Numbers of check-ins, at least 2, or ``all``; at least one size.
     total
-        Number of check-ins there are.
+        Number of available check-ins.
     place
-        Region and grid, named in errors.
+        Region and grid, which errors name.
 
     Raises
     ------
     InputError
-        If a size exceeds the number of check-ins there are, or these are fewer than two.
+        If a size exceeds the number of check-ins, or there are fewer than two.
     """
-    if total < _FEWEST:
+    if total < _MIN_SIZE:
         raise InputError(
-            f"{place}: only {total} takes part, and there is nobody to shuffle with: n must be at "
-            f"least {_FEWEST}; make the region larger, or leave it out"
+            f"{place}: shuffling needs at least {_MIN_SIZE} participants (got {total}): make the "
+            "region larger, or remove it"
         )
     resolved = {total if size == "all" else int(size) for size in sizes}
     if max(resolved) > total:
         raise InputError(
-            f"{place}: n: {max(resolved)} asked for, but only {total} take part; "
-            f"lower n in the config, or write 'all'"
+            f"{place}: n must be at most {total}, the number of participants (got "
+            "lower n in the configuration, or write 'all'"
         )
     return sorted(resolved)
 
 
 def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -> Integers:
-    """Histogram of ``n`` check-ins drawn without replacement.
+    """Return the histogram of ``n`` check-ins drawn without replacement.
 
     Parameters
     ----------
     counts
         Check-ins per cell, shape ``(k,)``.
     n
-        How many to draw, at most all of them.
+        Number to draw, at most all.
     seed, region, grid
-        With n they name the stream.
+        Together with n, the name of the random stream.
 
     Returns
     -------
-    Shape ``(k,)``; of all check-ins ``counts`` itself.
+    Shape ``(k,)``; ``counts`` itself if n is the number of all check-ins.
 
     Raises
     ------
     InputError
-        If fewer than all are wanted of 1,000,000,000 check-ins or more.
+        If n is less than all of 1,000,000,000 check-ins or more.
     """
     total = int(counts.sum())
     if n == total:
         return counts
-    if total >= _MOST:
+    if total >= _MAX_TOTAL:
         raise InputError(
-            f"region {region}, grid {grid}: n: {n} of {total:,} check-ins cannot be drawn; of "
-            f"{_MOST:,} or more there is only 'all'"
+            f"region {region}, grid {grid}: n: {n} of {total:,} check-ins cannot be drawn: with "
+            f"{_MAX_TOTAL:,} check-ins or more, n must be 'all'"
         )
     rng = stream(seed, "sample", region, grid, n)
     return np.asarray(rng.multivariate_hypergeometric(counts, n, method="marginals"))
@@ -86,7 +86,7 @@ def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -
 def sample_table(
     counts: Integers, sizes: Sequence[int | str], *, seed: int, region: str, grid: str
 ) -> pd.DataFrame:
-    """Histograms of the users who take part, for every sample size.
+    """Return the histogram of the participants for every sample size.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def sample_table(
     sizes
         Numbers of users, or ``all``.
     seed, region, grid
-        Name the samples drawn: each depends on these and on its size alone.
+        Names of the random streams: each sample depends on these and its size alone.
 
     Returns
     -------
@@ -104,7 +104,7 @@ def sample_table(
     Raises
     ------
     InputError
-        As `sample_sizes` and `sample_counts`.
+        As for `sample_sizes` and `sample_counts`.
     """
     total = int(counts.sum())
     return pd.concat(
@@ -123,23 +123,23 @@ def sample_table(
 
 
 def read_samples(source: Path) -> Mapping[int, Integers]:
-    """Histograms by sample size, sizes increasing, shape ``(k,)`` each.
+    """Read histograms by increasing sample size, shape ``(k,)`` each.
 
     Raises
     ------
     InputError
-        If the file is damaged, or a sample does not hold as many users as it should.
+        If the file is damaged, or a sample does not have the stated number of users.
     """
     table = read_tables([source])
     samples = {}
     for n in sorted(table["n"].unique().tolist()):
         rows = table[table["n"] == n].sort_values("cell")
         counts = rows["count"].to_numpy()
-        whole = np.array_equal(rows["cell"], np.arange(counts.size)) and counts.min() >= 0
-        if not (whole and int(counts.sum()) == n):
+        complete = np.array_equal(rows["cell"], np.arange(counts.size)) and counts.min() >= 0
+        if not (complete and int(counts.sum()) == n):
             raise InputError(
-                f"{source} is damaged (the sample of n={n} does not hold {n} users): delete it and "
-                "run again, it will be made anew"
+                f"{source} is damaged (the sample for n={n} does not have {n} users): delete it "
+                "and run again to make it"
             )
         samples[int(n)] = counts
     return samples

@@ -1,4 +1,4 @@
-"""How many people a collection needs: eps against their number at one delta."""
+"""Compute certified eps against the number of people at one delta."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 
 SIZES: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-ASKED: Final = (0.1, 0.5, 1.0, 2.0)
+TARGET_EPS: Final = (0.1, 0.5, 1.0, 2.0)
 
 
 def sizes_table(
@@ -20,9 +20,9 @@ def sizes_table(
     budgets: Sequence[float],
     delta: float,
     sizes: Sequence[int] = SIZES,
-    asked: Sequence[float] = ASKED,
+    target_eps: Sequence[float] = TARGET_EPS,
 ) -> pd.DataFrame:
-    """Certified eps of shuffled k-RR against the number of people.
+    """Return certified eps of shuffled k-RR against the number of people.
 
     Parameters
     ----------
@@ -33,14 +33,14 @@ def sizes_table(
     delta
         In ``(0, 1)``.
     sizes
-        Numbers of people at which both ends are found.
-    asked
-        Values of eps; for those below eps0, the smallest number of people that certifies them.
+        Numbers of people at which both certified ends are computed.
+    target_eps
+        Values of eps, for which the smallest certified number of people is computed if eps < eps0.
 
     Returns
     -------
     Columns of `pipeline.tables.PRIVACY`, bounds ``upper`` and ``lower`` at the sizes, and
-    ``upper`` at what was asked; an eps that no n up to 10,000,000,000 meets has no row.
+    ``upper`` at the target eps; an eps that no n up to 10,000,000,000 certifies has no row.
     """
     target = float(np.log(delta))
     rows: list[tuple[int, float, float, str]] = []
@@ -49,7 +49,7 @@ def sizes_table(
             for n in sizes:
                 eps = get_bound(name).curve(Setting(n, k, eps0)).epsilon(target).only
                 rows.append((n, eps0, eps, name))
-        for eps in asked:
+        for eps in target_eps:
             if eps < eps0:
                 needed = _people(k, eps0, eps, target)
                 rows += [] if needed is None else [(needed, eps0, eps, "upper")]
@@ -58,7 +58,7 @@ def sizes_table(
 
 
 def _people(k: int, eps0: float, eps: float, log_delta: float) -> int | None:
-    """Smallest n with a certified (eps, delta); None if there is none."""
+    """Return the smallest n with a certified (eps, delta), or None."""
     try:
         return complete(Plan(None, k, eps0, eps, log_delta)).n
     except InputError:

@@ -1,4 +1,4 @@
-"""What the length of an envelope buys: the error of signed dummies against slots and messages."""
+"""Compute the error of signed dummies against the length of envelopes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,25 +13,25 @@ from shuffledp.mechanisms.target_calibration import calibrate_to_target
 
 
 def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]) -> pd.DataFrame:
-    """Error of signed dummies in envelopes of given lengths, each with the least noise for it.
+    """Return the error of signed dummies for each length of envelopes, with the least noise.
 
     Parameters
     ----------
     n, k
         Numbers of users and of cells.
     targets
-        ``eps``, several, ``delta``, and ``colluding`` and ``response_rate`` if there are such.
+        ``eps`` (a list), ``delta``, and optionally ``colluding`` and ``response_rate``.
     slots
         Lengths of envelopes, each at least 2.
 
     Returns
     -------
-    Columns ``n``, ``k``, ``eps``, ``delta``, ``slots``, ``messages`` (that a user sends on average,
-    without blanks) and ``cell_error`` (standard deviation of a cell's number of users); a length in
-    which no parameters keep the target has no row.
+    Columns ``n``, ``k``, ``eps``, ``delta``, ``slots``, ``messages`` (the mean number that a user
+    sends, without blanks) and ``cell_error`` (standard deviation of a cell's number of users); a
+    length for which no parameters keep the target has no row.
     """
-    crowd = {key: targets[key] for key in ("colluding", "response_rate") if key in targets}
-    setting, shares = Setting(n, k, **crowd), np.full(k, 1.0 / k)
+    participation = {key: targets[key] for key in ("colluding", "response_rate") if key in targets}
+    setting, shares = Setting(n, k, **participation), np.full(k, 1.0 / k)
     delta, rows = float(targets["delta"]), []
     for eps in targets["eps"]:
         for length in slots:
@@ -39,7 +39,7 @@ def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]
                 found = calibrate_to_target(
                     SignedDummies(length), eps, float(np.log(delta)), setting, shares
                 )
-            except InputError:  # too short for so much noise
+            except InputError:  # the envelope is too short for the noise
                 continue
             rows.append((n, k, eps, delta, length, found.per_user.messages, found.cell_sd))
     names = ["n", "k", "eps", "delta", "slots", "messages", "cell_error"]

@@ -1,4 +1,4 @@
-"""What mechanisms are calibrated to: points of a certified curve, or a target (eps, delta)."""
+"""Calibrate mechanisms at the points of a sweep: on a certified curve, or at targets."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -24,23 +24,25 @@ from shuffledp.studies.privacy import other_counts
 _log = logging.getLogger(__name__)
 
 _LOG_10: Final = float(np.log(10.0))
-# A mechanism's own curve has points at multiples of a part of the eps that it promises.
-_PARTS: Final = 16
-_POINTS: Final = 25
+# A mechanism's own curve has points at multiples of a 16th of the promised eps, up to 1.5 times it.
+_STEPS_TO_EPS: Final = 16
+_CURVE_POINTS: Final = 25
 
 
 @dataclass(frozen=True)
 class Point:
-    """A mechanism calibrated to something, or the reason why it cannot be.
+    """A calibrated mechanism, or the reason why it cannot be calibrated.
 
     Attributes
     ----------
     mechanism, calibration
-        What is released, and with which parameters: None where ``reason`` says why there are none.
+        The mechanism and its parameters, which are None if there is a ``reason``.
     eps0
-        Local budget that the calibration follows from; NaN for a target.
+        Local budget that determines the calibration; NaN for a target.
     delta
-        That of the calibration, as it was asked for.
+        The requested delta.
+    reason
+        Why the mechanism cannot be calibrated, or None.
     """
 
     mechanism: Mechanism[Any]
@@ -51,14 +53,14 @@ class Point:
 
 
 class Sweep(Protocol):
-    """Points to release a histogram at."""
+    """A set of calibrations at which a histogram is released."""
 
     def setting(self, counts: Integers) -> Setting:
-        """From whom a histogram, shape ``(k,)``, is collected."""
+        """Return the setting in which a histogram, shape ``(k,)``, is collected."""
         ...
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Name the random streams, with mechanism and calibration.
+        """Return the names of the random streams, without mechanism and calibration.
 
         Parameters
         ----------
@@ -76,16 +78,19 @@ class Sweep(Protocol):
 
 @dataclass(frozen=True)
 class BudgetSweep:
-    """The certified curve of shuffled k-RR with a local budget, and what papers made of it.
+    """Calibrations to the certified curve of shuffled k-RR with a local budget.
 
-    Calibrations: ``none`` (the noise follows from eps0), ``matched`` (at the privacy that `upper`
-    certifies for shuffled k-RR with eps0), ``delta-hat`` (at the eps of the target delta, with the
-    delta of `literal_budgets`), and a mechanism's own, such as the Gaussian's ``as-published``.
+    The calibrations are ``none`` (the noise follows from eps0), ``matched`` (at the privacy that
+    `upper` certifies for shuffled k-RR with eps0), ``delta-hat`` (at the eps of the target delta,
+    with the delta of `literal_budgets`), and a mechanism's own, such as the Gaussian's
+    ``as-published``.
 
     Attributes
     ----------
-    eps0, eps, target_delta
-        Local budget; where on its certified curve mechanisms are matched.
+    eps0
+        Local budget.
+    eps, target_delta
+        Points of the certified curve at which mechanisms are matched.
     """
 
     eps0: float
@@ -93,11 +98,11 @@ class BudgetSweep:
     target_delta: float
 
     def setting(self, counts: Integers) -> Setting:
-        """From all users, with the local budget."""
+        """Return the setting in which all users take part with the local budget."""
         return Setting(int(counts.sum()), counts.size, self.eps0)
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Place, n and the local budget.
+        """Return region, grid, n and the local budget.
 
         Parameters
         ----------
@@ -109,7 +114,7 @@ class BudgetSweep:
         return ("release", region, grid, n, f"eps0={self.eps0:g}")
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Calibrate each mechanism to every budget; see `target_calibration.calibrations`."""
+        """Calibrate each mechanism to every point; see `target_calibration.calibrations`."""
         setting = self.setting(counts)
         at_target = matched_budgets(setting, [], [self.target_delta])
         budgets = [
@@ -118,20 +123,21 @@ class BudgetSweep:
             *literal_budgets(at_target, setting, counts),
         ]
         for mechanism in mechanisms:
-            for one in calibrations(mechanism, setting, budgets):
-                yield Point(mechanism, one, self.eps0, float(10.0 ** (one.log_delta / _LOG_10)))
+            for calibration in calibrations(mechanism, setting, budgets):
+                delta = float(10.0 ** (calibration.log_delta / _LOG_10))
+                yield Point(mechanism, calibration, self.eps0, delta)
 
 
 @dataclass(frozen=True)
 class TargetSweep:
-    """Targets that each mechanism calibrates itself to: each eps with the one delta.
+    """Calibrations to targets: each eps with one delta.
 
     Attributes
     ----------
     eps, delta
         The targets.
     colluding, response_rate
-        As of `Setting`. Colluders report as they should; errors are about all users.
+        As for `Setting`. Colluding users report honestly; errors refer to all users.
     """
 
     eps: Sequence[float]
@@ -140,7 +146,7 @@ class TargetSweep:
     response_rate: float = 1.0
 
     def setting(self, counts: Integers) -> Setting:
-        """From users of whom some collude or drop out."""
+        """Return the setting in which some users collude or do not respond."""
         return Setting(
             int(counts.sum()),
             counts.size,
@@ -149,7 +155,7 @@ class TargetSweep:
         )
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Place and n: the calibration names the target.
+        """Return region, grid and n; the calibration names the target.
 
         Parameters
         ----------
@@ -161,7 +167,7 @@ class TargetSweep:
         return ("target", region, grid, n)
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Calibrate each mechanism to every target, with a reason where it cannot be met."""
+        """Calibrate each mechanism to every target, with a reason if that is impossible."""
         setting, log_delta = self.setting(counts), float(np.log(self.delta))
         for mechanism in mechanisms:
             for eps in self.eps:
@@ -171,38 +177,38 @@ class TargetSweep:
                 except InputError as error:
                     reason = str(error)
                     _log.warning("n=%d, eps=%g, %s: %s", setting.n, eps, mechanism.name, reason)
-                asked = f"eps={eps:g}, delta={self.delta:g}"
-                one = Calibration(TARGET, eps, log_delta, asked, parameters)
-                yield Point(mechanism, one, np.nan, self.delta, reason)
+                target = f"eps={eps:g}, delta={self.delta:g}"
+                calibration = Calibration(TARGET, eps, log_delta, target, parameters)
+                yield Point(mechanism, calibration, np.nan, self.delta, reason)
 
 
 def matched_budgets(
     setting: Setting, eps: Sequence[float], target_deltas: Sequence[float]
 ) -> list[Budget]:
-    """Points on the certified curve (`upper`) of shuffled k-RR at a setting.
+    """Return points on the certified curve (`upper`) of shuffled k-RR in a setting.
 
-    One for each eps given, with its delta, and one for each target delta, with its eps. Points at
-    eps = 0, or with delta 0 or 1, are left out: no Gaussian exists there.
+    There is a point for each eps, with its delta, and for each target delta, with its eps. Points
+    with eps = 0, or with delta 0 or 1, are left out, because no Gaussian mechanism exists there.
 
     Parameters
     ----------
     setting
         n, k and the local budget eps0.
     eps
-        Whose deltas are sought, at least 0 each.
+        Values at least 0.
     target_deltas
-        Whose eps are sought, in (0, 1) each.
+        Values in (0, 1).
     """
     upper = upper_curve(setting)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
     for delta in target_deltas:
         log_delta = float(np.log(delta))
-        eps_there = upper.epsilon(log_delta).promised
-        budgets.append(Budget(eps_there, log_delta, f"delta={delta:g}"))
+        target_eps = upper.epsilon(log_delta).promised
+        budgets.append(Budget(target_eps, log_delta, f"delta={delta:g}"))
     usable = [b for b in budgets if 0.0 < b.eps < setting.eps0 and -np.inf < b.log_delta < 0.0]
     if len(usable) < len(budgets):
         _log.warning(
-            "n=%d, eps0=%g: %d budgets left out, where no Gaussian exists",
+            "n=%d, eps0=%g: %d points left out, where no Gaussian mechanism exists",
             setting.n,
             setting.eps0,
             len(budgets) - len(usable),
@@ -211,18 +217,18 @@ def matched_budgets(
 
 
 def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integers) -> list[Budget]:
-    """The same eps with the delta-hat that paper A compares at (its eq. 10): NO guarantee.
+    """Return the same eps with delta-hat, at which paper A compares (eq. 10): NOT a guarantee.
 
-    Delta-hat is the largest divergence of the count of a cell, over the cells that somebody holds.
-    Whoever sees the histogram sees more than one count, so the shuffle model has a larger delta.
-    It is computed as eq. 10 means it, without the misprint, in both directions.
+    Delta-hat is the largest divergence of the count of a cell, over the occupied cells. The analyst
+    sees the whole histogram, not one count, so the true delta of the shuffle model is larger.
+    Equation 10 is computed with its misprint corrected, in both directions.
 
     Parameters
     ----------
     matched
         Points on the setting's certified curve.
     setting, counts
-        What is released; its true histogram, shape ``(k,)``.
+        Setting of the release, and the true histogram, shape ``(k,)``.
     """
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
     others = other_counts(counts)
@@ -233,19 +239,20 @@ def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integer
 
 
 def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
-    """The certified curve of each mechanism at what it was calibrated to, up to 1.5 times its eps.
+    """Return the certified curve of each calibrated mechanism, up to 1.5 times its eps.
 
     Parameters
     ----------
     summary
-        Columns of the summary of `shuffledp.studies.utility`, of one region.
+        Result of `shuffledp.studies.utility.utility_summary` for one region.
     k
         Number of cells.
 
     Returns
     -------
-    Columns of `pipeline.tables.PROMISES`: upper ends; the eps that is promised is among the points.
-    Nothing where people drop out: each delta is then a mean over how many take part.
+    Columns of `pipeline.tables.PROMISES`, with upper bounds; the promised eps is one of the points.
+    Settings in which users do not respond have no rows, because each delta is then a mean over the
+    number of respondents.
     """
     met = at_targets(summary)
     met = met[met["reason"].isna() & (met["response_rate"] == 1.0)]
@@ -254,11 +261,11 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
     for n, promised, name, words, colluding in (
         met[asked].drop_duplicates().itertuples(index=False, name=None)
     ):
-        # What is promised, not what all n got if it is for fewer of them.
-        of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], words))
-        own = with_participation(of, Setting(n, k, colluding=colluding))
-        for i in range(_POINTS):
-            eps = promised * i / _PARTS
+        # The promise may be for fewer than n users; use the curve that is promised.
+        curve_of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], words))
+        own = with_participation(curve_of, Setting(n, k, colluding=colluding))
+        for i in range(_CURVE_POINTS):
+            eps = promised * i / _STEPS_TO_EPS
             rows.append((n, k, name, words, eps, own.log_delta(eps).promised))
     names = ["n", "k", "mechanism", "parameters", "eps", "log_delta"]
     table = pd.DataFrame(rows, columns=names)

@@ -1,4 +1,4 @@
-"""How far releases are off, over their repetitions: community-level utility (paper A, V-A)."""
+"""Errors of releases over their repetitions: community-level utility (paper A, V-A)."""
 
 from typing import Final
 
@@ -8,42 +8,43 @@ import pandas as pd
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 
-# Of a mechanism at a point and n, the same for all its releases there.
-_OFFERED: Final = ["parameters", "local_eps0", "messages", "reason"]
+# The same for all releases of a mechanism at a point and n.
+_COSTS: Final = ["parameters", "local_eps0", "messages", "reason"]
 _SERIES: Final = [
     "n", "eps0", "eps", "delta", "log10_delta", "calibration", "mechanism", "estimator",
 ]  # fmt: skip
-# Of a whole run.
-_CROWD: Final = ["colluding", "response_rate"]
+# The same for a whole run.
+_PARTICIPATION: Final = ["colluding", "response_rate"]
 _PREDICTED: Final = ["expected_tv_distance", "expected_cell_error"]
 
 COLUMNS = (
-    "region", "unit", *_SERIES, *_CROWD, "tv_distance", "p10", "p90", "expected_tv_distance",
-    "cell_error", "cell_error_p10", "cell_error_p90", "expected_cell_error", *_OFFERED, "trust",
+    "region", "unit", *_SERIES, *_PARTICIPATION, "tv_distance", "p10", "p90",
+    "expected_tv_distance", "cell_error", "cell_error_p10", "cell_error_p90", "expected_cell_error",
+    *_COSTS, "trust",
 )  # fmt: skip
 
 
 def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFrame:
-    """Describe the errors of each series over the repetitions, with what the mechanism asks for.
+    """Return the errors of each series over the repetitions, with the costs of the mechanism.
 
     Parameters
     ----------
     utility
         Columns of `pipeline.tables.UTILITY`.
     region, unit
-        Title of the region, and what delta protects there in words: ``one check-in``.
+        Title of the region, and the unit that delta protects there: ``one check-in``.
 
     Returns
     -------
-    Columns `COLUMNS`, of the estimators that are compared. Means over the repetitions, with their
-    10 and 90 % quantiles; ``trust`` is who must be trusted with what. An infinite ``local_eps0``:
-    a user's messages reveal all.
+    Columns `COLUMNS` for the estimators that are compared: means over the repetitions with 10 and
+    90 % quantiles; ``trust`` says who must be trusted with what. An infinite ``local_eps0`` means
+    that a user's messages reveal the record.
     """
     pairs = pd.MultiIndex.from_frame(utility[["mechanism", "estimator"]])
     compared = [pair for pair in pairs.unique() if get_estimator(*pair).like is not None]
     groups = utility[pairs.isin(compared)].groupby(_SERIES, sort=False, dropna=False)
     parts: list[pd.DataFrame | pd.Series[float]] = [
-        groups[[*_PREDICTED, *_OFFERED, *_CROWD]].first()
+        groups[[*_PREDICTED, *_COSTS, *_PARTICIPATION]].first()
     ]
     for column, prefix in [("tv_distance", ""), ("cell_error", "cell_error_")]:
         parts.append(groups[column].mean())
@@ -55,25 +56,25 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
 
 
 def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
-    """Write the expected errors at the largest n as a table, the most accurate mechanism first.
+    """Return a text table of expected errors at the largest n, the most accurate mechanism first.
 
-    Expected ones, for the noise of a few releases would reorder mechanisms that are nearly alike.
+    Expected errors are used because the noise of a few releases would reorder similar mechanisms.
 
     Parameters
     ----------
     summary
-        Rows of `utility_summary` at targets (`pipeline.selection.at_targets`), of one region.
+        Rows of `utility_summary` at targets (`pipeline.selection.at_targets`), for one region.
     brief
-        Name who must be trusted without saying with what.
+        Whether to name who must be trusted without saying with what.
 
     Returns
     -------
-    A line that says what is counted, and one for each mechanism: of its unbiased estimate the
-    total variation distance (and error of a cell in users) for each eps, messages per user at the
-    largest eps and the local eps0 of these (none: they reveal all), and who must be trusted. A
-    dash: it cannot meet the target.
+    A heading, and a line for each mechanism: the total variation distance of its unbiased estimate
+    (and the error of a cell in users) for each eps, messages per user at the largest eps and their
+    local eps0 (none: they reveal the record), and who must be trusted. A dash means that the
+    mechanism cannot meet the target.
     """
-    n, most = summary["n"].max(), summary["eps"].max()
+    n, max_eps = summary["n"].max(), summary["eps"].max()
     shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
     met = shown["reason"].isna()
     errors = [
@@ -86,7 +87,7 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     table = shown.assign(errors=errors, column="eps = " + shown["eps"].map("{:g}".format)).pivot(
         index="mechanism", columns="column", values="errors"
     )[columns]
-    last = shown[shown["eps"] == most].sort_values("expected_tv_distance").set_index("mechanism")
+    last = shown[shown["eps"] == max_eps].sort_values("expected_tv_distance").set_index("mechanism")
     table = table.loc[last.index]
     table["messages"] = last["messages"].map("{:.2f}".format, na_action="ignore").fillna("-")
     own = last["local_eps0"].map("{:.2f}".format).where(np.isfinite(last["local_eps0"]), "none")
@@ -95,13 +96,15 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     table.index = pd.Index([CATALOGUE[name].label for name in table.index])
     table.columns.name = None
     region, delta = shown["region"].iloc[0], shown["delta"].iloc[0]
-    colluding, response_rate = shown[_CROWD].iloc[0]
-    crowd = Setting(n, 2, colluding=colluding, response_rate=response_rate).participation_text
+    colluding, response_rate = shown[_PARTICIPATION].iloc[0]
+    participation = Setting(
+        n, 2, colluding=colluding, response_rate=response_rate
+    ).participation_text
     padded = table.apply(lambda column: column.str.ljust(column.str.len().max()))
     with pd.option_context("display.max_colwidth", None):
         text = padded.to_string(justify="left")
     unit = shown["unit"].iloc[0].removeprefix("one ")
     return (
-        f"{region}, n = {n:,}{crowd}, delta = {delta:g}: expected total variation distance (error "
+        f"{region}, n = {n:,}{participation}, delta = {delta:g}: expected total variation distance (error "
         f"of a cell, {unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
     )
