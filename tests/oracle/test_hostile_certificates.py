@@ -19,7 +19,7 @@ from shuffledp.errors import InputError
 from shuffledp.verification import certificate as checker
 from shuffledp.verification.certificate import verify
 from shuffledp.verification.deltas import RefusedError, TooLongError
-from shuffledp.verification.reading import LARGEST_FILE, read
+from shuffledp.verification.reading import MAX_FILE_BYTES, read
 
 from oracle import exact
 from oracle.high_precision import ball
@@ -138,7 +138,7 @@ def test_what_was_proven_is_printed(capsys, tmp_path):
 
 def test_no_file_loses_the_verdicts_of_the_others(capsys, tmp_path):
     (tmp_path / "deep").write_text("[" * 200_000)
-    (tmp_path / "long").write_bytes(b" " * (LARGEST_FILE + 1))
+    (tmp_path / "long").write_bytes(b" " * (MAX_FILE_BYTES + 1))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe{")
     (tmp_path / "number").write_text("9" * 10_000)
     os.mkfifo(tmp_path / "pipe")

@@ -263,7 +263,7 @@ def test_bad_guesses_prove_nothing_false(
         good = [make().run() for make in makers]
         assert all(ball.rad() < ball.mid() * 1e-11 for ball in good)
         mech.level = level
-        monkeypatch.setattr(deltas, "FINE", 1.5 * level)
+        monkeypatch.setattr(deltas, "FINE_LEVEL", 1.5 * level)
         monkeypatch.setattr(deltas, "tilt", lambda *a: factor * guess(*a))
         for ball, make in zip(good, makers, strict=True):
             try:

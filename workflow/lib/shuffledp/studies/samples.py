@@ -45,7 +45,7 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
     if max(resolved) > total:
         raise InputError(
             f"{place}: n must be at most {total}, the number of participants (got "
-            "lower n in the configuration, or write 'all'"
+            f"{max(resolved)}): lower n in the configuration, or write 'all'"
         )
     return sorted(resolved)
 

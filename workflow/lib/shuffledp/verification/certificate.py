@@ -1,6 +1,6 @@
-"""Check a certificate of differential privacy by ball arithmetic: no float is trusted.
+"""Check certificates of differential privacy in ball arithmetic, which trusts no float.
 
-The claims, and how each delta is found, are in `shuffledp.verification.deltas`,
+The claims, and how each delta is computed, are described in `shuffledp.verification.deltas`,
 `shuffledp.verification.noise` and `shuffledp.verification.rounds`. Nothing here is shared with the
 accountant.
 """
@@ -25,24 +25,32 @@ from shuffledp.verification.deltas import (
     two_cells,
 )
 from shuffledp.verification.noise import LEVEL, SignedDummies, both_noises, geometric
-from shuffledp.verification.reading import demand, log_delta, number, only, part, shown, whole
-from shuffledp.verification.rounds import DEEPEST, Grid, composed
+from shuffledp.verification.reading import (
+    check_keys,
+    demand,
+    integer,
+    log_delta,
+    number,
+    part,
+    shown,
+)
+from shuffledp.verification.rounds import MIN_LOG_DELTA, Grid, composed
 
-LIMIT = 20_000_000  # inner terms of some 100 bits: half a minute
-LARGEST_BLOCKS = 20_000
-LARGEST_MASSES = 1_000
-LARGEST_EPS = 350.0
+MAX_TERMS = 20_000_000  # inner terms of about 100 bits: half a minute
+MAX_BLOCKS = 20_000
+MAX_MASSES = 1_000
+MAX_EPS = 350.0
 NEIGHBOURS = "replacement of one report"
-# Of every certificate; then of each kind.
-COMMON = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
+# Keys of every certificate; each kind has further ones.
+COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a proven certificate says.
+    """The statement of a proven certificate.
 
-    Of a user eps0, or the dummies and the chances of one; else a mechanism, its parameters, and who
-    looks. ``low`` and ``high`` are natural logs of delta, None for a delta of 0.
+    A user is described by eps0 or by dummies and chances; other certificates name a mechanism, its
+    parameters and a view. ``low`` and ``high`` are natural logs of delta, None for a delta of 0.
     """
 
     n: int
@@ -60,7 +68,7 @@ class Claim:
 
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
-    """The data set of the lower end.
+    """Return the data set of the lower end: the numbers of others in x0, x1 and x2.
 
     Parameters
     ----------
@@ -69,23 +77,23 @@ def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
     n, k
         Numbers of users and of cells.
     """
-    given = part(lower, "others", dict)
-    demand(set(given) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
-    others = {name: whole(given[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
+    counts = part(lower, "others", dict)
+    demand(set(counts) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
+    others = {name: integer(counts[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
     demand(sum(others.values()) == n - 1, f"others must add up to n-1 = {n - 1}")
     demand(k > 2 or others["x2"] == 0, "with k = 2 there is no third cell")
     return others
 
 
 def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
-    """The blocks of counts: one after the other, from 0 to n-1."""
+    """Return the blocks of counts, which must follow each other from 0 to n-1."""
     blocks, following = [], 0
-    given = part(upper, "blocks", list)
-    if len(given) > LARGEST_BLOCKS:
-        raise TooLongError(f"{len(given)} blocks, more than {LARGEST_BLOCKS}")
-    for block in given:
+    listed = part(upper, "blocks", list)
+    if len(listed) > MAX_BLOCKS:
+        raise TooLongError(f"{len(listed)} blocks, more than {MAX_BLOCKS}")
+    for block in listed:
         demand(type(block) is list and len(block) == 2, "a block must be [first, last]")
-        first, last = (whole(end, 0, "the end of a block") for end in block)
+        first, last = (integer(end, 0, "the end of a block") for end in block)
         start = f"a block starts at {shown(first)}, not {following}"
         demand(first == following, f"gap or overlap: {start}")
         demand(last >= first, f"block [{first}, {shown(last)}] is empty")
@@ -96,7 +104,7 @@ def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
 
 
 def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
-    """The delta of the data set named.
+    """Return the delta of one data set.
 
     Parameters
     ----------
@@ -105,7 +113,7 @@ def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
     mech
         k-RR, with eps.
     others
-        How many of the others hold x0, x1 and a third cell.
+        Numbers of others in x0, x1 and a third cell.
     """
     if mech.k == 2:
         return two_cells(n, others["x0"], mech)
@@ -114,7 +122,7 @@ def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
 
 
 def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]:
-    """Deltas, by name, the greatest of which no data set exceeds.
+    """Return deltas by name, the largest of which is an upper bound for every data set.
 
     Parameters
     ----------
@@ -127,7 +135,7 @@ def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]
     """
     argument = part(upper, "argument", str)
     listed = {"blocks"} if argument == "counts" else set()
-    only(upper, {"log_delta", "argument"} | listed, "upper")
+    check_keys(upper, {"log_delta", "argument"} | listed, "upper")
     if argument == "blanket":
         return {"blanket": blanket(n, mech)}
     if argument == "hidden":
@@ -144,31 +152,31 @@ def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]
 
 
 def precision(eps0: float, eps: float) -> int:
-    """96 bits, and as many again as may cancel: eps or eps0 - eps small, or E large."""
+    """Return 96 bits plus those that may cancel: if eps or eps0 - eps is small, or E large."""
     least = min(x for x in (eps0, eps, eps0 - eps, 1.0) if x > 0)
     return 96 + math.ceil(6 * eps0 - math.log2(least))
 
 
 def require_time(jobs: list[Job], limit: int) -> None:
-    """Refuse jobs that take too long; a term takes the longer the more bits it has."""
+    """Refuse jobs that take too long; the time of a term grows with its number of bits."""
     terms = sum(job.terms for job in jobs) * (1.0 + (ctx.prec / 2000.0) ** 2)
     if terms > limit:
         raise TooLongError(f"about {terms:.3g} terms would take too long: more than {limit:,}")
 
 
 def prove(jobs: dict[str, Job], high: float) -> None:
-    """No delta of the jobs is above exp(high)."""
+    """Prove that no delta of the jobs exceeds exp(high), or raise RefusedError."""
     for name, job in jobs.items():
         if not job.run() <= arb(high).exp():
             raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
 
 
-def ends_of(given: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The parts lower and upper; sizes that balls of so many bits cannot tell are refused.
+def ends_of(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parts lower and upper, and refuse sizes beyond the precision of balls.
 
     Parameters
     ----------
-    given
+    certificate
         A certificate.
     n, k
         Numbers of users and of cells.
@@ -176,26 +184,26 @@ def ends_of(given: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict
     for size, name in ((n, "n"), (k, "k")):
         if size > 10**15:
             raise TooLongError(f"{name} = {shown(size)} is more than 10^15")
-    return part(given, "lower", dict), part(given, "upper", dict)
+    return part(certificate, "lower", dict), part(certificate, "upper", dict)
 
 
-def budget(given: dict[str, Any]) -> tuple[float, float]:
-    """Eps0 and eps."""
-    eps0, eps = number(given.get("eps0"), "eps0"), number(given.get("eps"), "eps")
-    demand(0 <= eps0 <= LARGEST_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
+def budget(certificate: dict[str, Any]) -> tuple[float, float]:
+    """Return eps0 and eps."""
+    eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
+    demand(0 <= eps0 <= MAX_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
     return eps0, eps
 
 
-def verify_round(given: dict[str, Any], limit: int) -> Claim:
-    """One round of k-RR: both ends."""
-    only(given, COMMON | {"eps0"}, "it")
-    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
-    eps0, eps = budget(given)
-    lower, upper = ends_of(given, n, k)
+def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
+    """Check one round of k-RR: both ends."""
+    check_keys(certificate, COMMON_KEYS | {"eps0"}, "it")
+    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    eps0, eps = budget(certificate)
+    lower, upper = ends_of(certificate, n, k)
     low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
     demand(low is None or (high is not None and low <= high), "lower is above upper")
-    only(lower, {"log_delta", "others"}, "lower")
-    only(upper, {"log_delta", "argument", "blocks"}, "upper")
+    check_keys(lower, {"log_delta", "others"}, "lower")
+    check_keys(upper, {"log_delta", "argument", "blocks"}, "upper")
     others = None if low is None else read_others(lower, n, k)
     claim = Claim(n, k, eps, low, high, eps0=eps0)
     if eps >= eps0:
@@ -208,7 +216,7 @@ def verify_round(given: dict[str, Any], limit: int) -> Claim:
         mech = Mechanism(k, eps0, eps)
         jobs = upper_jobs(n, mech, upper)
         if high >= 0.0:
-            # No delta is above 1, which needs no sum (and a sum cannot tell 1 from 1 - 1e-99).
+            # No delta exceeds 1, which needs no sum (and a sum cannot tell 1 from 1 - 1e-99).
             jobs = {}
         data_set = None if others is None else lower_job(n, mech, others)
         require_time([*jobs.values(), *([data_set] if data_set else [])], limit)
@@ -218,19 +226,22 @@ def verify_round(given: dict[str, Any], limit: int) -> Claim:
     return claim
 
 
-def verify_dummies(given: dict[str, Any], limit: int) -> Claim:
-    """True reports among uniform dummies of the users: one law for all data sets."""
-    only(given, COMMON | {"dummies", "chances"}, "it")
-    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
-    dummies, chances = number(given.get("dummies"), "dummies"), whole(given.get("chances"), 1, "r")
-    lower, upper = ends_of(given, n * chances, k)
-    eps = number(given.get("eps"), "eps")
+def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
+    """Check true reports among uniform dummies of users: one law for all data sets."""
+    check_keys(certificate, COMMON_KEYS | {"dummies", "chances"}, "it")
+    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    dummies, chances = (
+        number(certificate.get("dummies"), "dummies"),
+        integer(certificate.get("chances"), 1, "r"),
+    )
+    lower, upper = ends_of(certificate, n * chances, k)
+    eps = number(certificate.get("eps"), "eps")
     demand(0.0 < dummies <= chances, "dummies must be above 0 and at most chances")
     demand(dummies / chances > 1e-100, "there are too few dummies")
-    demand(0 <= eps <= LARGEST_EPS, "eps must be from 0 to 350")
+    demand(0 <= eps <= MAX_EPS, "eps must be from 0 to 350")
     low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
-    only(lower, {"log_delta"}, "lower")
-    only(upper, {"log_delta"}, "upper")
+    check_keys(lower, {"log_delta"}, "lower")
+    check_keys(upper, {"log_delta"}, "upper")
     if high is None:
         raise RefusedError("upper: delta is never 0 among dummies")
     demand(low is None or low <= high, "lower is above upper")
@@ -247,17 +258,17 @@ def verify_dummies(given: dict[str, Any], limit: int) -> Claim:
 
 
 def read_grid(upper: dict[str, Any]) -> Grid:
-    """The losses of a pair of laws; above all it must be one."""
-    only(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
+    """Return the grid of privacy losses, after checking that it is well-formed."""
+    check_keys(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
     demand(step > 0.0 and 0.0 <= infinite < 1.0, "step must be positive, infinite from 0 to 1")
     masses, before = [], 0
-    given = part(upper, "masses", list)
-    if len(given) > LARGEST_MASSES:
-        raise TooLongError(f"{len(given)} masses, more than {LARGEST_MASSES}")
-    for entry in given:
+    listed = part(upper, "masses", list)
+    if len(listed) > MAX_MASSES:
+        raise TooLongError(f"{len(listed)} masses, more than {MAX_MASSES}")
+    for entry in listed:
         demand(type(entry) is list and len(entry) == 2, "a mass must be [index, probability]")
-        index, mass = whole(entry[0], before + 1, "an index"), number(entry[1], "a probability")
+        index, mass = integer(entry[0], before + 1, "an index"), number(entry[1], "a probability")
         demand(mass > 0.0, "a probability must be positive")
         masses.append((index, mass))
         before = index
@@ -265,16 +276,16 @@ def read_grid(upper: dict[str, Any]) -> Grid:
     return Grid(step, masses, infinite)
 
 
-def verify_rounds(given: dict[str, Any], limit: int) -> Claim:
-    """Several rounds of k-RR: the upper end alone."""
-    only(given, COMMON | {"eps0", "rounds"}, "it")
-    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
-    rounds = whole(given.get("rounds"), 1, "rounds")
+def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
+    """Check several rounds of k-RR: the upper end only."""
+    check_keys(certificate, COMMON_KEYS | {"eps0", "rounds"}, "it")
+    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    rounds = integer(certificate.get("rounds"), 1, "rounds")
     demand(rounds <= 10**9, "rounds must be at most 10^9")
-    eps0, eps = budget(given)
+    eps0, eps = budget(certificate)
     demand(eps0 > 0 and eps <= rounds * eps0, "eps0 must be positive, eps at most rounds * eps0")
-    lower, upper = ends_of(given, n, k)
-    only(lower, {"log_delta"}, "lower")
+    lower, upper = ends_of(certificate, n, k)
+    check_keys(lower, {"log_delta"}, "lower")
     demand(log_delta(lower, "lower") is None, "over rounds there is no lower end but 0")
     high, grid = log_delta(upper, "upper"), read_grid(upper)
     if high is None:
@@ -290,42 +301,42 @@ def verify_rounds(given: dict[str, Any], limit: int) -> Claim:
     return Claim(n, k, eps, None, high, eps0=eps0, rounds=rounds)
 
 
-def noise_job(given: dict[str, Any], eps: float, deep: float) -> Job:
-    """The delta of what a view sees of a mechanism.
+def noise_job(certificate: dict[str, Any], eps: float, deep: float) -> Job:
+    """Return the delta of a view of a mechanism.
 
     Parameters
     ----------
-    given
-        A certificate, whose n and k were read.
+    certificate
+        A certificate whose n and k have been checked.
     eps, deep
         As for `both_noises`.
     """
-    name, view = part(given, "mechanism", str), part(given, "view", str)
-    parameters = part(given, "parameters", dict)
+    name, view = part(certificate, "mechanism", str), part(certificate, "view", str)
+    parameters = part(certificate, "parameters", dict)
     views = {"shuffler-dummies": ("analyst", "public")}
     known = views.get(name, ("analyst", "mixer", "public"))
     demand(view in known, f"nothing is known of {shown(view)}: a view is {', '.join(known)}")
     if name in ("shuffler-dummies", "two-servers"):
-        only(parameters, {"eps", "nu"}, "parameters")
+        check_keys(parameters, {"eps", "nu"}, "parameters")
         noise, nu = number(parameters.get("eps"), "eps of the noise"), parameters.get("nu")
-        centre = whole(nu, 0, "nu")
-        demand(1e-9 <= noise <= LARGEST_EPS, "eps of the noise must be from 1e-9 to 350")
+        centre = integer(nu, 0, "nu")
+        demand(1e-9 <= noise <= MAX_EPS, "eps of the noise must be from 1e-9 to 350")
         demand(centre < 2**53, "nu is too large")
         if view == "analyst" or name == "shuffler-dummies":
             return geometric(noise, centre, eps)
-        # Who sees both noises learns no more than who sees one: nothing from the mixer's eps on.
+        # The sum of both noises hides no less than one of them, whose delta is 0 for these eps.
         if view == "mixer" or eps >= noise:
             return geometric(noise, None, eps)
         return both_noises(noise, centre, eps, deep)
     demand(name == "signed-dummies", f"unknown mechanism {shown(name)}")
-    only(parameters, {"ratio", "pairs", "shape", "slots", "smallest", "size"}, "parameters")
+    check_keys(parameters, {"ratio", "pairs", "shape", "slots", "smallest", "size"}, "parameters")
     shape = parameters.get("shape")
     signed = SignedDummies(
         number(parameters.get("ratio"), "ratio"),
         number(parameters.get("pairs"), "pairs"),
         None if shape is None else number(shape, "shape"),
-        whole(parameters.get("slots"), 2, "slots"),
-        whole(parameters.get("smallest"), 1, "smallest"),
+        integer(parameters.get("slots"), 2, "slots"),
+        integer(parameters.get("smallest"), 1, "smallest"),
         number(parameters.get("size", 1.0), "size"),
     )
     demand(1e-9 < signed.ratio < 1.0 - 1e-9, "ratio must be in (0, 1)")
@@ -333,23 +344,23 @@ def noise_job(given: dict[str, Any], eps: float, deep: float) -> Job:
     demand(signed.shape is None or 1e-6 < signed.shape < 1e9, "shape must be positive")
     demand(1e-3 <= signed.size <= 1e3, "size must be from 1e-3 to 1e3")
     demand(signed.slots < 10**9, "there are too many slots")
-    demand(signed.smallest <= given["n"], "n is below the smallest number of users")
-    return signed.delta(given["k"], eps, deep)
+    demand(signed.smallest <= certificate["n"], "n is below the smallest number of users")
+    return signed.delta(certificate["k"], eps, deep)
 
 
-def verify_noise(given: dict[str, Any], limit: int) -> Claim:
-    """True reports among noise of servers or signed dummies of users: the upper end alone."""
-    only(given, COMMON | {"mechanism", "parameters", "view"}, "it")
-    n, k = whole(given.get("n"), 1, "n"), whole(given.get("k"), 2, "k")
-    lower, upper = ends_of(given, n, k)
-    eps = number(given.get("eps"), "eps")
-    demand(0 <= eps <= LARGEST_EPS, "eps must be from 0 to 350")
-    only(lower, {"log_delta"}, "lower")
+def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
+    """Check true reports among noise of servers or signed dummies: the upper end only."""
+    check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
+    n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
+    lower, upper = ends_of(certificate, n, k)
+    eps = number(certificate.get("eps"), "eps")
+    demand(0 <= eps <= MAX_EPS, "eps must be from 0 to 350")
+    check_keys(lower, {"log_delta"}, "lower")
     demand(log_delta(lower, "lower") is None, "in a view there is no lower end but 0")
-    only(upper, {"log_delta"}, "upper")
+    check_keys(upper, {"log_delta"}, "upper")
     high = log_delta(upper, "upper")
-    deep = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), DEEPEST))
-    job = noise_job(given, eps, deep)
+    deep = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), MIN_LOG_DELTA))
+    job = noise_job(certificate, eps, deep)
     bits = math.ceil(deep / math.log(2.0) + 64.0)
     if eps > 0:
         bits += math.ceil(max(-math.log2(eps), 0.0))
@@ -359,10 +370,17 @@ def verify_noise(given: dict[str, Any], limit: int) -> Claim:
             if not job.run() <= 0:
                 raise RefusedError("upper: delta is not shown to be 0")
         elif high < 0.0:
-            prove({given["view"]: job}, high)
-    words = ", ".join(f"{name}={value}" for name, value in given["parameters"].items())
+            prove({certificate["view"]: job}, high)
+    parameters = ", ".join(f"{name}={value}" for name, value in certificate["parameters"].items())
     return Claim(
-        n, k, eps, None, high, mechanism=given["mechanism"], parameters=words, view=given["view"]
+        n,
+        k,
+        eps,
+        None,
+        high,
+        mechanism=certificate["mechanism"],
+        parameters=parameters,
+        view=certificate["view"],
     )
 
 
@@ -374,8 +392,16 @@ KINDS: dict[int, Callable[[dict[str, Any], int], Claim]] = {
 }
 
 
-def verify(certificate: Any, limit: int = LIMIT) -> Claim:
-    """What is proven; else raise RefusedError, or TooLongError above the limit."""
+def verify(certificate: Any, limit: int = MAX_TERMS) -> Claim:
+    """Return what a certificate proves.
+
+    Raises
+    ------
+    RefusedError
+        If the certificate is malformed or not proven.
+    TooLongError
+        If the check would need more than `limit` terms.
+    """
     kind = part(certificate, "certificate", int)
     demand(kind in KINDS, f"certificate must be one of {', '.join(map(str, KINDS))}")
     part(certificate, "shuffledp", str)

@@ -1,4 +1,4 @@
-"""Deltas of shuffled k-RR in balls: the mathematics of the checker, from its definition.
+"""Compute deltas of shuffled k-RR in ball arithmetic, from the definition of delta.
 
 n users report by k-randomised response, with E = exp(eps0), p = E/(E+k-1) for the true cell and
 q = 1/(E+k-1) for each other cell; the analyst sees the histogram. The target holds x0 (law P) or
@@ -27,8 +27,8 @@ UPPER end: at least the delta of every data set, for the target's exchange in ei
    r_y = E, r_a = 1 else, L(h) = sum d_b h_b, d = (E-e, 1-eE, 1-e), and (h, n-T) is multinomial of
    n with probabilities q, q, q, (E-1)q. That sum is (T-1 + (E-1)h_y) L(h) - (E-1) d_y h_y.
 
-Windows and tilts are guessed with floats. A wrong guess makes a bound loose, never wrong: what is
-left out is bounded by balls. The other side of a claim is a sum of fewer (P - eQ)_+.
+Windows and tilts are guessed with floats. A wrong guess makes a bound loose, never false: what is
+left out is bounded by balls. The lower end is a sum of fewer (P - eQ)_+.
 """
 
 import math
@@ -52,11 +52,11 @@ from shuffledp.verification.laws import (
 )
 
 LEVEL = 32.0  # windows leave out about exp(-LEVEL)
-FINE = 54.0  # the same, where more cancels
+FINE_LEVEL = 54.0  # the same, for sums in which more cancels
 
 
 class RefusedError(Exception):
-    """The certificate is not proven; the message says which claim and why."""
+    """The certificate is not proven; the message names the claim and the reason."""
 
 
 class TooLongError(Exception):
@@ -65,14 +65,14 @@ class TooLongError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """A delta to be computed: about how many terms it takes, and how to get the ball."""
+    """A delta to compute: its approximate number of terms, and a function that returns a ball."""
 
     terms: int
     run: Callable[[], arb]
 
 
 class Mechanism:
-    """k-randomised response in balls. Differences by expm1, so that small eps loses nothing."""
+    """k-randomised response in balls; differences use expm1, which is precise for small eps."""
 
     def __init__(self, k: int, eps0: float, eps: float) -> None:
         big, small = arb(eps0), arb(eps)  # the exact doubles
@@ -93,15 +93,15 @@ class Mechanism:
 def excess(
     n: int, level: float, values: list[arb], weights: list[arb], partner: Mechanism | None = None
 ) -> Job:
-    """With (n1, n2, n3, n4) multinomial of n: (1/n) E[L_+], L = v1 n1 + v2 n2 + v3 n3 + v4 n4.
+    """Compute (1/n) E[L_+], L = v1 n1 + v2 n2 + v3 n3 + v4 n4, for multinomial (n1, n2, n3, n4).
 
-    v4 >= v3 is asked, so that L = v1 n1 + v2 n2 + v4 (n3+n4) - gap n3 falls in n3. With a partner
-    (see "hidden" above: type 1 is the cell he holds, type 2 are those who did not randomise, so
+    v4 >= v3 is needed, so that L = v1 n1 + v2 n2 + v4 (n3+n4) - gap n3 falls in n3. With a partner
+    (see "hidden" above: type 1 is the partner's cell, type 2 are users who did not randomise, so
     v2 = 0 and T = n - n2) (1/n(n-1)) E[(C L - (E-1) v1 n1)_+], C = T - 1 + (E-1) n1, instead.
     Both are (scale (t - n3))_+ for given n1 and n2.
 
     Left out of the windows: x_+ <= exp(ax) / (exp(1) a) for any a > 0, so with M = E exp(aG) at
-    most M^n / (exp(1) a) times the chance of being outside under the tilted weights
+    most M^n / (exp(1) a) times the probability of being outside under the tilted weights
     w exp(av) / M, for which a union bound is taken. With a partner, the value is at most
     sum_a r_a h_a L(h - 1_a)_+, and E[h_a f(h - 1_a)] = n q E[f(h')] with h' of n-1: so at most
     (E+2) n q M^(n-1) / (exp(1) a) times the greatest chance that h' + 1_a is outside.
@@ -113,9 +113,9 @@ def excess(
     level
         As for `window`.
     values, weights
-        Of the four types.
+        Values and probabilities of the four types.
     partner
-        k-RR with a hidden user; none by default.
+        k-RR with a hidden user, or None.
     """
     gap = values[3] - values[2]
     if gap == 0:  # eps = 0: types 3 and 4 are alike; put them together
@@ -172,7 +172,7 @@ def excess(
 
 
 def alike(n: int, mech: Mechanism, cell: str) -> Job:
-    """The delta of the data set with all others in one cell, k >= 3. Types: x0, x1, two more.
+    """Compute delta if all others are in one cell, k >= 3. Types: x0, x1 and two more.
 
     Parameters
     ----------
@@ -193,21 +193,21 @@ def alike(n: int, mech: Mechanism, cell: str) -> Job:
 
 
 def blanket(n: int, mech: Mechanism) -> Job:
-    """The bound by the privacy blanket. Types: x0, x1, other cells, not randomised."""
+    """Compute the privacy blanket's bound. Types: x0, x1, other cells, not randomised."""
     q = mech.q
     weights = [q, q, (mech.k - 2) * q, mech.E_less_1 * q]
     return excess(n, mech.level, [mech.up, mech.down, mech.flat, arb(0)], weights)
 
 
 def hidden(n: int, mech: Mechanism, cell: str) -> Job:
-    """H(cell) for k = 3. Types: that cell, not randomised, the other cells by increasing value.
+    """Compute "hidden" for k = 3. Types: the cell, not randomised, other cells by value.
 
     Parameters
     ----------
     n
         Number of users.
     mech
-        k-RR of k = 3, with eps.
+        k-RR with k = 3, with eps.
     cell
         `x0` or `x1`.
     """
@@ -217,7 +217,7 @@ def hidden(n: int, mech: Mechanism, cell: str) -> Job:
 
 
 def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
-    """True reports, and a dummy in each cell with chance rate/k at each of all users' chances.
+    """Compute delta of true reports among dummies: at each chance, one per cell with rate/k.
 
     The dummies' counts (B0, B1, rest) are multinomial of the chances; the target adds 1 to B0 (law
     P) or to B1 (Q). By h B(h) = N q B(h - 1) of N = chances + 1 trials, for a count h of
@@ -227,7 +227,7 @@ def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
     Parameters
     ----------
     chances
-        Of all users together.
+        Number of chances of all users together.
     k
         Number of cells.
     rate
@@ -245,7 +245,7 @@ def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
 
 
 def two_cells(n: int, m: int, mech: Mechanism) -> Job:
-    """With k = 2, m of the others in x0: sum_s (P(s) - eQ(s))_+ over the count s of reports of x0.
+    """Compute delta for k = 2 with m others in x0: sum (P(s) - eQ(s))_+ over counts s of x0.
 
     With f the law of the others' count, P(s) = p f(s-1) + q f(s) and Q(s) = q f(s-1) + p f(s), so
     P(s) - e Q(s) = (E-e) q (f(s-1) - K f(s)), K = (eE-1) / (E-e). Tilt: g(s) = f(s) K^s / norm is
@@ -257,21 +257,21 @@ def two_cells(n: int, m: int, mech: Mechanism) -> Job:
     n
         Number of users.
     m
-        Of the others, those in x0.
+        Number of others in x0.
     mech
         2-RR, with eps.
     """
     tilt_by = -mech.down / mech.up  # K
     one = (mech.E * tilt_by, 1 + mech.E * tilt_by)  # odds of x0 under the tilt, for holders of x0
     two = (tilt_by, mech.E + tilt_by)  # and of x1
-    xs, ys = window(m, one[0] / one[1], FINE), window(n - 1 - m, two[0] / two[1], FINE)
+    xs, ys = window(m, one[0] / one[1], FINE_LEVEL), window(n - 1 - m, two[0] / two[1], FINE_LEVEL)
 
     def run() -> arb:
         left = binomial(m, one[0] / one[1], 1 / one[1], xs)
         right = binomial(n - 1 - m, two[0] / two[1], mech.E / two[1], ys)
         missed = arb(0).union(1 - sum(left, arb(0)) * sum(right, arb(0)))
         inside = arb_poly(left) * arb_poly(right)
-        # g(s) for s = start, start + 1, ...; of the first and last nothing is computed
+        # g(s) for s = start, start + 1, ...; the first and last entries are only bounded
         start = xs.start + ys.start - 1
         size = len(xs) + len(ys) - 1
         g = [missed] + [inside[i] + missed for i in range(size)] + [missed]
@@ -295,7 +295,7 @@ def two_cells(n: int, m: int, mech: Mechanism) -> Job:
 
 
 def mixed(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
-    """Convolve user by user, k >= 3. The k-3 cells that nobody holds are one kind.
+    """Compute delta by convolution of users, k >= 3. The k-3 empty cells are one category.
 
     Parameters
     ----------
@@ -304,16 +304,16 @@ def mixed(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
     mech
         k-RR, with eps.
     others
-        How many of the others hold x0, x1 and a third cell.
+        Numbers of others in x0, x1 and a third cell.
     """
-    kinds = 3 if mech.k == 3 else 4
+    categories = 3 if mech.k == 3 else 4
 
     def report(cell: int) -> list[arb]:
         return [mech.p if j == cell else mech.q for j in range(3)] + [(mech.k - 3) * mech.q]
 
     def add(law: dict[tuple[int, ...], arb], cell: int) -> dict[tuple[int, ...], arb]:
         after: dict[tuple[int, ...], arb] = {}
-        chances = report(cell)[:kinds]
+        chances = report(cell)[:categories]
         for (a, b, c), mass in law.items():
             keys = ((a + 1, b, c), (a, b + 1, c), (a, b, c + 1), (a, b, c))
             for key, chance in zip(keys, chances, strict=False):
@@ -330,4 +330,4 @@ def mixed(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
         terms = ((first[h] - mech.e * second[h]).max(arb(0)) for h in first)
         return sum(terms, arb(0))
 
-    return Job(kinds * math.comb(n + kinds - 1, kinds), run)
+    return Job(categories * math.comb(n + categories - 1, categories), run)

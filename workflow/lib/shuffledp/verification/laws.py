@@ -1,4 +1,4 @@
-"""Binomial laws in balls, in windows, with what is left out of them bounded."""
+"""Binomial laws in ball arithmetic, in windows, with bounds on what the windows leave out."""
 
 import math
 from collections.abc import Iterable
@@ -8,16 +8,16 @@ from flint import arb
 
 
 def window(n: int, x: arb, level: float) -> range:
-    """Where nearly all of Bin(n, x) lies: see outside(). Reckoned in floats, so only a guess.
+    """Return a window that contains nearly all of Bin(n, x), guessed in floats: see outside().
 
     Parameters
     ----------
     n
         Number of trials.
     x
-        Probability of each.
+        Success probability.
     level
-        Natural log of one over the chance that may be outside.
+        Natural log of one over the probability that may be outside.
     """
     prob = min(max(float(x), 0.0), 1.0)
     reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
@@ -25,17 +25,17 @@ def window(n: int, x: arb, level: float) -> range:
 
 
 def outside(n: int, x: arb, js: range) -> arb:
-    """Bin(n, x), and Bin(n-1, x) + (0 or 1), leave the window with a chance of at most this.
+    """Bound the probability that Bin(n, x), or Bin(n-1, x) + (0 or 1), is outside a window.
 
-    Bernstein: being off the mean by t or more, to one side, has a chance of at most
-    exp(-t^2 / 2(variance + t/3)). Here t is taken 1 too small, which provides for n-1 and + 1.
+    By Bernstein's inequality, a deviation from the mean by t or more to one side has a probability
+    of at most exp(-t^2 / 2(variance + t/3)). t is taken 1 too small, which covers n-1 and + 1.
 
     Parameters
     ----------
     n
         Number of trials.
     x
-        Probability of each.
+        Success probability.
     js
         The window.
     """
@@ -55,23 +55,23 @@ def share(a: arb, b: arb) -> arb:
 
 
 def span(windows: Iterable[range]) -> range:
-    """The least range that holds all the windows."""
+    """Return the smallest range that contains all windows."""
     listed = list(windows)
     return range(min(w.start for w in listed), max(w.stop for w in listed))
 
 
 def flip(n: int, js: range) -> range:
-    """The values n - j."""
+    """Return the values n - j of a window."""
     return range(n - js.stop + 1, n - js.start + 1)
 
 
 def factorial(n: int) -> arb:
-    """n!, by way of its logarithm: exact factorials would be huge."""
+    """Return n! from its logarithm, because exact factorials would be huge."""
     return arb(n + 1).lgamma().exp()
 
 
 class Powers:
-    """x^j / j! for the j of a window."""
+    """The values x^j / j! for the j of a window."""
 
     def __init__(self, x: arb, js: range) -> None:
         self.start = js.start
@@ -82,16 +82,16 @@ class Powers:
             self.values.append(value)
 
     def at(self, js: range) -> list[arb]:
-        """The entries j of a window."""
+        """Return the entries j of a window."""
         return self.values[js.start - self.start : js.stop - self.start]
 
     def against(self, n: int, js: range) -> list[arb]:
-        """The entries n - j, for the j of a window."""
+        """Return the entries n - j for the j of a window."""
         return self.at(flip(n, js))[::-1]
 
 
 class Row:
-    """Masses f(j) of a window, summed up so that sum_j (t - j)_+ f(j) is quick for any t."""
+    """Masses f(j) of a window with cumulative sums, so that sum_j (t - j)_+ f(j) is fast."""
 
     def __init__(self, js: range, masses: Iterable[arb]) -> None:
         self.low, self.high = js.start, js.stop - 1
@@ -99,10 +99,12 @@ class Row:
         self.twice = list(accumulate(self.sums, initial=arb(0)))  # at c: sum of (c-j) f(j), j <= c
 
     def excess(self, t: arb) -> arb:
-        """sum_j (t-j)_+ f(j) = sum_{j <= c} (c-j) f(j) + (t-c) sum_{j <= c} f(j), with c = floor t.
+        """Return sum_j (t-j)_+ f(j).
 
-        If t may be on either side of an integer c, the ball t - c has both signs. For t < c the
-        formula is below the truth, and without its negative second part above: the ball holds both.
+        It equals sum_{j <= c} (c-j) f(j) + (t-c) sum_{j <= c} f(j), with c = floor t. If t may be
+        on either side of an integer c, the ball t - c has both signs. For t < c the formula is
+        below the true value, and above it without its negative second part, so that the ball
+        contains the true value.
         """
         low, high = self.low, self.high
         if t <= low:
@@ -116,14 +118,14 @@ class Row:
 
 
 def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
-    """Near the least of n log M(x) - log x, M(x) = E exp(x G): bisection in floats, a guess.
+    """Guess the minimum of n log M(x) - log x, M(x) = E exp(x G), by bisection in floats.
 
     Parameters
     ----------
     n
         Number of independent copies of G.
     values, weights
-        Its law; some value is positive.
+        Law of G; some value is positive.
     """
     atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
     top = max(v for v, _ in atoms)
@@ -137,14 +139,14 @@ def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
 
 
 def binomial(n: int, x: arb, y: arb, js: range) -> list[arb]:
-    """The masses of Bin(n, x) in a window, y = 1 - x.
+    """Return the masses of Bin(n, x) in a window.
 
     Parameters
     ----------
     n
         Number of trials.
     x, y
-        Probability of each, and 1 - x.
+        Success probability, and 1 - x.
     js
         The window.
     """

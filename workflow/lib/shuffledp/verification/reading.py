@@ -1,4 +1,4 @@
-"""Read a certificate from a file that may hold anything: limits come before reading."""
+"""Read a certificate from an untrusted file; limits are checked before reading."""
 
 import json
 import math
@@ -8,33 +8,32 @@ from typing import Any
 
 from shuffledp.verification.deltas import RefusedError, TooLongError
 
-# The longest list of blocks that may be checked takes half of it.
-LARGEST_FILE = 2**20
+MAX_FILE_BYTES = 2**20  # twice what the longest list of blocks takes
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON; of two values of one key a reader would see only one."""
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object, whose keys must be unique: a reader would see one of two values."""
     made = dict(pairs)
     if len(made) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise RefusedError(f"malformed certificate: {shown(twice)} is there twice")
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise RefusedError(f"malformed certificate: the key {shown(repeated)} occurs twice")
     return made
 
 
 def shown(value: object) -> str:
-    """A value as it is, or its beginning: a message is one line."""
+    """Return a value as text, shortened so that a message stays on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def read(source: Path) -> Any:
-    """What the file holds, parsed.
+    """Return the parsed contents of a file.
 
     Raises
     ------
     TooLongError
-        If it is no regular file (a device or a pipe may have no end), or above `LARGEST_FILE`.
+        If it is not a regular file (a device or pipe may be endless), or is too large.
     RefusedError
         If it is not JSON, or an object has a key twice.
     OSError
@@ -42,76 +41,78 @@ def read(source: Path) -> Any:
     """
     about = source.stat()
     if not stat.S_ISREG(about.st_mode):
-        raise TooLongError("it is no regular file")
+        raise TooLongError("it is not a regular file")
     with source.open("rb") as file:
-        # A file may grow while it is read.
-        content = file.read(LARGEST_FILE + 1)
-    if len(content) > LARGEST_FILE:
-        raise TooLongError(f"it has more than {LARGEST_FILE:,} bytes")
+        # The file may grow while it is read.
+        content = file.read(MAX_FILE_BYTES + 1)
+    if len(content) > MAX_FILE_BYTES:
+        raise TooLongError(f"it has more than {MAX_FILE_BYTES:,} bytes")
     try:
-        return json.loads(content.decode("utf-8"), object_pairs_hook=_once)
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_unique_keys)
     except RecursionError:
-        raise RefusedError("malformed certificate: too many brackets within each other") from None
+        raise RefusedError("malformed certificate: brackets are nested too deeply") from None
     except ValueError:
         raise RefusedError("it is not JSON") from None
 
 
-def demand(true: bool, reason: str) -> None:
-    """Refuse a malformed certificate."""
-    if not true:
+def demand(condition: bool, reason: str) -> None:
+    """Refuse a malformed certificate unless a condition holds."""
+    if not condition:
         raise RefusedError(f"malformed certificate: {reason}")
 
 
-def only(mapping: dict[str, Any], keys: set[str], name: str) -> None:
-    """Refuse keys that nobody checks: a reader may believe them.
+def check_keys(mapping: dict[str, Any], keys: set[str], name: str) -> None:
+    """Refuse unknown keys, which nobody checks but a reader may believe.
 
     Parameters
     ----------
     mapping
         A part of a certificate.
     keys
-        Those that are known.
+        The known keys.
     name
-        Of the part, for the message.
+        Name of the part in the message.
     """
     unknown = sorted(set(mapping) - keys)
     demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
 
 
-def whole(value: Any, low: int, name: str) -> int:
-    """A whole number, at least low.
+def integer(value: Any, low: int, name: str) -> int:
+    """Return an integer that is at least low.
 
     Parameters
     ----------
     value
-        As read.
+        The value as read.
     low
-        The smallest that is accepted.
+        The smallest accepted value.
     name
-        Of the value, for the message.
+        Name of the value in the message.
     """
-    demand(type(value) is int and value >= low, f"{name} must be a whole number >= {low}")
+    demand(type(value) is int and value >= low, f"{name} must be an integer >= {low}")
     return int(value)
 
 
 def number(value: Any, name: str) -> float:
-    """A finite number that is exactly a double."""
+    """Return a finite number that is exactly a double."""
     demand(type(value) in (int, float), f"{name} must be a number")
-    demand(abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} too large")
+    demand(
+        abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} is too large"
+    )
     return float(value)
 
 
 def part(mapping: Any, key: str, kind: type) -> Any:
-    """mapping[key], which must be there and of that type.
+    """Return mapping[key], which must exist and have a type.
 
     Parameters
     ----------
     mapping
-        A part of a certificate, as read.
+        A part of a certificate as read.
     key
-        Of the value.
+        Key of the value.
     kind
-        The type that it must have exactly.
+        Exact type of the value.
     """
     demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
     demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
@@ -119,6 +120,6 @@ def part(mapping: Any, key: str, kind: type) -> Any:
 
 
 def log_delta(end: dict[str, Any], name: str) -> float | None:
-    """The claim of one end; None means that delta is 0."""
+    """Return the claimed log delta of one end; None means that delta is 0."""
     demand("log_delta" in end, f"{name}.log_delta is missing")
     return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")

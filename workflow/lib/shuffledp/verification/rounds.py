@@ -1,4 +1,4 @@
-"""Delta of rounds of shuffled k-RR in balls: one round is dominated by losses on a grid.
+"""Compute delta of several rounds of shuffled k-RR in balls, from a grid of losses.
 
 A certificate gives probabilities p_i, i > 0, of the losses i * step, and one of an infinite loss.
 P also has p_i exp(-i step) at -i step, and what is missing to 1 at a loss of 0; Q is its mirror
@@ -9,7 +9,8 @@ is nowhere below the truth if it is not below the privacy blanket's at the losse
 the T-fold product dominates any T rounds with fresh randomness, also chosen in view of earlier ones
 (Zhu, Dong and Wang 2022, theorem 10).
 
-The product is a power of a polynomial in balls, which shares no transform of floats with anybody.
+The product is a power of a polynomial in balls, which shares no Fourier transform of floats with
+the accountant.
 """
 
 import math
@@ -24,15 +25,13 @@ from shuffledp.verification.deltas import (
     blanket,
 )
 
-# Below this log of delta no precision suffices here.
-DEEPEST = -5000.0
-# A coefficient of the power takes as long as so many terms of a sum.
-COEFFICIENT = 20
+MIN_LOG_DELTA = -5000.0  # below this, the precision is insufficient
+TERMS_PER_COEFFICIENT = 20  # time of a coefficient of the power, in terms of a sum
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Losses of one round: a step, ``(index, probability)`` by increasing index, the infinite."""
+    """Losses of one round: step, ``(index, probability)`` by index, mass of an infinite loss."""
 
     step: float
     masses: list[tuple[int, float]]
@@ -44,7 +43,7 @@ class Grid:
         return self.masses[-1][0]
 
     def precision(self, eps0: float, eps: float, high: float) -> int:
-        """Bits: what may cancel, and those that coefficients lose beside the largest one.
+        """Return the bits that may cancel, and those that small coefficients lose.
 
         Parameters
         ----------
@@ -54,14 +53,14 @@ class Grid:
             Natural log of the claimed delta.
         """
         least = min(x for x in (eps0, eps, self.step, 1.0) if x > 0)
-        # Of eps0 less a loss, wherever it is positive.
+        # The smallest positive difference of eps0 and a loss.
         near = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
         least = min(least, near) if near > 0.0 else least
-        deep = max(high, DEEPEST) / math.log(2.0)
+        deep = max(high, MIN_LOG_DELTA) / math.log(2.0)
         return 128 + math.ceil(6 * eps0 - math.log2(least) - deep)
 
     def profile(self, index: int) -> arb:
-        """Hockey-stick divergence at eps = index * step, index >= 0."""
+        """Return the hockey-stick divergence at eps = index * step, index >= 0."""
         total = arb(self.infinite)
         for other, mass in self.masses:
             if other > index:
@@ -69,7 +68,7 @@ class Grid:
         return total
 
     def law(self) -> list[arb]:
-        """Probabilities of the losses from -last to last, in steps."""
+        """Return the probabilities of the losses from -last to last, in steps."""
         mirrored = [arb(0)] * (2 * self.last + 1)
         centre = 1 - arb(self.infinite)
         for index, mass in self.masses:
@@ -85,18 +84,18 @@ class Grid:
 def composed(
     grid: Grid, n: int, k: int, eps0: float, eps: float, rounds: int
 ) -> tuple[list[tuple[arb, Job]], Job]:
-    """What one round must not exceed, and its delta, at each loss; and the delta of all rounds.
+    """Return the bound on one round and its delta, at each loss, and the delta of all rounds.
 
     Parameters
     ----------
     grid
-        The law of the loss that the certificate gives.
+        The law of the loss in the certificate.
     n, k, eps0
         Users, cells and local budget of each round.
     eps
-        Of all rounds together.
+        Budget of all rounds together.
     rounds
-        Their number, at least 1.
+        Number of rounds, at least 1.
     """
     if math.frexp(grid.step)[0] != 0.5:
         raise RefusedError("malformed certificate: step must be a power of 2")
@@ -117,4 +116,4 @@ def composed(
             factor *= shrink
         return total
 
-    return jobs, Job(COEFFICIENT * (2 * grid.last + 1) * rounds, run)
+    return jobs, Job(TERMS_PER_COEFFICIENT * (2 * grid.last + 1) * rounds, run)
