@@ -77,7 +77,7 @@ MEANT_ILL = [
     ("servers", {"eps": 1e-8}, TooLongError, "terms"),
     ("servers", {"eps": 1e-300}, RefusedError, "eps of the noise must be"),
     ("servers", {"nu": 2**52}, TooLongError, "terms"),
-    ("servers", {"nu": 2.0}, RefusedError, "nu must be a whole number"),
+    ("servers", {"nu": 2.0}, RefusedError, "nu must be an integer"),
 ]
 
 
@@ -116,7 +116,7 @@ def test_rounds_are_no_key_of_one_round():
 def test_a_key_that_is_there_twice_is_refused(tmp_path):
     text = json.dumps(KINDS["one round"]())
     (tmp_path / "two.json").write_text('{"n": 1000000, ' + text[1:])
-    with pytest.raises(RefusedError, match="'n' is there twice"):
+    with pytest.raises(RefusedError, match="'n' occurs twice"):
         read(tmp_path / "two.json")
 
 

@@ -247,8 +247,8 @@ CHECKINS = [
     ("lists for numbers", parquet({"lat": [[48.5]], "lon": [{"a": 1}]}), "where numbers were"),
 ]
 CERTIFICATES = [
-    ("brackets without end", "[" * 200_000, "too many brackets"),
-    ("a key twice", '{"n": 1, ' + changed()[1:], "'n' is there twice"),
+    ("brackets without end", "[" * 200_000, "nested too deeply"),
+    ("a key twice", '{"n": 1, ' + changed()[1:], "'n' occurs twice"),
     ("not a number", changed(eps=float("nan")), "malformed certificate"),
     ("a number of 400 digits", changed(n=10**400), "is more than 10^15"),
     ("an unknown key", changed(users=7), "unknown key 'users'"),

@@ -15,7 +15,7 @@ UNIT = 2.0**-53  # relative error of rounding to the nearest float
 
 
 def plain(values: ArrayLike) -> Any:
-    """A float for a single number, an array for an array."""
+    """Return a float for a single number, and an array for an array."""
     array = np.asarray(values, np.float64)
     return array if array.ndim else array.item()
 
@@ -45,10 +45,10 @@ def quotient_down(value: float, count: int) -> float:
 
 
 def log_sum_exp(values: Floats, axis: int | None = None) -> Floats:
-    """``log sum exp(values)``, over all of them or along an axis; -inf and inf may be among them.
+    """Return ``log sum exp(values)`` over all values or along an axis; infinite values are allowed.
 
-    SciPy's function takes ten times as long where there are few, as in most of the accounting.
-    The sum is NumPy's, pairwise along the last axis.
+    SciPy's function takes ten times as long for few values, which are the usual case here. The sum
+    is NumPy's, pairwise along the last axis.
     """
     top = values.max(axis=axis, keepdims=True, initial=-np.inf)
     top[~np.isfinite(top)] = 0.0

@@ -1,1 +1,1 @@
-"""Users who choose their own budgets: what each has, algorithms, experiments (paper D)."""
+"""Certified bounds for users with personal budgets, and the experiments of paper D."""

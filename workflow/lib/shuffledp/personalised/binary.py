@@ -1,24 +1,26 @@
-"""Shuffled binary reports of users with budgets of their own: the worst data set.
+"""Bound delta of shuffled binary reports with personal budgets by a search of all data sets.
 
-The shuffled reports are a count of ones. A data set is, for each budget of the others, how many of
-them hold the target's cell x0. Let f be the law of the others' count: with p and q the chances that
-the target's report is x0 if it holds x0, and if not, the divergence is the sum over s of
+The shuffled reports are a count of ones. A data set is the number of holders of the target's cell
+x0 among the others, for each budget. Let f be the law of the others' count, and p and q the
+probabilities that the target reports x0 if it holds x0 and if not. The divergence is the sum over s
+of
 
     (p f(s-1) + q f(s) - e (q f(s-1) + p f(s)))_+ = (p - e q) (f(s-1) - kappa f(s))_+,
     kappa = (e p - q) / (p - e q),
 
-as with equal budgets (`one_round.single_bin`). f is a sum of binomials, so log-concave: the terms
-that count are those from some t on.
+as with equal budgets (`one_round.single_bin`). f is the law of a sum of binomials, so log-concave:
+the positive terms are those from some t on.
 
-**Blocks.** A block is a range ``low..high`` of counts for each budget. Tell the adversary about
-``high - low`` users of each: what is left is low holders of x0, and all but high who do not hold
-it, for every data set of the block alike. Who is told more sees no smaller divergence. So that of
-what is left bounds the whole block. The block of the largest bound is halved, over and over.
-Holders of x1 in place of x0 on both sides mirror the count: one direction is enough.
+**Blocks.** A block is a range ``low..high`` of counts for each budget. Reveal ``high - low`` users
+of each budget to the adversary: what remains is low holders of x0 and all but high non-holders, the
+same for every data set of the block. An adversary who knows more sees no smaller divergence. So the
+divergence of the remaining users bounds the whole block. The block with the largest bound is
+halved, repeatedly. Exchanging x0 and x1 mirrors the count, so that one direction suffices.
 
-**Budgets rounded up.** A report with chance p' of the truth is one with p > p' of a record that is
-turned round with chance (p - p')/(p - q). So the others' reports are a mixture of data sets of the
-larger budget, and divergence is convex: none of them leaks less than the mixture at most.
+**Budgets rounded up.** A report that is true with probability p' is a report that is true with
+probability p > p' of a record that is flipped with probability (p - p')/(p - q). So the others'
+reports are a mixture over data sets with the larger budget. Divergence is convex, so the worst of
+these data sets leaks at least as much as the mixture.
 
 **The largest budget is the worst target.** Let A < B be the budgets of two users, f the law of all
 others' count, and A the target; the laws' generating functions are products, with a(z) and a'(z)
@@ -42,26 +44,22 @@ from shuffledp.accounting.one_round.single_bin import falling_ends
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.personalised.groups import BudgetGroups
 
-# With more budgets, those next to each other are taken as the larger of the two.
-_MOST_GROUPS = 4
-# Of the others' variance, what taking two budgets as one may cost though they are few.
-_ALIKE = 1e-6
-# Blocks that are halved at once, and in all.
-_AT_ONCE, _MOST_BLOCKS = 256, 4_000
-# Of the log of delta: eps moves by less than as much of itself.
-_TOLERANCE = 1e-4
+_MAX_GROUPS = 4  # with more budgets, neighbouring ones become the larger of the two
+_MERGED_VARIANCE = 1e-6  # share of the others' variance that merging two budgets may cost anyway
+_BLOCKS_AT_ONCE, _MAX_BLOCKS = 256, 4_000  # that are halved
+_TOLERANCE = 1e-4  # of log delta; eps changes by less than this share
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked of blocks of counts.
+    """The divergence of blocks of counts.
 
     Attributes
     ----------
     eps, budget
-        Central budget, and that of the target, which is larger.
+        Central budget, and the larger budget of the target.
     others
-        Everybody else.
+        All other users.
     """
 
     eps: float
@@ -69,7 +67,10 @@ class Search:
     others: BudgetGroups
 
     def ends(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Ends of the log divergence of what is left of each block, shape ``(blocks, groups)``."""
+        """Return ends of the log divergence of the unrevealed users of each block.
+
+        Blocks have shape ``(blocks, groups)``.
+        """
         parts = []
         for group, budget in enumerate(self.others.values):
             truth = Chance(float(expit(budget)), float(expit(-budget)))
@@ -83,7 +84,7 @@ class Search:
         return falling_ends(gain, float(np.expm1(self.eps)), *parts)
 
     def halved(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
-        """Halves of blocks, along the budget whose counts matter most."""
+        """Return blocks halved along the budget whose counts contribute most variance."""
         wide = (high - low) * _variances(self.others)
         rows, column = np.arange(low.shape[0]), np.argmax(wide, axis=1)
         middle = (low[rows, column] + high[rows, column]) // 2
@@ -97,14 +98,14 @@ def _variances(groups: BudgetGroups) -> Floats:
 
 
 def fewer(others: BudgetGroups) -> BudgetGroups:
-    """At most four budgets, none of them smaller: those that are next to each other become one."""
+    """Round neighbouring budgets up to the larger one until at most four are left."""
     values, counts = others.values.tolist(), others.counts.tolist()
     spread = _variances(others).tolist()
     whole = float(np.dot(spread, counts))
     while len(values) > 1:
         costs = [counts[i] * (spread[i] - spread[i + 1]) for i in range(len(values) - 1)]
         i = int(np.argmin(costs))
-        if len(values) <= _MOST_GROUPS and costs[i] > _ALIKE * whole:
+        if len(values) <= _MAX_GROUPS and costs[i] > _MERGED_VARIANCE * whole:
             break
         counts[i + 1] += counts[i]
         del values[i], counts[i], spread[i]
@@ -117,19 +118,18 @@ def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.i
     Parameters
     ----------
     eps
-        At least 0.
+        Central budget, at least 0.
     budget
-        Of the user whose record changes.
+        Budget of the target.
     others
-        Everybody else, in order of budget.
+        All other users, in order of budget.
     enough
-        A log of delta that is known to hold: once some data set comes as close to it as the
-        tolerance, the search ends.
+        A known upper bound on log delta: the search ends once a data set is within the tolerance.
 
     Returns
     -------
-    The lower end is attained by a data set of the budgets that `fewer` leaves. Where the search
-    ends early the upper end is the largest bound of a block that it did not get to.
+    The lower end is attained by a data set with the rounded budgets of `fewer`. If the search ends
+    early, the upper end is the largest bound of an unvisited block.
     """
     if eps >= budget:
         return LogInterval(-np.inf, -np.inf)
@@ -137,8 +137,8 @@ def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.i
     low, high = np.zeros_like(search.others.counts)[None], search.others.counts[None]
     bound = search.ends(low, high)[1]
     best, visited = float(search.ends(high, high)[0][0]), 0
-    while visited < _MOST_BLOCKS and min(bound.max(), enough) > best + _TOLERANCE:
-        order = np.argsort(-bound, kind="stable")[:_AT_ONCE]
+    while visited < _MAX_BLOCKS and min(bound.max(), enough) > best + _TOLERANCE:
+        order = np.argsort(-bound, kind="stable")[:_BLOCKS_AT_ONCE]
         order = order[(bound[order] > best) & (high[order] > low[order]).any(axis=1)]
         if not order.size:
             break
@@ -156,14 +156,14 @@ def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.i
 
 
 def lead(eps: float, budget: float, others: BudgetGroups) -> float:
-    """About the upper end of `worst`, at once: all others hold the target's cell.
+    """Return a cheap approximation of the upper end of `worst`: all others hold the target's cell.
 
     Parameters
     ----------
     eps
-        At least 0.
+        Central budget, at least 0.
     budget, others
-        Of the target, and the other users by their budgets.
+        Budget of the target, and all other users.
     """
     if eps >= budget:
         return -np.inf

@@ -1,4 +1,4 @@
-"""What users who choose their own budgets get: each budget's eps, and everybody's."""
+"""Compute the certified eps of users with personal budgets."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,39 +14,39 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.personalised import gaussian, krr, laplace
 from shuffledp.personalised.groups import BudgetGroups
 
-# With more budgets, users get the eps of the largest in their part.
+# With more distinct budgets, users form 8 parts and get the eps of their part's largest budget.
 _PARTS = 8
-# With more, those of other users are rounded up to so many: nobody's delta is smaller then.
+# With more, the budgets of others are rounded up to 88 values, which makes no delta smaller.
 _LEVELS = 11 * _PARTS
-# Reports with noise have no such order: up to so many budgets are worked out one by one.
-_MOST_WORKED_OUT = 64
+# Reports with noise have no such order of budgets: up to 64 budgets are computed one by one.
+_MAX_SINGLE_BUDGETS = 64
 
 
 class CurveOf(Protocol):
-    """Delta over eps of users of a group, or of all from a first group on to that."""
+    """Return delta over eps for users of a group, or of all groups from a first one to it."""
 
     def __call__(
         self, groups: BudgetGroups, group: int, aim: float, first: int | None = None
     ) -> UpperCurve:
-        """Last but one the natural log of the delta that is aimed at.
+        """Return the curve; ``aim`` is the natural log of the target delta.
 
-        What is left out may depend on it. The curve holds for any.
+        Truncation may depend on the aim. The curve is an upper bound for every value.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Reports:
-    """How users report.
+    """A kind of reports.
 
     Attributes
     ----------
     name, about
-        For tables and help.
+        Name and description for tables and help.
     curve
-        Delta over eps of a user of the given group.
+        Delta over eps of a user of a group.
     ordered
-        Whether a larger budget is never the safer one, and others' larger budgets never help.
+        Whether a larger budget is never safer, and larger budgets of others never help.
     """
 
     name: str
@@ -59,25 +59,25 @@ KINDS: Final = ("krr", "binary", "laplace", "gaussian")
 
 
 def reports(kind: str, k: int | None = None) -> Reports:
-    """How users report, by name: one of `KINDS`; ``krr`` needs k, the number of cells.
+    """Return a kind of reports by its name in `KINDS`; ``krr`` needs k, the number of cells.
 
     The budget of ``gaussian`` is mu, the length of the records' interval in standard deviations.
 
     Raises
     ------
     InputError
-        If there is no such kind, or k is missing, out of range, or given where it has no meaning.
+        If the kind is unknown, or k is missing, out of range, or used with another kind than krr.
     """
     if kind not in KINDS:
         raise InputError(f"mechanism must be one of {', '.join(KINDS)} (got {kind!r})")
     if (kind == "krr") != (k is not None):
-        raise InputError("k, the number of cells, belongs to krr, and krr needs it")
+        raise InputError(f"k, the number of cells, is for krr only, which needs it (got k={k})")
     if kind == "laplace":
         return Reports(kind, "a number of a known range plus Laplace noise", _laplace, False)
     if kind == "gaussian":
         return Reports(kind, "a number of a known range plus normal noise", gaussian.curve, False)
     about = "yes or no, by randomised response" if k is None else f"one of {k} cells, by k-RR"
-    cells = Setting(1, 2 if k is None else k).k  # which refuses what is no number of cells
+    cells = Setting(1, 2 if k is None else k).k  # raises InputError for other values
     return Reports(kind, about, _krr(cells), True)
 
 
@@ -95,16 +95,17 @@ def _krr(k: int) -> CurveOf:
 
 
 def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) -> float:
-    """Smallest eps, to 1e-5 of itself, that the users of a group have at a natural log of delta.
+    """Return the smallest certified eps of the users of a group at a log delta.
 
-    Rounded up; at least 0, and at most what a report alone has.
+    The relative tolerance is 1e-5. The value is rounded up, at least 0, and at most the eps of a
+    report alone.
 
     Parameters
     ----------
     log_delta
-        Below 0.
+        Natural log of delta, below 0.
     groups, group
-        Everybody, in order of their budgets; whose record changes.
+        All users, in order of budget, and the group of the target.
     how
         Kind of the reports.
     """
@@ -113,16 +114,16 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
 
 @dataclass(frozen=True)
 class Own:
-    """What users get whose budgets lie between two.
+    """The certified eps of users with budgets in a range.
 
     Attributes
     ----------
     low, high
-        Smallest and largest of their budgets.
+        Their smallest and largest budget.
     users
-        How many they are.
+        Number of these users.
     eps
-        Of each of them, certified.
+        Certified eps of each of them.
     """
 
     low: float
@@ -132,7 +133,7 @@ class Own:
 
 
 def _rounded_up(groups: BudgetGroups) -> BudgetGroups:
-    """At most as many different budgets as there are levels, none of them smaller."""
+    """Round budgets up to at most `_LEVELS` distinct values."""
     if groups.values.size <= _LEVELS:
         return groups
     part = _part_of(groups, _LEVELS)
@@ -142,54 +143,54 @@ def _rounded_up(groups: BudgetGroups) -> BudgetGroups:
 
 
 def _part_of(groups: BudgetGroups, parts: int) -> Integers:
-    """Part of each group, in order of budget, with about as many users in each part."""
+    """Return the part of each group, in order of budget, with about as many users in each."""
     before = np.cumsum(groups.counts) - groups.counts
     return np.asarray(before * parts // groups.counts.sum())
 
 
-def _alike(groups: BudgetGroups, parts: int) -> Integers:
-    """Part of each group, at most so many, so that budgets of a part have nearly one ratio."""
+def _similar_parts(groups: BudgetGroups, parts: int) -> Integers:
+    """Return the part of each group, such that budgets in a part have similar ratios."""
     values = groups.values
     positive = np.log(values[values > 0.0])
-    found = np.zeros(values.size, np.int64)
+    part = np.zeros(values.size, np.int64)
     share = (positive - positive[0]) / np.ptp(positive)
-    found[values > 0.0] = 1 + np.minimum(share * (parts - 1), parts - 2).astype(np.int64)
-    return found
+    part[values > 0.0] = 1 + np.minimum(share * (parts - 1), parts - 2).astype(np.int64)
+    return part
 
 
 def _parts(groups: BudgetGroups, how: Reports) -> Integers:
     size = groups.values.size
-    if size <= (_PARTS if how.ordered else _MOST_WORKED_OUT):
+    if size <= (_PARTS if how.ordered else _MAX_SINGLE_BUDGETS):
         return np.arange(size)
-    return _part_of(groups, _PARTS) if how.ordered else _alike(groups, _MOST_WORKED_OUT)
+    return _part_of(groups, _PARTS) if how.ordered else _similar_parts(groups, _MAX_SINGLE_BUDGETS)
 
 
 def number_of_parts(groups: BudgetGroups, how: Reports) -> int:
-    """How many answers `own_epsilons` gives."""
+    """Return the number of results of `own_epsilons`."""
     return int(np.unique(_parts(groups, how)).size)
 
 
 def own_epsilons(
     log_delta: float, groups: BudgetGroups, how: Reports, rounds: int = 1
 ) -> Iterator[Own]:
-    """Eps of every user at a natural log of delta, by budget, smallest first.
+    """Yield the certified eps of all users at a log delta, by budget, smallest first.
 
     Parameters
     ----------
     log_delta
-        At most 0.
+        Natural log of delta, at most 0.
     groups
-        Everybody, in order of budget (`BudgetGroups.of`).
+        All users, in order of budget (`BudgetGroups.of`).
     how
-        What they report with.
+        Kind of the reports.
     rounds
-        How often each of them reports, with fresh randomness.
+        Number of reports of each user, with fresh randomness.
 
     Yields
     ------
-    One for each budget; where there are many, one for each part of the users, in order of budget,
-    with an eps that holds for all of them. Where the largest budget is the worst, parts are eight,
-    of as many users each; else up to 64, of budgets that are nearly alike.
+    One result for each budget or, if there are many, for each part of the users in order of budget,
+    with an eps that holds for all of them. If the largest budget is the worst, there are eight
+    parts with similar numbers of users; otherwise up to 64 parts with similar budgets.
 
     Raises
     ------
@@ -197,16 +198,16 @@ def own_epsilons(
         If rounds is below 1.
     """
     if rounds < 1:
-        raise InputError(f"rounds must be at least 1 (got rounds={rounds})")
+        raise InputError(f"rounds must be an integer >= 1 (got {rounds})")
     part = _parts(groups, how)
-    everybody = _rounded_up(groups) if how.ordered else groups
+    all_groups = _rounded_up(groups) if how.ordered else groups
     for each in np.unique(part):
         members = np.flatnonzero(part == each)
         low, high = float(groups.values[members[0]]), float(groups.values[members[-1]])
-        # Where others are rounded up, the largest budget of a part is one of the levels.
-        group, first = (int(np.searchsorted(everybody.values, one)) for one in (high, low))
+        # If budgets are rounded up, the largest budget of a part is one of the levels.
+        group, first = (int(np.searchsorted(all_groups.values, budget)) for budget in (high, low))
         aim = log_delta - float(np.log(rounds))
-        curve = compose(how.curve(everybody, group, aim, first), rounds)
+        curve = compose(how.curve(all_groups, group, aim, first), rounds)
         yield Own(
             low, high, int(groups.counts[members].sum()), float(curve.epsilon(log_delta).promised)
         )

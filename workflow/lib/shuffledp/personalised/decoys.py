@@ -32,24 +32,21 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
 XTOL: Final = 1e-5
-"""Of eps, relative, where a search for it ends: the blocks of decoys cost as much."""
+"""Relative tolerance of searches for eps, as large as the loss by blocks of decoys."""
 
-# Of the tilted probability, what the first and the last block hold.
-_OUTER = 1e-5
-# Blocks need not be narrower, relative to m: eps moves by a quarter of it.
-_NARROWEST = 2e-3
-# A part that is less than this of the whole needs no closer look.
-_NEGLIGIBLE = np.log(1e-7)
-_LARGEST_TILT = 700.0
+_OUTER_MASS = 1e-5  # tilted probability of the first and of the last block
+_MIN_BLOCK_WIDTH = 2e-3  # relative to m; eps changes by a quarter of it
+_LOG_NEGLIGIBLE = np.log(1e-7)  # a part of the total below this share is not refined
+_MAX_TILT = 700.0
 
 
 def stretch(low: float, high: float) -> float:
-    """``high / low``, rounded up."""
+    """Return ``high / low``, rounded up."""
     return 1.0 if low == high else high / low * (1.0 + 8.0 * UNIT)
 
 
 def _log_moments(others: RandomTrials, tilt: float) -> Floats:
-    """Log of ``E[exp(-tilt B)]`` of one variable of each group."""
+    """Return the log of ``E[exp(-tilt B)]`` for one variable of each group."""
     rates = expit(others.log_odds)
     with np.errstate(divide="ignore"):
         return np.asarray(
@@ -66,36 +63,36 @@ def _mean(others: RandomTrials, tilt: float) -> float:
 
 
 def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
-    """Chernoff's bound on the log of ``Pr[sum >= count]``, or ``Pr[sum <= count]``."""
+    """Return Chernoff's bound on the log of ``Pr[sum >= count]`` or ``Pr[sum <= count]``."""
     sign = -1.0 if above else 1.0
     if sign * (_mean(others, 0.0) - count) <= 0.0:
         return 0.0
-    if sign * (_mean(others, sign * _LARGEST_TILT) - count) >= 0.0:
-        tilt = sign * _LARGEST_TILT
+    if sign * (_mean(others, sign * _MAX_TILT) - count) >= 0.0:
+        tilt = sign * _MAX_TILT
     else:
-        # Any tilt gives a bound: the root need not be exact.
-        tilt = brentq(lambda t: _mean(others, t) - count, 0.0, sign * _LARGEST_TILT, xtol=1e-6)
+        # Every tilt gives a bound, so the root need not be exact.
+        tilt = brentq(lambda t: _mean(others, t) - count, 0.0, sign * _MAX_TILT, xtol=1e-6)
     log_moment = float(others.counts @ _log_moments(others, tilt))
-    # One for what rounding can do, where all users are many.
+    # The 1 covers rounding, even for very many users.
     return min(tilt * count + log_moment + 1.0, 0.0)
 
 
 def _tilt(others: RandomTrials, lead: Callable[[int], float]) -> float:
-    """How fast the log of delta falls with m where its mean accumulates, about."""
+    """Return the approximate slope of -log delta in m where the mean accumulates."""
     tilt, m = 0.0, 1.0 + _mean(others, 0.0)
     for _ in range(5):
         step = np.ceil(0.01 * m)
-        now, then = lead(int(m)), lead(int(m + step))
-        tilt = max((now - then) / step, 0.0) if now > -np.inf and then > -np.inf else 0.0
-        tilt = min(tilt, _LARGEST_TILT)
+        here, ahead = lead(int(m)), lead(int(m + step))
+        tilt = max((here - ahead) / step, 0.0) if here > -np.inf and ahead > -np.inf else 0.0
+        tilt = min(tilt, _MAX_TILT)
         m = 1.0 + _mean(others, tilt)
     return float(tilt)
 
 
 def _starts(mass: Floats, blocks: int) -> Integers:
-    """Where blocks begin so that together they lose least: by the root of the density.
+    """Return the starts of blocks that lose little in total, from the root of the density.
 
-    A block loses its mass times its width, about.
+    A block loses approximately its mass times its width.
     """
     cumulative = np.cumsum(np.sqrt(mass))
     if not cumulative.size:
@@ -109,19 +106,19 @@ def log_mean_over_decoys(
     lead: Callable[[int], float],
     blocks: int,
 ) -> float:
-    """Upper bound on the log of ``E[delta_m]``, ``m - 1`` the successes among the others.
+    """Return an upper bound on log ``E[delta_m]``, ``m - 1`` being the number of decoys.
 
     Parameters
     ----------
     others
-        Log odds with which each of them is a decoy.
+        Log odds of each other user to be a decoy.
     log_delta
-        Natural log of delta_m, or more, for a whole number m of at least 1; non-increasing.
+        Upper bound on the natural log of delta_m for an integer m >= 1; non-increasing.
     lead
-        Cheap and about ``log_delta``: where to look.
+        Cheap approximation of ``log_delta``, which only places windows and blocks.
     blocks
-        How many blocks of m, at most about. A block's delta is that of its smallest m: with 8 the
-        result's is that of a third of a standard deviation fewer decoys, on average.
+        Approximate maximum number of blocks of m. A block has the delta of its smallest m: with 8
+        blocks the result is that of a third of a standard deviation fewer decoys, on average.
     """
     tilt = _tilt(others, lead)
     rates, co_rates = expit(others.log_odds - tilt), expit(tilt - others.log_odds)
@@ -131,9 +128,9 @@ def log_mean_over_decoys(
     first, size = window.start + 1, window.mass.size
     m = first + np.arange(size, dtype=np.float64)
     cumulative = np.cumsum(window.mass)
-    low, high = np.searchsorted(cumulative, [_OUTER, cumulative[-1] - _OUTER])
-    narrowest = max(int(_NARROWEST * m[min(low, size - 1)]), 1)
-    inner = low + _starts(window.mass[low:high], min(blocks, -(-int(high - low) // narrowest)))
+    low, high = np.searchsorted(cumulative, [_OUTER_MASS, cumulative[-1] - _OUTER_MASS])
+    min_width = max(int(_MIN_BLOCK_WIDTH * m[min(low, size - 1)]), 1)
+    inner = low + _starts(window.mass[low:high], min(blocks, -(-int(high - low) // min_width)))
     starts = np.unique(np.concatenate([[0], inner, [high]]).clip(0, size - 1))
     ends = np.append(starts[1:], size) - 1
     with np.errstate(divide="ignore"):
@@ -143,14 +140,14 @@ def log_mean_over_decoys(
     parts = [
         float(np.logaddexp.reduceat(log_mass, starts)[i] + deltas[i]) for i in range(starts.size)
     ]
-    # What the window's law lacks may lie anywhere within it.
+    # The mass that the window's law lacks may be anywhere in the window.
     parts.append(float((log_missing + tilt * (m[ends] - 1.0) + deltas).max()))
     total = float(logsumexp(parts))
 
     edge, step = first - 1, size
     while edge >= 1:
         chance = _log_tail(others, edge - 1.0, above=False)
-        if chance < total + _NEGLIGIBLE:
+        if chance < total + _LOG_NEGLIGIBLE:
             parts.append(chance)
             break
         smallest = max(edge - step, 1)
@@ -164,22 +161,21 @@ def log_mean_over_decoys(
     return total + UNIT * (users + 32.0 * size + 8.0 * (largest + abs(total)) + 200.0)
 
 
-# Of M: each costs a transform, which need not be finer than they are.
-_BLOCKS, _SPLITTING = 8, 1e-3
-# Of the largest G: with so small a one among them no sum is positive.
-_FARTHEST_BELOW = 1e100
+_BLOCKS = 8  # of M; each costs a transform
+_SPLITTING = 1e-3  # tolerance of a transform, not finer than the blocks
+_MAX_NEGATIVE_RATIO = 1e100  # of -G to the largest G; no sum with such a G is positive
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """G's law but for the central eps.
+    """The law of G, without the central eps.
 
     Attributes
     ----------
     log_first, log_second
-        Logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at each atom, right to their rounding.
+        Logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at each atom, correct up to rounding.
     masses
-        Of the atoms.
+        Probabilities of the atoms.
     units
         Relative error of each mass, in units of rounding.
     """
@@ -190,55 +186,59 @@ class Target:
     units: float
 
     def atoms(self, eps: float) -> Atoms:
-        """G at a central eps."""
+        """Return the law of G at a central eps."""
         # Exponents are products of two rounded factors.
         exponents = 8.0 * (eps + float(np.abs(self.log_first).max()))
-        # Where the two terms nearly cancel, what exponents lose is no small part of G.
+        # If the two terms nearly cancel, the rounding of exponents is not small relative to G.
         values = excess(self.log_first, self.log_second, eps - exponents * UNIT)
-        # A larger G is on the safe side; so far down it changes nothing, and squares are floats.
+        # A larger G is on the safe side; this far down it changes nothing, and squares stay finite.
         if (top := float(values.max())) > 0.0:
-            values = np.maximum(values, -_FARTHEST_BELOW * top)
+            values = np.maximum(values, -_MAX_NEGATIVE_RATIO * top)
         return Atoms(values, self.masses, self.units + exponents)
 
 
 def decoy_trials(log_kappa: Floats, counts: Integers) -> RandomTrials:
-    """Others who are decoys with chances below 1, given by their logs, and how many have each."""
+    """Return the trials of others who are decoys with probabilities kappa < 1."""
     return RandomTrials(log_kappa - np.log(-np.expm1(log_kappa)), counts)
 
 
 def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> float:
-    """Natural log of the target's delta, rounded up.
+    """Return the natural log of the target's delta, rounded up.
 
     Parameters
     ----------
     eps
         Central budget, at least 0.
     target
-        Law of its ratios, for its worst records.
+        Law of the target's ratios, for its worst records.
     others
-        Log odds with which each of them is a decoy.
+        Log odds of each other user to be a decoy.
     """
     atoms = target.atoms(eps)
 
-    def of(m: int) -> float:
+    def log_delta(m: int) -> float:
         return min(log_mean_excess_high(atoms, m, _SPLITTING), 0.0)
 
-    if of(1) == -np.inf:  # no G is positive
+    if log_delta(1) == -np.inf:  # no G is positive
         return -np.inf
-    return min(log_mean_over_decoys(others, of, lambda m: log_saddle_point(atoms, m), _BLOCKS), 0.0)
+
+    def lead(m: int) -> float:
+        return log_saddle_point(atoms, m)
+
+    return min(log_mean_over_decoys(others, log_delta, lead, _BLOCKS), 0.0)
 
 
 def approximate_log_delta(eps: float, target: Target, others: RandomTrials) -> float:
-    """About `log_delta`, at once.
+    """Return a cheap approximation of `log_delta_among_decoys`.
 
     Parameters
     ----------
     eps
         At least 0.
     target
-        Laws of the report of whose record changes.
+        Law of the target's ratios.
     others
-        Whether each of the others is a decoy.
+        Log odds of each other user to be a decoy.
     """
     chances = 1.0 / (1.0 + np.exp(-others.log_odds))
     return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ chances))

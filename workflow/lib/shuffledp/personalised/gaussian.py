@@ -1,4 +1,4 @@
-"""Shuffled Gaussian reports, each user with noise of its own.
+"""Bound delta of shuffled Gaussian reports with personal noise.
 
 Records lie in an interval of length 1, centred at 0; user i reports its record plus normal noise
 of standard deviation ``1 / mu_i``. Neighbours differ in the record of one user, the target, of
@@ -9,9 +9,9 @@ deviation ``1 / nu``. Whatever the record, the density of a report with that noi
 ``rho'(|y| + 1/2)``. That is ``kappa w``, with w a law and ``kappa = 2 Phi(-nu/2)``. For
 ``mu_i <= nu`` user i's density is at least ``kappa_i w`` with
 ``kappa_i = kappa (mu_i / nu) exp((nu^2 - mu_i^2) / 8)``, because the quotient of the two normal
-densities at ``|y| + 1/2`` is smallest at y = 0. A user of a larger mu_i may be no decoy: its tails
-are thinner. Every nu gives a bound. Of those that some user has, one is taken for which the sum of
-the G varies little: many cautious users may hide a bold one better than a few bold ones do.
+densities at ``|y| + 1/2`` is smallest at y = 0. A user of a larger mu_i may not be a decoy, because
+its tails are thinner. Every nu gives a bound. Among the mu of users, one is chosen for which the
+sum of the G varies little: many cautious users may hide a bold one better than a few bold ones.
 
 The worst pair of records is the interval's ends, for all even rho and rho' that fall away from 0 so
 that ``rho / rho'`` falls, too. G has mean ``1 - e`` for every pair; in the convex order,
@@ -31,9 +31,9 @@ u > 0, it has x - u wherever it has x + u; then R(A|x), for this A, falls with x
    ``R(.|x1) / w`` and w are no larger at x0 - u than at x0 + u, so that
    ``(e R(.|x1) / w + t) w`` is no larger, or not positive; R(.|x0) is the same at both.
 
-The ratios ``R(y|x) / w(y)`` of the ends may have no bound. Beyond a reach, G is given the value 0.
-Delta loses by that at most the chance that the target's report is so far out, since
-``(x + y)_+ <= x_+ + y_+``. So that chance is added: such a report counts as an infinite loss.
+The ratios ``R(y|x) / w(y)`` of the ends may be unbounded. Beyond a reach, G is set to 0. This
+reduces delta by at most the probability that the target's report is beyond the reach, since
+``(x + y)_+ <= x_+ + y_+``. So this probability is added: such a report is an infinite loss.
 
 Up to the reach the two ratios are continuous, and monotone between neighbouring nodes. Each is
 replaced by its value at one of the two nodes, at random and its mean kept, independently given y.
@@ -44,9 +44,9 @@ Many budgets. A mu between low and high is made high by a length's unit, as with
 ``mu_i high / low``, which is at an end, since ``x exp(-x^2/8)`` rises, then falls.
 
 Vectors. With spherical noise and records in a ball of R^d of diameter 1, the ends of a diameter are
-the worst pair for ``nu = mu``, by the same steps, with mirror images for signs; kappa, kappa_i and
-w are others. They are not worked out here. The law of one coordinate is no bound for vectors: the
-other coordinates tell reports apart.
+the worst pair for ``nu = mu``, by the same steps with mirror images for signs; kappa, kappa_i and w
+differ and are not derived here. The law of one coordinate is not a bound for vectors, because the
+other coordinates distinguish reports.
 """
 
 from dataclasses import dataclass
@@ -69,20 +69,20 @@ from shuffledp.personalised.decoys import (
 )
 from shuffledp.personalised.groups import BudgetGroups
 
-# What reports beyond the reach may add, of the delta that is aimed at.
-_LOST = 1e-3
-# Most mu of others that are tried as nu.
-_CANDIDATES = 32
-# Nodes for each standard deviation. The loss is of second order.
-_NODES = 16
-# Every so many of them are enough to see where to look.
-_ROUGH = 8
-# Gauss's rule with so many points between two nodes leaves less than 1e-20 of the integral, by
-# Bernstein's ellipse, up to so many standard deviations.
+# Share of the target delta that reports beyond the reach may add.
+_LOST_SHARE = 1e-3
+# Number of mu of others that are tried as nu.
+_MAX_CANDIDATES = 32
+# Nodes per standard deviation; the loss is of second order in their distance.
+_NODES_PER_DEVIATION = 16
+# The approximation that starts a search uses every 8th node.
+_COARSE_STEP = 8
+# Gauss's rule with 16 points between two nodes has an error below 1e-20 of the integral, by
+# Bernstein's ellipse, up to 64 standard deviations.
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_FURTHEST = 64.0
-# Where the ratio is so many times the number of reports, there is no decoy to hide among.
-_EXPOSED = 1e3
+_MAX_DEVIATIONS = 64.0
+# Beyond this ratio, relative to the number of reports, no decoy hides the target.
+_EXPOSED_RATIO = 1e3
 
 
 def _log_kappa(nu: float) -> float:
@@ -91,7 +91,7 @@ def _log_kappa(nu: float) -> float:
 
 @dataclass(frozen=True)
 class _Crowd:
-    """Others, and a target whose mu lies between two; in lengths of which the larger is the mu."""
+    """Others, and a target with mu from ``low`` to ``mu``, scaled so that its mu is ``mu``."""
 
     low: float
     mu: float
@@ -99,28 +99,28 @@ class _Crowd:
 
     @property
     def candidates(self) -> list[tuple[float, float]]:
-        """Each nu, and up to which mu others are decoys."""
+        """Pairs of nu and the largest mu of others who are decoys."""
         values = self.others.values
         smaller = values[(values > 0.0) & (values < self.low)]
-        if smaller.size > _CANDIDATES:
-            smaller = smaller[np.linspace(0, smaller.size - 1, _CANDIDATES).astype(np.int64)]
+        if smaller.size > _MAX_CANDIDATES:
+            smaller = smaller[np.linspace(0, smaller.size - 1, _MAX_CANDIDATES).astype(np.int64)]
         by = stretch(self.low, self.mu)
         return [(self.mu, self.low), *((min(one * by, self.mu), one) for one in smaller.tolist())]
 
     def decoys(self, nu: float, until: float) -> RandomTrials:
-        some = (self.others.values > 0.0) & (self.others.values <= until)
-        values = self.others.values[some]
+        hiding = (self.others.values > 0.0) & (self.others.values <= until)
+        values = self.others.values[hiding]
         ends = values, np.minimum(values * stretch(self.low, self.mu), nu)
         log_kappa = _log_kappa(nu) + np.minimum(
             *(np.log(one / nu) + 0.125 * (nu - one) * (nu + one) for one in ends)
         )
-        # Fewer decoys are never safer: what rounding may have added is taken off.
+        # Fewer decoys are never safer, so what rounding may have added is subtracted.
         log_kappa -= 16.0 * UNIT * (1.0 + nu * nu + np.abs(log_kappa))
-        return decoy_trials(log_kappa, self.others.counts[some])
+        return decoy_trials(log_kappa, self.others.counts[hiding])
 
     @property
     def best(self) -> tuple[float, float]:
-        """The candidate for which the mean of the G varies least, about."""
+        """The candidate for which the mean of the G has approximately the smallest variance."""
 
         def variance(one: tuple[float, float]) -> float:
             return _log_variance(self.mu, one[0], self.decoys(*one))
@@ -129,7 +129,7 @@ class _Crowd:
 
 
 def _log_ratios(mu: float, nu: float, y: Floats) -> tuple[Floats, Floats]:
-    """Logs of ``R(y|x) / w(y)`` for the nearer and the further end of the interval; y >= 0."""
+    """Return logs of ``R(y|x) / w(y)`` for the nearer and the further end, y >= 0."""
     scale = _log_kappa(nu) + np.log(mu / nu)
     near = 0.5 * (nu * (y + 0.5) - mu * (y - 0.5)) * (nu * (y + 0.5) + mu * (y - 0.5))
     further = -0.5 * (mu - nu) * (mu + nu) * (y + 0.5) ** 2
@@ -137,7 +137,7 @@ def _log_ratios(mu: float, nu: float, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _log_variance(mu: float, nu: float, decoys: RandomTrials) -> float:
-    """About the log of the variance of the mean of the G: which nu is good."""
+    """Return an approximate log variance of the mean of the G, to compare values of nu."""
     y = (0.5 + 8.0 / mu) * np.arange(1, 401) / 400.0
     gap = -0.5 * (mu * (y - 0.5)) ** 2 + np.log(-np.expm1(-mu * mu * y))
     number = 1.0 + float(decoys.counts @ (1.0 / (1.0 + np.exp(-decoys.log_odds))))
@@ -146,19 +146,19 @@ def _log_variance(mu: float, nu: float, decoys: RandomTrials) -> float:
 
 
 def _nodes(mu: float, nu: float, reports: float, aim: float) -> Floats:
-    """Distances from the interval's centre, the last one the reach."""
-    deviations = min(-float(ndtri_exp(aim + np.log(_LOST))), _FURTHEST)
+    """Return distances from the interval's centre; the last one is the reach."""
+    deviations = min(-float(ndtri_exp(aim + np.log(_LOST_SHARE))), _MAX_DEVIATIONS)
     reach = 0.5 + deviations / mu
-    nodes = np.linspace(0.0, reach, 1 + int(np.ceil(_NODES * mu * reach)))
+    nodes = np.linspace(0.0, reach, 1 + int(np.ceil(_NODES_PER_DEVIATION * mu * reach)))
     if nu < mu:  # the nearer end's ratio has its maximum at a node
         top = 0.5 * (mu * mu + nu * nu) / ((mu - nu) * (mu + nu))
         nodes = np.unique(np.append(nodes, min(top, reach)))
-    hidden = _log_ratios(mu, nu, nodes)[0] <= np.log(_EXPOSED * reports)
+    hidden = _log_ratios(mu, nu, nodes)[0] <= np.log(_EXPOSED_RATIO * reports)
     return nodes if hidden.all() else nodes[: max(int(np.argmin(hidden)), 2)]
 
 
 def _shares(ends: Floats, inside: Floats) -> Floats:
-    """What goes to the end of each interval so that the mean of a ratio is kept, by its logs."""
+    """Return the share of the end of each interval that keeps the mean of a ratio, from logs."""
     whole = np.diff(ends)[:, None]
     flat = whole == 0.0
     part = np.expm1(inside - ends[:-1, None]) / np.where(flat, 1.0, np.expm1(whole))
@@ -186,39 +186,40 @@ def _target(mu: float, nu: float, nodes: Floats) -> Target:
             strict=True,
         )
     )
-    some = masses > 0.0
-    near, further, masses = near[some], further[some], masses[some]
-    # The exponents of the masses, and some twenty operations.
+    positive = masses > 0.0
+    near, further, masses = near[positive], further[positive], masses[positive]
+    # Units of rounding: the exponents of the masses, and about twenty operations.
     units = 128.0 + 4.0 * nu * nu * float(nodes[-1]) * (float(nodes[-1]) + 1.0)
     first, second = np.concatenate([near, further]), np.concatenate([further, near])
     return Target(first, second, np.concatenate([masses, masses]), units)
 
 
 def _log_lost(mu: float, reach: float) -> float:
-    """Log of the chance of a report beyond the reach, on either side."""
+    """Return the log probability of a report beyond the reach, on either side."""
     sides = log_ndtr(mu * (0.5 - reach)), log_ndtr(mu * (-0.5 - reach))
-    # More than rounding takes; it is a small part of delta.
+    # The addition exceeds the rounding error, and is a small part of delta.
     return float(np.logaddexp(*sides)) + 1e-9
 
 
 def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
-    """Delta over eps of whoever has a mu between two, upper end only; for every data set.
+    """Return an upper bound on delta of all users with mu in a range, for every data set.
 
     Parameters
     ----------
     groups, group
-        Everybody, in order of mu; whose record changes. A mu is the length of the records' interval
-        in standard deviations of the noise, 0 if a user reports nothing.
+        All users, in order of mu; the group of the largest mu for which the curve holds. mu is the
+        length of the records' interval in standard deviations of the noise, 0 if a user reports
+        nothing.
     aim
-        Natural log of about the delta that is sought, at most 0: a thousandth of it is what reports
-        far out may add. The curve holds for any.
+        Approximate natural log of the target delta, at most 0: reports beyond the reach add at most
+        a thousandth of it. The curve is an upper bound for every value.
     first
-        The smallest mu that the curve is to hold for, by default that of the group alone.
+        The group of the smallest mu for which the curve holds, by default the same group. Users of
+        a larger mu than this one are not counted as decoys.
 
     Returns
     -------
-    Never above that of one report alone. Users of a larger mu than the smallest are not counted as
-    decoys.
+    A curve that is never above that of one report alone.
     """
     first = group if first is None else first
     mu = float(groups.values[group])
@@ -228,18 +229,18 @@ def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None
     nu, until = crowd.best
     nodes = _nodes(mu, nu, float(groups.counts.sum()), aim)
     target, decoys = _target(mu, nu, nodes), crowd.decoys(nu, until)
-    rough = _target(mu, nu, np.append(nodes[:-1:_ROUGH], nodes[-1]))
+    coarse = _target(mu, nu, np.append(nodes[:-1:_COARSE_STEP], nodes[-1]))
     log_lost = _log_lost(mu, float(nodes[-1]))
 
-    def end(eps: float, found: float) -> float:
+    def end(eps: float, log_delta: float) -> float:
         alone = gdp_upper_log_delta(eps, mu)
-        return min(float(np.logaddexp(found, log_lost)), alone, 0.0)
+        return min(float(np.logaddexp(log_delta, log_lost)), alone, 0.0)
 
     def upper(eps: float) -> float:
         return end(eps, log_delta_among_decoys(eps, target, decoys))
 
     def lead(eps: float) -> float:
-        return end(eps, approximate_log_delta(eps, rough, decoys))
+        return end(eps, approximate_log_delta(eps, coarse, decoys))
 
     def inverse(log_delta: float) -> float:
         alone = gdp_epsilon(mu, log_delta)

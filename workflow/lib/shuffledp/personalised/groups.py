@@ -19,7 +19,7 @@ class BudgetGroups:
     Attributes
     ----------
     values
-        Budget of each group, at least 0 (0: a user whose report carries nothing).
+        Budget of each group, at least 0 (with 0, a report carries no information).
     counts
         Users in each group, at least 1.
     """
@@ -29,7 +29,7 @@ class BudgetGroups:
 
     @classmethod
     def of(cls, budgets: ArrayLike | BudgetGroups) -> BudgetGroups:
-        """Group a list of budgets, one per user; groups are returned as they are.
+        """Group a list of budgets, one per user; check groups and return them.
 
         Raises
         ------
@@ -47,7 +47,7 @@ class BudgetGroups:
             )
         if groups.values.size == 0 or groups.values.shape != groups.counts.shape:
             raise InputError(
-                f"budgets must name at least one user, and a count per group (got "
+                f"budgets must contain at least one user, and a count per group (got "
                 f"{groups.values.size} values, {groups.counts.size} counts)"
             )
         if groups.counts.min() < 1:
@@ -56,21 +56,21 @@ class BudgetGroups:
 
     @classmethod
     def of_counts(cls, values: ArrayLike, counts: ArrayLike) -> BudgetGroups:
-        """Group budgets that are given with how many users have each, in order of budget.
+        """Group budgets and the number of users of each, in order of budget.
 
-        Raises as `of`.
+        Errors are those of `of`.
         """
         distinct, place = np.unique(np.asarray(values, np.float64), return_inverse=True)
-        many = np.zeros(distinct.size, np.int64)
-        np.add.at(many, place.ravel(), np.asarray(counts, np.int64))
-        return cls.of(cls(distinct, many))
+        totals = np.zeros(distinct.size, np.int64)
+        np.add.at(totals, place.ravel(), np.asarray(counts, np.int64))
+        return cls.of(cls(distinct, totals))
 
     def setting(self, eps0: float, k: int) -> Setting:
-        """As many users, all with one budget."""
+        """Return the setting of as many users with one budget."""
         return Setting(int(self.counts.sum()), k, float(eps0))
 
     def without(self, group: int) -> BudgetGroups:
-        """Return the others of one user of the given group."""
+        """Return the groups without one user of a group."""
         counts = self.counts.copy()
         counts[group] -= 1
         return BudgetGroups(self.values[counts > 0], counts[counts > 0])
@@ -86,20 +86,20 @@ def among(
     budgets
         One per user, or groups of users.
     target
-        Index of a user, or of a group of which the target is one; by default who has the largest.
+        Index of a user, or of the target's group; by default a user with the largest budget.
 
     Raises
     ------
     InputError
-        As `BudgetGroups.of`, and if there is no such index.
+        As for `BudgetGroups.of`, and if the index does not exist.
     """
     groups = BudgetGroups.of(budgets)
-    given = groups.values if isinstance(budgets, BudgetGroups) else np.asarray(budgets, np.float64)
+    values = groups.values if isinstance(budgets, BudgetGroups) else np.asarray(budgets, np.float64)
     if target is None:
-        target = int(np.argmax(given))
-    if not 0 <= target < given.size:
+        target = int(np.argmax(values))
+    if not 0 <= target < values.size:
         raise InputError(
-            f"target must be the index of a user or group, 0..{given.size - 1} (got {target})"
+            f"target must be the index of a user or group, 0..{values.size - 1} (got {target})"
         )
-    budget = float(given[target])
+    budget = float(values[target])
     return budget, groups, groups.without(int(np.flatnonzero(groups.values == budget)[0]))

@@ -1,12 +1,12 @@
-"""Shuffled k-RR and clones when users have budgets of their own (paper D).
+"""Bound delta of shuffled k-RR, and of clones, with personal budgets (paper D).
 
 User i runs a randomiser with budget eps_i and reports once; a report does not say whose it is, nor
 which budget made it. Neighbours differ in the record of one user, the target, who has budget
 ``eps_t``: ``E = exp(eps_t)``, ``e = exp(eps)``.
 
-k-RR tells the truth except with probability ``gamma_i = k/(exp(eps_i)+k-1)``, when it reports a
-uniform cell. Reveal which of the *other* users did so, and what the rest reported. With m-1 of
-them the uniform reports and the target's form a histogram h of m reports, whose law is
+k-RR reports the true cell, except that with probability ``gamma_i = k/(exp(eps_i)+k-1)`` it reports
+a uniform cell. Reveal which of the *other* users did so, and the reports of the rest. With m-1 such
+users the uniform reports and the target's form a histogram h of m reports, whose law is
 ``Mult(h; m, 1/k) (k/m) sum_c R(c) h_c``, R being the target's channel. Hence, with
 ``q = 1/(E+k-1)`` and the Poisson-binomial law of the m-1,
 
@@ -17,7 +17,7 @@ For equal budgets ``Pr[m-1] k q / m = Bin(n, gamma)(m) / n``: the weak adversary
 The target with the largest budget is the worst. Compare targets with budgets A < B, every other
 user alike, of whom m are uniform with probability pi_m. Let ``N_m`` be the signed measure (law of
 the histogram given the target's truth x0, minus e times given x1) and ``U_m`` the law of m uniform
-reports. Of the target B the histograms of size m are seen with ``x N_m - (e-1) y U_m``, where
+reports. For the target B, histograms of size m have the signed measure ``x N_m - (e-1) y U_m`` with
 ``x = (1-gB) ((1-gA) pi_{m-1} + gA pi_{m-2})`` and ``y = gB ((1-gA) pi_{m-1} + gA pi_{m-2})``; for
 the target A exchange gA and gB. As gA >= gB, x is larger and y smaller for B, and the mass of
 ``(x N_m - (e-1) y U_m)_+`` grows with x and falls with y. Nor can delta grow when another user's
@@ -43,8 +43,8 @@ from shuffledp.personalised import binary
 from shuffledp.personalised.decoys import XTOL, log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups, among
 
-# With more terms, numbers of uniform reports are taken in so many blocks.
-_MOST_TERMS, _BLOCKS = 1e6, 16
+# With more terms than this, numbers of uniform reports are taken in 16 blocks.
+_MAX_TERMS, _BLOCKS = 1e6, 16
 
 
 @over_eps
@@ -54,7 +54,7 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
     setting = Setting(1 + int(others.counts.sum()), k, target)
     trials = RandomTrials(log_odds, others.counts)
     pair = pairs.personalised(setting, trials)
-    if _terms(trials, k) <= _MOST_TERMS:
+    if _terms(trials, k) <= _MAX_TERMS:
         return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
 
     def log_delta(m: int) -> float:
@@ -67,7 +67,7 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
 
 
 def _terms(others: RandomTrials, k: int) -> float:
-    """About how many terms the exact sum has: values of m times those of n1 + n2."""
+    """Return the approximate number of terms of the exact sum: values of m times n1 + n2."""
     rates = expit(others.log_odds)
     mean, variance = others.counts @ rates, others.counts @ (rates * (1.0 - rates))
     return float((20.0 * np.sqrt(variance) + 80.0) * (20.0 * np.sqrt(2.0 * mean / k) + 40.0))
@@ -81,31 +81,30 @@ def _log_expm1(x: Floats) -> Floats:
 def personalised_log_delta(
     eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int, target: int | None = None
 ) -> Floats:
-    """Natural log of a delta of shuffled k-RR with a budget per user (a DP guarantee).
+    """Return the natural log of delta of shuffled k-RR with a budget per user (a DP guarantee).
 
-    Exact divergence seen by the weak adversary, who also learns which of the other users
-    randomised; rounded up, truncated mass added. Holds for every data set, replacement of one
-    report, budgets known to all; not if a report can be told by its budget. With equal budgets it
-    is that of `pairs.weak_adversary`.
+    The value is the exact divergence in the view of the weak adversary, who also learns which other
+    users randomised; it is rounded up, and truncated mass is added. It holds for every data set,
+    for replacement of one report, with budgets known to all, but not if a report reveals its
+    budget. With equal budgets it equals that of `pairs.weak_adversary`.
 
     Parameters
     ----------
     eps
         Any shape, at least 0.
     budgets
-        One per user, or groups of users. Distinct values cost little; a hundred thousand
-        different ones are feasible.
+        One per user, or groups of users. A hundred thousand distinct values are feasible.
     k
         Number of cells, at least 2.
     target
-        Index into ``budgets`` of the user (or of a member of the group) whose record changes: the
-        guarantee that this user gets. By default the worst, which is that of the largest budget
-        (proof in the module's docstring): the mechanism's guarantee.
+        Index into ``budgets`` of the user (or group) whose record changes: the result is this
+        user's guarantee. By default a user with the largest budget, which is the worst (proof in
+        the module's docstring): the result is the mechanism's guarantee.
 
     Returns
     -------
-    Logarithms shaped like ``eps``; -inf where eps is at least the target's budget. Relative error
-    of delta some 3e-9 for a million users.
+    Logarithms with the shape of ``eps``; -inf where eps is at least the target's budget. The
+    relative error of delta is about 3e-9 for a million users.
 
     Raises
     ------
@@ -119,16 +118,16 @@ def personalised_log_delta(
 
 
 def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> float:
-    """About `personalised_log_delta` of a member of a group, at once.
+    """Return a cheap approximation of `personalised_log_delta` for a member of a group.
 
     Parameters
     ----------
     eps
-        At least 0.
+        Central budget, at least 0.
     groups, group
-        Everybody, in order of their budgets; whose record changes.
+        All users, in order of budget, and the group of the target.
     k
-        Number of values, at least 2.
+        Number of cells, at least 2.
     """
     budget = float(groups.values[group])
     if eps >= budget:
@@ -143,17 +142,17 @@ def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> f
 def personalised_clones_log_delta(
     eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", target: int | None = None
 ) -> Floats:
-    """Natural log of paper D's clones delta, weights corrected; a guarantee on a condition only.
+    """Return the log of paper D's clones delta, with corrected weights: a conditional guarantee.
 
-    The others are decoys with probability ``exp(-eps_i)`` each, the target is 2-RR with its own
-    budget; exact, rounded up. Proved if every other user's randomiser satisfies
-    ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t being the target's: it does
-    when all are 2-RR, or all are the same. LDP alone does not give it, since R_t and R_i are then
-    unrelated, and k-RR with k >= 3 and unequal budgets violates it: there data sets leak more
-    than this value. Randomisers with no relation to each other get no amplification at all.
+    Each of the others is a decoy with probability ``exp(-eps_i)``, and the target is 2-RR with its
+    own budget; the value is exact and rounded up. It is proven if every other user's randomiser
+    satisfies ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t being the target's:
+    this holds if all are 2-RR, or all are the same. LDP alone does not imply it, since R_t and R_i
+    may be unrelated, and k-RR with k >= 3 and unequal budgets violates it: there data sets leak
+    more than this value. Unrelated randomisers get no amplification at all.
 
-    Parameters, return value and errors as for `personalised_log_delta`. By default the value
-    covers every target: largest budget, and without the decoy of the smallest.
+    Return value and errors are those of `personalised_log_delta`. By default the value covers every
+    target: it uses the largest budget, without the decoy of the smallest.
 
     Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
 
@@ -170,37 +169,37 @@ def personalised_clones_log_delta(
 
 
 def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int) -> Floats:
-    """Natural log of delta as if all users had the largest budget: a guarantee, but a loose one.
+    """Return log delta as if all users had the largest budget: a guarantee, but a loose one.
 
-    Never below `personalised_log_delta` from exp(-700) on. Parameters and errors as there.
+    It is never below `personalised_log_delta` for delta above exp(-700).
 
     Parameters
     ----------
     eps, budgets, k
-        As there.
+        As for `personalised_log_delta`, which raises the same errors.
     """
     groups = BudgetGroups.of(budgets)
     return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
 def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
-    """Delta over eps of a member of a group, upper end only.
+    """Return an upper bound on delta over eps for a member of a group.
 
     Parameters
     ----------
     groups, group
-        Everybody, in order of budget; whose record changes.
+        All users, in order of budget, and the group of the target.
     k
         Number of cells.
     """
     budget = float(groups.values[group])
-    if groups.values.size == 1 and budget:  # of users who are alike more is known
-        curve = upper_curve(groups.setting(budget, k))
-        return replace(curve, hints=replace(curve.hints, xtol=XTOL))
+    if groups.values.size == 1 and budget:  # equal budgets have a sharper bound
+        sharper = upper_curve(groups.setting(budget, k))
+        return replace(sharper, hints=replace(sharper.hints, xtol=XTOL))
 
     def upper(eps: float) -> float:
         weak = float(personalised_log_delta(eps, groups, k, group))
-        # With two cells all data sets can be searched.
+        # With two cells, all data sets can be searched.
         return weak if k > 2 else min(weak, binary.worst(eps, budget, others, weak).high)
 
     def lead(eps: float) -> float:

@@ -1,4 +1,4 @@
-"""Shuffled Laplace reports, each user with a budget of its own (paper D's Algorithm 2).
+"""Bound delta of shuffled Laplace reports with personal budgets (paper D's Algorithm 2).
 
 Records lie in an interval of length 1, centred at 0; user i reports its record plus Laplace noise
 of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, of budget ``eps``
@@ -7,7 +7,7 @@ here; ``e = exp`` of the central budget.
 Decoys (`decoys`). Let w be the law of the target's report if its record were 0. For
 ``eps_i <= eps`` and any record, the density of user i's report is at least ``kappa_i w`` with
 ``kappa_i = (eps_i / eps) exp(-eps_i / 2)``: the ratio's exponent ``eps |y| - eps_i |y - x|`` is at
-least ``-eps_i |x|``. A user of a larger budget may be no decoy: its tails are thinner.
+least ``-eps_i |x|``. A user of a larger budget may not be a decoy, because its tails are thinner.
 
 The worst pair of records is the interval's ends. G has mean ``1 - e`` for every pair; in the convex
 order, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows.
@@ -43,7 +43,7 @@ from shuffledp.personalised.decoys import (
 )
 from shuffledp.personalised.groups import BudgetGroups
 
-# Nodes on each side of the centre. The loss is of second order.
+# Nodes on each side of the centre; the loss is of second order in their distance.
 _NODES = 64
 
 
@@ -57,29 +57,25 @@ def _target(budget: float) -> Target:
 
 
 def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
-    some = (others.values > 0.0) & (others.values <= low)
-    values = others.values[some]
-    log_kappa = np.minimum(
-        *(np.log(one / high) - 0.5 * one for one in (values, values * stretch(low, high)))
-    )
-    # Fewer decoys are never safer: what rounding may have added is taken off.
+    hiding = (others.values > 0.0) & (others.values <= low)
+    values = others.values[hiding]
+    ends = values, values * stretch(low, high)
+    log_kappa = np.minimum(*(np.log(budgets / high) - 0.5 * budgets for budgets in ends))
+    # Fewer decoys are never safer, so what rounding may have added is subtracted.
     log_kappa -= 8.0 * UNIT * (1.0 + np.abs(log_kappa) + high)
-    return decoy_trials(log_kappa, others.counts[some])
+    return decoy_trials(log_kappa, others.counts[hiding])
 
 
 def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
-    """Delta over eps of whoever has a budget between two, upper end only; for every data set.
+    """Return an upper bound on delta of all users with budgets in a range, for every data set.
 
     Parameters
     ----------
     groups, group
-        Everybody, in order of budget; whose record changes.
+        All users, in order of budget; the group of the largest budget for which the curve holds.
     first
-        The smallest budget that the curve is to hold for, by default that of the group alone.
-
-    Returns
-    -------
-    Users of a larger budget than the smallest are not counted as decoys.
+        The group of the smallest budget for which it holds, by default the same group. Users of a
+        larger budget than this one are not counted as decoys.
     """
     first = group if first is None else first
     high = float(groups.values[group])
