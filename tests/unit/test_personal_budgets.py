@@ -19,6 +19,7 @@ from shuffledp.accounting.rounds.tradeoff import (
 )
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
+from shuffledp.errors import InputError
 from shuffledp.personalised import budgets, gaussian, krr, laplace, published
 from shuffledp.personalised.decoys import log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups
@@ -62,7 +63,7 @@ def test_the_mean_over_decoys_is_never_too_small(n, share, fall, power):
 def test_blocks_of_uniform_reports_are_just_above_the_exact_sum(monkeypatch, k, eps):
     groups = BudgetGroups(THREE.values, 5 * THREE.counts)
     exact = float(personalised_log_delta(eps, groups, k))
-    monkeypatch.setattr(krr, "_MOST_TERMS", 0.0)
+    monkeypatch.setattr(krr, "_MAX_TERMS", 0.0)
     assert exact <= float(personalised_log_delta(eps, groups, k)) <= exact + 4e-3 * abs(exact)
 
 
@@ -528,3 +529,77 @@ def test_approximate_reports_have_one_certified_row(tmp_path, capsys):
     certified, _ = answer(capsys, "--budgets", str(source))
     assert certified["eps"] is None
     assert not certified["guarantee"]
+
+
+def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
+    source = tmp_path / "budgets.csv"
+    source.write_text("eps,count,delta\n1,2,1e-3\n0,5,0\n1,2,1e-3\n")
+    rows = answer(capsys, "--budgets", str(source), "--mechanism", "gaussian", "--delta", "0.01")
+    found = {row["what"]: row for row in rows[1:]}
+    silent, one = rows[0], rows[1]
+    assert (silent["users"], silent["budget_high"], silent["eps"]) == (5, 0.0, 0.0)
+    assert silent["sigma"] is None
+    assert (one["users"], one["budget_high"]) == (4, 1.0)
+    # A report alone is (1, 0.001)-LDP.
+    mu = 1.0 / one["sigma"]
+    assert gdp_to_log_delta(1.0, mu) == pytest.approx(math.log(1e-3), rel=1e-8)
+    groups = BudgetGroups(np.array([0.0, mu]), np.array([5, 4]))
+    how = budgets.reports("gaussian")
+    assert found["everybody"]["eps"] == one["eps"]
+    assert how.curve(groups, 1, math.log(0.01)).log_delta(one["eps"]).upper <= math.log(0.01)
+    alone = found["not shuffled"]["eps"]
+    assert gdp_to_log_delta(alone, mu) == pytest.approx(math.log(0.01), rel=1e-8)
+    assert found["if all had the largest"]["eps"] < one["eps"] < alone < 1.0
+    # Four times .001 and more is left of the .01: clones promise something, but less.
+    clones = found["any randomisers"]
+    assert clones["eps"] is None or clones["eps"] > one["eps"]
+    assert next(row["what"] for row in rows if not row["guarantee"]) == "if all had the largest"
+
+
+def test_gaussian_reports_need_deltas(tmp_path, capsys):
+    source = tmp_path / "budgets.csv"
+    for text, message in (
+        ("eps\n1\n", "need a column delta that is above 0"),
+        ("eps,delta\n0,0\n0.5,0\n", "a user has eps 0.5 and delta 0"),
+    ):
+        source.write_text(text)
+        assert main(["personalised", "--budgets", str(source), "--mechanism", "gaussian"]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("count\n3\n", "no column eps"),
+        ("eps\n-1\n", "every eps must be a number"),
+        ("eps\nnan\n", "every eps must be a number"),
+        ("eps,count\n1,1.5\n", "whole number"),
+        ("eps,count\n1,0\n", "nobody"),
+        ("eps\n", "nobody"),
+        ("eps,delta\n1,1\n", "every delta must be a number"),
+        ("eps\n400\n", "eps <= 350"),
+    ],
+)
+def test_budgets_that_cannot_be_used_are_refused(tmp_path, capsys, text, message):
+    source = tmp_path / "budgets.csv"
+    source.write_text(text)
+    assert main(["personalised", "--budgets", str(source), "--k", "4"]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_what_a_mechanism_needs_is_said():
+    with pytest.raises(InputError, match="for krr only, which needs it"):
+        budgets.reports("krr")
+    with pytest.raises(InputError, match="is for krr only"):
+        budgets.reports("laplace", 4)
+    for k in (-1, 0, 1):
+        with pytest.raises(InputError, match=f"k must be .* at least 2 .*k={k}"):
+            budgets.reports("krr", k)
+    with pytest.raises(InputError, match="one of krr, binary, laplace, gaussian"):
+        budgets.reports("normal")
+    with pytest.raises(InputError, match="rounds must be an integer >= 1"):
+        list(budgets.own_epsilons(LOG_DELTA, FEW, budgets.reports("laplace"), 0))

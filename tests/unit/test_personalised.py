@@ -126,7 +126,7 @@ EQUAL = [
 
 @pytest.mark.parametrize(("n", "k", "eps0", "eps"), EQUAL)
 def test_equal_budgets_are_the_weak_adversary(monkeypatch, n, k, eps0, eps):
-    monkeypatch.setattr(krr, "_MOST_TERMS", np.inf)  # the exact sum
+    monkeypatch.setattr(krr, "_MAX_TERMS", np.inf)  # the exact sum
     reference = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     groups = BudgetGroups(np.array([eps0]), np.array([n]))
     got = float(personalised_log_delta(eps, groups, k))
