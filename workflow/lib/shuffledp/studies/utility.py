@@ -105,6 +105,6 @@ def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
         text = padded.to_string(justify="left")
     unit = shown["unit"].iloc[0].removeprefix("one ")
     return (
-        f"{region}, n = {n:,}{participation}, delta = {delta:g}: expected total variation distance (error "
-        f"of a cell, {unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
+        f"{region}, n = {n:,}{participation}, delta = {delta:g}: expected total variation distance "
+        f"(error of a cell, {unit}s)\n" + "\n".join(line.rstrip() for line in text.splitlines())
     )
