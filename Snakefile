@@ -18,7 +18,7 @@ include: "workflow/rules/privacy.smk"
 include: "workflow/rules/release.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/personalised.smk"
-include: "workflow/rules/reproduction.smk"
+include: "workflow/rules/papers.smk"
 include: "workflow/rules/page.smk"
 
 

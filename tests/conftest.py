@@ -33,7 +33,7 @@ TOGETHER = (
     "tests/browser/",
     "tests/hpc/",
     "tests/unit/test_docs.py",
-    "tests/unit/test_reproduction_a.py",
+    "tests/unit/test_paper_a.py",
     "tests/workflow/test_module.py",
     "tests/workflow/test_wheel.py",
 )

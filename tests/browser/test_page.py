@@ -8,7 +8,7 @@ import pytest
 from pypdf import PdfReader
 from shuffledp.page.data import PLANNED
 from shuffledp.page.render import render
-from shuffledp.page.reproduction import COLUMNS, reproduction_data
+from shuffledp.papers.page_section import COLUMNS, reproduction_data
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"

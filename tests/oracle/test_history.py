@@ -15,7 +15,7 @@ from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.composition import compose_rounds
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.geometric import BothNoises, geometric_loss, geometric_noise
-from shuffledp.accounting.literature.theorems import kov_log_delta
+from shuffledp.papers.literature.theorems import kov_log_delta
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
 from shuffledp.figures.bounds import coincidence_note
-from shuffledp.figures.curves import curve_panels
+from shuffledp.papers.figures import curve_panels
 from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.reproduction.figure import FigureText
+from shuffledp.papers.figure_specs import FigureText
 
 X = np.geomspace(1e-3, 1.0, 20)
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from effort import long
 from shuffledp import cli, krr, version
-from shuffledp.accounting.literature import renyi
+from shuffledp.papers.literature import renyi
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main, output

@@ -39,13 +39,13 @@ from shuffledp.figures import (
     style,
 )
 from shuffledp.figures.bounds import bound_colour, guarantee_steps
-from shuffledp.figures.curves import curve_panels
+from shuffledp.papers.figures import curve_panels
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import CATALOGUE, Estimator, get_estimator
 from shuffledp.mechanisms.krr import KRandomisedResponse
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
-from shuffledp.reproduction.figure import FigureText, curve
+from shuffledp.papers.figure_specs import FigureText, curve
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves

@@ -8,8 +8,8 @@ import pytest
 from oracle import exact
 from scipy.stats import binom
 from shuffledp.accounting import pairs
-from shuffledp.accounting.literature.fourier import LossAtoms, fourier_bounds
-from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
+from shuffledp.papers.literature.fourier import LossAtoms, fourier_bounds
+from shuffledp.papers.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import shuffled_krr
@@ -17,7 +17,7 @@ from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down,
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.reproduction.paper_c.printed import printed_pair_loss
+from shuffledp.papers.paper_c.printed import printed_pair_loss
 
 GRID = {"half_width": 20.0, "n_grid": 400_000}
 

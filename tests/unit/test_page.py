@@ -27,7 +27,7 @@ from shuffledp.page.collected import round_data
 from shuffledp.page.data import columns, configuration_text, provenance, records_of, revision
 from shuffledp.page.maps import map_data
 from shuffledp.page.render import embedded_json, render, render_round
-from shuffledp.page.reproduction import reproduction_data
+from shuffledp.papers.page_section import reproduction_data
 from shuffledp.page.sentences import (
     accuracy,
     best_guess,

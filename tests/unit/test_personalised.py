@@ -25,8 +25,8 @@ from shuffledp.personalised.krr import (
     personalised_clones_log_delta,
     personalised_log_delta,
 )
-from shuffledp.personalised.published import mu_gdp
-from shuffledp.personalised.studies.budget_laws import BUDGET_LAWS, sample_budgets
+from shuffledp.papers.paper_d.published import mu_gdp
+from shuffledp.papers.paper_d.budget_laws import BUDGET_LAWS, sample_budgets
 
 
 def view_law(records, ratios, k, revealed):

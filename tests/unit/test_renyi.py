@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from scipy.stats import binom
 from shuffledp.accounting.laws.binomial import Floats
-from shuffledp.accounting.literature import renyi
-from shuffledp.accounting.literature.closed_forms import clones_closed_form_epsilon
-from shuffledp.accounting.literature.theorems import kov_epsilon
+from shuffledp.papers.literature import renyi
+from shuffledp.papers.literature.closed_forms import clones_closed_form_epsilon
+from shuffledp.papers.literature.theorems import kov_epsilon
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 from shuffledp.accounting.laws.binomial import log_pmf
-from shuffledp.accounting.literature import theorems
+from shuffledp.papers.literature import theorems
 
 
 def enumerated(e: Fraction, E: Fraction, delta: Fraction, rounds: int) -> Fraction:

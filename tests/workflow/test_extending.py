@@ -44,7 +44,7 @@ BOUND = '''
 
 import numpy as np
 
-from shuffledp.accounting.literature import clones
+from shuffledp.papers.literature import clones
 
 
 def log_delta(eps, setting):

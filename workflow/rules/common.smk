@@ -105,13 +105,6 @@ def library(script, *modules):
     )
 
 
-def study_library(script):
-    """Params function: as `library`, with the module that the study's wildcard names."""
-    return lambda wildcards: library(
-        script, f"shuffledp.reproduction.{wildcards.study}"
-    )(wildcards)
-
-
 def resource(name):
     """A file that ships with the workflow."""
     return local(os.path.relpath(ROOT / "resources" / name))

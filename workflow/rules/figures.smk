@@ -1,5 +1,6 @@
 def figure(by, inputs, arguments, stem="", caption="words", category="", words=""):
-    """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION.
+    """How a figure is made: by a function of shuffledp.figures, written MODULE.FUNCTION, or of
+    shuffledp.papers, written papers.MODULE.FUNCTION.
 
     Its arguments are files of the run, by name, and others. `stem` follows the figure's name in
     that of its files. For the report: `words` is its caption, or that has a file of its own,
@@ -27,7 +28,7 @@ def figure(by, inputs, arguments, stem="", caption="words", category="", words="
     )
 
 
-# The figures that each module of shuffledp.reproduction computes as curves.
+# Figures that are tables of curves: the keys of shuffledp.papers.reproduction.FIGURES.
 PAPER_CURVES = {
     "paper_b": [f"figure-{number}" for number in range(2, 6)],
     "paper_c": [f"figure-{number}" for number in range(1, 11)],
@@ -35,7 +36,7 @@ PAPER_CURVES = {
     "literature": ["all-bounds"],
 }
 
-# What shuffledp.personalised.studies estimates, by figure.
+# What shuffledp.papers.paper_d estimates, by figure.
 ESTIMATED = {
     "figure-6": "Chen et al., figure 6: means by Algorithm 2, over the share of conservative users",
     "figure-7": "Chen et al., figure 7: means by Algorithm 2, over the conservative users' budget",
@@ -50,10 +51,9 @@ def curve_caption(study):
     """Params function: what the study says of a figure, for the report."""
 
     def caption(wildcards):
-        from importlib import import_module
+        from shuffledp.papers.reproduction import FIGURES
 
-        found = import_module(f"shuffledp.reproduction.{study}")
-        return found.FIGURES[wildcards.figure].caption
+        return FIGURES[study][wildcards.figure].caption
 
     return caption
 
@@ -198,7 +198,7 @@ FIGURES = {
         category="Which mechanism",
     ),
     "budgets": figure(
-        by="budgets.draw_places",
+        by="papers.paper_d.figures.draw_places",
         inputs={"table": f"utility/{PLACE[1:]}.budgets.csv"},
         arguments=NAMED,
         stem=PLACE,
@@ -208,9 +208,9 @@ FIGURES = {
     **{
         study: figure(
             by=(
-                "literature.draw_all_bounds"
+                "papers.figures.draw_all_bounds"
                 if study == "literature"
-                else "curves.draw_curves"
+                else "papers.figures.draw_curves"
             ),
             inputs={"curves": f"reproduction/curves/{study}.{{figure}}.parquet"},
             arguments={},
@@ -221,21 +221,21 @@ FIGURES = {
         for study in PAPER_CURVES
     },
     "paper_a.figure-1": figure(
-        by="paper_a.draw_contours",
+        by="papers.figures.draw_contours",
         inputs={"surface": "reproduction/paper_a.figure-1.parquet"},
         arguments={},
         caption="paper_a_surface",
         category=RECOMPUTED,
     ),
     "paper_a.figure-2": figure(
-        by="paper_a.draw_synthetic_distances",
+        by="papers.figures.draw_synthetic_distances",
         inputs={"distances": "reproduction/paper_a.figure-2.parquet"},
         arguments={},
         caption="paper_a_distances",
         category=RECOMPUTED,
     ),
     "personalised.figure-5": figure(
-        by="personalised.draw_training",
+        by="papers.paper_d.figures.draw_training",
         inputs={
             "accuracies": "personalised/training.csv",
             "noise": "personalised/training-noise.csv",
@@ -246,7 +246,7 @@ FIGURES = {
     ),
     **{
         f"personalised.{one}": figure(
-            by=f"personalised.draw_{'private_' if private else ''}estimates",
+            by=f"papers.paper_d.figures.draw_{'private_' if private else ''}estimates",
             inputs={
                 "estimates": f"personalised/estimates.{one}.csv",
                 **({"privacy": f"personalised/privacy.{one}.csv"} if private else {}),
@@ -373,6 +373,12 @@ def drawing(name, calibration):
     return [shown, *others]
 
 
+def drawing_module(by):
+    """The module of a drawing function, as workflow/scripts/draw_figure.py imports it."""
+    home, _, _ = by.rpartition(".")
+    return f"shuffledp.{'' if home.startswith('papers.') else 'figures.'}{home}"
+
+
 def drawn_by(figures):
     """Params function: by which functions figures are drawn, with which arguments."""
 
@@ -421,7 +427,7 @@ for place, names in sheets():
                 library=library(
                     "draw_figure",
                     *{
-                        f"shuffledp.figures.{FIGURES[name].by.split('.')[0]}"
+                        drawing_module(FIGURES[name].by)
                         for name in names
                     },
                 ),

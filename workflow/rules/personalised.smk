@@ -1,4 +1,4 @@
-# Paper D's mechanisms and experiments: shuffledp.personalised.studies.
+# Paper D's mechanisms and experiments: shuffledp.papers.paper_d.
 
 
 rule estimate_personalised:

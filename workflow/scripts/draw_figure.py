@@ -14,6 +14,7 @@ with job(snakemake.log[0]):
     stems = [Path(path).with_suffix("") for path in snakemake.output[:: len(EXTENSIONS)]]
     for stem, figure in zip(stems, snakemake.params.figures, strict=True):
         home, _, name = figure["by"].rpartition(".")
-        draw = getattr(import_module(f"shuffledp.figures.{home}"), name)
+        package = "shuffledp" if home.startswith("papers.") else "shuffledp.figures"
+        draw = getattr(import_module(f"{package}.{home}"), name)
         save(draw(**files, **figure["arguments"]), stem, contents)
         gc.collect()  # a figure refers to itself: it would stay in memory beside the next one

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.personalised.studies.histograms import places_table
+from shuffledp.papers.paper_d.places import places_table
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_counts, read_tables, write_csv
 

@@ -2,8 +2,8 @@ from pathlib import Path
 
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import write_csv
-from shuffledp.reproduction.published import read_published
-from shuffledp.reproduction.values import answers, read_histogram, values_table
+from shuffledp.papers.published import read_published
+from shuffledp.papers.values import answers, read_histogram, values_table
 
 with job(snakemake.log[0]):
     histograms = {

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from shuffledp.personalised.studies.training import noise_table, training_table
+from shuffledp.papers.paper_d.training import noise_table, training_table
 from shuffledp.pipeline.files import verified_sha256
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import write_csv

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from shuffledp.page.data import configuration_text, planner_data, provenance, region_data
 from shuffledp.page.render import render
-from shuffledp.page.reproduction import reproduction_data
+from shuffledp.papers.page_section import reproduction_data
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_metadata

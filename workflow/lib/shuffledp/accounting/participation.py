@@ -3,7 +3,7 @@
 Users may be sampled in each round, or drop out. The bound that always holds is the one against an
 adversary who even sees who took part. The published amplification of paper B (Zhu and Wang's
 theorem) protects adding or removing a user; for replacement it is no guarantee
-(`shuffledp.accounting.literature.renyi.subsampled_rdp`).
+(`shuffledp.papers.literature.renyi.subsampled_rdp`).
 """
 
 from collections.abc import Callable

@@ -16,8 +16,8 @@ from shuffledp.accounting.bound import Bound, Formulas, Kind, Scope, Structure
 from shuffledp.accounting.composition import central_limit, compose_rounds
 from shuffledp.accounting.curve import LogDelta, UpperCurve, require_upper
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
-from shuffledp.accounting.literature import clones, closed_forms, fourier, renyi, theorems
-from shuffledp.accounting.literature.strong_adversary import strong_adversary_log_delta
+from shuffledp.papers.literature import clones, closed_forms, fourier, renyi, theorems
+from shuffledp.papers.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified, single_bin, two_cells
 from shuffledp.accounting.one_round.dummies import (
     krr_among_dummies_log_delta,

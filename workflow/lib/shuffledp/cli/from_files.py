@@ -122,7 +122,8 @@ def personalised_rows(arguments: Namespace) -> Iterable[Row]:
     from tqdm import tqdm
 
     from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
-    from shuffledp.personalised import budgets, published
+    from shuffledp.papers.paper_d import published
+    from shuffledp.personalised import budgets
 
     given = read_budgets(Path(arguments.budgets))
     groups = BudgetGroups.of_counts(given.eps, given.counts)

@@ -1,0 +1,265 @@
+"""What paper C's recomputed figures must show, against enumeration and hand-written formulas."""
+
+from itertools import product
+from math import comb, exp, inf, log, log1p, sqrt
+
+import numpy as np
+import pytest
+from shuffledp.accounting import pairs
+from shuffledp.papers.literature import closed_forms, fourier
+from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
+from shuffledp.accounting.rounds.privacy_loss import default_step
+from shuffledp.accounting.setting import Setting
+from shuffledp.papers import paper_c
+from shuffledp.papers.figure_specs import curves
+from shuffledp.papers.paper_c import adversaries, clones, closed_form, printed, views
+from shuffledp.papers.profiles import end_of_profile, eps_grid
+
+
+def hockey_stick(laws, eps):
+    return sum(max(p - exp(eps) * q, 0.0) for p, q in laws)
+
+
+def composed(laws, rounds, eps):
+    """Hockey-stick divergence of independent rounds by going through all of them."""
+    rows = product(laws, repeat=rounds)
+    return hockey_stick([np.prod(row, axis=0) for row in rows], eps)
+
+
+def trinomial(n, q, a, b):
+    if min(a, b, n - a - b) < 0:
+        return 0.0
+    return comb(n, a) * comb(n - a, b) * q ** (a + b) * (1 - 2 * q) ** (n - a - b)
+
+
+def strong_view(eps0, n, k):
+    """All views of the strong adversary: whether the target randomised, and the counts."""
+    q = 1 / (exp(eps0) + k - 1)
+    gamma = k * q
+    truth = [
+        (
+            (1 - gamma) * trinomial(n - 1, q, a - 1, b),
+            (1 - gamma) * trinomial(n - 1, q, a, b - 1),
+        )
+        for a in range(n + 1)
+        for b in range(n + 1 - a)
+    ]
+    return [*truth, (gamma, gamma)]
+
+
+def test_figures_are_all_there():
+    assert set(paper_c.FIGURES) == {f"figure-{number}" for number in range(1, 11)}
+    for name, spec in paper_c.FIGURES.items():
+        assert f"figure {name.split('-')[1]}:" in spec.title
+        assert "\\\\" not in spec.title + spec.x_label + spec.y_label
+
+
+def test_end_of_profile():
+    """delta = exp(-2 eps - 1): through 1e-3 at (log(1000) - 1) / 2."""
+    assert end_of_profile(lambda eps: -2 * eps - 1, 1e-3, 20.0) == pytest.approx(
+        (log(1000) - 1) / 2, rel=2e-3
+    )
+    assert end_of_profile(lambda eps: -2 * eps - 1, 0.5, 20.0) == 0.0
+    assert end_of_profile(lambda eps: -2 * eps - 1, 1e-3, 2.0) == 2.0
+    grid = eps_grid(lambda eps: -2 * eps - 1 if eps < 5 else -inf, (1e-3, 1e-1), 20.0, 5)
+    assert grid[0] == pytest.approx((log(10) - 1) / 2, rel=2e-3)
+    assert grid[-1] == pytest.approx((log(1000) - 1) / 2, rel=2e-3)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_strong_adversary_against_enumeration(rounds):
+    setting = Setting(4, 3, 1.1, rounds)
+    seen, log_delta = strong_view(1.1, 4, 3), views.strong(setting)
+    for eps in (0.05, 0.4, 1.0):
+        found = exp(log_delta(eps))
+        assert composed(seen, rounds, eps) * (1 - 1e-9) <= found
+        # A round is displaced by at most a step of Algorithm 1 and one of the loss distribution.
+        step = default_step(pairs.strong_adversary(setting))
+        displaced = rounds * (2 * views.HALF_WIDTH / views.N_GRID + step)
+        assert found <= composed(seen, rounds, max(eps - displaced, 0.0)) + 1e-9
+
+
+def test_gamma_is_the_papers():
+    setting = views.of_gamma(1000, 4, 0.25)
+    assert setting.eps0 == pytest.approx(log(13))
+    assert views.gamma(setting) == pytest.approx(0.25)
+
+
+def test_printed_pairs_are_no_guarantee():
+    """Figures 3 (b) and 1: below what the histogram of a data set leaks, by how much."""
+    setting = views.of_gamma(10_000, 5, 0.1)
+    wrong_log_delta, strong = views.printed(setting, "strong"), views.strong(setting)
+    for delta in (1e-7, 1e-4, 1e-2):
+        wrong = end_of_profile(wrong_log_delta, delta, 8.0)
+        assert wrong < 0.9 * end_of_profile(views.histogram(setting), delta, 8.0)
+        assert wrong < 0.8 * end_of_profile(strong, delta, 8.0)
+    # Figure 1: the weak pair, too; the strong one hides behind the stronger adversary.
+    setting = views.of_gamma(1000, 4, 0.25)
+    for delta in (1e-7, 1e-3):
+        least = end_of_profile(views.histogram(setting), delta, 4.0)
+        assert end_of_profile(views.printed(setting, "weak"), delta, 4.0) < 0.9 * least
+        both = end_of_profile(views.printed(setting, "strong"), delta, 4.0)
+        assert least < both < 0.88 * end_of_profile(views.strong(setting), delta, 4.0)
+
+
+def test_bounds_are_in_order():
+    """Histogram <= weak <= strong, and Algorithm 1 around the weak adversary, over rounds."""
+    for rounds in (1, 4):
+        setting = views.of_gamma(300, 4, 0.25, rounds)
+        strong = views.strong(setting)
+        bounds = views.on_grid(pairs.weak_adversary(setting), rounds)
+        for eps in (0.3, 0.9, 1.5):
+            weak, around = views.weak(setting)(eps), bounds.log_delta(eps)
+            assert around.low <= weak <= around.high
+            assert around.high - around.low < 0.03
+            assert views.histogram(setting)(eps) <= weak + 1e-9
+            assert weak < strong(eps)
+
+
+def test_more_cells_hide_better_from_the_weak_adversary():
+    """Figure 10: the strong adversary's eps grows with k, the weak one's falls."""
+    n, eps0, delta = 10_000, 4.0, 1e-6
+    strong = [end_of_profile(views.strong(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)]
+    weak = [end_of_profile(views.weak(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)]
+    assert strong == sorted(strong)
+    assert weak == sorted(weak, reverse=True)
+    # Certified: 16 cells leak less than 4 do, whatever the data set.
+    assert (
+        upper_log_delta(0.3, Setting(n, 16, eps0)) < lower_log_delta(0.3, Setting(n, 4, eps0)) - 1.0
+    )
+
+
+def test_balles_theorem_where_it_holds():
+    deltas = np.array([1e-7, 1e-3])
+    for n, k, gamma, rounds, proved in (
+        (1000, 4, 0.25, 1, [False, False]),
+        (1000, 5, 0.1, 1, [False, False]),
+        (10_000, 5, 0.1, 2, [False, True]),
+    ):
+        setting = views.of_gamma(n, k, gamma, rounds)
+        found = {
+            float(x): (name, y)
+            for part in adversaries.balle_curves("", setting, deltas)
+            for name, x, y in part[["curve", "x", "y"]].itertuples(index=False)
+        }
+        for delta, holds in zip(deltas, proved, strict=True):
+            name, eps = found[float(delta)]
+            assert name == (adversaries.BALLE if holds else adversaries.BALLE_PRINTED)
+            once = sqrt(14 * k * log(2 * rounds / delta) / ((n - 1) * gamma))
+            assert eps == pytest.approx(rounds * once, rel=1e-9)
+
+
+# --- The clones pair ------------------------------------------------------------------------------
+
+
+def clones_pairs(eps0, n, *, printed):
+    """All outcomes of the clones pair, or of eq. (6.1) as printed, by enumeration."""
+    p, q = exp(-eps0), exp(eps0) / (exp(eps0) + 1)
+    first, second = {}, {}
+    for c in range(n):
+        for a in range(c + 1):
+            base = comb(n - 1, c) * p**c * (1 - p) ** (n - 1 - c) * comb(c, a) / 2**c
+            other = (0, 0) if printed else (0, 1)
+            for law, seen, hidden in ((first, (1, 0), other), (second, (0, 1), other[::-1])):
+                for step, share in ((seen, q), (hidden, 1 - q)):
+                    key = (a + step[0], c - a + step[1])
+                    law[key] = law.get(key, 0.0) + share * base
+    return [(first.get(x, 0.0), second.get(x, 0.0)) for x in set(first) | set(second)]
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_clones_pair_against_enumeration(rounds):
+    laws = clones_pairs(1.2, 5, printed=False)
+    for eps in (0.1, 0.5, 1.0):
+        truth = composed(laws, rounds, eps)
+        found = exp(clones.clones_profile(Setting(5, 2, 1.2, rounds))(eps))
+        assert truth * (1 - 1e-9) <= found <= 1.02 * truth
+
+
+def test_printed_clones_pair_against_enumeration():
+    laws = clones_pairs(1.2, 5, printed=True)
+    loss = printed.printed_clones_loss(Setting(5, 2, 1.2))
+    assert loss.masses.sum() + loss.infinite == pytest.approx(1.0, abs=1e-12)
+    for eps in (0.0, 0.3, 0.9, 2.0):
+        weights = np.maximum(-np.expm1(eps - loss.losses), 0.0)
+        found = loss.infinite + weights @ loss.masses
+        assert found == pytest.approx(hockey_stick(laws, eps), rel=1e-10)
+        # It is its own mirror image.
+        mirrored = hockey_stick([(q, p) for p, q in laws], eps)
+        assert found == pytest.approx(mirrored, rel=1e-10)
+
+
+def test_printed_clones_pair_is_loose():
+    """Figure 2: the misprint costs 2 % of eps, on the safe side."""
+    n, eps0 = 10_000, 4.0
+    setting = Setting(n, 2, eps0)
+    bounds = fourier.fourier_bounds(printed.printed_clones_loss(setting), 1, 20.0, 400_000)
+    for delta in (1e-7, 1e-4):
+        wrong = end_of_profile(lambda eps: bounds.log_delta(eps).low, delta, 4.0)
+        right = end_of_profile(clones.clones_profile(setting), delta, 4.0)
+        assert 1.01 < wrong / right < 1.03
+
+
+def test_closed_form_and_where_it_ends():
+    n, eps0 = 10_000, 4.0
+    rate = n * exp(-eps0)
+    for delta in (1e-3, 1e-9):
+        eps = log1p(8 * sqrt(log(4 / delta) / rate) + 8 / rate)
+        found = closed_form.printed_closed_form_log_delta(np.array([eps]), Setting(n, 2, eps0))
+        assert found == pytest.approx([log(delta)], rel=1e-9)
+    # Figure 7: the theorem ends at 2.1e-5, twelve decades above the axis's end.
+    assert closed_forms.clones_closed_form_domain(Setting(n, 2, eps0), log(2.2e-5)) is None
+    assert closed_forms.clones_closed_form_domain(Setting(n, 2, eps0), log(2.0e-5)) is not None
+    assert "2.1e-05" in paper_c.FIGURES["figure-7"].caption
+
+
+def test_formula_beyond_its_condition_is_false():
+    """Figure 8: (C.2) crosses the pair that it bounds, and further out a data set of 2-RR."""
+    setting = Setting(1_000_000, 2, 9.0)
+    exact = clones.clones_profile(setting)
+
+    def formula(eps):
+        return float(closed_form.printed_closed_form_log_delta(np.array(eps), setting))
+
+    assert formula(1.6) > exact(1.6)
+    assert formula(1.7) < exact(1.7) < log(1e-14)
+    assert formula(2.2) < float(lower_log_delta(2.2, setting)) - 30.0
+
+
+def test_theorems_lie_above_the_pair_they_are_about():
+    """Figures 7 and 9 in little: same functions, fewer rounds."""
+    setting = Setting(10_000, 2, 4.0, 2)
+    for compose in (closed_form.basic, closed_form.advanced):
+        table = curves(closed_form.against_theorem(setting, 4.0, compose))
+        by_name = dict(iter(table.groupby("curve")))
+        exact = by_name[clones.CLONES]
+        for name in (closed_form.CLOSED, clones.FOURIER_UPPER):
+            some = by_name[name].iloc[::4]
+            assert len(some) >= 2
+            for x, y in some[["x", "y"]].to_numpy():
+                assert exp(clones.clones_profile(setting)(x)) <= y * (1 + 1e-4)
+        # Algorithm 1 loses its grip where double precision does.
+        assert 1e-13 < by_name[clones.FOURIER_UPPER]["y"].min() < 1e-10
+        assert by_name[clones.FOURIER_LOWER]["x"].max() < exact["x"].max()
+        assert exact["y"].min() < 2e-15
+
+
+def test_advanced_composition_by_hand():
+    """Its minimum over the eps of a round is at most the value at any one of them."""
+
+    def step(eps):
+        return -200.0 * np.asarray(eps)
+
+    eps, rounds = np.array([3.0]), 8
+    found = exp(closed_form.advanced(step, eps, rounds)[0])
+    for one in (0.1, 0.2, 0.3):
+        slack = exp(-0.5 * ((3.0 - rounds * one * (exp(one) - 1)) / one) ** 2 / rounds)
+        assert found <= (slack + rounds * exp(-200.0 * one)) * (1 + 1e-9)
+    assert found > 1e-30
+    assert closed_form.advanced(step, eps, 1) == pytest.approx([-600.0])
+
+
+def test_the_certified_clones_pair_has_no_floor_over_rounds():
+    """Its windows grow with the depth: figure 8 once went flat at 1e-15."""
+    deep = clones.clones_profile(Setting(10**6, 2, 9.0, 4))
+    assert deep(4.0) < deep(3.5) < log(1e-17)

@@ -1,0 +1,268 @@
+"""Means and frequencies from users with own budgets: bias and variance against closed forms.
+
+Monte Carlo tolerances are of five standard errors, so that one in a million true values fails;
+seeds are fixed.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
+from shuffledp.personalised import budgets
+from shuffledp.papers.paper_d.algorithms import combination, frequency, mean
+from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.papers.paper_d import estimates, own_budgets
+from shuffledp.papers.paper_d.estimates import SWEEPS, estimate_table
+
+GROUPS = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([3, 2, 1]))
+BUDGETS = np.repeat(GROUPS.values, GROUPS.counts)
+RECORDS = np.array([0, 0, 1, 1, 0, 1])
+ERRORS = 5.0
+
+
+def exact_law(estimate):
+    """Mean and variance of an estimate over all reports of `RECORDS`, weighted by their chance."""
+    truthful = np.exp(BUDGETS) / (1.0 + np.exp(BUDGETS))
+    values, chances = [], []
+    for reports in itertools.product((0, 1), repeat=RECORDS.size):
+        same = np.array(reports) == RECORDS
+        chances.append(np.prod(np.where(same, truthful, 1.0 - truthful)))
+        values.append(float(estimate(np.array(reports))))
+    average = np.dot(chances, values)
+    return average, np.dot(chances, (np.array(values) - average) ** 2)
+
+
+def group_means(reports, budgets, groups):
+    """What one sees if a report tells its budget."""
+    return np.array([np.asarray(reports)[budgets == value].mean() for value in groups.values])
+
+
+def by_group(weights):
+    return lambda reports: frequency.by_group(
+        group_means(reports, BUDGETS, GROUPS), GROUPS, weights
+    )
+
+
+@pytest.mark.parametrize(
+    ("weights", "estimate"),
+    [
+        (
+            frequency.pooled_weights(GROUPS),
+            lambda reports: frequency.pooled(reports.sum(), GROUPS),
+        ),
+        (combination.share_weights(GROUPS), by_group(combination.share_weights(GROUPS))),
+        (
+            combination.precision_weights(frequency.variances(GROUPS)),
+            by_group(combination.precision_weights(frequency.variances(GROUPS))),
+        ),
+    ],
+)
+def test_frequency_has_the_bias_and_variance_of_its_closed_forms(weights, estimate):
+    average, variance = exact_law(estimate)
+    shares = group_means(RECORDS, BUDGETS, GROUPS)
+    assert average - RECORDS.mean() == pytest.approx(
+        combination.bias(weights, shares, GROUPS), abs=1e-12
+    )
+    assert variance == pytest.approx(
+        combination.variance(weights, frequency.variances(GROUPS)), rel=1e-10
+    )
+
+
+def test_only_weights_by_share_are_unbiased_whatever_the_data():
+    shares = group_means(RECORDS, BUDGETS, GROUPS)
+    assert combination.bias(combination.share_weights(GROUPS), shares, GROUPS) == pytest.approx(
+        0, abs=1e-15
+    )
+    # A third of the conservative users have a 1, and two thirds of the others.
+    assert combination.bias(frequency.pooled_weights(GROUPS), shares, GROUPS) > 0.1
+    alike = np.full(3, 0.3)
+    for weights in (
+        frequency.pooled_weights(GROUPS),
+        combination.precision_weights(frequency.variances(GROUPS)),
+    ):
+        assert combination.bias(weights, alike, GROUPS) == pytest.approx(0.0, abs=1e-15)
+
+
+@pytest.mark.parametrize(("budgets", "possible"), [([1, 1, 1], True), ([0.1, 1, 1], False)])
+def test_no_function_of_the_pooled_reports_is_unbiased(budgets, possible):
+    """An equation for each data set of three bits, an unknown for each number of ones."""
+    p = np.exp(budgets) / (1.0 + np.exp(budgets))
+    laws, sums = [], []
+    for records in itertools.product((0, 1), repeat=3):
+        law = np.ones(1)
+        for chance in np.where(records, p, 1.0 - p):
+            law = np.convolve(law, [1.0 - chance, chance])
+        laws.append(law)
+        sums.append(sum(records))
+    nearest = np.array(laws) @ np.linalg.lstsq(np.array(laws), np.array(sums))[0]
+    worst = np.abs(nearest - sums).max()
+    assert worst < 1e-10 if possible else worst > 0.3
+
+
+def test_inverse_variance_is_the_least_variance():
+    for variances in (frequency.variances(GROUPS), mean.variances(GROUPS, 60.0)):
+        best = combination.variance(combination.precision_weights(variances), variances)
+        assert best == pytest.approx(1.0 / np.sum(1.0 / variances))
+        assert best < combination.variance(combination.share_weights(GROUPS), variances)
+        assert best < combination.variance(frequency.pooled_weights(GROUPS), variances)
+
+
+def test_binary_reports_are_right_as_often_as_the_budget_says():
+    n = 400_000
+    budgets = np.repeat([0.0, 1.0], n // 2)
+    uniforms = np.random.default_rng(1).random(n)
+    reports = frequency.randomise(np.ones(n, int), budgets, uniforms)
+    for budget in (0.0, 1.0):
+        chance = np.exp(budget) / (1.0 + np.exp(budget))
+        found = reports[budgets == budget].mean()
+        assert abs(found - chance) < ERRORS * np.sqrt(chance * (1.0 - chance) / (n // 2))
+    opposite = frequency.randomise(np.zeros(n, int), budgets, uniforms)
+    assert (opposite == 1 - reports).all()
+
+
+def test_laplace_reports_have_the_laws_quantiles():
+    """The inverse distribution function is exact: of evenly spread numbers so is every quantile."""
+    uniforms = (np.arange(1000) + 0.5) / 1000.0
+    reports = mean.randomise(np.full(1000, 30.0), np.full(1000, 0.5), uniforms, 20.0, 80.0)
+    scale = 60.0 / 0.5
+    distribution = np.where(
+        reports < 30.0,
+        0.5 * np.exp((reports - 30.0) / scale),
+        1.0 - 0.5 * np.exp(-(reports - 30.0) / scale),
+    )
+    np.testing.assert_allclose(distribution, uniforms, rtol=0.0, atol=1e-12)
+
+
+def test_laplace_noise_is_finite_for_every_uniform_number():
+    ends = np.array([0.0, 2.0**-53, 0.5, 1.0 - 2.0**-53])
+    reports = mean.randomise(np.full(4, 50.0), np.ones(4), ends, 20.0, 80.0)
+    assert np.isfinite(reports).all()
+    assert reports[2] == 50.0
+
+
+def test_mean_of_group_reports_has_the_closed_variance():
+    n, repetitions = 40, 4_000
+    few = BudgetGroups(np.array([0.5, 1.0]), np.array([30, 10]))
+    budgets = np.repeat(few.values, few.counts)
+    rng = np.random.default_rng(2)
+    uniforms = rng.random((repetitions, n))
+    found = np.array(
+        [
+            group_means(mean.randomise(np.full(n, 50.0), budgets, one, 20.0, 80.0), budgets, few)
+            for one in uniforms
+        ]
+    )
+    expected = mean.variances(few, 60.0)
+    # Laplace noise has excess kurtosis 3, a mean of m of them 3 / m.
+    error = expected * np.sqrt((2.0 + 3.0 / few.counts) / repetitions)
+    assert (np.abs(found.var(axis=0, ddof=1) - expected) < ERRORS * error).all()
+    assert (np.abs(found.mean(axis=0) - 50.0) < ERRORS * np.sqrt(expected / repetitions)).all()
+
+
+def test_users_of_budget_0_report_noise_and_do_not_count():
+    mixed = BudgetGroups(np.array([0.0, 1.0]), np.array([5, 5]))
+    budgets = np.repeat(mixed.values, mixed.counts)
+    for weights in (
+        combination.share_weights(mixed),
+        frequency.pooled_weights(mixed),
+        combination.precision_weights(frequency.variances(mixed)),
+        combination.precision_weights(mean.variances(mixed, 60.0)),
+    ):
+        assert weights.tolist() == [0.0, 1.0]
+    reports = mean.randomise(np.full(10, 50.0), budgets, np.full(10, 0.5), 20.0, 80.0)
+    assert np.isnan(reports).tolist() == [True] * 5 + [False] * 5
+    means = group_means(reports, budgets, mixed)
+    assert combination.combine(means, combination.share_weights(mixed)) == 50.0
+    expected = float(mixed.counts @ [0.5, 0.3 + 0.4 / (1.0 + np.exp(-1.0))])
+    assert frequency.pooled(expected, mixed) == pytest.approx(0.7)
+
+
+def test_clipping_is_counted():
+    clipped, outside = mean.clip([10.0, 20.0, 50.0, 80.0, 1e9, -np.inf], 20.0, 80.0)
+    assert clipped.tolist() == [20.0, 20.0, 50.0, 80.0, 80.0, 20.0]
+    assert outside == 3
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: frequency.randomise([0, 1], [1.0], [0.5, 0.5]), "1 budgets, 2 records"),
+        (lambda: frequency.randomise([], [], []), "0 budgets, 0 records"),
+        (lambda: frequency.randomise([0, 1], [1.0, -0.1], [0.5, 0.5]), r"got -0\.1"),
+        (lambda: frequency.randomise([0, 1], [1.0, np.nan], [0.5, 0.5]), "got nan"),
+        (lambda: frequency.randomise([0, 1], [1.0, np.inf], [0.5, 0.5]), "got inf"),
+        (lambda: frequency.randomise([0, 2], [1.0, 1.0], [0.5, 0.5]), r"0 or 1 \(got 2\)"),
+        (lambda: mean.clip([np.nan], 20.0, 80.0), "got nan"),
+        (lambda: mean.clip([1.0], 80.0, 20.0), r"got 80\.0\.\.20\.0"),
+        (lambda: combination.share_weights(BudgetGroups(np.zeros(1), np.ones(1, int))), "all be 0"),
+        (lambda: frequency.pooled(1, BudgetGroups(np.zeros(1), np.ones(1, int))), "all be 0"),
+    ],
+)
+def test_bad_input_is_said(call, words):
+    with pytest.raises(InputError, match=words):
+        call()
+
+
+# --- The figures' tables --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=SWEEPS)
+def table(request):
+    return estimate_table(request.param, 20220506)
+
+
+def test_simulation_agrees_with_the_closed_forms(table):
+    assert tuple(table.columns) == estimates.COLUMNS
+    off = (table["mean"] - table["truth"] - table["expected_bias"]) / table["expected_deviation"]
+    assert (off.abs() * table["repetitions"] ** 0.5 < ERRORS).all()
+    # The estimates are nearly normal.
+    ratio = table["deviation"] / table["expected_deviation"]
+    assert ((ratio - 1.0).abs() * (2.0 * table["repetitions"]) ** 0.5 < ERRORS).all()
+    assert (table["p05"] < table["mean"]).all()
+    assert (table["mean"] < table["p95"]).all()
+
+
+def test_tables_say_what_the_figures_show(table):
+    figure = table["figure"].iloc[0]
+    published = table[table["estimator"] == estimates.AS_PUBLISHED]
+    if figure == "dependence":
+        frequencies = published[published["varied"] == "density"]
+        biased = frequencies["value"] != estimates.DENSITY
+        assert (frequencies["expected_bias"].abs() > 0.03)[biased].all()
+        unbiased = table[table["estimator"].isin([estimates.BY_SHARE, estimates.SMALLEST])]
+        assert unbiased["expected_bias"].abs().max() < 1e-12
+        assert published[published["varied"] == "shift"]["expected_bias"].abs().max() < 1e-12
+        assert published[published["varied"] == "shift"]["clipped"].min() > 0
+    else:
+        assert published["expected_bias"].abs().max() < 1e-12
+        smallest = table[table["estimator"] == estimates.SMALLEST]
+        assert (
+            published["expected_deviation"].to_numpy() < smallest["expected_deviation"].to_numpy()
+        ).all()
+    assert set(table["n"]) == {10_000}
+
+
+FEW = BudgetGroups(np.array([0.1, 1.0]), np.array([400, 100]))
+
+
+def test_certified_eps_is_enough_and_nothing_to_spare():
+    eps = own_budgets.certified_epsilon(FEW, "binary", tagged=False)
+    curve = budgets.reports("binary").curve(FEW, 1, np.log(1e-6))
+    assert curve.log_delta(eps).upper <= np.log(1e-6)
+    assert curve.log_delta(0.9997 * eps).upper > np.log(1e-6)
+
+
+def test_reports_that_tell_their_budget_have_the_privacy_of_the_least_private_group():
+    found = own_budgets.certified_epsilon(FEW, "binary", tagged=True)
+    alone = BOUNDS["upper"].curve(Setting(100, 2, 1.0)).epsilon(np.log(1e-6)).upper
+    assert alone <= found <= 1.0003 * alone
+    assert found > 1.4 * own_budgets.certified_epsilon(FEW, "binary", tagged=False)
+
+
+def test_groups_are_the_papers():
+    assert estimates.population().counts.tolist() == [5400, 3700, 900]
+    assert estimates.population(share=0.01).counts.tolist() == [100, 9000, 900]
+    assert estimates.population(budget=0.3).values.tolist() == [0.3, 0.5, 1.0]

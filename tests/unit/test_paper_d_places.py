@@ -1,0 +1,291 @@
+"""Histograms from users with own budgets: bias and variance against all reports there can be."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.setting import Setting, probabilities
+from shuffledp.errors import InputError
+from shuffledp.papers.paper_d.places_figure import place_panels
+from shuffledp.papers.paper_d.algorithms import combination, frequency, histogram
+from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.personalised.krr import personalised_log_delta
+from shuffledp.papers.paper_d import histograms, holders
+
+LOG_DELTA = np.log(1e-6)
+# Users of budget 0 are among them: they report noise.
+MIXED = BudgetGroups(np.array([0.0, 0.5, 2.0]), np.array([1, 2, 2]))
+RECORDS = np.array([1, 0, 0, 2, 1])
+GROUP = np.repeat(np.arange(3), MIXED.counts)
+K = 3
+HELD = np.array([np.bincount(RECORDS[g == GROUP], minlength=K) for g in range(3)])
+
+
+def exact_law(estimate):
+    """Mean and variance of an estimate over all reports of `RECORDS`, weighted by their chance."""
+    values, chances = [], []
+    for reports in itertools.product(range(K), repeat=RECORDS.size):
+        chance, seen = 1.0, np.zeros((3, K))
+        for report, record, group in zip(reports, RECORDS, GROUP, strict=True):
+            budget = MIXED.values[group]
+            p, q = probabilities(budget, K) if budget else (1.0 / K, 1.0 / K)
+            chance *= p if report == record else q
+            seen[group, report] += 1
+        chances.append(chance)
+        values.append(estimate(seen))
+    mean = np.array(chances) @ np.array(values)
+    return mean, np.array(chances) @ (np.array(values) - mean) ** 2
+
+
+@pytest.mark.parametrize("name", ["by-precision", "by-share", "together", "without-conservative"])
+def test_every_way_has_the_mean_and_variance_of_its_closed_form(name):
+    (way,) = [way for way in histograms.ways(MIXED, K) if way.name == name]
+    mean, variance = exact_law(way.estimate)
+    expected_mean, expected_variance = way.law(HELD)
+    np.testing.assert_allclose(mean, expected_mean, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(variance, expected_variance, rtol=1e-10)
+    assert mean.sum() == pytest.approx(1.0)
+
+
+def test_only_weights_by_share_are_unbiased_whatever_the_data():
+    """Of all who report something: those of budget 0 cannot be estimated."""
+    truth = HELD[1:].sum(axis=0) / MIXED.counts[1:].sum()
+    biased = {}
+    for way in histograms.ways(MIXED, K):
+        mean, _ = way.law(HELD)
+        biased[way.name] = np.abs(mean - truth).max() > 0.05
+    assert biased == {
+        "by-precision": True,
+        "by-share": False,
+        "together": True,
+        "without-conservative": True,
+    }
+
+
+def test_two_cells_are_binary_reports():
+    """k-RR of two cells and paper D's Algorithm 3 are one, so all closed forms agree."""
+    two = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([54, 37, 9]))
+    shares = np.array([[0.3, 0.7], [0.6, 0.4], [0.9, 0.1]])
+    each = histogram.variances(shares, two)
+    np.testing.assert_allclose(each[:, 1], frequency.variances(two), rtol=1e-12)
+    weights = histogram.pooled_weights(two, 2)
+    np.testing.assert_allclose(weights, frequency.pooled_weights(two), rtol=1e-12)
+    spread = histogram.pooled_variance(shares, two)
+    np.testing.assert_allclose(spread, combination.variance(weights, each), rtol=1e-12)
+    assert float(histogram.pooled([60, 40], two)[1]) == pytest.approx(
+        float(frequency.pooled(40, two))
+    )
+
+
+def test_weights_of_least_variance_do_not_depend_on_the_data():
+    positive = BudgetGroups(np.array([0.5, 2.0]), np.array([20, 10]))
+    weights = histogram.least_variance_weights(positive, K)
+    for shares in (np.eye(3)[:2], np.full((2, 3), 1.0 / 3.0)):
+        each = histogram.variances(shares, positive).sum(axis=1)
+        np.testing.assert_allclose(weights, combination.precision_weights(each), rtol=1e-12)
+        assert combination.variance(weights, each) == pytest.approx(1.0 / np.sum(1.0 / each))
+
+
+# --- Privacy --------------------------------------------------------------------------------------
+
+FEW = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
+
+
+def test_reports_that_tell_their_budget_have_the_eps_of_the_least_private_class():
+    found = histograms.certified_epsilon(FEW, True, 12, LOG_DELTA)
+    assert found == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
+    # A class of few bold users decides less than one of a single cautious user.
+    alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
+    assert histograms.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_reports_shuffled_together_have_the_eps_of_all():
+    found = histograms.certified_epsilon(FEW, False, 12, LOG_DELTA)
+    assert personalised_log_delta(found, FEW, 12) <= LOG_DELTA
+    assert personalised_log_delta(0.9999 * found, FEW, 12) > LOG_DELTA
+    assert found < 0.7 * histograms.certified_epsilon(FEW, True, 12, LOG_DELTA)
+
+
+# --- The study ------------------------------------------------------------------------------------
+
+BUDGETS = [{"eps": 4, "share": 0.1}, {"eps": 2, "share": 0.6}, {"eps": 3, "share": 0.3}]
+COUNTS = np.array([0, 400, 50, 800, 250, 500])
+NAMES = {"seed": 1, "region": "town", "grid": "shape"}
+
+
+def test_groups_have_their_shares_in_order_of_budget():
+    found = holders.budget_groups(BUDGETS, 1999)
+    assert found.values.tolist() == [2.0, 3.0, 4.0]
+    assert found.counts.tolist() == [1199, 600, 200]
+    assert holders.budget_groups(3, 7).counts.tolist() == [7]
+    with pytest.raises(InputError, match=r"budgets: a share of 0\.1 \(eps: 4\) is no user of 4:"):
+        holders.budget_groups(BUDGETS, 4)
+
+
+def test_everyone_has_one_budget():
+    found = holders.budget_groups(BUDGETS, 2000)
+    for placement in (holders.AT_RANDOM, holders.FROM_SOUTH):
+        held = holders.placed(COUNTS, found, placement, **NAMES)
+        assert held.min() >= 0
+        assert held.sum(axis=0).tolist() == COUNTS.tolist()
+        assert held.sum(axis=1).tolist() == [1200, 600, 200]
+    assert held.tolist() == [
+        [0, 400, 50, 750, 0, 0],
+        [0, 0, 0, 50, 250, 300],
+        [0, 0, 0, 0, 0, 200],
+    ]
+
+
+@pytest.fixture(scope="module")
+def table():
+    return histograms.places_table(COUNTS, BUDGETS, 1e-6, 400, **NAMES)
+
+
+def test_simulation_agrees_with_what_is_expected(table):
+    assert tuple(table.columns) == histograms.COLUMNS
+    raw = table[table["estimator"] == "raw"]
+    # Five standard errors, by the quartiles of a normal law, and what is not normal.
+    error = 5.0 * (raw["p75"] - raw["p25"]) / 1.349 / 20.0
+    off = (raw["tv_distance"] - raw["expected_tv_distance"]).abs()
+    assert (off < error + 0.01 * raw["expected_tv_distance"]).all()
+    # Where cells depend on budgets, weights by share alone do not err more than at random.
+    expected = raw.set_index(["placement", "series"])["expected_tv_distance"]
+    ratio = expected["from-south"] / expected["at-random"]
+    assert ratio.pop("by-share") == pytest.approx(1.0, abs=0.05)
+    assert ratio.size == 3
+    assert ratio.min() > 2.0
+
+
+def test_alternatives_have_the_same_certified_eps(table):
+    others = table[(table["placement"] == "any") & (table["estimator"] == "raw")]
+    own = table.drop_duplicates("series").set_index("series")["eps_upper"]
+    assert own["by-share"] == own["by-precision"]
+    for row in others[others["matched_to"] != "smallest-budget"].itertuples():
+        assert row.eps_upper == own[row.matched_to]
+    for row in others[others["series"] == "krr"].itertuples():
+        curve = BOUNDS["upper"].curve(Setting(2000, 6, row.local_eps0))
+        found = curve.log_delta(row.eps_upper).upper
+        assert found == pytest.approx(LOG_DELTA, abs=1e-6)
+        assert found <= LOG_DELTA
+    smallest = others[(others["series"] == "krr") & (others["matched_to"] == "smallest-budget")]
+    assert smallest["local_eps0"].tolist() == pytest.approx([2.0])
+
+
+def test_panels_show_the_table(table):
+    drawn = place_panels(table, "Town", "one check-in")
+    assert "0.6 at 2, 0.3 at 3, 0.1 at 4" in drawn.get_suptitle()
+    panels = itertools.product(("raw", "projected"), ("at-random", "from-south"))
+    for axes, (estimator, placement) in zip(drawn.axes, panels, strict=True):
+        rows = table[table["estimator"] == estimator]
+        krr, gaussian, *ways = axes.lines
+        for line, name in ((krr, "krr"), (gaussian, "gaussian")):
+            own = rows[rows["series"] == name].sort_values("eps_upper")
+            np.testing.assert_array_equal(line.get_ydata(), own["tv_distance"])
+        own = rows[rows["placement"] == placement].set_index("series")
+        assert len(ways) == len(own) == 4
+        for line, name in zip(ways, own.index, strict=True):
+            assert line.get_ydata().tolist() == [own.loc[name, "tv_distance"]]
+            assert line.get_xdata().tolist() == [own.loc[name, "eps_upper"]]
+
+
+@pytest.mark.parametrize("budgets", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
+def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
+    table = histograms.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
+    assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
+    ways = set(table[table["placement"] == "from-south"]["series"])
+    assert ("without-conservative" in ways) == isinstance(budgets, list)
+    assert ("smallest-budget" in set(table["matched_to"])) == (budgets == 3)
+    if budgets == 3:  # then all ways are one
+        raw = table[(table["placement"] == "at-random") & (table["estimator"] == "raw")]
+        assert raw["tv_distance"].tolist() == pytest.approx([raw["tv_distance"].iloc[0]] * 3)
+        assert raw["eps_upper"].nunique() == 1
+    (key,) = place_panels(table, "Town", "one check-in").legends
+    (unbiased,) = [text.get_text() for text in key.get_texts() if "unbiased" in text.get_text()]
+    assert ("but for users of budget 0" in unbiased) == isinstance(budgets, list)
+
+
+# --- Budgets of a file ----------------------------------------------------------------------------
+
+
+def file_of(held, budgets):
+    """The table of a file's budgets, from the users of each budget and cell."""
+    group, cell = np.nonzero(held)
+    columns = {"budget": np.array(budgets)[group], "cell": cell, "count": held[group, cell]}
+    return pd.DataFrame(columns).sample(frac=1, random_state=1)
+
+
+CHOSEN = np.array([[0, 300, 0, 500, 100, 0], [0, 100, 50, 200, 100, 250], [0, 0, 0, 100, 50, 250]])
+
+
+def test_everyone_keeps_the_budget_of_the_file():
+    found = holders.holders(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+    assert found.words == "0.45 at 2, 0.35 at 3, 0.2 at 4"
+    assert list(found.placements) == [holders.AS_CHOSEN, holders.AT_RANDOM]
+    np.testing.assert_array_equal(found.placements[holders.AS_CHOSEN], CHOSEN)
+    mixed = found.placements[holders.AT_RANDOM]
+    assert mixed.sum(axis=0).tolist() == COUNTS.tolist()
+    assert mixed.sum(axis=1).tolist() == CHOSEN.sum(axis=1).tolist()
+    assert (mixed != CHOSEN).any()
+
+
+def test_the_table_says_which_estimate_is_unbiased():
+    table = histograms.places_table(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), 1e-6, 400, **NAMES)
+    raw = table[table["estimator"] == "raw"].set_index(["placement", "series"])
+    chosen = raw.loc["as-chosen"]
+    assert chosen["bias"]["by-share"] == 0.0
+    assert chosen["bias"].drop("by-share").min() > 0.05
+    assert (raw.loc["any"]["bias"] == 0.0).all()
+    # What was simulated has the means that the bias is computed from.
+    error = 5.0 * (chosen["p75"] - chosen["p25"]) / 1.349 / 20.0
+    off = (chosen["tv_distance"] - chosen["expected_tv_distance"]).abs()
+    assert (off < error + 0.01 * chosen["expected_tv_distance"]).all()
+    titles = [axes.get_title(loc="left") for axes in place_panels(table, "Town", "one user").axes]
+    assert titles[:2] == ["raw estimates, budgets as chosen", "raw estimates, budgets at random"]
+
+
+def test_budgets_of_other_users_are_refused():
+    with pytest.raises(InputError, match="region town, grid shape: the table of budgets is not of"):
+        holders.holders(COUNTS + 1, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+
+
+def test_up_to_25_budgets_stay_as_they_are():
+    budgets = np.linspace(0.1, 7.3, 25)
+    found, words = holders.rounded_down(budgets, np.ones(25, np.int64))
+    np.testing.assert_array_equal(found, budgets)
+    assert words == ""
+
+
+@pytest.mark.parametrize(
+    ("budgets", "step"),
+    [
+        (np.linspace(0.0, 20.0, 1000), 1),
+        (np.linspace(2.0, 6.0, 401), 0.2),
+        (np.round(np.linspace(0.01, 1.0, 100), 2), 0.05),
+        (1e-9 * np.arange(1.0, 101.0), 5e-9),
+        (np.append(np.arange(26) * 1e-9, 15.0), 2e-9),
+    ],
+)
+def test_more_budgets_are_rounded_down_to_steps(budgets, step):
+    rng = np.random.default_rng(2)
+    many = rng.integers(1, 9, budgets.size)
+    found, words = holders.rounded_down(budgets, many)
+    assert words.endswith(
+        f"; {budgets.size:,} different budgets, rounded down to multiples of {step:g}"
+    )
+    assert np.unique(found).size <= 25
+    assert (found <= budgets).all()
+    # All but the boldest keep all but a step, and a multiple of it is kept whole.
+    kept = budgets < found.max()
+    assert (budgets - found < step)[kept].all()
+    multiple = np.isin(budgets, np.arange(30_000) / round(1.0 / step))
+    assert (found == budgets)[kept & multiple].all()
+    # The boldest are one in 25, without a whole budget more than that.
+    boldest = many[found == found.max()].sum()
+    assert boldest >= many.sum() / 25
+
+
+def test_nothing_comes_of_budgets_that_are_all_zero():
+    with pytest.raises(InputError, match="all be 0"):
+        histograms.places_table(COUNTS, 0, 1e-6, 2, **NAMES)

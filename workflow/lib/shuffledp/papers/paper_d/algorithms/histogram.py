@@ -1,0 +1,141 @@
+"""Histograms by k-RR from users with budgets of their own.
+
+A user of group g reports the true cell with probability ``q_g + s_g`` and each other cell with
+``q_g``, where ``q_g = 1/(e^eps_g+k-1)`` and ``s_g = (e^eps_g-1)/(e^eps_g+k-1)``. With k = 2 this is
+paper D's Algorithm 3 (`frequency`).
+
+If reports tell their budget, every group is inverted by itself, and `groups` has the weights: by
+share, or by precision. A user is then hidden among those of the same budget alone. If they do not,
+there is one estimate (`pooled`); in mean it is that of the groups with `pooled_weights`.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from shuffledp.numerics.arrays import Floats
+from shuffledp.papers.paper_d.algorithms.combination import combine, normalised, precision_weights
+from shuffledp.personalised.groups import BudgetGroups
+
+
+def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
+    """Estimate from reports that tell their budget: each group inverted, then combined.
+
+    Parameters
+    ----------
+    reports
+        Histogram of each group's reports, shape ``(..., g, k)``.
+    groups
+        Budgets of all users.
+    weights
+        Of each group, shape ``(g,)``, 0 for a group of budget 0. With `groups.share_weights` it is
+        unbiased whatever the data.
+
+    Returns
+    -------
+    Shares of the cells, shape ``(..., k)``. They sum to 1, and may be negative.
+    """
+    reports = np.asarray(reports, np.float64)
+    false, slope = _channel(groups, reports.shape[-1])
+    shares = reports / groups.counts[:, np.newaxis]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inverted = (shares - false[:, np.newaxis]) / slope[:, np.newaxis]
+    return combine(np.swapaxes(inverted, -1, -2), weights)
+
+
+def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
+    """Estimate from the reports of all groups together: the sum of their channels, inverted.
+
+    It is unbiased only if budgets say nothing about cells; `frequency.pooled` says why no estimate
+    from these reports is.
+
+    Parameters
+    ----------
+    reports
+        Histogram of all reports, shape ``(..., k)``.
+    groups
+        Budgets of all users.
+
+    Returns
+    -------
+    Shares of the cells, shape ``(..., k)``. They sum to 1, and may be negative.
+
+    Raises
+    ------
+    InputError
+        If all budgets are 0.
+    """
+    reports = np.asarray(reports, np.float64)
+    pooled_weights(groups, reports.shape[-1])
+    false, slope = _channel(groups, reports.shape[-1])
+    return np.asarray((reports - groups.counts @ false) / (groups.counts @ slope))
+
+
+def pooled_weights(groups: BudgetGroups, k: int) -> Floats:
+    """Weights with which the mean of `pooled` takes the groups: ``n_g s_g``, scaled to sum 1.
+
+    Raises
+    ------
+    InputError
+        If all budgets are 0.
+    """
+    return normalised(groups.counts * _channel(groups, k)[1])
+
+
+def least_variance_weights(groups: BudgetGroups, k: int) -> Floats:
+    """Weights inverse to the variance of each group's own estimate, summed over the cells.
+
+    That sum does not depend on the data.
+
+    Raises
+    ------
+    InputError
+        If all budgets are 0.
+    """
+    everywhere = np.full((groups.values.size, k), 1.0 / k)
+    return precision_weights(variances(everywhere, groups).sum(axis=-1))
+
+
+def variances(shares: ArrayLike, groups: BudgetGroups) -> Floats:
+    """Variance of each group's own estimate of each cell, given the records.
+
+    Parameters
+    ----------
+    shares
+        Of the cells in each group, shape ``(g, k)``.
+    groups
+        Budgets of all users.
+
+    Returns
+    -------
+    Shape ``(g, k)``; infinite for budget 0.
+    """
+    noise, slope = _noise(shares, groups)
+    with np.errstate(divide="ignore"):
+        return np.asarray(noise / (groups.counts * slope)[:, np.newaxis] ** 2)
+
+
+def pooled_variance(shares: ArrayLike, groups: BudgetGroups) -> Floats:
+    """Variance of `pooled`, given the records, shape ``(k,)``; parameters as for `variances`.
+
+    Users of budget 0 add their noise: their reports cannot be told from the others'.
+    """
+    noise, slope = _noise(shares, groups)
+    return np.asarray(noise.sum(axis=0) / (groups.counts @ slope) ** 2)
+
+
+def _noise(shares: ArrayLike, groups: BudgetGroups) -> tuple[Floats, Floats]:
+    """Variance of each group's count of reports in each cell, and ``s_g``.
+
+    A report is in a cell or not: with chance r, its variance there is ``r (1 - r)``.
+    """
+    shares = np.asarray(shares, np.float64)
+    false, slope = _channel(groups, shares.shape[-1])
+    other, true = false[:, np.newaxis], (false + slope)[:, np.newaxis]
+    each = shares * true * (1.0 - true) + (1.0 - shares) * other * (1.0 - other)
+    return groups.counts[:, np.newaxis] * each, slope
+
+
+def _channel(groups: BudgetGroups, k: int) -> tuple[Floats, Floats]:
+    """``q_g`` and ``s_g``: as `krr.probabilities`, but 0 is a budget too."""
+    false = 1.0 / (np.expm1(groups.values) + k)
+    return false, np.expm1(groups.values) * false

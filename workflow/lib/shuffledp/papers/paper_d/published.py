@@ -1,0 +1,138 @@
+"""What the literature says of users with budgets of their own: echoes, mu-GDP, clones."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from shuffledp.accounting import calibrate
+from shuffledp.papers.literature.clones import clones_log_delta
+from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
+from shuffledp.accounting.setting import Setting
+from shuffledp.numerics.arrays import Floats
+from shuffledp.personalised.groups import BudgetGroups, among
+
+
+def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
+    """Paper D's ``mu = sqrt(2 / sum 1/(1+exp(eps_i)))`` over the others: approximate, NOT a bound.
+
+    Theorem 3 of paper D has it up to an unspecified C/sqrt(n-1), which the paper then drops. For
+    n=1000, all budgets 4, delta=1e-6 it gives eps=1.449 where a data set needs 1.691.
+
+    Returns
+    -------
+    mu; inf if there is no other user. Errors as for `krr.personalised_log_delta`.
+    """
+    others = among(budgets, target)[2]
+    weight = float(others.counts @ expit(-others.values))
+    return float(np.sqrt(2.0 / weight)) if weight > 0.0 else np.inf
+
+
+def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
+    """Eps of Laplace reports by "echoes" (Liu et al. 2023), as its authors compute it.
+
+    Paper D compares with it. Not checked here. None where it says nothing: fewer than
+    ``16 log(4/delta)`` echoes are expected.
+
+    Parameters
+    ----------
+    log_delta
+        Natural log of delta.
+    groups
+        Everybody, in order of budget.
+    """
+    values, counts = groups.values, groups.counts
+    with np.errstate(invalid="ignore"):
+        shape = np.where(values > 0.0, -np.expm1(-values) / values, 1.0)
+    # Mean over j of shape_j exp(-max(eps_i, eps_j)): j up to i, and beyond.
+    until = np.cumsum(counts * shape)
+    beyond = np.cumsum((counts * shape * np.exp(-values))[::-1])[::-1]
+    mean = (until * np.exp(-values) + np.append(beyond[1:], 0.0)) / counts.sum()
+    others = counts.copy()
+    others[-1] -= 1
+    echoes = float(others @ (mean / shape))
+    log_term = np.log(4.0) - log_delta
+    if echoes < 16.0 * log_term:
+        return None
+    ratio = np.tanh(values[-1] / 2.0)
+    return float(np.log1p(ratio * (8.0 * np.sqrt(log_term / echoes) + 8.0 / echoes)))
+
+
+def mu_gdp_epsilon(
+    log_delta: float, groups: BudgetGroups, deltas: Floats | None = None, largest: float = 0.0
+) -> float:
+    """Eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
+
+    With deltas it is not even that: they may all be added to the truth (docs/errata.md, D7).
+
+    Parameters
+    ----------
+    log_delta, groups
+        As for `budgets.own_epsilons`; the target has the largest budget.
+    deltas
+        Mean delta_i of each group, by default 0.
+    largest
+        Largest delta_i of all.
+
+    Returns
+    -------
+    Inf if the target is alone.
+
+    Notes
+    -----
+    Source: paper D, Theorem 3 without its error term, and Fact 2.
+    """
+    others = groups.counts.astype(np.float64)
+    others[-1] -= 1.0
+    kept = 1.0 if deltas is None else 1.0 - deltas
+    weight = float(others @ (kept * expit(-groups.values)))
+    # delta is that of mu-GDP times 1 - largest.
+    of_normal = log_delta - float(np.log1p(-largest))
+    if of_normal >= 0.0:
+        return 0.0
+    return gdp_epsilon(float(np.sqrt(2.0 / weight)), of_normal) if weight > 0.0 else np.inf
+
+
+def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -> float | None:
+    """Eps of any adaptively chosen (eps_i, delta_i)-LDP randomisers, shuffled, rounded up.
+
+    Clones at the largest budget, plus ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)`` times the sum of
+    the users' deltas: by so much does the law of all reports move when each randomiser is replaced
+    by one of pure LDP. None where that alone is above the target.
+
+    Parameters
+    ----------
+    log_delta
+        Natural log of the target.
+    groups
+        Everybody.
+    deltas
+        Sum of the users' delta_i.
+
+    Notes
+    -----
+    Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), Theorem 3.8.
+    """
+    largest = float(groups.values.max())
+    setting = groups.setting(largest, 2)
+    with np.errstate(divide="ignore"):
+        each = float(np.log(deltas) + np.log1p(0.5 * np.exp(-largest)))
+
+    def at(eps: float) -> float:
+        replaced = each + float(np.logaddexp(eps, 0.0))
+        clones = -np.inf if eps >= largest else float(clones_log_delta(eps, setting))
+        return float(np.logaddexp(clones, replaced))
+
+    eps = 0.0
+    while each + np.logaddexp(eps, 0.0) < log_delta:
+        left = log_delta + np.log(-np.expm1(each + np.logaddexp(eps, 0.0) - log_delta))
+        eps = _clones_epsilon(float(left), setting)
+        if at(eps) <= log_delta:
+            return eps
+        eps *= 1.0 + 1e-9
+    return None
+
+
+def _clones_epsilon(log_delta: float, setting: Setting) -> float:
+    return calibrate.epsilon(
+        lambda eps: float(clones_log_delta(eps, setting)), log_delta, setting.eps0, "upper"
+    )
