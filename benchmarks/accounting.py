@@ -141,10 +141,10 @@ def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
 
 def comparisons(repeats: int) -> None:
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
-    from shuffledp.papers.literature import clones
     from shuffledp.accounting.one_round.certified import upper_log_delta
     from shuffledp.accounting.one_round.single_bin import log_delta
     from shuffledp.accounting.setting import Setting
+    from shuffledp.papers.literature import clones
 
     n, k, eps0, eps = 150, 16, 1.0, 0.15
     setting = Setting(n, k, eps0)
@@ -288,9 +288,9 @@ def ledger(repeats: int) -> None:
 def paper_c() -> None:
     """Paper C, section 6.3: the Fourier accountant beside the numeric clones bound, n = 1e6."""
     from shuffledp.accounting import pairs
-    from shuffledp.papers.literature.fourier import fourier_bounds
     from shuffledp.accounting.registry import BOUNDS
     from shuffledp.accounting.setting import Setting
+    from shuffledp.papers.literature.fourier import fourier_bounds
 
     setting = Setting(10**6, 2, 9.0)
     pair = pairs.clones(setting)

@@ -15,7 +15,6 @@ from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.composition import compose_rounds
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.geometric import BothNoises, geometric_loss, geometric_noise
-from shuffledp.papers.literature.theorems import kov_log_delta
 from shuffledp.accounting.rounds.outcome_bundles import DEPTH
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_loss, gdp_upper_log_delta
@@ -28,6 +27,7 @@ from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.mechanisms.target_calibration import Released
 from shuffledp.mechanisms.user_dummies import UserDummies, UserDummiesParameters
+from shuffledp.papers.literature.theorems import kov_log_delta
 
 from oracle.test_ends import is_at_least
 from oracle.test_profile import (

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 from matplotlib.colors import to_rgb
 from shuffledp.figures.bounds import coincidence_note
-from shuffledp.papers.figures import curve_panels
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.papers.figure_specs import FigureText
+from shuffledp.papers.figures import curve_panels
 
 X = np.geomspace(1e-3, 1.0, 20)
 
@@ -51,7 +51,7 @@ def test_a_figure_of_curves_says_so_above_its_legend() -> None:
     assert legend.get_title().get_text().endswith("of a line: k = 2; k = 4.")
     parted = curve_panels(table[table["curve"] != "k = 4"], text)
     assert parted.legends[0].get_title().get_text() == (
-        "Computed at the marks. Between them the lines of guarantees lead the eye."
+        "Computed at the marks; the lines of guarantees between them only guide the eye."
     )
     proven = curve_panels(table[table["curve"] != "k = 4"], replace(text, between="next"))
     assert proven.legends[0].get_title().get_text() == ""

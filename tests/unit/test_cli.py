@@ -19,7 +19,6 @@ import pyarrow.parquet as pq
 import pytest
 from effort import long
 from shuffledp import cli, krr, version
-from shuffledp.papers.literature import renyi
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import answers, main, output
@@ -28,6 +27,7 @@ from shuffledp.mechanisms import gaussian
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
 from shuffledp.mechanisms.registry import MECHANISMS
+from shuffledp.papers.literature import renyi
 
 SETTING = ["--n", "1e4", "--k", "16", "--eps0", "1"]
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
-from shuffledp.papers.literature import clones
-from shuffledp.papers.literature.closed_forms import clones_closed_form_epsilon
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.papers.literature import clones
+from shuffledp.papers.literature.closed_forms import clones_closed_form_epsilon
 
 RATIOS = [
     (Fraction(3, 2), Fraction(5, 4)),

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.laws.binomial import Floats, log_pmf
-from shuffledp.papers.literature import closed_forms as cf
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.papers.literature import closed_forms as cf
 
 INEQUALITIES: tuple[cf.Inequality, ...] = ("hoeffding", "bennett")
 

@@ -8,14 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import norm, poisson
 from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import (
-    james_stein,
     maximum_likelihood,
     project_simplex,
-    soft_threshold,
     total_variation,
 )
 from shuffledp.mechanisms.krr import invert, randomise
@@ -149,27 +146,3 @@ def test_maximum_likelihood_refuses_what_krr_does_not_take(reports, eps0):
 def test_total_variation():
     assert total_variation([1.0, 0.0], [0.0, 1.0]) == 1.0
     assert total_variation([[0.5, 0.5], [0.9, 0.1]], [0.5, 0.5]) == pytest.approx([0.0, 0.4])
-
-
-@pytest.mark.parametrize("length", [0.0, 3.0, 20.0])
-def test_james_stein_has_its_closed_risk(length):
-    """``k - (k-2)^2 E[1 / (k - 2 + 2 N)]``, N Poisson of mean |truth|^2 / 2 (noise 1)."""
-    k, truth = 10, np.zeros(10)
-    truth[3] = length
-    noisy = truth + np.random.default_rng(5).normal(size=(40_000, k))
-    squares = ((james_stein(2.0 * noisy, 2.0) / 2.0 - truth) ** 2).sum(axis=-1)
-    number = np.arange(600)
-    mean = poisson.pmf(number, length**2 / 2) @ (1.0 / (k - 2 + 2 * number))
-    expected = k - (k - 2) ** 2 * mean
-    assert squares.mean() == pytest.approx(expected, abs=5 * squares.std() / 200)
-    assert expected < k
-
-
-def test_soft_threshold_by_hand_and_on_noise_alone():
-    level = 2.0 * np.sqrt(2.0 * np.log(4))
-    found = soft_threshold([[0.0, 1.0, -10.0, 10.0]], 2.0)
-    assert found[0] == pytest.approx([0.0, 0.0, level - 10.0, 10.0 - level])
-    noise = np.random.default_rng(6).normal(size=(100_000, 4))
-    t = np.sqrt(2.0 * np.log(4))
-    expected = 2.0 * ((1.0 + t * t) * norm.sf(t) - t * norm.pdf(t))
-    assert (soft_threshold(noise, 1.0) ** 2).mean() == pytest.approx(expected, rel=0.03)

@@ -33,19 +33,19 @@ from shuffledp.errors import InputError
 from shuffledp.figures import (
     distances,
     individual,
-    literature,
     maps,
     privacy,
     style,
 )
 from shuffledp.figures.bounds import bound_colour, guarantee_steps
-from shuffledp.papers.figures import curve_panels
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import CATALOGUE, Estimator, get_estimator
 from shuffledp.mechanisms.krr import KRandomisedResponse
+from shuffledp.papers import figures as paper_figures
+from shuffledp.papers.figure_specs import FigureText, curve
+from shuffledp.papers.figures import curve_panels
 from shuffledp.pipeline.selection import calibrated
 from shuffledp.pipeline.tables import RELEASES, SAMPLES, write_table
-from shuffledp.papers.figure_specs import FigureText, curve
 from shuffledp.studies.comparison import comparison_summary
 from shuffledp.studies.individual import individual_summary, own_delta_summary
 from shuffledp.studies.privacy import privacy_curves
@@ -755,7 +755,7 @@ def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant() -> N
     (over_eps,) = curve_panels(curve("", "a", "upper", eps, delta), text).axes[0].lines
     text = replace(text, between="eps over delta")
     (over_delta,) = curve_panels(curve("", "a", "upper", delta, eps), text).axes[0].lines
-    everything = literature.all_bounds(curve("", "upper", "upper", eps, np.log10(delta)), text)
+    everything = paper_figures.all_bounds(curve("", "upper", "upper", eps, np.log10(delta)), text)
     (of_all,) = everything.axes[0].lines
     # As they are seen, on logarithmic axes of delta.
     lines = [
@@ -806,7 +806,7 @@ def test_one_bound_has_one_colour_in_every_figure(curves: pd.DataFrame) -> None:
         kind=[BOUND_REGISTRY[name].kind for name in curves["bound"]], panel="", x=lambda t: t.x + 1
     )
     text = FigureText(title="", x_label="", y_label="", caption="")
-    everything = literature.all_bounds(table[table["eps0"] == 4.0], text).axes[0]
+    everything = paper_figures.all_bounds(table[table["eps0"] == 4.0], text).axes[0]
     papers = curve_panels(table, replace(text, y_scale="linear")).axes[0]
     for axes in (everything, papers):
         colours = {line.get_label(): line.get_color() for line in axes.lines}

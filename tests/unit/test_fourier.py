@@ -8,8 +8,6 @@ import pytest
 from oracle import exact
 from scipy.stats import binom
 from shuffledp.accounting import pairs
-from shuffledp.papers.literature.fourier import LossAtoms, fourier_bounds
-from shuffledp.papers.literature.strong_adversary import strong_adversary_log_delta
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds import shuffled_krr
@@ -17,7 +15,9 @@ from shuffledp.accounting.rounds.privacy_loss import default_step, rounded_down,
 from shuffledp.accounting.rounds.sums import log_hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.papers.paper_c.printed import printed_pair_loss
+from shuffledp.papers.literature.clones import strong_adversary_log_delta
+from shuffledp.papers.literature.fourier import LossAtoms, fourier_bounds
+from shuffledp.papers.paper_c import printed_pair_loss
 
 GRID = {"half_width": 20.0, "n_grid": 400_000}
 
@@ -44,17 +44,17 @@ def test_encloses_composed_randomised_response(rounds: int) -> None:
     a = 0.3
     for eps in (0.0, 0.1, 0.5, 1.5):
         truth = binomial_delta(a, rounds, eps)
-        found = fourier_bounds(coin(a), rounds, **GRID).log_delta(eps)
+        interval = fourier_bounds(coin(a), rounds, **GRID).log_delta(eps)
         if truth == 0.0:
-            assert found.low == -inf
+            assert interval.low == -inf
             # Nothing but the rounding of the transform: Algorithm 1 cannot tell it from 0.
-            assert found.high < log(1e-10)
+            assert interval.high < log(1e-10)
         else:
-            assert found.low <= log(truth) <= found.high
+            assert interval.low <= log(truth) <= interval.high
             # A round is displaced by less than one step, to either side.
             step = 40.0 / 400_000
-            assert exp(found.high) <= binomial_delta(a, rounds, eps - rounds * step) + 1e-9
-            assert exp(found.low) >= binomial_delta(a, rounds, eps + rounds * step) - 1e-9
+            assert exp(interval.high) <= binomial_delta(a, rounds, eps - rounds * step) + 1e-9
+            assert exp(interval.low) >= binomial_delta(a, rounds, eps + rounds * step) - 1e-9
 
 
 def test_wrap_around_is_accounted_for() -> None:
@@ -64,8 +64,8 @@ def test_wrap_around_is_accounted_for() -> None:
     errors = []
     for half_width in (3.5, 6.0, 9.0, 14.0):
         bounds = fourier_bounds(coin(a), rounds, half_width, 20_000)
-        found = bounds.log_delta(eps)
-        assert found.low <= truth <= found.high
+        interval = bounds.log_delta(eps)
+        assert interval.low <= truth <= interval.high
         errors.append(bounds.right.wrap_error)
     assert errors == sorted(errors, reverse=True)
     assert errors[0] == 1.0
@@ -77,11 +77,11 @@ def test_wrap_around_is_accounted_for() -> None:
 def test_losses_beyond_the_grid_and_infinite_ones() -> None:
     """By hand: loss 5 beyond a grid up to 2 is infinite to the right, its end to the left."""
     atoms = LossAtoms(np.array([5.0, 0.5, -5.0]), np.array([0.1, 0.6, 0.2]), 0.1, 0.0)
-    found = fourier_bounds(atoms, 1, 2.0, 4000).log_delta(0.25)
+    interval = fourier_bounds(atoms, 1, 2.0, 4000).log_delta(0.25)
     half = 0.6 * -expm1(0.25 - 0.5)
-    assert exp(found.high) == pytest.approx(0.1 + 0.1 + half, rel=1e-3)
-    assert exp(found.low) == pytest.approx(0.1 + 0.1 * -expm1(0.25 - 2.0) + half, rel=1e-3)
-    assert exp(found.low) <= 0.1 + 0.1 * -expm1(0.25 - 5.0) + half <= exp(found.high)
+    assert exp(interval.high) == pytest.approx(0.1 + 0.1 + half, rel=1e-3)
+    assert exp(interval.low) == pytest.approx(0.1 + 0.1 * -expm1(0.25 - 2.0) + half, rel=1e-3)
+    assert exp(interval.low) <= 0.1 + 0.1 * -expm1(0.25 - 5.0) + half <= exp(interval.high)
     twice = fourier_bounds(
         LossAtoms(np.zeros(1), np.full(1, 0.9), 0.1, 0.0), 2, 2.0, 400
     ).log_delta(30.0)
@@ -104,28 +104,28 @@ def test_agrees_with_composition(n: int, k: int, rounds: int) -> None:
     eps0 = 1.0
     eps = float(shuffled_krr.composed_epsilon(log(1e-6), Setting(n, k, eps0, rounds), "upper"))
     pair = pairs.weak_adversary(Setting(n, k, eps0))
-    found = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
+    interval = fourier_bounds(pair, rounds, 5.0, 100_000).log_delta(eps)
     high = float(shuffled_krr.composed_log_delta(eps, Setting(n, k, eps0, rounds), "upper"))
     loss = rounded_down(pair, default_step(pair) / 16)
     low = log_hockey_stick([(loss, rounds)], eps).low
     assert low <= high < low + 2e-3
-    assert found.low <= high
-    assert low <= found.high
-    assert found.low < low < high < found.high
+    assert interval.low <= high
+    assert low <= interval.high
+    assert interval.low < low < high < interval.high
     shift, setting = 2.0 * rounds * 1e-4, Setting(n, k, eps0, rounds)
-    assert found.high <= shuffled_krr.composed_log_delta(eps - shift, setting, "upper")
-    assert found.low >= shuffled_krr.composed_log_delta(eps + shift, setting, "lower")
+    assert interval.high <= shuffled_krr.composed_log_delta(eps - shift, setting, "upper")
+    assert interval.low >= shuffled_krr.composed_log_delta(eps + shift, setting, "lower")
 
 
 @pytest.mark.slow
 def test_one_round_of_the_weak_pair_encloses_the_certified_upper() -> None:
     for eps in (0.0, 0.02, 0.1):
-        found = fourier_bounds(
+        interval = fourier_bounds(
             pairs.weak_adversary(Setting(1000, 4, 1.0)), 1, 5.0, 200_000
         ).log_delta(eps)
         truth = float(certified.upper_log_delta(eps, Setting(1000, 4, 1.0)))
-        assert found.low <= truth + 1e-8
-        assert truth - 1e-8 <= found.high
+        assert interval.low <= truth + 1e-8
+        assert truth - 1e-8 <= interval.high
 
 
 @pytest.mark.parametrize(("n", "k"), [(3, 2), (4, 3), (6, 5)])
@@ -135,10 +135,10 @@ def test_strong_pair_and_adversary_exactly(n: int, k: int, e: Fraction) -> None:
     E = Fraction(3)
     gamma = k / (E + k - 1)
     pair = exact.strong_adversary(n, k, E, e)
-    found = fourier_bounds(pairs.strong_adversary(Setting(n, k, log(E))), 1, **GRID).log_delta(
+    interval = fourier_bounds(pairs.strong_adversary(Setting(n, k, log(E))), 1, **GRID).log_delta(
         log(e)
     )
-    assert found.low <= log(pair) <= found.high <= found.low + 5e-3
+    assert interval.low <= log(pair) <= interval.high <= interval.low + 5e-3
     setting = Setting(n, k, log(E))
     definition8 = strong_adversary_log_delta(log(e), setting)
     truth = log(pair * (1 - gamma))
@@ -161,8 +161,8 @@ def test_clones_pair_exactly(e: Fraction) -> None:
     E, n = Fraction(3), 12
     truth = log(exact.clones_delta(n, E, e))
     pair = pairs.clones(Setting(n, 2, log(E)))
-    found = fourier_bounds(pair, 1, **GRID).log_delta(log(e))
-    assert found.low <= truth <= found.high <= found.low + 5e-3
+    interval = fourier_bounds(pair, 1, **GRID).log_delta(log(e))
+    assert interval.low <= truth <= interval.high <= interval.low + 5e-3
     up, down = rounded_up(pair, default_step(pair)), rounded_down(pair, default_step(pair) / 16)
     assert log_hockey_stick([(up, 1)], log(e)).high >= truth - 1e-10
     assert log_hockey_stick([(down, 1)], log(e)).low <= truth + 1e-10
@@ -178,10 +178,10 @@ def test_printed_strong_pair_is_two_binomials(direction: str) -> None:
     if direction == "backward":
         P, Q = Q, P
     truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
-    found = fourier_bounds(
+    interval = fourier_bounds(
         printed_pair_loss(Setting(n, k, eps0), "strong", direction), 1, **GRID
     ).log_delta(eps)
-    assert found.low <= log(truth) <= found.high <= found.low + 5e-3
+    assert interval.low <= log(truth) <= interval.high <= interval.low + 5e-3
 
 
 @pytest.mark.parametrize("direction", ["forward", "backward"])
@@ -197,10 +197,10 @@ def test_printed_weak_pair_is_a_joint_law_with_b(direction: str) -> None:
     if direction == "backward":
         P, Q = Q, P
     truth = np.maximum(P - exp(eps) * Q, 0.0).sum()
-    found = fourier_bounds(
+    interval = fourier_bounds(
         printed_pair_loss(Setting(n, k, eps0), "weak", direction), 1, **GRID
     ).log_delta(eps)
-    assert found.low <= log(truth) <= found.high <= found.low + 5e-3
+    assert interval.low <= log(truth) <= interval.high <= interval.low + 5e-3
 
 
 @pytest.mark.parametrize("adversary", ["strong", "weak"])
@@ -219,7 +219,7 @@ def test_printed_pairs_are_not_a_guarantee(adversary: str, rounds: int) -> None:
 def test_wrong_parameters_are_named() -> None:
     atoms = coin(0.5)
     for arguments, message in (
-        ((atoms, 0, 1.0, 10), "rounds must be an integer of at least 1"),
+        ((atoms, 0, 1.0, 10), "rounds must be an integer >= 1"),
         ((atoms, 1, 1.0, 11), "n_grid must be even"),
         ((atoms, 1, -1.0, 10), "half_width must be positive"),
     ):

@@ -22,12 +22,11 @@ from shuffledp.collection.analyst import Opened
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.page import collected, maps, reproduction
+from shuffledp.page import collected, maps
 from shuffledp.page.collected import round_data
 from shuffledp.page.data import columns, configuration_text, provenance, records_of, revision
 from shuffledp.page.maps import map_data
 from shuffledp.page.render import embedded_json, render, render_round
-from shuffledp.papers.page_section import reproduction_data
 from shuffledp.page.sentences import (
     accuracy,
     best_guess,
@@ -42,6 +41,8 @@ from shuffledp.page.sentences import (
     trust_kind,
     verdict,
 )
+from shuffledp.papers import page_section
+from shuffledp.papers.page_section import reproduction_data
 from waiting import run
 
 ROOT = Path(__file__).parents[2]
@@ -277,7 +278,7 @@ def test_every_erratum_that_is_named_is_there(tmp_path):
     assert "<pre>$ python" in written and "<script" not in written
     assert "print 3 numbers" in made["summary"] and "1 not reproduced" in made["summary"]
     json.dumps(made)
-    named = {name for names in reproduction._EXPLANATIONS.values() for name in names}
+    named = {name for names in page_section._EXPLANATIONS.values() for name in names}
     assert named <= set(by_name)
 
 

@@ -1,4 +1,4 @@
-"""Paper A's numbers recomputed: every verdict held, and the values against other oracles."""
+"""Paper A's numbers: every verdict, and the recomputed values against other oracles."""
 
 import csv
 from decimal import Decimal
@@ -12,41 +12,44 @@ import pandas as pd
 import pytest
 import yaml
 from flint import arb, ctx
-from scipy.stats import kstest, norm
-from shuffledp.papers.literature.clones import clones_log_delta
+from scipy.stats import kstest, norm, poisson
 from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.papers.paper_a_figures import delta_contours, synthetic_distances
 from shuffledp.geography.grid import make_lattice
 from shuffledp.geography.regions import region_from_config
-from shuffledp.pipeline.configuration import check_configuration
-from shuffledp.pipeline.streams import stream
-from shuffledp.papers import delta_tables, paper_a, random_tables
-from shuffledp.papers.answer import (
+from shuffledp.papers import paper_a
+from shuffledp.papers.answers import (
+    COLUMNS,
     COMPATIBLE,
     NOT,
     NOT_TRIED,
     PRINTED_ONLY,
     REPRODUCED,
     Answer,
-)
-from shuffledp.papers.delta_tables import log_delta_as_tabulated
-from shuffledp.papers.published import (
-    COLUMNS,
     Published,
     from_log,
     read_published,
     relative_difference,
 )
-from shuffledp.papers.summary import summary, verdict_counts
-from shuffledp.papers.values import answers, values_table
+from shuffledp.papers.figures import delta_contours, synthetic_distances
+from shuffledp.papers.literature.clones import clones_log_delta
+from shuffledp.papers.paper_a import james_stein, log_delta_as_tabulated, soft_threshold
+from shuffledp.papers.reproduction import (
+    answers,
+    summary,
+    values_table,
+    verdict_counts,
+)
+from shuffledp.pipeline.configuration import check_configuration
+from shuffledp.pipeline.streams import stream
 
 ROOT = Path(__file__).parents[2]
 RESOURCES = ROOT / "resources"
 SEED = 20220506
 
-# By paper and table: reproduced, by the printed formula only, compatible, not reproduced, untried.
+# Counts by paper and table: reproduced, by the printed formula only, compatible, not reproduced,
+# not tried.
 VERDICTS = {
     ("A", "II"): (0, 38, 0, 2, 0),
     ("A", "IVa"): (9, 12, 0, 0, 0),
@@ -116,12 +119,12 @@ def values(results):
 
 
 def printed_number(published: str, table: str = "IVa", quantity: str = "delta") -> Published:
-    given = {"paper": "A", "table": table, "quantity": quantity, "published": published}
-    return Published(**dict.fromkeys(COLUMNS, "") | given)
+    stated = {"paper": "A", "table": table, "quantity": quantity, "published": published}
+    return Published(**dict.fromkeys(COLUMNS, "") | stated)
 
 
 @pytest.mark.parametrize(
-    ("value", "printed", "rounded", "cut"),
+    ("value", "printed", "rounded", "truncated"),
     [
         ("2.695E-43", "2.70E-43", True, False),
         ("2.69786E-43", "2.69E-43", False, True),
@@ -138,9 +141,9 @@ def printed_number(published: str, table: str = "IVa", quantity: str = "delta") 
         ("123094", "123108", False, False),
     ],
 )
-def test_digits_are_rounded_or_cut_by_table(value, printed, rounded, cut):
+def test_digits_are_rounded_or_truncated_by_table(value, printed, rounded, truncated):
     assert printed_number(printed).agrees(Decimal(value)) == rounded
-    assert printed_number(printed, "II").agrees(Decimal(value)) == cut
+    assert printed_number(printed, "II").agrees(Decimal(value)) == truncated
 
 
 def test_at_least_is_met_by_more():
@@ -158,8 +161,11 @@ def test_a_relative_difference_spans_any_number_of_orders():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("A,II,delta,erlingsson,,,100,,0.49,0.01,,,", "line 2 must have 14 cells"),
-        (",II,delta,erlingsson,,,100,,0.49,0.01,,,,0.999", "must name paper, table and quantity"),
+        ("A,II,delta,erlingsson,,,100,,0.49,0.01,,,", "line 2: a row must have 14 values, got 13"),
+        (
+            ",II,delta,erlingsson,,,100,,0.49,0.01,,,,0.999",
+            "paper, table and quantity must not be empty",
+        ),
         ("A,II,delta,erlingsson,,,100,,0.49,0.01,,,,about 1", "must be numbers"),
         ("A,II,delta,erlingsson,,,many,,0.49,0.01,,,,0.999", "must be numbers"),
         ("A,II,delta,erlingsson,,,100,,0.49,0.01,,,,", "must be numbers"),
@@ -175,7 +181,7 @@ def test_bad_published_numbers_are_refused(tmp_path, line, message):
 def test_other_columns_are_refused(tmp_path):
     source = tmp_path / "published.csv"
     source.write_text("paper,published\nA,1\n")
-    with pytest.raises(InputError, match="line 1 must be paper,table"):
+    with pytest.raises(InputError, match="line 1: the columns must be paper,table"):
         read_published(source)
 
 
@@ -273,9 +279,9 @@ def test_one_end_of_the_inner_sums_serves_all_cells_but_two(values):
             Setting(int(row["n"]), k, float(eps0)),
         )
         whole = from_log(float(log_delta_as_printed(float(row["eps"]), setting, m)))
-        found = number.agrees(whole), number.agrees(Decimal(row["as_printed"]))
-        assert found != (True, False)
-        if found == (False, True):
+        agrees = number.agrees(whole), number.agrees(Decimal(row["as_printed"]))
+        assert agrees != (True, False)
+        if agrees == (False, True):
             gained.append(row["published"])
             assert f"{whole:.5E}" == ENDED_AT_S[row["published"]]
             assert f"{whole:.3E}" in row["note"]
@@ -288,20 +294,20 @@ def test_one_end_of_the_inner_sums_serves_all_cells_but_two(values):
 )
 def test_the_tabulated_sums_against_their_terms(eps0, eps, n, k, m, first):
     oracle = _theorem_iv1(n, k, m, eps0, eps, first)
-    found = log_delta_as_tabulated(float(eps), Setting(n, k, float(eps0)), m, first)
-    assert found == pytest.approx(float(oracle.log()), abs=1e-9)
+    value = log_delta_as_tabulated(float(eps), Setting(n, k, float(eps0)), m, first)
+    assert value == pytest.approx(float(oracle.log()), abs=1e-9)
 
 
 def test_table_ii_needs_the_sum_begun_at_one(values):
     large = values[(values["bound"] == "proposed") & (values["n"] == "1000")].iloc[1:]
     for _, row in large.iterrows():
         begun = {first: _theorem_iv1(1000, 2, 1, "0.5", row["eps"], first) for first in (0, 1)}
-        found = [
+        starts = [
             f
             for f, v in begun.items()
             if printed_number(row["published"], "II").agrees(Decimal(v.str(9, radius=False)))
         ]
-        assert found == [1]
+        assert starts == [1]
 
 
 def test_a_row_of_table_ii_has_one_eps0_in_all_columns(published):
@@ -310,8 +316,8 @@ def test_a_row_of_table_ii_has_one_eps0_in_all_columns(published):
     missed = []
     for row in cited:
         eps0 = 0.5 if row.n == "1000" and row.eps != "0.01" else 0.49
-        assert delta_tables.table_ii_eps0(row) == eps0
-        answer, setting = delta_tables.table_ii(row), Setting(int(row.n), 10, eps0)
+        assert paper_a.table_ii_eps0(row) == eps0
+        answer, setting = paper_a.table_ii(row), Setting(int(row.n), 10, eps0)
         if row.bound == "feldman":  # what is right, at the eps0 of the row
             right = from_log(float(clones_log_delta(float(row.eps), setting)))
             assert float(answer.correct / right) == pytest.approx(1.0, rel=1e-9)
@@ -347,8 +353,8 @@ def test_a_guarantee_is_far_above_what_is_printed(values):
 
 def test_percentiles_count_ties_half():
     sample = np.array([0.0, 0.0, 1.0, 2.0])
-    assert random_tables.percentile(sample, 0.0) == 25.0
-    assert random_tables.percentile(sample, 1.5) == 75.0
+    assert paper_a.percentile(sample, 0.0) == 25.0
+    assert paper_a.percentile(sample, 1.5) == 75.0
 
 
 def test_the_gaussian_of_paper_a_is_diffprivlibs(values):
@@ -362,7 +368,7 @@ def test_the_gaussian_of_paper_a_is_diffprivlibs(values):
 
 
 def test_numberings_agree_on_what_a_corner_is():
-    names = random_tables.numberings(2, 3)
+    names = paper_a.numberings(2, 3)
     assert {name: (index[0], index[-1]) for name, index in names.items()} == {
         "by rows from the south-west": (0, 5),
         "by rows from the north-west": (3, 2),
@@ -374,13 +380,13 @@ def test_numberings_agree_on_what_a_corner_is():
 
 def test_one_numbering_serves_both_cities(published, histograms):
     rows = [row for row in published if row.table == "VI" and row.mechanism == "shuffle+INV"]
-    passed = set(random_tables.numberings(1, 1))
+    passed = set(paper_a.numberings(1, 1))
     for region, counts in histograms.items():
         rng = stream(SEED, "numbering", region)
-        errors = random_tables.repeated_errors(counts.ravel(), rng, 1000).by_mechanism
-        for order, index in random_tables.numberings(*counts.shape).items():
+        errors = paper_a.repeated_errors(counts.ravel(), rng, 1000).by_mechanism
+        for order, index in paper_a.numberings(*counts.shape).items():
             at = [
-                random_tables.percentile(
+                paper_a.percentile(
                     errors["shuffle+INV"][:, index[int(row.x0) - 1]], float(row.published)
                 )
                 for row in rows
@@ -388,7 +394,7 @@ def test_one_numbering_serves_both_cities(published, histograms):
             ]
             if kstest(np.array(at) / 100.0, "uniform").pvalue < 0.01:
                 passed.discard(order)
-    assert passed == {random_tables.NUMBERING}
+    assert passed == {paper_a.NUMBERING}
 
 
 def test_random_numbers_depend_on_the_seed_alone(published, histograms):
@@ -450,7 +456,8 @@ def test_the_summary_shows_all_that_is_not_reproduced(values):
     assert section.count("\n| ") - 2 == (values["verdict"] == NOT).sum() == 13
     assert "| all | 173 | 29 | 75 | 52 | 13 | 4 |" in text
     assert (
-        "The 29 reproduced are 27 printed zeros, where eps >= eps0, and 2 more: check-ins" in text
+        "The 29 reproduced numbers are 27 printed zeros, where eps >= eps0, and 2 more: check-ins"
+        in text
     )
     assert "| 3.61E-292 | 1.07" in text
     assert "E-124 | 1.26618E-124 | 168 |" in text
@@ -465,8 +472,8 @@ def test_the_surface_that_is_printed_lies_far_below_the_right_one():
     assert gap.min() > 8
     figure = delta_contours(table, paper_a.SURFACE_COUNT)
     printed, right, scale = figure.axes
-    words = [label.get_text() for label in scale.get_yticklabels()]
-    assert words == [f"$10^{{{level}}}$" for level in (-40, -20, -10, -5, -2, 0)]
+    labels = [label.get_text() for label in scale.get_yticklabels()]
+    assert labels == [f"$10^{{{level}}}$" for level in (-40, -20, -10, -5, -2, 0)]
     # Each band holds the points of its deltas, in both panels on one scale.
     for axes, bound in ((printed, "single-bin-as-printed"), (right, "upper")):
         (bands,) = [one for one in axes.collections if one.get_array() is not None and one.filled]
@@ -492,3 +499,27 @@ def test_equal_privacy_brings_the_two_models_together():
     assert len(shown) == len(legend := figure.legends[0].get_texts()) == 6
     assert "shuffle, maximum likelihood" in {text.get_text() for text in legend}
     np.testing.assert_allclose(shown[0].get_ydata(), gaussian.to_numpy())
+
+
+@pytest.mark.parametrize("length", [0.0, 3.0, 20.0])
+def test_james_stein_has_its_closed_risk(length):
+    """``k - (k-2)^2 E[1 / (k - 2 + 2 N)]``, N Poisson of mean |truth|^2 / 2 (noise 1)."""
+    k, truth = 10, np.zeros(10)
+    truth[3] = length
+    noisy = truth + np.random.default_rng(5).normal(size=(40_000, k))
+    squares = ((james_stein(2.0 * noisy, 2.0) / 2.0 - truth) ** 2).sum(axis=-1)
+    number = np.arange(600)
+    mean = poisson.pmf(number, length**2 / 2) @ (1.0 / (k - 2 + 2 * number))
+    expected = k - (k - 2) ** 2 * mean
+    assert squares.mean() == pytest.approx(expected, abs=5 * squares.std() / 200)
+    assert expected < k
+
+
+def test_soft_threshold_by_hand_and_on_noise_alone():
+    level = 2.0 * np.sqrt(2.0 * np.log(4))
+    denoised = soft_threshold([[0.0, 1.0, -10.0, 10.0]], 2.0)
+    assert denoised[0] == pytest.approx([0.0, 0.0, level - 10.0, 10.0 - level])
+    noise = np.random.default_rng(6).normal(size=(100_000, 4))
+    t = np.sqrt(2.0 * np.log(4))
+    expected = 2.0 * ((1.0 + t * t) * norm.sf(t) - t * norm.pdf(t))
+    assert (soft_threshold(noise, 1.0) ** 2).mean() == pytest.approx(expected, rel=0.03)

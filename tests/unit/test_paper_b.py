@@ -1,5 +1,8 @@
-"""Paper B's figures and the figure of all bounds: what they and their captions say."""
+"""Paper B's figures, simplified bounds and headline numbers, and the figure of all bounds."""
 
+from fractions import Fraction
+from itertools import product
+from math import comb, log
 from pathlib import Path
 
 import numpy as np
@@ -7,18 +10,19 @@ import pandas as pd
 import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
-from scipy.stats import binom
-from shuffledp.papers.literature.renyi import shuffled_rdp_upper, subsampled_rdp
-from shuffledp.papers.literature.theorems import advanced_epsilon, kov_epsilon
+from scipy.stats import binom, multinomial
 from shuffledp.accounting.one_round.single_bin import worst_count_log_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.setting import Setting
-from shuffledp.papers.all_bounds_figure import all_bounds
-from shuffledp.papers import headlines, literature
+from shuffledp.papers import all_bounds as literature
+from shuffledp.papers import paper_b
+from shuffledp.papers.answers import read_published
 from shuffledp.papers.figure_specs import curve, curves
-from shuffledp.papers.paper_b import one_round, orders, rounds, sampling
-from shuffledp.papers.published import read_published
+from shuffledp.papers.figures import all_bounds
+from shuffledp.papers.literature.renyi import shuffled_rdp_upper, special_pair_renyi, subsampled_rdp
+from shuffledp.papers.literature.theorems import advanced_epsilon, kov_epsilon
+from shuffledp.papers.paper_b import corollary_3_2, corollary_3_5, remark_3
 
 ORDERS = np.unique(np.round(np.geomspace(2.0, 16384.0, 120)))
 PUBLISHED = Path(__file__).parents[2] / "resources" / "published_values.csv"
@@ -27,7 +31,7 @@ HEADLINE = (Setting(1_000_000, 2, 0.5), np.array([1e5]))
 
 @pytest.fixture(scope="module")
 def divergences() -> pd.DataFrame:
-    table = orders.rdp_against_order()
+    table = paper_b.rdp_against_order()
     return table.pivot_table(index=["panel", "x"], columns="curve", values="y", sort=False)
 
 
@@ -70,7 +74,7 @@ def special_pair_delta(eps: float, eps0: float, n: int) -> float:
 
 @pytest.mark.parametrize("eps0", [0.5, 3.0])
 def test_special_pair_epsilon_meets_delta(eps0: float) -> None:
-    eps = one_round.special_pair_epsilon(np.log(1e-6), Setting(10_000, 2, eps0))
+    eps = paper_b.special_pair_epsilon(np.log(1e-6), Setting(10_000, 2, eps0))
     assert special_pair_delta(eps, eps0, 10_000) == pytest.approx(1e-6, rel=1e-6)
 
 
@@ -87,11 +91,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def test_headline_of_composition() -> None:
     setting, counts = HEADLINE
     n, eps0 = setting.n, setting.eps0
-    eps = float(rounds.composed_renyi(shuffled_rdp_upper(ORDERS, setting), ORDERS, counts)[0])
+    eps = float(paper_b.composed_renyi(shuffled_rdp_upper(ORDERS, setting), ORDERS, counts)[0])
     assert eps == pytest.approx(1.640, abs=5e-4)
-    numeric, closed = rounds.numeric_clones_epsilon, rounds.closed_clones_epsilon
+    numeric, closed = paper_b.numeric_clones_epsilon, paper_b.closed_clones_epsilon
     factors = [
-        float(rounds.composed_dp(one_step, compose, setting, counts)[0]) / eps
+        float(paper_b.composed_dp(one_step, compose, setting, counts)[0]) / eps
         for one_step, compose in [
             (numeric, kov_epsilon),
             (numeric, advanced_epsilon),
@@ -99,8 +103,8 @@ def test_headline_of_composition() -> None:
         ]
     ]
     assert factors == pytest.approx([4.47, 5.48, 21.3], rel=2e-3)
-    upper = float(rounds.certified_composition(setting, counts, "upper")[0])
-    lower = float(rounds.certified_composition(setting, counts, "lower")[0])
+    upper = float(paper_b.certified_composition(setting, counts, "upper")[0])
+    lower = float(paper_b.certified_composition(setting, counts, "lower")[0])
     assert lower < upper
     assert upper == pytest.approx(0.905, abs=5e-4)
     assert eps / upper == pytest.approx(1.8, abs=0.05)
@@ -114,13 +118,13 @@ def test_headline_of_composition() -> None:
 
 
 def test_headline_of_sampling() -> None:
-    counts, everybody = np.array([1e4]), Setting(1_000_000, 2, 3.0)
-    eps = float(sampling.sampled_renyi(everybody, 1e-3, counts)[0])
-    setting = sampling.mean_sample(everybody, 1e-3)
+    counts, all_users = np.array([1e4]), Setting(1_000_000, 2, 3.0)
+    eps = float(paper_b.sampled_renyi(all_users, 1e-3, counts)[0])
+    setting = paper_b.mean_sample(all_users, 1e-3)
     assert eps == pytest.approx(1.016, abs=2e-3)
-    numeric, closed = rounds.numeric_clones_epsilon, rounds.closed_clones_epsilon
+    numeric, closed = paper_b.numeric_clones_epsilon, paper_b.closed_clones_epsilon
     factors = [
-        float(rounds.composed_dp(one_step, compose, setting, counts, 1e-3)[0]) / eps
+        float(paper_b.composed_dp(one_step, compose, setting, counts, 1e-3)[0]) / eps
         for one_step, compose in [
             (closed, kov_epsilon),
             (numeric, kov_epsilon),
@@ -134,20 +138,20 @@ def test_headline_of_sampling() -> None:
 def test_rounds_gained_by_sampling() -> None:
     """At the stated rounds of the clones 17 times as many; at those of Theorem 3.1 only 6.6."""
     row = next(one for one in read_published(PUBLISHED) if one.quantity.startswith("rounds gained"))
-    answer = headlines.interactions(row)
+    answer = paper_b.interactions(row)
     more = float(answer.as_printed or 0)
     assert row.agrees(answer.as_printed)
     assert more == pytest.approx(17.5, abs=0.1)
     assert "6.6 times fewer" in answer.note
-    everybody = Setting(1_000_000, 2, 3.0)
-    setting = sampling.mean_sample(everybody, 1e-3)
+    all_users = Setting(1_000_000, 2, 3.0)
+    setting = paper_b.mean_sample(all_users, 1e-3)
 
     def clones(counts: float) -> float:
-        numeric, at = rounds.numeric_clones_epsilon, np.array([counts])
-        return float(rounds.composed_dp(numeric, kov_epsilon, setting, at, 1e-3)[0])
+        numeric, at = paper_b.numeric_clones_epsilon, np.array([counts])
+        return float(paper_b.composed_dp(numeric, kov_epsilon, setting, at, 1e-3)[0])
 
     counts = np.array([1e4, np.round(1e4 * more)])
-    few, many = sampling.sampled_renyi(everybody, 1e-3, counts)
+    few, many = paper_b.sampled_renyi(all_users, 1e-3, counts)
     assert many == pytest.approx(clones(1e4), rel=2e-3)
     assert few == pytest.approx(clones(np.round(1e4 / 6.6)), rel=1e-2)
 
@@ -165,7 +169,7 @@ def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
 @pytest.mark.slow
 def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
     eps0, n, rate, count = 1.0, 2000, 0.3, 8
-    eps = sampling.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)
+    eps = paper_b.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)
     j = np.arange(1, count + 1)
 
     def mean(participants: int) -> float:
@@ -178,11 +182,11 @@ def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
     assert mean(typical) < 1e-8 < mean(typical - round(3 * (n * rate * (1 - rate)) ** 0.5))
 
 
-def test_everybody_sampled_is_no_sampling() -> None:
+def test_all_users_sampled_is_no_sampling() -> None:
     setting = Setting(500, 2, 1.0, 4)
-    everybody = sampling.seen_sampling_epsilon(setting, 1.0)
+    all_users = paper_b.seen_sampling_epsilon(setting, 1.0)
     plain = BOUNDS["any-randomiser"].curve(setting).epsilon(np.log(1e-8)).only
-    assert everybody == pytest.approx(float(plain), rel=1e-6)
+    assert all_users == pytest.approx(float(plain), rel=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -243,3 +247,112 @@ def test_all_bounds_are_listed_by_eps() -> None:
     written = [text.get_text() for text in side.texts]
     assert written[1:7] == ["1", "upper", "0.003", "2", "wide", "0.05"]
     assert written[7:] == ["lost:", r"off the plot, $\delta < 10^{-812}$"]
+
+
+# --- Simplified bounds: against exact rationals and by hand ---------------------------------------
+
+
+def exact_ratio(order, E, n):
+    """``E[(P/Q)^order]`` under Q in rationals: 2-RR, all users equal, against one user flipped."""
+    p = Fraction(1, E + 1)
+    total = Fraction(0)
+    for x in range(n + 1):
+        equal = comb(n, x) * p**x * (1 - p) ** (n - x)
+        fewer = comb(n - 1, x) * p**x * (1 - p) ** (n - 1 - x) if x < n else Fraction(0)
+        more = comb(n - 1, x - 1) * p ** (x - 1) * (1 - p) ** (n - x) if x else Fraction(0)
+        flipped = p * fewer + (1 - p) * more
+        total += flipped**order * equal ** (1 - order)
+    return total
+
+
+@pytest.mark.parametrize(("E", "n"), [(2, 5), (3, 40), (20, 12)])
+def test_corollary_3_5_is_below_the_pair_it_is_about(E, n):
+    for order in (2, 3, 4, 7):
+        exact = log(exact_ratio(order, E, n)) / (order - 1)
+        bound = float(corollary_3_5(order, Setting(n, 2, log(E))))
+        assert bound <= exact * (1 + 1e-12)
+        if order == 2:
+            assert bound == pytest.approx(exact, rel=1e-12)
+
+
+def test_no_central_moment_of_the_count_is_negative():
+    """Where Corollary 3.5 comes from: no convexity, but p <= 1/2."""
+    for n in (1, 2, 5, 9):
+        for p in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 9)):
+            for i in range(2, 12):
+                terms = (
+                    comb(n, x) * p**x * (1 - p) ** (n - x) * (x - n * p) ** i for x in range(n + 1)
+                )
+                assert sum(terms) >= 0
+
+
+def test_corollary_3_2_by_hand_and_its_condition():
+    # l = 2, E = 2: 16 * 32 < n / 9 from n = 4609 on.
+    assert float(corollary_3_2(2, Setting(4608, 2, log(2)))) == np.inf
+    bound = float(corollary_3_2(2, Setting(5000, 2, log(2))))
+    assert bound == pytest.approx(log(1 + 4 / 5000), rel=1e-12)
+    assert bound / float(corollary_3_5(2, Setting(5000, 2, log(2)))) == pytest.approx(8, rel=1e-3)
+
+
+def test_corollary_3_2_follows_from_theorem_3_1_for_many_users_only():
+    for n, eps0 in ((10**4, 0.01), (10**5, 0.5), (10**6, 1.0)):
+        orders = np.array([2.0, 3.0])
+        theorem = shuffled_rdp_upper(orders, Setting(n, 2, eps0))
+        bound = corollary_3_2(orders, Setting(n, 2, eps0))
+        assert np.all(theorem <= bound)
+        assert np.any(np.isfinite(bound))
+    few = Setting(145, 2, 1e-4)
+    assert corollary_3_2(2, few) < shuffled_rdp_upper(2, few) / 50
+    # No violation, for all that.
+    assert special_pair_renyi(2, few) < corollary_3_2(2, few)
+
+
+def test_remark_3_lies_between_the_pair_and_theorem_3_1():
+    for n, eps0 in ((300, 0.01), (10**4, 1.0), (10**6, 3.0)):
+        orders, setting = np.array([2.0, 8.0, 40.0]), Setting(n, 2, eps0)
+        bound = remark_3(orders, setting)
+        assert np.all(special_pair_renyi(orders, setting) <= bound)
+        assert np.all(bound <= shuffled_rdp_upper(orders, setting) * 1.01)
+    # A factor 2 in the leading term, and more where others matter.
+    orders, setting = np.array([2.0, 10.0]), Setting(10**6, 2, 3.0)
+    ratio = remark_3(orders, setting) / shuffled_rdp_upper(orders, setting)
+    assert ratio[0] == pytest.approx(0.52, abs=0.01)
+    assert ratio[1] == pytest.approx(0.40, abs=0.01)
+
+
+def _all_equal_divergence(p, flipped, m, order):
+    """Renyi divergence of m reports, one of law ``flipped`` and the others of p, from all of p."""
+    counts = np.array([h for h in product(range(m + 1), repeat=p.size) if sum(h) == m])
+    law = multinomial.pmf(counts, m, p)
+    other = sum(
+        flipped[j] * multinomial.pmf(counts - np.eye(p.size, dtype=int)[j], m - 1, p)
+        for j in range(p.size)
+    )
+    return np.log(np.sum(law * (other / law) ** order)) / (order - 1)
+
+
+@pytest.mark.parametrize("E", [1.5, 2.0, 4.0])
+def test_theorem_3_7_bounds_reports_of_three_kinds(E):
+    """With a share of .9, and n such that 6 others are left, Theorem 3.1 is 3.7 and no tail."""
+    m, share = 6, 0.9
+    n = int(np.ceil((m - 1) * E / (1 - share))) + 2
+    for order in (2, 3, 6):
+        bound = float(shuffled_rdp_upper(order, Setting(n, 3, log(E)), share))
+        divergences = []
+        for part in (0.2, 0.7, 0.999):
+            a = part / (1 + E)
+            p = np.array([a, a * E, 1 - part])
+            for kept in (1.0, 0.5):
+                flipped = kept * np.array([a * E, a, 1 - part]) + (1 - kept) * p
+                divergences.append(_all_equal_divergence(p, flipped, m, order))
+        assert max(divergences) <= bound
+        assert order > 2 or max(divergences) > 0.99 * bound
+
+
+def test_clones_are_better_for_one_round():
+    for n, eps0 in ((10**4, 0.5), (10**4, 3.0), (10**6, 1.0), (10**6, 4.0)):
+        setting = Setting(n, 2, eps0)
+        clones, renyi = (
+            BOUNDS[b].curve(setting).epsilon(log(1e-6)).only for b in ("clones", "renyi")
+        )
+        assert clones < renyi / 1.5

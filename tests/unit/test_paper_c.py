@@ -6,14 +6,18 @@ from math import comb, exp, inf, log, log1p, sqrt
 import numpy as np
 import pytest
 from shuffledp.accounting import pairs
-from shuffledp.papers.literature import closed_forms, fourier
 from shuffledp.accounting.one_round.certified import lower_log_delta, upper_log_delta
 from shuffledp.accounting.rounds.privacy_loss import default_step
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers import paper_c
-from shuffledp.papers.figure_specs import curves
-from shuffledp.papers.paper_c import adversaries, clones, closed_form, printed, views
-from shuffledp.papers.profiles import end_of_profile, eps_grid
+from shuffledp.papers.figure_specs import curves, end_of_profile, eps_grid
+from shuffledp.papers.literature import closed_forms, fourier
+from shuffledp.papers.paper_c import (
+    histogram_profile,
+    printed_pair_profile,
+    strong_adversary_profile,
+    weak_adversary_profile,
+)
 
 
 def hockey_stick(laws, eps):
@@ -69,58 +73,66 @@ def test_end_of_profile():
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_strong_adversary_against_enumeration(rounds):
     setting = Setting(4, 3, 1.1, rounds)
-    seen, log_delta = strong_view(1.1, 4, 3), views.strong(setting)
+    seen, log_delta = strong_view(1.1, 4, 3), strong_adversary_profile(setting)
     for eps in (0.05, 0.4, 1.0):
-        found = exp(log_delta(eps))
-        assert composed(seen, rounds, eps) * (1 - 1e-9) <= found
+        delta = exp(log_delta(eps))
+        assert composed(seen, rounds, eps) * (1 - 1e-9) <= delta
         # A round is displaced by at most a step of Algorithm 1 and one of the loss distribution.
         step = default_step(pairs.strong_adversary(setting))
-        displaced = rounds * (2 * views.HALF_WIDTH / views.N_GRID + step)
-        assert found <= composed(seen, rounds, max(eps - displaced, 0.0)) + 1e-9
+        displaced = rounds * (2 * paper_c.HALF_WIDTH / paper_c.N_GRID + step)
+        assert delta <= composed(seen, rounds, max(eps - displaced, 0.0)) + 1e-9
 
 
 def test_gamma_is_the_papers():
-    setting = views.of_gamma(1000, 4, 0.25)
+    setting = paper_c.setting_of_gamma(1000, 4, 0.25)
     assert setting.eps0 == pytest.approx(log(13))
-    assert views.gamma(setting) == pytest.approx(0.25)
+    assert paper_c.uniform_probability(setting) == pytest.approx(0.25)
 
 
 def test_printed_pairs_are_no_guarantee():
     """Figures 3 (b) and 1: below what the histogram of a data set leaks, by how much."""
-    setting = views.of_gamma(10_000, 5, 0.1)
-    wrong_log_delta, strong = views.printed(setting, "strong"), views.strong(setting)
+    setting = paper_c.setting_of_gamma(10_000, 5, 0.1)
+    wrong_log_delta, strong = (
+        printed_pair_profile(setting, "strong"),
+        strong_adversary_profile(setting),
+    )
     for delta in (1e-7, 1e-4, 1e-2):
         wrong = end_of_profile(wrong_log_delta, delta, 8.0)
-        assert wrong < 0.9 * end_of_profile(views.histogram(setting), delta, 8.0)
+        assert wrong < 0.9 * end_of_profile(histogram_profile(setting), delta, 8.0)
         assert wrong < 0.8 * end_of_profile(strong, delta, 8.0)
     # Figure 1: the weak pair, too; the strong one hides behind the stronger adversary.
-    setting = views.of_gamma(1000, 4, 0.25)
+    setting = paper_c.setting_of_gamma(1000, 4, 0.25)
     for delta in (1e-7, 1e-3):
-        least = end_of_profile(views.histogram(setting), delta, 4.0)
-        assert end_of_profile(views.printed(setting, "weak"), delta, 4.0) < 0.9 * least
-        both = end_of_profile(views.printed(setting, "strong"), delta, 4.0)
-        assert least < both < 0.88 * end_of_profile(views.strong(setting), delta, 4.0)
+        least = end_of_profile(histogram_profile(setting), delta, 4.0)
+        assert end_of_profile(printed_pair_profile(setting, "weak"), delta, 4.0) < 0.9 * least
+        both = end_of_profile(printed_pair_profile(setting, "strong"), delta, 4.0)
+        assert least < both < 0.88 * end_of_profile(strong_adversary_profile(setting), delta, 4.0)
 
 
 def test_bounds_are_in_order():
     """Histogram <= weak <= strong, and Algorithm 1 around the weak adversary, over rounds."""
     for rounds in (1, 4):
-        setting = views.of_gamma(300, 4, 0.25, rounds)
-        strong = views.strong(setting)
-        bounds = views.on_grid(pairs.weak_adversary(setting), rounds)
+        setting = paper_c.setting_of_gamma(300, 4, 0.25, rounds)
+        strong = strong_adversary_profile(setting)
+        bounds = paper_c.fourier_on_grid(pairs.weak_adversary(setting), rounds)
         for eps in (0.3, 0.9, 1.5):
-            weak, around = views.weak(setting)(eps), bounds.log_delta(eps)
+            weak, around = weak_adversary_profile(setting)(eps), bounds.log_delta(eps)
             assert around.low <= weak <= around.high
             assert around.high - around.low < 0.03
-            assert views.histogram(setting)(eps) <= weak + 1e-9
+            assert histogram_profile(setting)(eps) <= weak + 1e-9
             assert weak < strong(eps)
 
 
 def test_more_cells_hide_better_from_the_weak_adversary():
     """Figure 10: the strong adversary's eps grows with k, the weak one's falls."""
     n, eps0, delta = 10_000, 4.0, 1e-6
-    strong = [end_of_profile(views.strong(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)]
-    weak = [end_of_profile(views.weak(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)]
+    strong = [
+        end_of_profile(strong_adversary_profile(Setting(n, k, eps0)), delta, 4.0)
+        for k in (2, 4, 16)
+    ]
+    weak = [
+        end_of_profile(weak_adversary_profile(Setting(n, k, eps0)), delta, 4.0) for k in (2, 4, 16)
+    ]
     assert strong == sorted(strong)
     assert weak == sorted(weak, reverse=True)
     # Certified: 16 cells leak less than 4 do, whatever the data set.
@@ -136,15 +148,15 @@ def test_balles_theorem_where_it_holds():
         (1000, 5, 0.1, 1, [False, False]),
         (10_000, 5, 0.1, 2, [False, True]),
     ):
-        setting = views.of_gamma(n, k, gamma, rounds)
-        found = {
+        setting = paper_c.setting_of_gamma(n, k, gamma, rounds)
+        curve_at = {
             float(x): (name, y)
-            for part in adversaries.balle_curves("", setting, deltas)
+            for part in paper_c.balle_curves("", setting, deltas)
             for name, x, y in part[["curve", "x", "y"]].itertuples(index=False)
         }
         for delta, holds in zip(deltas, proved, strict=True):
-            name, eps = found[float(delta)]
-            assert name == (adversaries.BALLE if holds else adversaries.BALLE_PRINTED)
+            name, eps = curve_at[float(delta)]
+            assert name == (paper_c.BALLE if holds else paper_c.BALLE_PRINTED)
             once = sqrt(14 * k * log(2 * rounds / delta) / ((n - 1) * gamma))
             assert eps == pytest.approx(rounds * once, rel=1e-9)
 
@@ -172,31 +184,31 @@ def test_clones_pair_against_enumeration(rounds):
     laws = clones_pairs(1.2, 5, printed=False)
     for eps in (0.1, 0.5, 1.0):
         truth = composed(laws, rounds, eps)
-        found = exp(clones.clones_profile(Setting(5, 2, 1.2, rounds))(eps))
-        assert truth * (1 - 1e-9) <= found <= 1.02 * truth
+        value = exp(paper_c.clones_profile(Setting(5, 2, 1.2, rounds))(eps))
+        assert truth * (1 - 1e-9) <= value <= 1.02 * truth
 
 
 def test_printed_clones_pair_against_enumeration():
     laws = clones_pairs(1.2, 5, printed=True)
-    loss = printed.printed_clones_loss(Setting(5, 2, 1.2))
+    loss = paper_c.printed_clones_loss(Setting(5, 2, 1.2))
     assert loss.masses.sum() + loss.infinite == pytest.approx(1.0, abs=1e-12)
     for eps in (0.0, 0.3, 0.9, 2.0):
         weights = np.maximum(-np.expm1(eps - loss.losses), 0.0)
-        found = loss.infinite + weights @ loss.masses
-        assert found == pytest.approx(hockey_stick(laws, eps), rel=1e-10)
+        value = loss.infinite + weights @ loss.masses
+        assert value == pytest.approx(hockey_stick(laws, eps), rel=1e-10)
         # It is its own mirror image.
         mirrored = hockey_stick([(q, p) for p, q in laws], eps)
-        assert found == pytest.approx(mirrored, rel=1e-10)
+        assert value == pytest.approx(mirrored, rel=1e-10)
 
 
 def test_printed_clones_pair_is_loose():
     """Figure 2: the misprint costs 2 % of eps, on the safe side."""
     n, eps0 = 10_000, 4.0
     setting = Setting(n, 2, eps0)
-    bounds = fourier.fourier_bounds(printed.printed_clones_loss(setting), 1, 20.0, 400_000)
+    bounds = fourier.fourier_bounds(paper_c.printed_clones_loss(setting), 1, 20.0, 400_000)
     for delta in (1e-7, 1e-4):
         wrong = end_of_profile(lambda eps: bounds.log_delta(eps).low, delta, 4.0)
-        right = end_of_profile(clones.clones_profile(setting), delta, 4.0)
+        right = end_of_profile(paper_c.clones_profile(setting), delta, 4.0)
         assert 1.01 < wrong / right < 1.03
 
 
@@ -205,8 +217,8 @@ def test_closed_form_and_where_it_ends():
     rate = n * exp(-eps0)
     for delta in (1e-3, 1e-9):
         eps = log1p(8 * sqrt(log(4 / delta) / rate) + 8 / rate)
-        found = closed_form.printed_closed_form_log_delta(np.array([eps]), Setting(n, 2, eps0))
-        assert found == pytest.approx([log(delta)], rel=1e-9)
+        value = paper_c.printed_closed_form_log_delta(np.array([eps]), Setting(n, 2, eps0))
+        assert value == pytest.approx([log(delta)], rel=1e-9)
     # Figure 7: the theorem ends at 2.1e-5, twelve decades above the axis's end.
     assert closed_forms.clones_closed_form_domain(Setting(n, 2, eps0), log(2.2e-5)) is None
     assert closed_forms.clones_closed_form_domain(Setting(n, 2, eps0), log(2.0e-5)) is not None
@@ -216,10 +228,10 @@ def test_closed_form_and_where_it_ends():
 def test_formula_beyond_its_condition_is_false():
     """Figure 8: (C.2) crosses the pair that it bounds, and further out a data set of 2-RR."""
     setting = Setting(1_000_000, 2, 9.0)
-    exact = clones.clones_profile(setting)
+    exact = paper_c.clones_profile(setting)
 
     def formula(eps):
-        return float(closed_form.printed_closed_form_log_delta(np.array(eps), setting))
+        return float(paper_c.printed_closed_form_log_delta(np.array(eps), setting))
 
     assert formula(1.6) > exact(1.6)
     assert formula(1.7) < exact(1.7) < log(1e-14)
@@ -229,18 +241,18 @@ def test_formula_beyond_its_condition_is_false():
 def test_theorems_lie_above_the_pair_they_are_about():
     """Figures 7 and 9 in little: same functions, fewer rounds."""
     setting = Setting(10_000, 2, 4.0, 2)
-    for compose in (closed_form.basic, closed_form.advanced):
-        table = curves(closed_form.against_theorem(setting, 4.0, compose))
+    for compose in (paper_c.basic, paper_c.advanced):
+        table = curves(paper_c.against_theorem(setting, 4.0, compose))
         by_name = dict(iter(table.groupby("curve")))
-        exact = by_name[clones.CLONES]
-        for name in (closed_form.CLOSED, clones.FOURIER_UPPER):
+        exact = by_name[paper_c.CLONES]
+        for name in (paper_c.CLOSED, paper_c.FOURIER_UPPER):
             some = by_name[name].iloc[::4]
             assert len(some) >= 2
             for x, y in some[["x", "y"]].to_numpy():
-                assert exp(clones.clones_profile(setting)(x)) <= y * (1 + 1e-4)
+                assert exp(paper_c.clones_profile(setting)(x)) <= y * (1 + 1e-4)
         # Algorithm 1 loses its grip where double precision does.
-        assert 1e-13 < by_name[clones.FOURIER_UPPER]["y"].min() < 1e-10
-        assert by_name[clones.FOURIER_LOWER]["x"].max() < exact["x"].max()
+        assert 1e-13 < by_name[paper_c.FOURIER_UPPER]["y"].min() < 1e-10
+        assert by_name[paper_c.FOURIER_LOWER]["x"].max() < exact["x"].max()
         assert exact["y"].min() < 2e-15
 
 
@@ -251,15 +263,15 @@ def test_advanced_composition_by_hand():
         return -200.0 * np.asarray(eps)
 
     eps, rounds = np.array([3.0]), 8
-    found = exp(closed_form.advanced(step, eps, rounds)[0])
+    value = exp(paper_c.advanced(step, eps, rounds)[0])
     for one in (0.1, 0.2, 0.3):
         slack = exp(-0.5 * ((3.0 - rounds * one * (exp(one) - 1)) / one) ** 2 / rounds)
-        assert found <= (slack + rounds * exp(-200.0 * one)) * (1 + 1e-9)
-    assert found > 1e-30
-    assert closed_form.advanced(step, eps, 1) == pytest.approx([-600.0])
+        assert value <= (slack + rounds * exp(-200.0 * one)) * (1 + 1e-9)
+    assert value > 1e-30
+    assert paper_c.advanced(step, eps, 1) == pytest.approx([-600.0])
 
 
 def test_the_certified_clones_pair_has_no_floor_over_rounds():
     """Its windows grow with the depth: figure 8 once went flat at 1e-15."""
-    deep = clones.clones_profile(Setting(10**6, 2, 9.0, 4))
+    deep = paper_c.clones_profile(Setting(10**6, 2, 9.0, 4))
     assert deep(4.0) < deep(3.5) < log(1e-17)

@@ -6,15 +6,14 @@ from scipy.stats import binom, multinomial, multivariate_normal, norm
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.matrix import MatrixRandomiser
+from shuffledp.papers.paper_d import curves as paper_d
 from shuffledp.papers.paper_d import published
+from shuffledp.papers.paper_d.curves import normal_distances
+from shuffledp.papers.paper_d.estimates import BUDGET_LAWS
+from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised import budgets
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta
-from shuffledp.papers.paper_d.published import mu_gdp
-from shuffledp.papers.paper_d.budget_laws import BUDGET_LAWS
-from shuffledp.papers.paper_d import curves as paper_d
-from shuffledp.papers.paper_d import tradeoff_curves
-from shuffledp.papers.paper_d.normal_law import normal_distances
 
 LOG_DELTA = -np.log(1000.0)
 
@@ -35,13 +34,13 @@ def test_budgets_are_drawn_once_and_repeated(law):
 @pytest.mark.parametrize("law", ["Uniform 1", "Gauss 3"])
 def test_bounds_are_in_order(law):
     groups = paper_d.budget_groups(law, 1_000)
-    found = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
-    exact = found[paper_d.PERSONALISED]
+    bounds = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
+    exact = bounds[paper_d.PERSONALISED]
     assert float(personalised_log_delta(exact, groups, paper_d.K)) == pytest.approx(
         LOG_DELTA, abs=3e-4
     )
-    assert exact < found[paper_d.CLONES]
-    assert exact < 0.9 * found[paper_d.LARGEST]
+    assert exact < bounds[paper_d.CLONES]
+    assert exact < 0.9 * bounds[paper_d.LARGEST]
     # A wrong start leads to the same place.
     again = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.03)
     assert again[paper_d.PERSONALISED] == pytest.approx(exact, rel=3e-5)
@@ -58,19 +57,19 @@ def test_mu_gdp_by_its_formula():
 
 def test_mu_gdp_is_no_use_at_small_budgets():
     """Uniform 1: twice what all users at the largest budget have, certified."""
-    found = paper_d.bounds_on_epsilon(paper_d.budget_groups("Uniform 1", 1_000), LOG_DELTA, 0.1)
-    assert found[paper_d.MU_GDP] > 2.0 * found[paper_d.LARGEST]
-    assert found[paper_d.MU_GDP] > 2.0 * found[paper_d.PERSONALISED]
+    bounds = paper_d.bounds_on_epsilon(paper_d.budget_groups("Uniform 1", 1_000), LOG_DELTA, 0.1)
+    assert bounds[paper_d.MU_GDP] > 2.0 * bounds[paper_d.LARGEST]
+    assert bounds[paper_d.MU_GDP] > 2.0 * bounds[paper_d.PERSONALISED]
 
 
 def test_equal_budgets_are_the_ordinary_bound():
     groups = BudgetGroups(np.array([1.0]), np.array([1_000]))
-    found = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
-    exact = found[paper_d.PERSONALISED]
+    bounds = paper_d.bounds_on_epsilon(groups, LOG_DELTA, 0.1)
+    exact = bounds[paper_d.PERSONALISED]
     assert float(weak_adversary_log_delta(exact, Setting(1_000, 2, 1.0))) == pytest.approx(
         LOG_DELTA, abs=3e-4
     )
-    assert found[paper_d.LARGEST] == pytest.approx(exact, rel=3e-5)
+    assert bounds[paper_d.LARGEST] == pytest.approx(exact, rel=3e-5)
 
 
 def test_figure_says_what_is_assumed():
@@ -92,28 +91,26 @@ def brute_tradeoff(alpha):
 
 def test_ten_rounds_are_a_sum_of_binomial_losses():
     alpha = np.linspace(0.0, 1.0, 57)
-    np.testing.assert_allclose(
-        tradeoff_curves.composed_tradeoff(alpha), brute_tradeoff(alpha), atol=1e-12
-    )
+    np.testing.assert_allclose(paper_d.composed_tradeoff(alpha), brute_tradeoff(alpha), atol=1e-12)
 
 
 def test_eps_of_ten_rounds_is_as_printed():
-    eps = tradeoff_curves.composed_epsilon()
+    eps = paper_d.composed_epsilon()
     assert f"{eps:.4f}" == "2.8897"
     alpha = np.geomspace(1e-6, 1.0, 20_001)
-    exact = tradeoff_curves.composed_tradeoff(alpha)
+    exact = paper_d.composed_tradeoff(alpha)
     for factor, safe in ((1.0, True), (0.999, False)):
-        line = 1.0 - tradeoff_curves.DELTA - np.exp(factor * eps) * alpha
+        line = 1.0 - paper_d.DELTA - np.exp(factor * eps) * alpha
         assert (exact >= line - 1e-12).all() == safe
 
 
 def test_a_delta_draws_a_curve_towards_the_origin():
     alpha = np.linspace(0.0, 1.0, 101)
-    inner = tradeoff_curves.gaussian_tradeoff(alpha, 1.0)
-    outer = tradeoff_curves.compressed(0.9 * alpha, 1.0, 0.1)
+    inner = paper_d.gaussian_tradeoff(alpha, 1.0)
+    outer = paper_d.compressed(0.9 * alpha, 1.0, 0.1)
     np.testing.assert_allclose(outer, 0.9 * inner, atol=1e-12)
-    assert tradeoff_curves.compressed(np.array([0.95]), 1.0, 0.1) == 0.0
-    assert tradeoff_curves.gaussian_tradeoff(np.array([0.1]), 1.0) == pytest.approx(
+    assert paper_d.compressed(np.array([0.95]), 1.0, 0.1) == 0.0
+    assert paper_d.gaussian_tradeoff(np.array([0.1]), 1.0) == pytest.approx(
         norm.cdf(norm.isf(0.1) - 1.0)
     )
 
@@ -194,12 +191,12 @@ def test_claims_beside_echoes():
 
 def test_the_law_of_the_budgets_matters():
     """Docs/papers.md, claim (iv): mu-GDP is 3 % apart, the exact eps of binary reports 13 %."""
-    found = [
+    bounds_by_law = [
         paper_d.bounds_on_epsilon(paper_d.budget_groups(law, 1_000), LOG_DELTA, 0.1)
         for law in ("Uniform 2", "Gauss 2")
     ]
-    mu = [one[paper_d.MU_GDP] for one in found]
-    exact = [one[paper_d.PERSONALISED] for one in found]
+    mu = [one[paper_d.MU_GDP] for one in bounds_by_law]
+    exact = [one[paper_d.PERSONALISED] for one in bounds_by_law]
     assert round(100 * (mu[1] / mu[0] - 1)) == 3
     assert round(100 * (exact[0] / exact[1] - 1)) == 13
 

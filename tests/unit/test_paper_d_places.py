@@ -8,11 +8,11 @@ import pytest
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.errors import InputError
-from shuffledp.papers.paper_d.places_figure import place_panels
+from shuffledp.papers.paper_d import places
 from shuffledp.papers.paper_d.algorithms import combination, frequency, histogram
+from shuffledp.papers.paper_d.figures import place_panels
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta
-from shuffledp.papers.paper_d import histograms, holders
 
 LOG_DELTA = np.log(1e-6)
 # Users of budget 0 are among them: they report noise.
@@ -41,7 +41,7 @@ def exact_law(estimate):
 
 @pytest.mark.parametrize("name", ["by-precision", "by-share", "together", "without-conservative"])
 def test_every_way_has_the_mean_and_variance_of_its_closed_form(name):
-    (way,) = [way for way in histograms.ways(MIXED, K) if way.name == name]
+    (way,) = [way for way in places.histogram_series(MIXED, K) if way.name == name]
     mean, variance = exact_law(way.estimate)
     expected_mean, expected_variance = way.law(HELD)
     np.testing.assert_allclose(mean, expected_mean, rtol=0.0, atol=1e-12)
@@ -53,7 +53,7 @@ def test_only_weights_by_share_are_unbiased_whatever_the_data():
     """Of all who report something: those of budget 0 cannot be estimated."""
     truth = HELD[1:].sum(axis=0) / MIXED.counts[1:].sum()
     biased = {}
-    for way in histograms.ways(MIXED, K):
+    for way in places.histogram_series(MIXED, K):
         mean, _ = way.law(HELD)
         biased[way.name] = np.abs(mean - truth).max() > 0.05
     assert biased == {
@@ -94,18 +94,18 @@ FEW = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
 
 
 def test_reports_that_tell_their_budget_have_the_eps_of_the_least_private_class():
-    found = histograms.certified_epsilon(FEW, True, 12, LOG_DELTA)
-    assert found == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
+    eps = places.certified_epsilon(FEW, True, 12, LOG_DELTA)
+    assert eps == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
     # A class of few bold users decides less than one of a single cautious user.
     alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
-    assert histograms.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
+    assert places.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
 
 
 def test_reports_shuffled_together_have_the_eps_of_all():
-    found = histograms.certified_epsilon(FEW, False, 12, LOG_DELTA)
-    assert personalised_log_delta(found, FEW, 12) <= LOG_DELTA
-    assert personalised_log_delta(0.9999 * found, FEW, 12) > LOG_DELTA
-    assert found < 0.7 * histograms.certified_epsilon(FEW, True, 12, LOG_DELTA)
+    eps = places.certified_epsilon(FEW, False, 12, LOG_DELTA)
+    assert personalised_log_delta(eps, FEW, 12) <= LOG_DELTA
+    assert personalised_log_delta(0.9999 * eps, FEW, 12) > LOG_DELTA
+    assert eps < 0.7 * places.certified_epsilon(FEW, True, 12, LOG_DELTA)
 
 
 # --- The study ------------------------------------------------------------------------------------
@@ -116,18 +116,20 @@ NAMES = {"seed": 1, "region": "town", "grid": "shape"}
 
 
 def test_groups_have_their_shares_in_order_of_budget():
-    found = holders.budget_groups(BUDGETS, 1999)
-    assert found.values.tolist() == [2.0, 3.0, 4.0]
-    assert found.counts.tolist() == [1199, 600, 200]
-    assert holders.budget_groups(3, 7).counts.tolist() == [7]
-    with pytest.raises(InputError, match=r"budgets: a share of 0\.1 \(eps: 4\) is no user of 4:"):
-        holders.budget_groups(BUDGETS, 4)
+    groups = places.budget_groups(BUDGETS, 1999)
+    assert groups.values.tolist() == [2.0, 3.0, 4.0]
+    assert groups.counts.tolist() == [1199, 600, 200]
+    assert places.budget_groups(3, 7).counts.tolist() == [7]
+    with pytest.raises(
+        InputError, match=r"budgets: a share of 0\.1 \(eps: 4\) is less than one of 4 users:"
+    ):
+        places.budget_groups(BUDGETS, 4)
 
 
 def test_everyone_has_one_budget():
-    found = holders.budget_groups(BUDGETS, 2000)
-    for placement in (holders.AT_RANDOM, holders.FROM_SOUTH):
-        held = holders.placed(COUNTS, found, placement, **NAMES)
+    groups = places.budget_groups(BUDGETS, 2000)
+    for placement in (places.AT_RANDOM, places.FROM_SOUTH):
+        held = places.placed(COUNTS, groups, placement, **NAMES)
         assert held.min() >= 0
         assert held.sum(axis=0).tolist() == COUNTS.tolist()
         assert held.sum(axis=1).tolist() == [1200, 600, 200]
@@ -140,11 +142,11 @@ def test_everyone_has_one_budget():
 
 @pytest.fixture(scope="module")
 def table():
-    return histograms.places_table(COUNTS, BUDGETS, 1e-6, 400, **NAMES)
+    return places.places_table(COUNTS, BUDGETS, 1e-6, 400, **NAMES)
 
 
 def test_simulation_agrees_with_what_is_expected(table):
-    assert tuple(table.columns) == histograms.COLUMNS
+    assert tuple(table.columns) == places.COLUMNS
     raw = table[table["estimator"] == "raw"]
     # Five standard errors, by the quartiles of a normal law, and what is not normal.
     error = 5.0 * (raw["p75"] - raw["p25"]) / 1.349 / 20.0
@@ -166,9 +168,9 @@ def test_alternatives_have_the_same_certified_eps(table):
         assert row.eps_upper == own[row.matched_to]
     for row in others[others["series"] == "krr"].itertuples():
         curve = BOUNDS["upper"].curve(Setting(2000, 6, row.local_eps0))
-        found = curve.log_delta(row.eps_upper).upper
-        assert found == pytest.approx(LOG_DELTA, abs=1e-6)
-        assert found <= LOG_DELTA
+        log_delta = curve.log_delta(row.eps_upper).upper
+        assert log_delta == pytest.approx(LOG_DELTA, abs=1e-6)
+        assert log_delta <= LOG_DELTA
     smallest = others[(others["series"] == "krr") & (others["matched_to"] == "smallest-budget")]
     assert smallest["local_eps0"].tolist() == pytest.approx([2.0])
 
@@ -192,7 +194,7 @@ def test_panels_show_the_table(table):
 
 @pytest.mark.parametrize("budgets", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
 def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
-    table = histograms.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
+    table = places.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
     assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
     ways = set(table[table["placement"] == "from-south"]["series"])
     assert ("without-conservative" in ways) == isinstance(budgets, list)
@@ -203,7 +205,7 @@ def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
         assert raw["eps_upper"].nunique() == 1
     (key,) = place_panels(table, "Town", "one check-in").legends
     (unbiased,) = [text.get_text() for text in key.get_texts() if "unbiased" in text.get_text()]
-    assert ("but for users of budget 0" in unbiased) == isinstance(budgets, list)
+    assert ("except for users of budget 0" in unbiased) == isinstance(budgets, list)
 
 
 # --- Budgets of a file ----------------------------------------------------------------------------
@@ -220,18 +222,18 @@ CHOSEN = np.array([[0, 300, 0, 500, 100, 0], [0, 100, 50, 200, 100, 250], [0, 0,
 
 
 def test_everyone_keeps_the_budget_of_the_file():
-    found = holders.holders(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
-    assert found.words == "0.45 at 2, 0.35 at 3, 0.2 at 4"
-    assert list(found.placements) == [holders.AS_CHOSEN, holders.AT_RANDOM]
-    np.testing.assert_array_equal(found.placements[holders.AS_CHOSEN], CHOSEN)
-    mixed = found.placements[holders.AT_RANDOM]
+    users = places.holders(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+    assert users.description == "0.45 at 2, 0.35 at 3, 0.2 at 4"
+    assert list(users.placements) == [places.AS_CHOSEN, places.AT_RANDOM]
+    np.testing.assert_array_equal(users.placements[places.AS_CHOSEN], CHOSEN)
+    mixed = users.placements[places.AT_RANDOM]
     assert mixed.sum(axis=0).tolist() == COUNTS.tolist()
     assert mixed.sum(axis=1).tolist() == CHOSEN.sum(axis=1).tolist()
     assert (mixed != CHOSEN).any()
 
 
 def test_the_table_says_which_estimate_is_unbiased():
-    table = histograms.places_table(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), 1e-6, 400, **NAMES)
+    table = places.places_table(COUNTS, file_of(CHOSEN, [2.0, 3.0, 4.0]), 1e-6, 400, **NAMES)
     raw = table[table["estimator"] == "raw"].set_index(["placement", "series"])
     chosen = raw.loc["as-chosen"]
     assert chosen["bias"]["by-share"] == 0.0
@@ -247,14 +249,14 @@ def test_the_table_says_which_estimate_is_unbiased():
 
 def test_budgets_of_other_users_are_refused():
     with pytest.raises(InputError, match="region town, grid shape: the table of budgets is not of"):
-        holders.holders(COUNTS + 1, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
+        places.holders(COUNTS + 1, file_of(CHOSEN, [2.0, 3.0, 4.0]), **NAMES)
 
 
 def test_up_to_25_budgets_stay_as_they_are():
     budgets = np.linspace(0.1, 7.3, 25)
-    found, words = holders.rounded_down(budgets, np.ones(25, np.int64))
-    np.testing.assert_array_equal(found, budgets)
-    assert words == ""
+    rounded, note = places.rounded_down(budgets, np.ones(25, np.int64))
+    np.testing.assert_array_equal(rounded, budgets)
+    assert note == ""
 
 
 @pytest.mark.parametrize(
@@ -269,23 +271,23 @@ def test_up_to_25_budgets_stay_as_they_are():
 )
 def test_more_budgets_are_rounded_down_to_steps(budgets, step):
     rng = np.random.default_rng(2)
-    many = rng.integers(1, 9, budgets.size)
-    found, words = holders.rounded_down(budgets, many)
-    assert words.endswith(
+    users = rng.integers(1, 9, budgets.size)
+    rounded, note = places.rounded_down(budgets, users)
+    assert note.endswith(
         f"; {budgets.size:,} different budgets, rounded down to multiples of {step:g}"
     )
-    assert np.unique(found).size <= 25
-    assert (found <= budgets).all()
+    assert np.unique(rounded).size <= 25
+    assert (rounded <= budgets).all()
     # All but the boldest keep all but a step, and a multiple of it is kept whole.
-    kept = budgets < found.max()
-    assert (budgets - found < step)[kept].all()
+    kept = budgets < rounded.max()
+    assert (budgets - rounded < step)[kept].all()
     multiple = np.isin(budgets, np.arange(30_000) / round(1.0 / step))
-    assert (found == budgets)[kept & multiple].all()
+    assert (rounded == budgets)[kept & multiple].all()
     # The boldest are one in 25, without a whole budget more than that.
-    boldest = many[found == found.max()].sum()
-    assert boldest >= many.sum() / 25
+    boldest = users[rounded == rounded.max()].sum()
+    assert boldest >= users.sum() / 25
 
 
 def test_nothing_comes_of_budgets_that_are_all_zero():
     with pytest.raises(InputError, match="all be 0"):
-        histograms.places_table(COUNTS, 0, 1e-6, 2, **NAMES)
+        places.places_table(COUNTS, 0, 1e-6, 2, **NAMES)

@@ -6,18 +6,21 @@ import struct
 import numpy as np
 import pytest
 from real_data import MNIST, needs_mnist
+from scipy.special import logsumexp
 from scipy.stats import norm
 from shuffledp.errors import InputError
-from shuffledp.papers.paper_d.algorithms.descent import gdp_epsilon, noise_scale, record_mu
-from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.papers.paper_d import training
-from shuffledp.papers.paper_d.images import (
+from shuffledp.papers.paper_d.published import mu_gdp
+from shuffledp.papers.paper_d.training import (
+    Network,
     bundled_digits,
+    gdp_epsilon,
     load_images,
+    noise_scale,
     principal_components,
     read_idx,
+    record_mu,
 )
-from shuffledp.papers.paper_d.network import Network
 
 NETWORK = Network(inputs=5, hidden=4, classes=3)
 
@@ -32,14 +35,19 @@ def batch():
 # --- The network ----------------------------------------------------------------------------------
 
 
+def cross_entropy(theta, records, labels):
+    scores = NETWORK.scores(theta, records)
+    return (logsumexp(scores, axis=1) - scores[np.arange(len(labels)), labels]).sum()
+
+
 def test_gradient_against_finite_differences(batch):
     theta, records, labels = batch
     gradient = NETWORK.clipped_gradient(theta, records, labels, np.inf)
     step = 1e-6
     moved = np.array(
         [
-            NETWORK.loss(theta + step * axis, records, labels).sum()
-            - NETWORK.loss(theta - step * axis, records, labels).sum()
+            cross_entropy(theta + step * axis, records, labels)
+            - cross_entropy(theta - step * axis, records, labels)
             for axis in np.eye(NETWORK.size)
         ]
     )
@@ -56,8 +64,8 @@ def test_every_records_gradient_is_clipped_by_itself(batch, clip):
         length = np.linalg.norm(own)
         shortened += length > clip
         whole += own / max(1.0, length / clip)
-    found = NETWORK.clipped_gradient(theta, records, labels, clip)
-    np.testing.assert_allclose(found, whole, atol=1e-12)
+    gradient = NETWORK.clipped_gradient(theta, records, labels, clip)
+    np.testing.assert_allclose(gradient, whole, atol=1e-12)
     assert shortened == {1e-3: 7, 1e6: 0}.get(clip, shortened)
 
 
@@ -120,17 +128,17 @@ def test_the_published_value_is_no_gain_at_budgets_up_to_1():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (([1.0, 0.0], 1e-5, 2.0, 100), "budget 0 cannot"),
         (([np.nan], 1e-5, 2.0, 100), "got nan"),
-        (([1.0], 0.0, 2.0, 100), "delta must lie"),
-        (([1.0], 1.0, 2.0, 100), "delta must lie"),
+        (([1.0], 0.0, 2.0, 100), "delta must be above 0 and below 1"),
+        (([1.0], 1.0, 2.0, 100), "delta must be above 0 and below 1"),
         (([1.0], 1e-5, 0.0, 100), "clip must be positive"),
     ],
 )
-def test_bad_noise_is_said(arguments, words):
-    with pytest.raises(InputError, match=words):
+def test_wrong_noise_parameters_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
         noise_scale(*arguments)
 
 
@@ -156,25 +164,25 @@ def test_idx_is_read_packed_or_not(tmp_path, pack):
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "message"),
     [
-        (b"", "is no IDX file of unsigned bytes: it begins with ''"),
-        (b"\x89PNG\r\n", "begins with '89504e47', not with 00000803"),
+        (b"", "is not an IDX file of unsigned bytes: it begins with ''"),
+        (b"\x89PNG\r\n", "begins with '89504e47' instead of 00000803"),
         (idx(PIXELS, kind=0x0D), "begins with '00000d03'"),
-        (idx(np.arange(5)), "begins with 00000801, not with 00000803.*exchanged"),
-        (idx(PIXELS)[:-1], "has 45 bytes, but its header promises 46"),
-        (idx(PIXELS)[:9], "has 9 bytes, but its header promises"),
-        (idx(PIXELS) + b"\0", "has 47 bytes, but its header promises 46"),
-        (gzip.compress(idx(PIXELS), mtime=0)[:-10], "damaged or cut short"),
-        (gzip.compress(idx(PIXELS), mtime=0)[:12] + b"\xff" * 30, "damaged or cut short"),
+        (idx(np.arange(5)), "begins with 00000801 instead of 00000803.*exchanged"),
+        (idx(PIXELS)[:-1], "has 45 bytes, but by its header it must have 46"),
+        (idx(PIXELS)[:9], "has 9 bytes, but by its header it must have"),
+        (idx(PIXELS) + b"\0", "has 47 bytes, but by its header it must have 46"),
+        (gzip.compress(idx(PIXELS), mtime=0)[:-10], "damaged or truncated"),
+        (gzip.compress(idx(PIXELS), mtime=0)[:12] + b"\xff" * 30, "damaged or truncated"),
         (None, r"cannot be read \(No such file"),
     ],
 )
-def test_what_is_no_idx_file_is_said(tmp_path, data, words):
+def test_files_that_are_not_idx_are_refused(tmp_path, data, message):
     path = tmp_path / "images"
     if data is not None:
         path.write_bytes(data)
-    with pytest.raises(InputError, match=f"^key: (.* )?{words}"):
+    with pytest.raises(InputError, match=f"^key: (.* )?{message}"):
         read_idx(path, "key", 3)
 
 
@@ -202,7 +210,7 @@ def test_images_and_labels_must_fit(tmp_path):
         load_images(other, "m", 0.2, rng)
     with pytest.raises(InputError, match=r"m\.images: training needs 100 images"):
         training.training_table(files_of(tmp_path, images=PIXELS, labels=np.arange(5)), "m", 1)
-    with pytest.raises(InputError, match=r"m\.images: training needs .* \(got 0, 0 and 6\)"):
+    with pytest.raises(InputError, match=r"m\.images: training needs .*, got 0, 0 and 6"):
         training.training_table(files_of(tmp_path, images=PIXELS[:0], labels=[]), "m", 1)
 
 
@@ -287,7 +295,7 @@ def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):
     monkeypatch.setattr(training, "CLIENTS", 3)
     records, labels = digits[0][:12], digits[1][:12]
     network = Network(training.COMPONENTS, 4, 10)
-    (found,) = training.descend(network, records, labels, np.zeros(3), 2.0, 5, "law")
+    (parameters,) = training.descend(network, records, labels, np.zeros(3), 2.0, 5, "law")
     theta = network.initial(training.stream(5, training._STREAM, "start"))
     for client in training.stream(5, training._STREAM, "order").permutation(3):
         total = np.zeros(network.size)
@@ -297,4 +305,4 @@ def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):
             )
             total += own
         theta = theta - training.STEP * 2.0 / 3.0 * total
-    np.testing.assert_allclose(found, theta, atol=1e-12)
+    np.testing.assert_allclose(parameters, theta, atol=1e-12)

@@ -20,7 +20,8 @@ from shuffledp.accounting.rounds.tradeoff import (
 from shuffledp.accounting.setting import Setting
 from shuffledp.cli import main
 from shuffledp.errors import InputError
-from shuffledp.personalised import budgets, gaussian, krr, laplace, published
+from shuffledp.papers.paper_d import published
+from shuffledp.personalised import budgets, gaussian, krr, laplace
 from shuffledp.personalised.decoys import log_mean_over_decoys
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta

@@ -18,6 +18,8 @@ from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
+from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised import krr
 from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import (
@@ -25,8 +27,6 @@ from shuffledp.personalised.krr import (
     personalised_clones_log_delta,
     personalised_log_delta,
 )
-from shuffledp.papers.paper_d.published import mu_gdp
-from shuffledp.papers.paper_d.budget_laws import BUDGET_LAWS, sample_budgets
 
 
 def view_law(records, ratios, k, revealed):

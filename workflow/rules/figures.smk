@@ -426,10 +426,7 @@ for place, names in sheets():
             params:
                 library=library(
                     "draw_figure",
-                    *{
-                        drawing_module(FIGURES[name].by)
-                        for name in names
-                    },
+                    *{drawing_module(FIGURES[name].by) for name in names},
                 ),
                 figures=drawn_by(figures),
                 caption=FIGURES[names[0]].words,

@@ -1,8 +1,8 @@
 from pathlib import Path
 
+from shuffledp.papers.paper_a import distance_table
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import DISTANCES, write_table
-from shuffledp.papers.paper_a import distance_table
 
 with job(snakemake.log[0]):
     table = distance_table(snakemake.params.seed)

@@ -1,9 +1,9 @@
 from pathlib import Path
 
+from shuffledp.papers.answers import read_published
+from shuffledp.papers.reproduction import answers, read_histogram, values_table
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import write_csv
-from shuffledp.papers.published import read_published
-from shuffledp.papers.values import answers, read_histogram, values_table
 
 with job(snakemake.log[0]):
     histograms = {

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pandas as pd
+from shuffledp.papers.reproduction import summary
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.jobs import job
-from shuffledp.papers.summary import summary
 
 with job(snakemake.log[0]):
     values = pd.read_csv(snakemake.input.values, dtype=str, keep_default_na=False)

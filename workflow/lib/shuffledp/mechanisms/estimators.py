@@ -121,38 +121,6 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
     return np.asarray(np.maximum(shares, 0.0))
 
 
-def james_stein(noisy: ArrayLike, sigma: float) -> Floats:
-    """Shrink normal noise towards 0: ``(1 - (k-2) sigma^2 / |y|^2) y`` for each row y.
-
-    Its expected squared error is below that of the row itself, whatever the truth, for k >= 3. The
-    first of the two denoisers of Balle and Wang (2018), which paper A says that its Gaussian has.
-
-    Parameters
-    ----------
-    noisy
-        Values with independent normal noise, shape ``(..., k)``, none of the rows all 0.
-    sigma
-        Standard deviation of the noise.
-
-    Returns
-    -------
-    Shape ``(..., k)``.
-    """
-    noisy = np.asarray(noisy, np.float64)
-    square = (noisy * noisy).sum(axis=-1, keepdims=True)
-    return np.asarray((1.0 - (noisy.shape[-1] - 2) * sigma**2 / square) * noisy)
-
-
-def soft_threshold(noisy: ArrayLike, sigma: float) -> Floats:
-    """Move each value ``sigma sqrt(2 log k)`` towards 0, at most to 0: for sparse truths.
-
-    The second denoiser of Balle and Wang (2018); parameters and shape as for `james_stein`.
-    """
-    noisy = np.asarray(noisy, np.float64)
-    threshold = sigma * np.sqrt(2.0 * np.log(noisy.shape[-1]))
-    return np.asarray(np.sign(noisy) * np.maximum(np.abs(noisy) - threshold, 0.0))
-
-
 def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
     """Half the L1 distance along the last axis.
 

@@ -1,4 +1,4 @@
-"""Every bound on one release of shuffled k-RR, at one setting, in one figure."""
+"""Figure of every bound on one release of shuffled k-RR, at one setting."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -13,17 +13,17 @@ from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
 from shuffledp.papers.figure_specs import FigureSpec, curve, curves
 
-# eps0 is paper A's, below the 1/2 that Erlingsson et al. need; with 1e5 users every closed form
-# says more than local privacy down to delta = 1e-30. No other user holds the target's cell, the
-# worst count for single-bin.
+# eps0 is paper A's, below the limit of 1/2 of Erlingsson et al.; with 1e5 users every closed form
+# improves on local privacy down to delta = 1e-30. No other user holds the target's cell: the worst
+# count for single-bin.
 SETTING: Final = Setting(n=100_000, k=16, eps0=0.49, count=0)
-# Closer where eps nears 0, which bends a curve on a logarithmic axis.
+# Denser where eps approaches 0, where curves bend on a logarithmic axis.
 LOG10_DELTAS: Final = -np.append(np.arange(2.0, 6.0, 0.25), np.linspace(6.0, 30.0, 17))
-_EPS: Final = np.geomspace(1e-4, 0.4, 15)
+EPS_POINTS: Final = np.geomspace(1e-4, 0.4, 15)
 
 
 def _epsilon(bound: Bound, log10_delta: float) -> float:
-    """Eps, or NaN where the bound says nothing."""
+    """Return eps, or NaN where the bound does not apply."""
     try:
         return float(bound.curve(SETTING).epsilon(log10_delta * np.log(10.0)).only)
     except NotApplicableError:
@@ -33,18 +33,18 @@ def _epsilon(bound: Bound, log10_delta: float) -> float:
 def _bound_curve(bound: Bound) -> pd.DataFrame:
     eps = np.array([_epsilon(bound, log10_delta) for log10_delta in LOG10_DELTAS])
     if np.any(eps > 0.0):
-        # On a logarithmic axis there is no eps = 0, and eps0 is what holds without a bound.
+        # A logarithmic axis cannot show eps = 0, and eps0 holds without any bound.
         eps = np.where((eps > 0.0) & (eps < SETTING.eps0), eps, np.nan)
         return curve("", bound.name, bound.kind, eps, LOG10_DELTAS)
-    log_delta = np.asarray(bound.curve(SETTING).log_delta(_EPS).only)
-    return curve("", bound.name, bound.kind, _EPS, log_delta / np.log(10.0))
+    log_delta = np.asarray(bound.curve(SETTING).log_delta(EPS_POINTS).only)
+    return curve("", bound.name, bound.kind, EPS_POINTS, log_delta / np.log(10.0))
 
 
 def all_bounds() -> pd.DataFrame:
-    """Curves of all bounds of the registry that apply, columns `COLUMNS` of `curve`.
+    """Return the curves of all bounds that apply, columns `figure_specs.COLUMNS`.
 
-    x is eps and y the decimal logarithm of delta. A bound whose delta is below 1e-30 at every eps
-    has rows too, at y below -30.
+    x is eps, y the decimal logarithm of delta. A bound whose delta is below 1e-30 at every eps is
+    included, with y below -30.
     """
     return curves(
         _bound_curve(bound) for bound in BOUNDS.values() if bound.why_not(SETTING) is None

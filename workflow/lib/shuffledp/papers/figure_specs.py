@@ -1,37 +1,41 @@
-"""What a recomputed figure of a paper is: a tidy table of curves, and how to read it."""
+"""Specifications of recomputed figures: tables of curves and the text shown with them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
+
+from shuffledp.numerics.arrays import Floats
 
 Kind = Literal["exact", "upper", "lower", "approximate", "as printed"]
 KINDS: tuple[Kind, ...] = ("exact", "upper", "lower", "approximate", "as printed")
-# What a figure may draw of a guarantee between two points, where nothing was computed.
+# How a guarantee may be drawn between two points, where nothing was computed.
 Between = Literal["points", "next", "delta over eps", "eps over delta"]
 COLUMNS = ("panel", "curve", "kind", "x", "y")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureText:
-    """What a figure of curves says, and its scales.
+    """Text and axis scales of a figure of curves.
 
     Attributes
     ----------
     title
-        One line above the panels, with paper and figure.
+        Line above the panels; names the paper and the figure.
     x_label, y_label
-        Axis labels, with units where there are any.
+        Axis labels, with units where a quantity has one.
     caption
-        What is to be seen, every parameter, and which of them the paper does not state.
+        Description with every parameter; says which of them the paper does not state.
     x_scale, y_scale
         ``log`` or ``linear``.
     between
-        What a guarantee proves between its points: nothing (``points``); up to each point what it
-        says there (``next``), as of what does not fall with x; or what any delta over eps obeys.
+        What a guarantee proves between its points. ``points``: nothing. ``next``: up to each point
+        the value at that point, for a y that does not decrease with x. ``delta over eps`` and
+        ``eps over delta``: what holds for every privacy profile.
     """
 
     title: str
@@ -44,41 +48,41 @@ class FigureText:
 
     @staticmethod
     def read(metadata: Mapping[str, Any]) -> "FigureText":
-        """Take it from the metadata of the curves, among other keys."""
+        """Read the text from the metadata of a table of curves; other keys are ignored."""
         return FigureText(**{field.name: metadata[field.name] for field in fields(FigureText)})
 
     def metadata(self) -> dict[str, str]:
-        """The same as a dictionary, for the file of the curves."""
+        """Return the text as the metadata of a table of curves."""
         return {field.name: getattr(self, field.name) for field in fields(FigureText)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureSpec(FigureText):
-    """One figure: what it says, and how to compute its curves.
+    """Text of one figure, and the function that computes its curves.
 
     Attributes
     ----------
     compute
-        Returns the curves, columns `COLUMNS`; rows of a curve in drawing order.
+        Function that returns the curves, columns `COLUMNS`, rows in drawing order.
     """
 
     compute: Callable[[], pd.DataFrame]
 
 
 def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.DataFrame:
-    """One curve as rows of a tidy table.
+    """Return one curve as rows of a tidy table.
 
     Parameters
     ----------
     panel
-        Title of the panel that it belongs to.
+        Title of the panel.
     name
-        Legend entry; equal names look alike in all panels.
+        Legend entry; equal names look the same in all panels.
     kind
-        What the curve is: ``upper`` and ``lower`` bounds, ``exact``, ``approximate`` (neither is
-        known), or a formula ``as printed`` that is wrong.
+        ``upper`` or ``lower`` bound, ``exact``, ``approximate`` (not known to be a bound), or
+        ``as printed``, a formula that is wrong.
     x, y
-        Of one shape (n,). Points that are not finite are left out.
+        Coordinates, both of shape (n,). Points that are not finite are omitted.
     """
     x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     keep = np.isfinite(x) & np.isfinite(y)
@@ -86,5 +90,97 @@ def curve(panel: str, name: str, kind: Kind, x: ArrayLike, y: ArrayLike) -> pd.D
 
 
 def curves(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
-    """All curves of a figure in one table, in drawing order."""
+    """Return all curves of a figure as one table, in drawing order."""
     return pd.concat(list(parts), ignore_index=True)
+
+
+LogDelta = Callable[[float], float]
+
+# The end of a curve need not be exact: every point is computed at the eps that is drawn.
+_END_REL_TOL: Final = 1e-3
+# Replaces -inf, so that the root finder sees finite values.
+_MIN_LOG_DELTA: Final = -100.0
+
+
+def log_deltas(log_delta: LogDelta, eps: Floats) -> Floats:
+    """Return the natural logs of delta on a grid of eps."""
+    return np.array([float(log_delta(float(one))) for one in eps])
+
+
+def end_of_profile(log_delta: LogDelta, delta: float, largest: float) -> float:
+    """Return the eps in ``[0, largest]`` at which a profile reaches ``delta``, to 0.1 %.
+
+    Parameters
+    ----------
+    log_delta
+        Natural log of delta as a function of eps, non-increasing.
+    delta
+        Positive.
+    largest
+        Largest eps; returned if delta is not reached there. If the profile is below delta
+        already at eps = 0, the result is 0.
+    """
+
+    def excess(eps: float) -> float:
+        return max(float(log_delta(eps)), _MIN_LOG_DELTA) - float(np.log(delta))
+
+    if excess(0.0) <= 0.0:
+        return 0.0
+    if excess(largest) >= 0.0:
+        return largest
+    return float(brentq(excess, 0.0, largest, xtol=1e-9, rtol=_END_REL_TOL))
+
+
+def eps_grid(
+    log_delta: LogDelta, deltas: tuple[float, float], largest: float, points: int
+) -> Floats:
+    """Return equally spaced eps over the part of a profile with delta in a range.
+
+    Parameters
+    ----------
+    log_delta, largest
+        As for `end_of_profile`.
+    deltas
+        Smallest and largest delta, positive.
+    points
+        Number of points, at least 2.
+
+    Returns
+    -------
+    Increasing, shape ``(points,)``.
+    """
+    smallest, greatest = (end_of_profile(log_delta, delta, largest) for delta in deltas)
+    return np.asarray(np.linspace(greatest, smallest, points))
+
+
+def eps_over_delta(
+    panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats
+) -> pd.DataFrame:
+    """Return a profile as a curve of eps (y) over delta (x); no point is interpolated.
+
+    Parameters
+    ----------
+    panel, name, kind
+        As for `curve`.
+    log_delta
+        Natural log of delta as a function of eps.
+    eps
+        At least 0, shape ``(m,)``.
+    """
+    return curve(panel, name, kind, np.exp(log_deltas(log_delta, eps)), eps)
+
+
+def delta_over_eps(
+    panel: str, name: str, kind: Kind, log_delta: LogDelta, eps: Floats, smallest: float
+) -> pd.DataFrame:
+    """Return a profile as a curve of delta (y) over eps (x).
+
+    Parameters
+    ----------
+    panel, name, kind, log_delta, eps
+        As for `eps_over_delta`.
+    smallest
+        Points with a delta below it are omitted.
+    """
+    delta = np.exp(log_deltas(log_delta, eps))
+    return curve(panel, name, kind, eps, np.where(delta >= smallest, delta, np.nan))

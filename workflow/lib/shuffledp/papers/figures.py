@@ -1,35 +1,60 @@
-"""Recomputed figures of the papers: any tidy table of curves as a row or grid of panels."""
+"""The recomputed figures of papers A to D, drawn from their tables.
 
+Paper D's experiments are in `shuffledp.papers.paper_d.figures`.
+"""
+
+import textwrap
 from itertools import cycle
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import matplotlib.patheffects as effects
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.colors import BoundaryNorm
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
 
+from shuffledp.accounting.bound import Kind
 from shuffledp.figures.bounds import (
     GUARANTEES,
     LINES,
     STEPS,
+    WORTH,
     bound_colour,
     coincidence_note,
     guarantee_steps,
 )
-from shuffledp.figures.style import local_style, new_figure, ordered_colours, plain_log_axis
+from shuffledp.figures.style import (
+    DISTANCE_LABEL,
+    Series,
+    legend_marks,
+    list_series,
+    local_style,
+    marker_style,
+    new_figure,
+    ordered_colours,
+    plain_log_axis,
+    power,
+    series_look,
+    series_rows,
+)
 from shuffledp.numerics.arrays import Floats
-from shuffledp.pipeline.tables import read_metadata, read_tables
 from shuffledp.papers.figure_specs import Between, FigureText
+from shuffledp.pipeline.tables import read_metadata, read_tables
 
 _MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
-_SHORT: Final = 1e-4, 1e4
-_PANEL_HEIGHT, _COLUMNS, _MARKED = 2.6, 3, 6
-_GUIDES: Final = "Computed at the marks. Between them the lines of guarantees lead the eye."
+_PLAIN_NUMBERS: Final = 1e-4, 1e4  # range of an axis with plain numbers instead of powers of ten
+_PANEL_HEIGHT_INCHES, _MAX_COLUMNS, _MARKS_PER_CURVE = 2.6, 3, 6
+_GUIDE_NOTE: Final = (
+    "Computed at the marks; the lines of guarantees between them only guide the eye."
+)
 
 
 def draw_curves(curves: Path) -> Figure:
-    """Draw `curve_panels` from the file of the curves, which holds the figure's text as well."""
+    """Draw `curve_panels` from a file of curves, whose metadata has the figure's text."""
     return curve_panels(read_tables([curves]), FigureText.read(read_metadata(curves)))
 
 
@@ -37,28 +62,28 @@ def draw_curves(curves: Path) -> Figure:
 def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
     """Draw every panel of a figure, with one legend for all.
 
-    Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones neither,
-    dashed ones a formula as printed. Exact bounds are wider and have no marker. A guarantee is
-    drawn between its points as far as it is proven there, as steps; where nothing is, thin lines
-    join marks. Colours are those of `bounds.bound_colour`. Curves that cannot be told apart are
-    named above the legend.
+    Solid lines are exact or upper bounds, dash-dotted ones lower bounds, dotted ones
+    approximations, dashed ones a formula as printed. Exact bounds are wider and have no marker.
+    Between its points a guarantee is drawn as steps as far as it is proven; where nothing is
+    proven, thin lines join marks. Colours are those of `bounds.bound_colour`. A note above the
+    legend names curves that cannot be told apart.
 
     Parameters
     ----------
     table
-        Columns ``shuffledp.papers.figure_specs.COLUMNS``.
+        Columns `shuffledp.papers.figure_specs.COLUMNS`.
     text
-        Says what the axes show.
+        Title, axis labels and scales.
     """
     panels = list(table["panel"].unique())
-    columns = min(len(panels), 2 if len(panels) in (2, 4) else _COLUMNS)
+    columns = min(len(panels), 2 if len(panels) in (2, 4) else _MAX_COLUMNS)
     rows = -(-len(panels) // columns)
     names = list(table["curve"].unique())
-    words = coincidence_note(table, text.x_scale, text.y_scale)
+    note = coincidence_note(table, text.x_scale, text.y_scale)
     if text.between == "points":
-        words = f"{_GUIDES}\n{words}".strip()
-    legend_rows = -(-len(names) // 2) + len(words.splitlines())
-    figure = new_figure(_PANEL_HEIGHT * rows + 0.16 * legend_rows + 0.4)
+        note = f"{_GUIDE_NOTE}\n{note}".strip()
+    legend_rows = -(-len(names) // 2) + len(note.splitlines())
+    figure = new_figure(_PANEL_HEIGHT_INCHES * rows + 0.16 * legend_rows + 0.4)
     axes = np.atleast_1d(figure.subplots(rows, columns, squeeze=False)).ravel()
     looks = _looks(table, marked=text.between == "points")
     for one, panel in zip(axes, panels, strict=False):
@@ -70,18 +95,18 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
         one.set_ylabel(text.y_label)
     for one in axes[len(panels) :]:
         one.remove()
-    found = {
+    handles = {
         label: handle
         for one in axes[: len(panels)]
         for handle, label in zip(*one.get_legend_handles_labels(), strict=True)
     }
     figure.legend(
-        [found[name] for name in names],
+        [handles[name] for name in names],
         names,
         loc="outside lower center",
         ncols=2,
         handlelength=3.5,
-        title=words or None,
+        title=note or None,
         title_fontsize=7.5,
         alignment="left",
     )
@@ -90,10 +115,10 @@ def curve_panels(table: pd.DataFrame, text: FigureText) -> Figure:
 
 
 def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
-    """Colour and marker of each curve, by its name.
+    """Return the colour and marker of each curve, by its name.
 
-    A bound has its colour, and if it is exact no marker, unless all are marked. Others, such as
-    several k, go from dark to light in their order.
+    A bound has its colour, and no marker if it is exact, unless all curves are marked. Other
+    curves, such as those of several k, go from dark to light in their order.
     """
     markers = cycle(_MARKERS)
     kinds = table.drop_duplicates("curve").set_index("curve")["kind"]
@@ -107,10 +132,10 @@ def _looks(table: pd.DataFrame, *, marked: bool) -> dict[str, tuple[str, str]]:
 
 
 def _name_decades(axes: Axes) -> None:
-    """Plain numbers on logarithmic axes where these are short, powers of ten where they are not."""
+    """Label logarithmic axes with plain numbers if these are short, else with powers of ten."""
     for axis in (axes.xaxis, axes.yaxis):
         low, high = axis.get_view_interval()
-        if axis.get_scale() == "log" and low >= _SHORT[0] and high <= _SHORT[1]:
+        if axis.get_scale() == "log" and low >= _PLAIN_NUMBERS[0] and high <= _PLAIN_NUMBERS[1]:
             plain_log_axis(axis)
 
 
@@ -129,7 +154,7 @@ def _draw_panel(
         elif proven and between == "eps over delta":
             (y, x), style, apart = _steps(y, x), "steps-pre", STEPS
         guide = proven and between == "points"
-        step = 1 if guide else max(1, len(rows) // _MARKED)
+        step = 1 if guide else max(1, len(rows) // _MARKS_PER_CURVE)
         axes.plot(
             x,
             y,
@@ -146,10 +171,265 @@ def _draw_panel(
 
 
 def _steps(eps: Floats, delta: Floats) -> tuple[Floats, Floats]:
-    """Eps and delta of `bounds.guarantee_steps`, of points in any order."""
-    kept, places = np.unique(eps, return_index=True)
+    """Return eps and delta of `bounds.guarantee_steps` for points in any order."""
+    sorted_eps, places = np.unique(eps, return_index=True)
     with np.errstate(divide="ignore"):
-        x, logs = guarantee_steps(kept, np.log10(delta[places]))
+        x, logs = guarantee_steps(sorted_eps, np.log10(delta[places]))
     steps = 10.0**logs
-    steps[::STEPS] = np.maximum(steps[::STEPS], delta[places])  # but for the logarithm's rounding
+    steps[::STEPS] = np.maximum(steps[::STEPS], delta[places])  # undo rounding by the logarithm
     return x, steps
+
+
+# --- All bounds in one panel ----------------------------------------------------------------------
+
+MIN_LOG10_DELTA: Final = -30.0  # smallest delta shown
+_RANKING_LOG10_DELTA: Final = -6.0  # delta at which the curves are ranked
+_NOTE_LINE_CHARACTERS: Final = 44
+_CERTIFIED_ORDER: Final = {"upper": 3.0, "lower": 3.1}  # drawn above the other curves
+# Heights of the numbers at the curves, alternating so that they do not overlap.
+_NUMBER_HEIGHTS: Final = (-28.0, -24.0, -20.0, -16.0, -12.0)
+
+
+def draw_all_bounds(curves: Path) -> Figure:
+    """Draw `all_bounds` from a file of curves, whose metadata has the figure's text."""
+    return all_bounds(read_tables([curves]), FigureText.read(read_metadata(curves)))
+
+
+@local_style()
+def all_bounds(table: pd.DataFrame, text: FigureText) -> Figure:
+    """Draw log delta against eps for every bound of a table.
+
+    The number at a curve is its bound's rank in a list that is ordered by eps at delta = 1e-6. If a
+    whole curve is below the plot, the list says how far.
+
+    Parameters
+    ----------
+    table
+        Columns `shuffledp.papers.figure_specs.COLUMNS`; y is the decimal logarithm of delta.
+    text
+        Title and axis labels.
+    """
+    by_name = {str(name): rows.sort_values("y") for name, rows in table.groupby("curve")}
+    shown = {name: rows for name, rows in by_name.items() if rows["y"].max() > MIN_LOG10_DELTA}
+    ranked = sorted(shown, key=lambda name: _reference_eps(shown[name]))
+    figure = new_figure(4.6)
+    axes, side = figure.subplots(1, 2, width_ratios=(1.8, 1.0))
+    for rank, name in enumerate(ranked, 1):
+        _draw_bound(axes, shown[name], rank)
+    axes.set(xscale="log", xlabel=text.x_label, ylabel=text.y_label, ylim=(MIN_LOG10_DELTA, -2.0))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"${power(10.0**value)}$"))
+    axes.grid(visible=True, axis="both")
+    below = {name: float(rows["y"].max()) for name, rows in by_name.items() if name not in shown}
+    _list_bounds(side, [(name, shown[name]) for name in ranked], below)
+    if note := _coincidence_note(table):
+        side.text(0.0, 0.0, note, transform=side.transAxes, va="top", fontsize=7)
+    axes.legend(handles=_key(table), loc="lower left")
+    figure.suptitle(text.title)
+    return figure
+
+
+def _coincidence_note(table: pd.DataFrame) -> str:
+    """Return a note on curves that cover each other; x and y are exchanged, as they are steep."""
+    steep = table[table["y"] >= MIN_LOG10_DELTA].rename(columns={"x": "y", "y": "x"})
+    return textwrap.fill(coincidence_note(steep, "linear", "log"), _NOTE_LINE_CHARACTERS)
+
+
+def _reference_eps(rows: pd.DataFrame) -> float:
+    """Return the interpolated eps at the delta of the ranking."""
+    return float(np.interp(_RANKING_LOG10_DELTA, rows["y"], rows["x"]))
+
+
+def _colour(rows: pd.DataFrame) -> str:
+    return bound_colour(str(rows["curve"].iloc[0])) or "#000000"
+
+
+def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
+    colour, name, kind = _colour(rows), rows["curve"].iloc[0], rows["kind"].iloc[0]
+    drawn = rows.sort_values("x")[["x", "y"]].to_numpy().T
+    proven = kind in GUARANTEES
+    axes.plot(
+        *(guarantee_steps(*drawn) if proven else drawn),
+        drawstyle="steps-post" if proven else "default",
+        color=colour,
+        linestyle=LINES[kind],
+        # `lower` is drawn above `upper`, which it may hide.
+        linewidth=2.4 if name == "upper" else 1.2,
+        zorder=_CERTIFIED_ORDER.get(name, 2.0),
+        label=name,
+    )
+    # The number of a curve that ends early is at its end.
+    height = max(_NUMBER_HEIGHTS[rank % len(_NUMBER_HEIGHTS)], float(rows["y"].min()))
+    axes.annotate(
+        str(rank),
+        (float(np.interp(height, rows["y"], rows["x"])), height),
+        ha="center",
+        va="center",
+        fontsize=6.5,
+        zorder=4,
+        path_effects=[effects.withStroke(linewidth=2.5, foreground="white")],
+    )
+
+
+def _list_bounds(
+    axes: Axes, bounds: list[tuple[str, pd.DataFrame]], below: dict[str, float]
+) -> None:
+    """Write number, name and eps at the delta of the ranking, one line for each bound."""
+    axes.axis("off")
+    axes.set(xlim=(0.0, 1.0), ylim=(len(bounds) + 2 * len(below) + 1.5, -0.5))
+    axes.text(1.0, 0.0, rf"$\epsilon$ at $\delta={power(10.0**_RANKING_LOG10_DELTA)}$", ha="right")
+    for rank, (name, rows) in enumerate(bounds, 1):
+        line = LINES[rows["kind"].iloc[0]]
+        axes.text(0.07, rank, str(rank), ha="right")
+        axes.plot([0.09, 0.15], 2 * [rank - 0.2], color=_colour(rows), linestyle=line, linewidth=2)
+        axes.text(0.17, rank, name, fontsize=7.5)
+        axes.text(1.0, rank, f"{_reference_eps(rows):.3g}", ha="right")
+    for place, (name, highest) in enumerate(below.items()):
+        row = len(bounds) + 1 + 2 * place
+        axes.text(0.17, row, f"{name}:")
+        axes.text(0.17, row + 1, rf"off the plot, $\delta < 10^{{{np.ceil(highest):.0f}}}$")
+
+
+def _key(table: pd.DataFrame) -> list[Line2D]:
+    """Return the legend of the line styles; the list explains the colours."""
+    kinds: list[Kind] = [kind for kind in WORTH if (table["kind"] == kind).any()]
+    return [
+        Line2D([], [], color="black", linewidth=1.2, linestyle=LINES[kind], label=WORTH[kind])
+        for kind in kinds
+        if kind != "as printed"
+    ]
+
+
+# --- Paper A --------------------------------------------------------------------------------------
+
+_PANELS: Final = (
+    ("single-bin-as-printed", r"$\delta$ by Theorem IV.1 as printed (one bin)"),
+    ("upper", r"$\delta$ certified for the whole histogram"),
+)
+# Levels of the contours, in powers of ten: a wide step, and finer levels for the certified delta.
+_LEVEL_STEP: Final = 20.0
+_FINE_LEVELS: Final = (-10.0, -5.0, -2.0, 0.0)
+_QUANTILES: Final = (0.05, 0.95)
+
+
+def draw_contours(surface: Path) -> Figure:
+    """Draw `delta_contours` from a file, whose metadata has the count."""
+    return delta_contours(read_tables([surface]), int(read_metadata(surface)["count"]))
+
+
+def draw_synthetic_distances(distances: Path) -> Figure:
+    """Draw `synthetic_distances` from a file of distances."""
+    return synthetic_distances(read_tables([distances]))
+
+
+@local_style()
+def delta_contours(table: pd.DataFrame, count: int) -> Figure:
+    """Draw delta over eps and eps0 (figure 1, a surface there) as contours on one log scale.
+
+    Parameters
+    ----------
+    table
+        Columns of `pipeline.tables.PRIVACY`, bounds ``single-bin-as-printed`` and ``upper``,
+        one n and k, eps < eps0.
+    count
+        Number of other users in the cell x0, for the title.
+    """
+    figure = new_figure(3.6)
+    panels = figure.subplots(1, 2, sharey=True)
+    deepest = _LEVEL_STEP * (table["log10_delta"].min() // _LEVEL_STEP)
+    levels = [*np.arange(deepest, _FINE_LEVELS[0], _LEVEL_STEP), *_FINE_LEVELS]
+    for axes, (bound, title) in zip(panels, _PANELS, strict=True):
+        filled = _draw_contours(axes, table[table["bound"] == bound], levels)
+        axes.set_title(title, loc="left")
+        axes.set_xlabel(r"central budget $\epsilon$ (nats)")
+    panels[0].set_ylabel(r"local budget $\epsilon_0$ (nats)")
+    bar = figure.colorbar(filled, ax=panels, label=r"$\delta$ (probability)", pad=0.02)
+    bar.set_ticks(levels, labels=[f"${power(10.0**level)}$" for level in levels])
+    n, k = table["n"].iloc[0], table["k"].iloc[0]
+    figure.suptitle(
+        rf"Biswas et al., figure 1: n = {n}, k = {k}, {count} others in $x_0$ (assumed)"
+    )
+    return figure
+
+
+def _draw_contours(axes: Axes, rows: pd.DataFrame, levels: list[float]) -> Any:
+    """Draw bands of log10 delta with labelled lines between them, and return the bands."""
+    points = rows["eps"], rows["eps0"], rows["log10_delta"]
+    filled = axes.tricontourf(*points, levels, cmap="cividis", norm=BoundaryNorm(levels, 256))
+    # White lines on the dark half of the bands.
+    inks = ["white"] * (len(levels) // 2) + ["black"] * (len(levels) - len(levels) // 2)
+    lines = axes.tricontour(*points, levels, colors=inks, linewidths=0.6, linestyles="solid")
+    axes.clabel(lines, fmt=lambda level: f"${power(10.0**level)}$", fontsize=7)
+    top = rows["eps0"].max()
+    axes.fill_between([0.0, top], [0.0, top], color="0.9", linewidth=0.0, zorder=0)
+    axes.annotate(
+        r"$\delta=0$ where $\epsilon\geq\epsilon_0$",
+        (0.97, 0.05),
+        xycoords="axes fraction",
+        ha="right",
+    )
+    axes.set(xlim=(0.0, top), ylim=(0.0, top))
+    axes.set_aspect("equal")
+    return filled
+
+
+@local_style()
+def synthetic_distances(utility: pd.DataFrame) -> Figure:
+    """Draw total variation distance over n on the synthetic data (figure 2).
+
+    Parameters
+    ----------
+    utility
+        Columns of `pipeline.tables.DISTANCES`, one eps0.
+
+    Returns
+    -------
+    Medians with bands from the 5 % to the 95 % quantile, with the Gaussian as published (left) and
+    at equal privacy (right).
+    """
+    figure = new_figure(3.9)
+    panels = figure.subplots(1, 2, sharey=True)
+    eps0 = utility["eps0"].iloc[0]
+    for axes, calibration in zip(panels, ("as-published", "matched"), strict=True):
+        rows = utility[utility["calibration"].isin(["none", calibration])]
+        for series in list_series(rows):
+            _draw_band(axes, series_rows(rows, series), series)
+        axes.set(xscale="log", yscale="log", xlabel="number of users n")
+        axes.grid(visible=True, axis="both")
+    plain_log_axis(panels[0].yaxis)
+    panels[0].set_ylabel(DISTANCE_LABEL)
+    panels[0].set_title(rf"as published: Gaussian at $\epsilon=\epsilon_0={eps0:g}$", loc="left")
+    matched = utility[utility["calibration"] == "matched"]
+    delta = power(matched["delta"].iloc[0])
+    low, high = matched["eps"].min(), matched["eps"].max()
+    panels[1].set_title(
+        rf"equal privacy: $\delta={delta}$, $\epsilon$ = {high:.2g} falling to {low:.2g}",
+        loc="left",
+    )
+    figure.legend(handles=legend_marks(list_series(utility)), loc="outside lower center", ncols=3)
+    figure.suptitle(
+        "Biswas et al., figure 2: 15 cells, normal data of variance 2 rounded to whole numbers "
+        "(assumed)"
+    )
+    return figure
+
+
+def _draw_band(axes: Axes, rows: pd.DataFrame, series: Series) -> None:
+    look = series_look(*series)
+    shares = np.array([_QUANTILES[0], 0.5, _QUANTILES[1]])
+    levels = rows.groupby("n")["tv_distance"].quantile(shares).unstack()
+    sizes = levels.index.to_numpy()
+    axes.fill_between(
+        sizes,
+        levels[_QUANTILES[0]],
+        levels[_QUANTILES[1]],
+        color=look.colour,
+        alpha=0.15,
+        linewidth=0.0,
+    )
+    axes.plot(
+        sizes,
+        levels[0.5],
+        linestyle="-" if look.filled else "--",
+        **marker_style(look),
+    )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from shuffledp.papers.answer import VERDICTS
+from shuffledp.papers.answers import VERDICTS
 
 COLUMNS: Final = [
     "paper", "table", "quantity", "bound", "mechanism", "region", "n", "k", "eps0", "eps",
@@ -39,7 +39,7 @@ def reproduction_data(values: Path, errata: Path) -> dict[str, Any]:
     Parameters
     ----------
     values
-        CSV file of `shuffledp.papers.values.values_table`.
+        CSV file of `shuffledp.papers.reproduction.values_table`.
     errata
         Markdown file with a heading ``### A1. Title`` for each entry.
     """
@@ -74,7 +74,7 @@ def _entries(text: str) -> list[dict[str, str]]:
         {
             "name": match["name"],
             "title": f"{match['name']}. {match['title']}",
-            # Up to the heading of the next paper.
+            # The last entry of a paper ends at the next paper's heading.
             "html": as_html(text[match.end() : end].split("\n## ", maxsplit=1)[0].strip()),
         }
         for match, end in zip(matches, ends, strict=True)

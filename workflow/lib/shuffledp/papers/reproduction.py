@@ -1,14 +1,26 @@
-"""The papers' numbers and figures, recomputed."""
+"""All recomputed numbers and figures of the papers, and the summary of a reproduction.
 
-from collections.abc import Mapping
+The tables are written to results/reproduction/values.csv and summary.md.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
-from shuffledp.papers import all_bounds, paper_b, paper_c
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+
+from shuffledp.numerics.arrays import Integers
+from shuffledp.papers import all_bounds, paper_a, paper_b, paper_c
+from shuffledp.papers.answers import NOT, NOT_TRIED, REPRODUCED, VERDICTS, Answer, Published
 from shuffledp.papers.figure_specs import FigureSpec
 from shuffledp.papers.paper_d import curves
+from shuffledp.pipeline.tables import CHECKED, reading
 
-# Figures that are tables of curves, by the study that their files are named after.
+# Figures given by a table of curves, by the prefix of their file names.
 FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = MappingProxyType(
     {
         "paper_b": paper_b.FIGURES,
@@ -17,3 +29,197 @@ FIGURES: Final[Mapping[str, Mapping[str, FigureSpec]]] = MappingProxyType(
         "literature": all_bounds.FIGURES,
     }
 )
+
+
+def read_histogram(grid: Path) -> Integers:
+    """Read the counts of a rectangular grid, shape ``(rows, columns)`` from the south-west."""
+    with reading(grid):
+        table = pq.read_table(grid, columns=["row", "column", "count"], **CHECKED)
+    row, column = table["row"].to_numpy(), table["column"].to_numpy()
+    counts = np.zeros((row.max() + 1, column.max() + 1), dtype=np.int64)
+    counts[row, column] = table["count"].to_numpy()
+    return counts
+
+
+def answers(
+    published: Sequence[Published],
+    histograms: Mapping[str, Integers],
+    *,
+    seed: int,
+    repetitions: int = paper_a.REPETITIONS,
+) -> list[tuple[Published, Answer]]:
+    """Recompute printed numbers and return them with their answers, in the given order.
+
+    Parameters
+    ----------
+    published
+        Rows of any of the papers' tables.
+    histograms
+        Check-ins by region, shape ``(rows, columns)`` from the south-west, on paper A's grids.
+    seed, repetitions
+        Seed of the random streams; repetitions of each random quantity.
+
+    Raises
+    ------
+    ValueError
+        If a row belongs to an unknown table.
+    """
+    single: dict[tuple[str, str], Callable[[Published], Answer]] = {
+        ("A", "II"): paper_a.table_ii,
+        ("A", "V-C2 text"): lambda r: paper_a.text_distance(r, seed, repetitions),
+        ("A", "V-D text"): lambda r: paper_a.checkins(r, histograms),
+        ("B", "Fig 4a headline"): paper_b.headline,
+        ("B", "Fig 5a headline"): paper_b.headline,
+        ("B", "text 1"): paper_b.interactions,
+        ("C", "text 6.3"): paper_c.duration,
+        ("D", "Fig 3 caption"): curves.optimal_composition,
+        ("D", "eq. (15)"): curves.normal_law,
+        ("D", "text 4.1"): curves.accuracy,
+        **{("A", f"IV{part}"): paper_a.table_iv for part in "abc"},
+    }
+    # The columns of these two tables are tested as a whole.
+    table_v, table_vi = ([row for row in published if row.table == name] for name in ("V", "VI"))
+    results = dict(paper_a.table_v(table_v, seed, repetitions))
+    results |= paper_a.table_vi(table_vi, histograms, seed, repetitions)
+    for row in published:
+        if row not in results:
+            if (row.paper, row.table) not in single:
+                raise ValueError(f"unknown table {row.table!r} of paper {row.paper}")
+            results[row] = single[row.paper, row.table](row)
+    return [(row, results[row]) for row in published]
+
+
+def values_table(results: Sequence[tuple[Published, Answer]]) -> pd.DataFrame:
+    """Return one row per printed number; all columns are text.
+
+    The columns are those of `Published` and, after the parameters: ``recovered``, ``published``,
+    ``as_printed``, ``single_bin``, ``lower``, ``upper``, ``correct`` (see `Answer`),
+    ``relative_difference_*`` (``|value / published - 1|``), ``percentile``, ``verdict``, ``note``.
+    """
+    rows = []
+    for row, answer in results:
+        printed = dict(vars(row))
+        number = printed.pop("published")
+        computed = answer.row(row)
+        rows.append(
+            {**printed, "recovered": computed["recovered"], "published": number, **computed}
+        )
+    return pd.DataFrame(rows, dtype=str)
+
+
+_MAX_UNSAFE_ROWS: Final = 10
+_PAPERS: Final = (
+    "A is Biswas, Jung and Palamidessi; B Girgis, Data, Diggavi, Suresh and Kairouz; C Koskela, "
+    "Heikkilä and Honkela; D Chen, Cao and Ge."
+)
+_PARAMETERS: Final = ("bound", "mechanism", "region", "n", "k", "eps0", "eps", "x0")
+_VERDICTS: Final = (
+    "`values.csv` has every number with its parameters, values and a note. Digits are compared "
+    "after rounding, for A's Table II after truncation; a number printed as a minimum is met by "
+    "any larger value. *By the printed formula only*: the digits follow from the paper's formula, "
+    "which is not correct. *Compatible*: inside the central 99 % of 1,000 repetitions, and the "
+    "column as a whole is not rejected (p >= 0.01); with seven numbers in a column that is weak "
+    "evidence. *Not tried*: out of scope, or the data are not available."
+)
+_NOT_DRAWN: Final = "Not drawn: figure 1 of B and figure 1 of D, which is a diagram."
+
+Row = Mapping[Any, str]
+
+
+def summary(values: pd.DataFrame, figures: Mapping[str, Sequence[str]]) -> str:
+    """Return the summary of a reproduction in Markdown.
+
+    Parameters
+    ----------
+    values
+        Table of `values_table`.
+    figures
+        Names of the files that show each figure of the papers.
+    """
+    rows: list[Row] = list(values.to_dict("records"))
+    lines = [
+        *("# The papers' numbers, recomputed", "", _PAPERS, "", *_counts(values), _VERDICTS, ""),
+        *(_reproduced(rows), ""),
+        *("## Not reproduced", "", *_with_verdict(rows, NOT)),
+        *("## Not tried", "", *_with_verdict(rows, NOT_TRIED)),
+        *("## Furthest on the unsafe side", "", *_unsafe(rows)),
+        *("## Figures", "", *_figures(figures), _NOT_DRAWN, ""),
+    ]
+    return "\n".join(lines)
+
+
+def verdict_counts(values: pd.DataFrame) -> pd.DataFrame:
+    """Return the number of rows by paper and table (index, in order) and verdict (columns)."""
+    keys = [values["paper"], values["table"]]
+    counts = pd.crosstab(keys, values["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+    return counts.reindex(pd.MultiIndex.from_frame(values[["paper", "table"]].drop_duplicates()))
+
+
+def orders_too_small(row: Row) -> float:
+    """Return by how many powers of ten a printed delta is too small; 0 for other quantities."""
+    if row["quantity"] != "delta" or not row["correct"]:
+        return 0.0
+    printed, correct = Decimal(row["published"]), Decimal(row["correct"])
+    return float((correct / printed).log10()) if printed and correct else 0.0
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    cells = [header, ["---"] * len(header), *rows]
+    return ["| " + " | ".join(str(cell) for cell in row) + " |" for row in cells] + [""]
+
+
+def _setting(row: Row) -> str:
+    stated = [f"{name}={row[name]}" for name in _PARAMETERS if row[name]]
+    return ", ".join([row["quantity"], *stated])
+
+
+def _counts(values: pd.DataFrame) -> list[str]:
+    counts = verdict_counts(values)
+    rows = [[*index, *numbers] for index, *numbers in counts.itertuples()]
+    return _table(
+        ["paper", "table", *VERDICTS], [*rows, ["all", len(values), *counts.sum().tolist()]]
+    )
+
+
+def _reproduced(rows: Iterable[Row]) -> str:
+    """Return a sentence on the reproduced numbers: the count of zeros, and the others by name."""
+    reproduced = [row for row in rows if row["verdict"] == REPRODUCED]
+    others = [row for row in reproduced if Decimal(row["published"])]
+    names = "; ".join(f"{row['quantity']} ({row['paper']}, {row['table']})" for row in others)
+    zeros = f"{len(reproduced) - len(others)} printed zeros, where eps >= eps0"
+    return f"The {len(reproduced)} reproduced numbers are {zeros}, and {len(others)} more: {names}."
+
+
+def _with_verdict(rows: Iterable[Row], verdict: str) -> list[str]:
+    return _table(
+        ["paper", "table", "setting", "printed", "recomputed", "note"],
+        [
+            [r["paper"], r["table"], _setting(r), r["published"], r["as_printed"], r["note"]]
+            for r in rows
+            if r["verdict"] == verdict
+        ],
+    )
+
+
+def _unsafe(rows: Iterable[Row]) -> list[str]:
+    worst = sorted(rows, key=orders_too_small, reverse=True)[:_MAX_UNSAFE_ROWS]
+    return _table(
+        [
+            *("paper", "table", "setting", "printed delta", "same count, correct delta"),
+            *("histogram, certified delta", "powers of ten"),
+        ],
+        [
+            [
+                *(r["paper"], r["table"], _setting(r), r["published"], r["single_bin"]),
+                *(r["correct"], f"{orders_too_small(r):.0f}"),
+            ]
+            for r in worst
+        ],
+    )
+
+
+def _figures(figures: Mapping[str, Sequence[str]]) -> list[str]:
+    return _table(
+        ["figure", "files in ../figures (png, pdf, svg)"],
+        [[name, ", ".join(f"`{file}`" for file in files)] for name, files in figures.items()],
+    )

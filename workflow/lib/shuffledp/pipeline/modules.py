@@ -10,6 +10,8 @@ from typing import Final
 # It imports a mechanism's module by name, when the mechanism is asked for.
 _REGISTRY: Final = "shuffledp.mechanisms.registry"
 _PACKAGE = Path(__file__).parents[1]
+# Modules that a module imports by name, when they are needed.
+_BY_NAME: Final = {"shuffledp.accounting.registry": "shuffledp.papers.literature.bounds"}
 
 
 @cache  # every rule asks for hundreds, in every job's process
@@ -30,7 +32,7 @@ def _statements(tree: ast.AST) -> Iterator[ast.AST]:
 
 @cache
 def _imports(path: Path) -> frozenset[str]:
-    found: set[str] = set()
+    found = {name for module, name in _BY_NAME.items() if _file(module) == path}
     for node in _statements(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}

@@ -1,1 +1,1 @@
-"""What papers propose: bounds beside the certified ones, which need none of them."""
+"""Bounds that papers propose; no certified bound depends on them."""

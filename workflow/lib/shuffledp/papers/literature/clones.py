@@ -1,17 +1,17 @@
 """Bounds for every eps0-LDP randomiser: numeric clones, and the sharper bound by 2-RR.
 
-Setting: n users, one report each, the same eps0-LDP randomiser R for all, shuffled; neighbours
-differ in one record (replacement). ``E = exp(eps0)``, ``e = exp(eps)``.
+The reports of n users, one each, by the same eps0-LDP randomiser R are shuffled. Neighbours differ
+in one record (replacement). ``E = exp(eps0)``, ``e = exp(eps)``.
 
-Why 2-RR bounds every randomiser (`generic_log_delta`). Let the target hold x0 or x1, and let
-``w(y) = min R_x(y)`` over the records present: every user's law contains w, whose mass is at least
-1/E. Reveal which of the *other* users drew from w, and what the rest reported. By Bayes, as in
-paper A's and C's privacy blankets, what is left has divergence
+2-RR bounds every randomiser (`generic_log_delta`); the proof follows. Let the target hold x0 or x1,
+and let ``w(y) = min R_x(y)`` over the records present: every user's law contains w, whose mass is
+at least 1/E. Reveal which of the *other* users drew from w, and what the others reported. By Bayes'
+rule, as for the privacy blankets of papers A and C, the remaining divergence is
 
     delta = (1/n) E[(G_1 + ... + G_n)_+],   G = a - e b with mass w(y), else 0,
 
-independent, with ``a = R_x0(y)/w(y)`` and ``b = R_x1(y)/w(y)``. Both lie in [1, E], and under the
-measure w both have integral 1, so ``E[G] = 1 - e``.
+with independent G_i, ``a = R_x0(y)/w(y)`` and ``b = R_x1(y)/w(y)``. Both a and b lie in [1, E] and
+have integral 1 under the measure w, so ``E[G] = 1 - e``.
 
 1. Replace each (a, b) by a random corner of the square [1, E]^2 with the same mean. G is linear in
    (a, b), so this is a mean-preserving spread: G grows in the convex order.
@@ -33,34 +33,39 @@ measure w both have integral 1, so ``E[G] = 1 - e``.
    `weak_adversary_log_delta` with k = 2.
 
 2-RR's pair is symmetric, so the same holds for e < 1: the pair dominates, and it composes.
-The clones bound has the same pair with 1/E in place of 2/(E+1), the chance of a decoy; fewer
-decoys, never a smaller delta. It is kept because its proof also covers randomisers that are chosen
-adaptively from one slot to the next, which the argument above does not.
+In the clones bound, the probability of a decoy is 1/E instead of 2/(E+1): there are fewer decoys,
+and delta is never smaller. Its proof also covers randomisers that are chosen adaptively from one
+slot to the next, which the argument above does not.
+
+`strong_adversary_log_delta` is paper C's strong adversary, who learns of every user who randomised,
+the target included.
 """
 
 from dataclasses import replace
+
+import numpy as np
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.conventions import of_one_round
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.pairs import hockey_stick
-from shuffledp.accounting.setting import Setting
+from shuffledp.accounting.setting import Setting, probabilities
 
 
 @of_one_round
 def clones_log_delta(eps: float, setting: Setting) -> float:
-    """Natural log of the clones delta: a guarantee for every shuffled eps0-LDP randomiser.
+    """Return the natural log of the clones delta, a guarantee for any shuffled eps0-LDP randomiser.
 
-    Exact hockey-stick divergence of the clones pair, rounded up; replacement of one record, one
-    report per user. Also holds when each slot's randomiser is chosen from the earlier outputs.
-    Where all users share one fixed randomiser, `generic_log_delta` is never larger.
+    It is the exact hockey-stick divergence of the clones pair, rounded up, for replacement of one
+    record and one report per user. It also holds if each slot's randomiser is chosen from the
+    earlier outputs. If all users share one fixed randomiser, `generic_log_delta` is never larger.
 
     Parameters
     ----------
     eps
         At least 0, any shape.
     setting
-        One round of it; the number of cells plays no part.
+        One round; the number of cells does not matter.
 
     Returns
     -------
@@ -69,7 +74,7 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
     Raises
     ------
     InputError
-        If an eps is negative or no number.
+        If an eps is negative or NaN.
 
     Source: Feldman, McMillan and Talwar, "Hiding among the clones" (2021), the reduction behind
     Theorem 3.1; paper C, eq. (6.1), corrected.
@@ -79,12 +84,12 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
 
 @of_one_round
 def generic_log_delta(eps: float, setting: Setting) -> float:
-    """Natural log of a delta for every shuffled eps0-LDP randomiser, the same for all users.
+    """Return the natural log of a delta for every eps0-LDP randomiser that all users share.
 
-    The weak adversary's delta of 2-RR (`weak_adversary_log_delta`), which is the largest of any
-    eps0-LDP randomiser: the module's docstring proves it. A guarantee for replacement of one
-    record, one report per user, whatever the records; never above `clones_log_delta`. It does not
-    cover randomisers that differ between users or depend on earlier outputs.
+    It is the weak adversary's delta for 2-RR (`weak_adversary_log_delta`), the largest of all
+    eps0-LDP randomisers; the module's docstring has the proof. It is a guarantee for replacement of
+    one record and one report per user, for all data sets, and is never above `clones_log_delta`.
+    It does not cover randomisers that differ between users or depend on earlier outputs.
 
     Parameters, return value and errors as for `clones_log_delta`.
     """
@@ -93,19 +98,19 @@ def generic_log_delta(eps: float, setting: Setting) -> float:
 
 @of_one_round
 def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
-    """Natural log of the variation-ratio delta with k-RR's parameters: NOT a guarantee.
+    """Return the natural log of the variation-ratio delta with k-RR's parameters: NOT a guarantee.
 
-    It is the divergence of two cells of the histogram of the data set in which all other users
-    hold a third cell, hence a lower bound on what shuffled k-RR leaks (k >= 3), rounded down. It
-    is published as an upper bound, which it is not: k=4, n=7, E=4, e=3/2 has a data set with delta
-    0.112106 above its 0.112102.
+    It is the divergence of two cells of the histogram if all other users hold a third cell, and so
+    a lower bound on what shuffled k-RR leaks (k >= 3), rounded down. It was published as an upper
+    bound, which is wrong: for k=4, n=7, E=4, e=3/2 a data set has delta 0.112106, above its
+    0.112102.
 
     Parameters
     ----------
     eps
         At least 0, any shape.
     setting
-        One round of it, at least 3 cells.
+        One round, at least 3 cells.
 
     Returns
     -------
@@ -114,6 +119,21 @@ def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     Raises
     ------
     InputError
-        If an eps is negative or no number, or ``k < 3``.
+        If an eps is negative or NaN, or ``k < 3``.
     """
     return hockey_stick(pairs.variation_ratio(setting), eps, "lower").low
+
+
+@of_one_round
+def strong_adversary_log_delta(eps: float, setting: Setting) -> float:
+    """Return the natural log of delta of paper C's strong adversary (Definition 8), rounded up.
+
+    It is exactly ``1 - gamma`` times the divergence of `pairs.strong_adversary`, because the
+    adversary sees whether the target randomised. It is above the weak adversary's delta, and
+    positive also for ``eps >= eps0``. Parameters, shape and errors as for `upper_log_delta`.
+    """
+    _, q = probabilities(setting.eps0, setting.k)
+    log_truth = float(np.log(np.expm1(setting.eps0)) + np.log(q))
+    return min(
+        pairs.hockey_stick(pairs.strong_adversary(setting), eps, "upper").high + log_truth, 0.0
+    )

@@ -1,15 +1,15 @@
 """Published closed-form bounds on the privacy of a shuffled local randomiser.
 
-All hold for replacement neighbours: ``n`` users, one report each, one record replaced. ``eps0`` is
-the local budget, ``E = exp(eps0)``, ``e = exp(eps)``; logarithms are natural and delta is passed
-and returned as its logarithm, so that 1e-400 is as good as 1e-4. eps and log delta have any shape,
-and so has the result.
+All bounds hold for ``n`` users with one report each, and replacement of one record. ``eps0`` is the
+local budget, ``E = exp(eps0)``, ``e = exp(eps)``. Delta is passed and returned as its natural log,
+so that deltas as small as 1e-400 can be used. eps and log delta have any shape, which is also the
+shape of the result.
 
-Every bound is an upper bound on what the mechanism leaks. It never exceeds what local privacy
-gives by itself (eps at most eps0, and delta zero from eps0 on), and outside the range for which it
-was proved it is vacuous, ``eps = inf`` or ``log_delta = 0``; the ``*_domain`` function of the bound
-says why, or gives None. The three functions ``as_tabulated_*`` are the exception: they guarantee
-nothing and serve only to reproduce a printed table.
+Every bound is an upper bound on what the mechanism leaks. It never exceeds what local privacy gives
+(eps at most eps0, and delta 0 for eps >= eps0). Outside the range of its proof it is vacuous,
+``eps = inf`` or ``log_delta = 0``; the ``*_domain`` function of the bound returns the reason, or
+None. The three functions ``as_tabulated_*`` are the exception: they are no guarantee and only serve
+to reproduce a printed table.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,8 @@ from shuffledp.accounting.conventions import eps_values, log_delta_values
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import Floats
 
-# Why a bound does not apply at a setting and a log delta (None: not known yet); None if it does.
+# Return the reason why a bound does not apply at a setting and a log delta (None: unknown), or
+# None.
 _Domain = Callable[[Setting, float | None], str | None]
 
 
@@ -44,7 +45,7 @@ def _as_log_delta(domain: _Domain, value: Floats, eps: Floats, setting: Setting)
 
 
 def any_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Why no bound of this module but Erlingsson et al.'s applies; None where they may."""
+    """Return the reason why the bounds of this module cannot apply at a setting, or None."""
     del log_delta
     n, eps0 = setting.n, setting.eps0
     return _first_failure(
@@ -58,7 +59,7 @@ def any_domain(setting: Setting, log_delta: float | None = None) -> str | None:
 
 
 def erlingsson_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Why :func:`erlingsson_epsilon` does not apply; None where it does."""
+    """Return the reason why :func:`erlingsson_epsilon` does not apply, or None."""
     n, eps0 = setting.n, setting.eps0
     return any_domain(setting) or _first_failure(
         (eps0 < 0.5, f"eps0 must be below 1/2 (got eps0={eps0})"),
@@ -71,7 +72,7 @@ def erlingsson_domain(setting: Setting, log_delta: float | None = None) -> str |
 
 
 def erlingsson_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
-    """Upper bound on eps at a given delta, for every eps0-LDP randomiser.
+    """Return an upper bound on eps at each delta, for every eps0-LDP randomiser.
 
     ``12 eps0 sqrt(log(1/delta) / n)``, for n at least 1000, eps0 < 1/2 and delta < 1/100.
 
@@ -83,7 +84,7 @@ def erlingsson_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
 
 
 def erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """Log of the delta at which :func:`erlingsson_epsilon` gives ``eps``; same domain."""
+    """Return the log of the delta at which :func:`erlingsson_epsilon` gives ``eps``."""
     eps = eps_values(eps)
     formula = as_tabulated_erlingsson_log_delta(eps, setting)
     value = np.where(formula < np.log(0.01), formula, 0.0)
@@ -94,13 +95,13 @@ def erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
 
 
 def clones_closed_form_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Why :func:`clones_closed_form_epsilon` does not apply; None where it does."""
+    """Return the reason why :func:`clones_closed_form_epsilon` does not apply, or None."""
     eps0 = setting.eps0
     largest = np.inf if log_delta is None else _largest_eps0(setting.n, log_delta)
-    few = (
+    reason = (
         f"eps0 must be at most log(n / (16 log(2/delta))) (got eps0={eps0}): more users are needed"
     )
-    return any_domain(setting) or _first_failure((eps0 <= largest, few))
+    return any_domain(setting) or _first_failure((eps0 <= largest, reason))
 
 
 def _largest_eps0(n: int, log_delta: float) -> float:
@@ -109,7 +110,7 @@ def _largest_eps0(n: int, log_delta: float) -> float:
 
 
 def clones_closed_form_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
-    """Upper bound on eps at a given delta, for every eps0-LDP randomiser.
+    """Return an upper bound on eps at each delta, for every eps0-LDP randomiser.
 
     ``log(1 + (E-1)/(E+1) (8 sqrt(E log(4/delta)/n) + 8E/n))``, for
     ``eps0 <= log(n / (16 log(2/delta)))``.
@@ -125,9 +126,9 @@ def clones_closed_form_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats
 
 
 def clones_closed_form_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """Log of the least delta at which :func:`clones_closed_form_epsilon` gives at most ``eps``.
+    """Return the log of the least delta with :func:`clones_closed_form_epsilon` <= eps.
 
-    The theorem covers no delta below ``2 exp(-n / (16 E))``, so the result does not go below that.
+    The theorem covers no smaller delta than ``2 exp(-n / (16 E))``, which bounds the result below.
     """
     eps = eps_values(eps)
     with np.errstate(over="ignore"):
@@ -141,20 +142,20 @@ def clones_closed_form_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
 # --- k-RR, Theorem 3.1 of Balle et al. (2019) ---------------------------------------------------
 
 
-def _reports(setting: Setting) -> float:
-    """Blanket reports of the others expected in one cell."""
+def _blanket_reports(setting: Setting) -> float:
+    """Return the expected number of blanket reports of the other users in one cell."""
     return (setting.n - 1.0) * probabilities(setting.eps0, setting.k)[1]
 
 
 def _balle_krr_formula(log_delta: Floats, setting: Setting) -> Floats:
-    reports = _reports(setting)
+    reports = _blanket_reports(setting)
     with np.errstate(divide="ignore"):
         spread = np.sqrt(14 * (np.log(2) - log_delta) / np.float64(reports))
         return np.asarray(np.maximum(spread, 27 / np.float64(reports)))
 
 
 def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | None:
-    """Why :func:`balle_krr_epsilon` does not apply; None where it does."""
+    """Return the reason why :func:`balle_krr_epsilon` does not apply, or None."""
     reason = any_domain(setting)
     if reason or log_delta is None:
         return reason
@@ -165,7 +166,7 @@ def balle_krr_domain(setting: Setting, log_delta: float | None = None) -> str | 
 
 
 def balle_krr_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
-    """Upper bound on eps at a given delta for shuffled k-RR, where it is at most 1.
+    """Return an upper bound on eps at each delta for shuffled k-RR, where it is at most 1.
 
     With ``c = (n-1)/(E+k-1)`` blanket reports expected in a cell, the larger of
     ``sqrt(14 log(2/delta) / c)`` and ``27 / c``. The Chernoff tails of the counts of the two cells,
@@ -181,8 +182,8 @@ def balle_krr_epsilon(log_delta: ArrayLike, setting: Setting) -> Floats:
 
 
 def balle_krr_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """Log of the least delta at which :func:`balle_krr_epsilon` gives at most ``eps``."""
-    eps, reports = eps_values(eps), _reports(setting)
+    """Return the log of the least delta at which :func:`balle_krr_epsilon` is at most eps."""
+    eps, reports = eps_values(eps), _blanket_reports(setting)
     covered = np.minimum(eps, 1.0)
     value = np.where(covered * reports >= 27.0, np.log(2.0) - reports * covered**2 / 14.0, 0.0)
     return _as_log_delta(balle_krr_domain, value, eps, setting)
@@ -193,10 +194,10 @@ def balle_krr_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
 
 @dataclass(frozen=True)
 class _Blanket:
-    """What is known of the blanket probability and of ``L = (R_x - e R_x')/blanket``.
+    """Blanket probability, and the range and second moment of ``L = (R_x - e R_x')/blanket``.
 
     The divergence is at most ``E[(L_1 + ... + L_M)_+] / (gamma n)`` with ``M ~ Bin(n, gamma)``
-    and independent L of mean ``1 - e``, drawn from the blanket.
+    and independent L with mean ``1 - e``, drawn from the blanket.
     """
 
     gamma: float
@@ -228,7 +229,7 @@ def _generic_blanket(eps: Floats, setting: Setting) -> _Blanket:
 
 
 def _log_expected_power(log_theta: Floats, n: int, gamma: float) -> Floats:
-    """``log E[theta^M 1{M >= 1}]`` for ``M ~ Bin(n, gamma)``: the sum over M in closed form."""
+    """Return ``log E[theta^M 1{M >= 1}]`` for ``M ~ Bin(n, gamma)``, in closed form."""
     power = n * np.log1p(gamma * np.expm1(log_theta))
     log_empty_share = -n * np.log1p(np.exp(log_theta) * gamma / (1.0 - gamma))
     return np.asarray(power + np.log(-np.expm1(log_empty_share)))
@@ -244,7 +245,7 @@ def _hoeffding(eps: Floats, n: int, blanket: _Blanket) -> Floats:
 
 
 def _bennett_h(u: Floats) -> Floats:
-    """``(1 + u) log(1 + u) - u`` without cancellation."""
+    """Return ``(1 + u) log(1 + u) - u`` without cancellation."""
     small = np.minimum(u, 1e-3)
     series = small**2 * (0.5 - small * (1 / 6 - small * (1 / 12 - small * (1 / 20 - small / 30))))
     return np.where(u < 1e-3, series, (1.0 + u) * np.log1p(u) - u)
@@ -271,7 +272,7 @@ _TAILS: dict[Inequality, Callable[[Floats, int, _Blanket], Floats]] = {
 def blanket_log_delta(
     eps: ArrayLike, setting: Setting, inequality: Inequality, *, any_randomiser: bool = False
 ) -> Floats:
-    """Log of an upper bound on delta(eps) by the privacy blanket and a tail inequality.
+    """Return the log of an upper bound on delta by the privacy blanket and a tail inequality.
 
     With ``a = e - 1``, gamma the probability of the blanket and
     ``G(theta) = (1 - gamma + gamma theta)^n - (1 - gamma)^n``:
@@ -285,14 +286,14 @@ def blanket_log_delta(
     eps
         At least 0; at 0 the bound is vacuous.
     setting
-        One round of it, n at least 2.
+        One round, n at least 2.
     inequality
-        Which of the two.
+        Tail inequality.
     any_randomiser
         False for k-RR: ``gamma = k/(E+k-1)``, ``w = gamma (E-1)(1+e)``, ``b = gamma (E-e)``, v
         exact. True for any eps0-LDP randomiser, with Balle et al.'s constants ``gamma = 1/E``,
-        ``w = (1+e)(E-1/E)``, ``b = E - e/E``, ``v = E (1 + e^2) - 2 e / E^3``; the bound of k-RR
-        with ``k = 2`` is sharper and just as general, because the summand of 2-RR dominates that of
+        ``w = (1+e)(E-1/E)``, ``b = E - e/E``, ``v = E (1 + e^2) - 2 e / E^3``; the bound for k-RR
+        with ``k = 2`` is sharper and as general, because the summand of 2-RR dominates that of
         every eps0-LDP randomiser in convex order.
 
     Notes
@@ -303,16 +304,16 @@ def blanket_log_delta(
     with np.errstate(all="ignore"):
         blanket = (_generic_blanket if any_randomiser else _krr_blanket)(eps, setting)
         value = _TAILS[inequality](eps, setting.n, blanket)
-    # At eps = 0 the formula is 0/0 or infinite, and the bound vacuous.
+    # At eps = 0 the formula is 0/0 or infinite; the bound is vacuous.
     value = np.where(np.isnan(value), 0.0, value)
     return _as_log_delta(any_domain, value, eps, setting)
 
 
-# --- The columns of paper A's Table II ----------------------------------------------------------
+# --- Columns of paper A's Table II --------------------------------------------------------------
 
 
 def as_tabulated_erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """``-n (eps / (12 eps0))^2``, column [11] of paper A's Table II.
+    """Return ``-n (eps / (12 eps0))^2``, column [11] of paper A's Table II.
 
     Not a guarantee: Erlingsson's formula outside its range. Only for reproducing the table.
     """
@@ -321,18 +322,18 @@ def as_tabulated_erlingsson_log_delta(eps: ArrayLike, setting: Setting) -> Float
 
 
 def as_tabulated_balle_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """``-n eps^2 / exp(2 eps0)``, column [10] of paper A's Table II.
+    """Return ``-n eps^2 / exp(2 eps0)``, column [10] of paper A's Table II.
 
-    Not a guarantee: a big-O with its constant dropped. Only for reproducing the table.
+    Not a guarantee: a big-O bound without its constant. Only for reproducing the table.
     """
     eps, eps0, n = eps_values(eps), setting.eps0, setting.n
     return np.asarray(-n * eps**2 * np.exp(-2.0 * eps0))
 
 
 def as_tabulated_clones_log_delta(eps: ArrayLike, setting: Setting) -> Floats:
-    """``-n eps^2 / (exp(eps0) - 1)``, column [12] of paper A's Table II.
+    """Return ``-n eps^2 / (exp(eps0) - 1)``, column [12] of paper A's Table II.
 
-    Not a guarantee: a big-O with its constant dropped, and mis-squared. Only for reproducing the
+    Not a guarantee: a big-O bound without its constant, squared wrongly. Only for reproducing the
     table.
     """
     eps, eps0, n = eps_values(eps), setting.eps0, setting.n

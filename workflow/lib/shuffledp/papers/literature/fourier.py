@@ -1,11 +1,12 @@
 """Paper C's Fourier accountant (Algorithm 1): composition by FFT on a fixed grid, with all errors.
 
-The loss of one round is put on m points of ``[-L, L)``, rounded to the left and to the right; the
-laws are convolved by FFT, which is circular, and delta is summed up. Lemma 6: the left and right
-grids enclose delta. Three errors are added to the interval, each computed: losses beyond the grid
-and outcomes left out (infinite loss to the right, missing to the left), sums of losses that leave
-``[-L, L)`` and wrap around (Chernoff's bound), and floating point. The last is some 1e-13 of the
-total mass per round: unlike `composition`, this method says nothing about smaller deltas.
+The privacy loss of one round is rounded to m points of ``[-L, L)``, once down (left) and once up
+(right). The laws are convolved by FFT, which is circular, and delta is a sum over the result. By
+Lemma 6 the left and right grids enclose delta. Three computed errors widen the interval: losses
+beyond the grid and omitted outcomes (an infinite loss on the right grid, missing on the left), sums
+of losses that leave ``[-L, L)`` and wrap around (Chernoff's bound), and floating-point rounding.
+The last is about 1e-13 of the total mass per round, so that, unlike `composition`, this method
+cannot resolve smaller deltas.
 """
 
 from collections.abc import Iterator
@@ -24,15 +25,15 @@ from shuffledp.accounting.rounds.privacy_loss import Tally
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Paper C, appendix C.
+# Grid of paper C, appendix C.
 HALF_WIDTH = 20.0
 N_GRID = 10_000_000
-_BLOCK = 1_000_000
+_BLOCK_POINTS = 1_000_000
 
 
 @dataclass(frozen=True)
 class LossAtoms:
-    """Losses of the outcomes of one round, and their probabilities under P.
+    """Privacy losses of the outcomes of one round, and their probabilities under P.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class LossAtoms:
     infinite
         Probability of an infinite loss.
     left_out
-        Bound of the probability of all outcomes left out.
+        Upper bound on the probability of all omitted outcomes.
     """
 
     losses: Floats
@@ -52,17 +53,17 @@ class LossAtoms:
 
 @dataclass(frozen=True)
 class GridComposition:
-    """``rounds`` rounds of a loss on one grid, composed.
+    """Composed law of the privacy loss on one grid.
 
     Attributes
     ----------
     losses, mass
-        The positive grid points and the composed law there.
+        Positive grid points, and the probabilities of the composed law there.
     infinite
-        Probability of an infinite loss in some round.
+        Probability of an infinite loss in at least one round.
     wrap_error, transform_error
-        Bounds of the probability that wraps around, and of the Euclidean norm of the rounding
-        error of `mass`.
+        Upper bounds on the probability that wraps around, and on the Euclidean norm of the
+        rounding error of `mass`.
     mass_error, loss_error
         Relative error of one round's masses, and absolute error of its losses.
     """
@@ -76,26 +77,28 @@ class GridComposition:
     loss_error: float
 
     def delta(self, eps: float) -> tuple[float, float]:
-        """Delta by Algorithm 1, and a bound of the numerical error of its sum."""
+        """Return delta by Algorithm 1, and a bound on the rounding error of its sum."""
         first = int(np.searchsorted(self.losses, eps, side="right"))
         value, squares = 0.0, 0.0
-        for i in range(first, self.losses.size, _BLOCK):
-            weights = -np.expm1(eps - self.losses[i : i + _BLOCK])
-            value += float(np.sum(weights * self.mass[i : i + _BLOCK]))
-            squares += float(np.sum(weights * weights))  # BLAS would sum by its threads
+        for i in range(first, self.losses.size, _BLOCK_POINTS):
+            weights = -np.expm1(eps - self.losses[i : i + _BLOCK_POINTS])
+            value += float(np.sum(weights * self.mass[i : i + _BLOCK_POINTS]))
+            squares += float(
+                np.sum(weights * weights)
+            )  # not BLAS, whose sums depend on the threads
         return self.infinite + value, float(np.sqrt(squares)) * self.transform_error
 
 
 @dataclass(frozen=True)
 class FourierBounds:
-    """Left and right grid of a composition."""
+    """Composed laws on the left and the right grid."""
 
     left: GridComposition
     right: GridComposition
     rounds: int
 
     def log_delta(self, eps: float) -> LogInterval:
-        """Enclose the log of delta at a total eps of at least 0; the time is linear in the grid."""
+        """Enclose the log of delta at a total eps >= 0; the time is linear in the grid's size."""
         eps = float(eps_values(eps))
         low, low_error = self.left.delta(eps + self.rounds * self.left.loss_error)
         high, high_error = self.right.delta(max(eps - self.rounds * self.right.loss_error, 0.0))
@@ -110,7 +113,7 @@ class FourierBounds:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some losses, their masses, and the errors of `GridComposition`."""
+    """A part of the outcomes: losses, their masses, and errors as in `GridComposition`."""
 
     losses: Floats
     masses: Floats
@@ -119,7 +122,7 @@ class _Piece:
 
 
 def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float, float]:
-    """Losses and masses that dominate (upper) or are dominated; infinite mass; mass left out."""
+    """Return dominating (upper) or dominated losses and masses, infinite and omitted mass."""
     if isinstance(loss, LossAtoms):
         return iter([_Piece(loss.losses, loss.masses)]), loss.infinite, loss.left_out
     parts, left_out = bundles(loss, side)
@@ -137,10 +140,10 @@ def _pieces(loss: Pair | LossAtoms, side: Side) -> tuple[Iterator[_Piece], float
 
 
 def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, side: Side) -> float:
-    """Chernoff's bound of the probability that the sum wraps around.
+    """Return Chernoff's bound on the probability that the sum of the losses wraps around.
 
-    Sums beyond the top come out at the bottom: the upper end lacks them. Sums beyond the bottom
-    come out at the top: the lower end must not count them.
+    Sums above the grid reappear at the bottom, where the upper end misses them. Sums below the grid
+    reappear at the top, where the lower end must not count them.
     """
     used = mass > 0.0
     log_mass, losses = np.log(mass[used]), points[used] * (1 if side == "upper" else -1)
@@ -157,7 +160,7 @@ def _wrap_bound(points: Floats, mass: Floats, rounds: int, half_width: float, si
 
 @dataclass(frozen=True)
 class _Grid:
-    """One round on the grid: masses of its points, and mass of an infinite loss."""
+    """Law of one round on the grid: masses of the points, and mass of an infinite loss."""
 
     points: Floats
     mass: Floats
@@ -177,7 +180,7 @@ def _on_grid(loss: Pair | LossAtoms, half_width: float, n_grid: int, side: Side)
         index = (np.ceil if side == "upper" else np.floor)(losses / step) + half
         beyond = index >= n_grid
         if side == "upper":
-            # Beyond the grid is as bad as an infinite loss; below it, its end dominates.
+            # A loss above the grid counts as infinite; one below is dominated by the grid's end.
             infinite += float(masses[beyond].sum())
             index = np.maximum(index, 0.0)
         else:
@@ -200,7 +203,7 @@ def _composed(
     loss: Pair | LossAtoms, rounds: int, half_width: float, n_grid: int, side: Side
 ) -> GridComposition:
     grid = _on_grid(loss, half_width, n_grid, side)
-    # Algorithm 1's D: the loss 0 comes first.
+    # The permutation D of Algorithm 1: the loss 0 comes first.
     power = scipy.fft.rfft(np.fft.ifftshift(grid.mass)) ** rounds
     composed = np.fft.fftshift(scipy.fft.irfft(power, n_grid))
     positive = slice(n_grid // 2 + 1, None)
@@ -221,30 +224,31 @@ def fourier_bounds(
     half_width: float = HALF_WIDTH,
     n_grid: int = N_GRID,
 ) -> FourierBounds:
-    """Compose ``rounds`` rounds of a pair on paper C's grid, rounded to either side.
+    """Compose ``rounds`` rounds of a pair on paper C's grid, rounded down and up.
 
     Parameters
     ----------
     loss
-        A pair whose laws mirror each other, or the atoms of any other.
+        A pair whose laws are mirror images, or the atoms of any other pair.
     rounds
         At least 1 (n_c in the paper).
     half_width, n_grid
-        L and m of the paper: the grid is ``-L + 2 L i / m``. m is even.
+        L and m of the paper: the grid is ``-L + 2 L i / m``, with m even.
 
     Raises
     ------
     InputError
-        If ``rounds`` or the grid is outside its range.
+        If ``rounds``, ``half_width`` or ``n_grid`` is out of range.
 
-    Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds of the errors are our own.
+    Source: paper C, section 2.2, Algorithm 1 and Lemma 6; the bounds on the errors are this
+    project's.
     """
     if not (rounds >= 1 and rounds == int(rounds)):
-        raise InputError(f"rounds must be an integer of at least 1 (got {rounds!r})")
+        raise InputError(f"rounds must be an integer >= 1, got {rounds!r}")
     if n_grid < 2 or n_grid % 2:
-        raise InputError(f"n_grid must be even and at least 2 (got n_grid={n_grid})")
+        raise InputError(f"n_grid must be an even integer >= 2, got {n_grid}")
     if not (half_width > 0.0 and np.isfinite(half_width)):
-        raise InputError(f"half_width must be positive and finite (got {half_width})")
+        raise InputError(f"half_width must be positive and finite, got {half_width}")
     left = _composed(loss, rounds, half_width, n_grid, "lower")
     right = _composed(loss, rounds, half_width, n_grid, "upper")
     return FourierBounds(left, right, rounds)

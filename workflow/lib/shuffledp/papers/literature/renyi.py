@@ -1,13 +1,13 @@
-"""Rényi differential privacy (RDP) of the shuffle model, and what follows from it.
+"""Rényi differential privacy (RDP) of the shuffle model, its composition and conversion.
 
-``n`` users, one report each, replacement neighbours; ``E = exp(eps0)``. The upper bounds of paper
-B hold for every eps0-LDP randomiser with discrete output; the lower bound and the special pair
-belong to one randomiser (2-RR) and one pair of data sets, so they say how loose an upper bound can
-be and guarantee nothing. Paper B's Theorems 3.1, 3.3 and 3.4 are given here with their formulas,
-which the available text of the paper lacks.
+``n`` users send one report each; neighbours differ in one record (replacement); ``E = exp(eps0)``.
+The upper bounds of paper B hold for every eps0-LDP randomiser with discrete output. The lower bound
+and the special pair are about one randomiser (2-RR) and one pair of data sets: they show how loose
+an upper bound can be, and are no guarantee. Docstrings have the formulas of paper B's Theorems 3.1,
+3.3 and 3.4, which are missing from the available text of the paper.
 
-For an eps0 or n that they do not cover (``shuffled_rdp_domain`` says why) upper bounds are inf and
-lower bounds 0.
+Where an eps0 or n is not covered (`shuffled_rdp_domain` says why), upper bounds are inf and lower
+bounds 0.
 """
 
 from collections.abc import Callable
@@ -22,17 +22,17 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.roots import brentq
 
-_FULL_SUPPORT = 20_000  # up to this n the special pair is summed term by term
-_POINTS = 4096  # lattice points per window beyond it
-_DEPTH = 50.0  # a window ends where the log summand has fallen this far below its peak
-_EXACT_ORDERS = 128
-_LARGEST_ORDER = 16_384
-_ORDER_LIMIT = 1_000_000  # Theorem 3.1 sums over all orders below
+_MAX_EXACT_N = 20_000  # up to this n the special pair is summed term by term
+_WINDOW_POINTS = 4096  # lattice points per window for larger n
+_WINDOW_DEPTH = 50.0  # a window ends where the log summand is this far below its peak
+_DENSE_ORDERS = 128
+_LARGEST_DEFAULT_ORDER = 16_384
+_MAX_ORDER = 1_000_000  # Theorem 3.1 sums over all smaller orders
 _SHORTFALL = 0.5  # paper B's gamma
 
 
 def shuffled_rdp_domain(setting: Setting) -> str | None:
-    """Why paper B's bounds do not apply to these parameters; None where they do."""
+    """Return the reason why paper B's bounds do not apply at a setting, or None if they do."""
     if setting.eps0 >= 100:
         return f"eps0 must be below 100 (got eps0={setting.eps0})"
     if setting.n < 2:
@@ -42,11 +42,9 @@ def shuffled_rdp_domain(setting: Setting) -> str | None:
 
 def _real_orders(order: ArrayLike) -> Floats:
     orders = np.asarray(order, np.float64)
-    wrong = orders[~((orders > 1) & (orders <= _ORDER_LIMIT))]
+    wrong = orders[~((orders > 1) & (orders <= _MAX_ORDER))]
     if wrong.size:
-        raise InputError(
-            f"order must be above 1 and at most {_ORDER_LIMIT:,} (got order={wrong[0]:g})"
-        )
+        raise InputError(f"order must be above 1 and at most {_MAX_ORDER:,}, got {wrong[0]:g}")
     return orders
 
 
@@ -54,7 +52,7 @@ def _integer_orders(order: ArrayLike) -> Floats:
     orders = _real_orders(order)
     wrong = orders[orders != np.floor(orders)]
     if wrong.size:
-        raise InputError(f"order must be whole (got order={wrong[0]:g})")
+        raise InputError(f"order must be an integer, got {wrong[0]:g}")
     return orders
 
 
@@ -68,7 +66,7 @@ def _log_binomial(n: float, j: Floats) -> Floats:
 
 
 def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> float:
-    """Paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, never rounded up: larger would look safer."""
+    """Return paper B's n-bar, ``floor((1-g) (n-1)/E) + 1``, rounded down: the safe side."""
     return float(np.floor((1.0 - shortfall) * (n - 1.0) / np.exp(eps0) * (1.0 - 1e-15)) + 1.0)
 
 
@@ -76,7 +74,7 @@ def _identical_users(eps0: float, n: float, shortfall: float = _SHORTFALL) -> fl
 
 
 def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _SHORTFALL) -> Floats:
-    """Paper B's first upper bound (Theorem 3.1) on the RDP of any shuffled eps0-LDP randomiser.
+    """Return paper B's first upper bound (Theorem 3.1) on RDP, for any eps0-LDP randomiser.
 
     With ``m = floor((1-g) (n-1)/E) + 1``, ``log(1 + S) / (l - 1)`` where S is
     ``C(l,2) (E-1)^2/(m E) + sum_{i=3..l} C(l,i) i Gamma(i/2) ((E^2-1)^2/(2 E^2 m))^(i/2)
@@ -85,12 +83,12 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
     Parameters
     ----------
     order
-        Whole orders l from 2 to 1,000,000, any shape.
+        Integer orders l from 2 to 1,000,000, any shape.
     setting
-        One round of it; the number of cells plays no part.
+        One round; the number of cells does not matter.
     shortfall
-        g in (0, 1): Chernoff's bound is taken at a share g below the mean. Paper B has 1/2; every
-        other is as sound (its Remark 3).
+        g in (0, 1): Chernoff's bound is evaluated a share g below the mean. Paper B uses 1/2; every
+        other value is valid too (its Remark 3).
 
     Returns
     -------
@@ -123,7 +121,7 @@ def shuffled_rdp_upper(order: ArrayLike, setting: Setting, shortfall: float = _S
 
 
 def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
-    """Paper B's second upper bound (Theorem 3.3), for any real order above 1.
+    """Return paper B's second upper bound (Theorem 3.3), for any real order above 1.
 
     ``log(exp(l^2 (E-1)^2 / m) + exp(eps0 l - (n-1)/(8E))) / (l - 1)`` with m as in
     :func:`shuffled_rdp_upper`, and at most eps0; inf outside :func:`shuffled_rdp_domain`.
@@ -143,17 +141,18 @@ def shuffled_rdp_upper_simple(order: ArrayLike, setting: Setting) -> Floats:
 
 
 def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
-    """Paper B's lower bound (Theorem 3.4) on the RDP of shuffled 2-RR; not a guarantee.
+    """Return paper B's lower bound (Theorem 3.4) on the RDP of shuffled 2-RR; not a guarantee.
 
     The paper writes ``log(1 + C(l,2) (E-1)^2/(n E) + sum_{i=3..l} C(l,i) ((E^2-1)/(n E))^i
     E[(x - n/(E+1))^i]) / (l - 1)``, x ~ Bin(n, 1/(E+1)). That sum is the binomial expansion of
-    ``E[(1+Y)^l]`` with ``1+Y`` the likelihood ratio of the special pair, all-equal data set in the
-    denominator, and is computed so, because the expansion alternates in sign.
+    ``E[(1+Y)^l]`` with ``1+Y`` the likelihood ratio of the special pair, with the all-equal data
+    set in the denominator. It is computed in that form, because the terms of the expansion
+    alternate in sign.
 
     Raises
     ------
     InputError
-        If an order is not whole or out of range.
+        If an order is not an integer or out of range.
     """
     orders = _integer_orders(order)
     if shuffled_rdp_domain(setting):
@@ -164,17 +163,17 @@ def shuffled_rdp_lower(order: ArrayLike, setting: Setting) -> Floats:
 
 
 def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
-    """Exact RDP of paper B's special pair: 2-RR, all users equal against one user flipped.
+    """Return the exact RDP of paper B's special pair: 2-RR, all users equal against one flipped.
 
-    The larger of the two directions, computed from the law of the one count to about 10 digits
-    for n up to 1e9. It is a lower bound on the RDP of shuffled 2-RR; not a guarantee.
+    It is the larger of the two directions, computed from the law of a single count to about 10
+    digits for n up to 1e9. It is a lower bound on the RDP of shuffled 2-RR, not a guarantee.
 
     Parameters
     ----------
     order
         Real orders above 1, up to 1,000,000, any shape.
     setting
-        One round of it; the number of cells plays no part.
+        One round; the number of cells does not matter.
 
     Raises
     ------
@@ -196,16 +195,17 @@ def special_pair_renyi(order: ArrayLike, setting: Setting) -> Floats:
 
 
 def _ratio_moment(power: float, eps0: float, n: float) -> float:
-    """``log E[(1+Y)^power]`` for a power above 1 or below 0.
+    """Return ``log E[(1+Y)^power]`` for a power above 1 or below 0.
 
-    ``x ~ Bin(n, 1/(E+1))`` is the all-equal count and ``Y = 2 sinh(eps0) (x/n - 1/(E+1))`` has mean
-    0, so the moment is ``1 + E[(1+Y)^power - 1 - power Y]``: no term is negative, and the small
-    excess is not lost beside the one.
+    ``x ~ Bin(n, 1/(E+1))`` is the count if all users are equal, and
+    ``Y = 2 sinh(eps0) (x/n - 1/(E+1))`` has mean 0, so the moment is
+    ``1 + E[(1+Y)^power - 1 - power Y]``: no term is negative, and the small excess over 1 does not
+    cancel.
     """
     p = 1.0 / (np.exp(eps0) + 1.0)
     excess = []
     for low, high in _windows(power, eps0, n):
-        step = max(1.0, np.floor((high - low) / _POINTS)) if n > _FULL_SUPPORT else 1.0
+        step = max(1.0, np.floor((high - low) / _WINDOW_POINTS)) if n > _MAX_EXACT_N else 1.0
         # The summand is smooth on the scale of many steps: a coarser lattice gives the same sum.
         x = np.arange(low, high + 1.0, step)
         y = 2.0 * np.sinh(eps0) * (x / n - p)
@@ -220,7 +220,7 @@ def _ratio_moment(power: float, eps0: float, n: float) -> float:
 
 
 def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
-    """``log((1+y)^power - 1 - power y)`` for a power above 1 or below 0, from ``log(1+y)`` too."""
+    """Return ``log((1+y)^power - 1 - power y)`` from y and ``log(1+y)``; power > 1 or < 0."""
     exponent = power * log_ratio
     small = np.minimum(exponent, 30.0)
     large = np.maximum(exponent, 30.0)
@@ -234,12 +234,12 @@ def _log_convexity(y: Floats, log_ratio: Floats, power: float) -> Floats:
 
 
 def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Disjoint integer ranges holding all but e^-50 of the binomial law and of its tilted twin."""
-    if n <= _FULL_SUPPORT:
+    """Return disjoint integer ranges with all but e^-50 of the binomial and the tilted law."""
+    if n <= _MAX_EXACT_N:
         return [(0.0, n)]
-    found = sorted(_tilted_windows(0.0, eps0, n) + _tilted_windows(power, eps0, n))
-    merged = [found[0]]
-    for low, high in found[1:]:
+    windows = sorted(_tilted_windows(0.0, eps0, n) + _tilted_windows(power, eps0, n))
+    merged = [windows[0]]
+    for low, high in windows[1:]:
         if low <= merged[-1][1] + 1.0:
             merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:
@@ -248,7 +248,7 @@ def _windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
 
 
 def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, float]]:
-    """Where ``Pr[x] (1+Y)^power`` is within about e^-50 of its largest value."""
+    """Return the ranges where ``Pr[x] (1+Y)^power`` is within about e^-50 of its maximum."""
     p = 1.0 / (np.exp(eps0) + 1.0)
     shift = n / np.expm1(2.0 * eps0)  # 1+Y is proportional to x + shift
 
@@ -259,8 +259,8 @@ def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, fl
     def slope(x: float) -> float:
         return float(np.log((n - x) / x) - eps0 + power / (x + shift))
 
-    # The slope falls, or falls, rises and falls again: it turns where
-    # n (x + shift)^2 = -power x (n - x), and a peak is a zero on a falling stretch.
+    # The slope decreases, or decreases, increases and decreases again. It turns where
+    # n (x + shift)^2 = -power x (n - x), and a peak is a zero on a decreasing stretch.
     turns = np.roots([n - power, 2.0 * n * shift + power * n, n * shift**2])
     turns = np.sort(turns[np.isreal(turns)].real)
     edges = [n * 1e-15, *(turns[(turns > 0) & (turns < n)]), n * (1.0 - 1e-15)]
@@ -273,7 +273,7 @@ def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, fl
             peaks.append(left)
         elif right == edges[-1] and not falling:
             peaks.append(right)
-    level = max(map(log_term, peaks)) - _DEPTH
+    level = max(map(log_term, peaks)) - _WINDOW_DEPTH
     valley = [float(brentq(slope, *edges[1:3]))] if len(peaks) > 1 else []
     ends = [edges[0], *valley, edges[-1]]
     return [
@@ -287,7 +287,7 @@ def _tilted_windows(power: float, eps0: float, n: float) -> list[tuple[float, fl
 
 
 def _crossing(log_term: Callable[[float], float], level: float, end: float, peak: float) -> float:
-    """Where ``log_term`` passes ``level`` between ``end`` and ``peak``; ``end`` if it does not."""
+    """Return where ``log_term`` crosses ``level`` between ``end`` and ``peak``, else ``end``."""
     if log_term(end) >= level:
         return end
     return float(brentq(lambda x: log_term(x) - level, end, peak))
@@ -297,14 +297,14 @@ def _crossing(log_term: Callable[[float], float], level: float, end: float, peak
 
 
 def composed_rdp(rdp: ArrayLike, rounds: ArrayLike) -> Floats:
-    """RDP of ``rounds`` adaptive rounds of a mechanism: RDP of the same order adds up."""
+    """Return the RDP of ``rounds`` adaptive rounds: RDP of the same order adds up."""
     return np.asarray(rdp, np.float64) * np.asarray(rounds, np.float64)
 
 
 def default_orders() -> Floats:
-    """Integer orders to minimise over: all of 2..128, then spaced geometrically to 16384."""
-    sparse = np.geomspace(_EXACT_ORDERS, _LARGEST_ORDER, 60)
-    return np.union1d(np.arange(2.0, _EXACT_ORDERS), np.round(sparse))
+    """Return integer orders to minimise over: all of 2..128, then geometric steps to 16384."""
+    sparse = np.geomspace(_DENSE_ORDERS, _LARGEST_DEFAULT_ORDER, 60)
+    return np.union1d(np.arange(2.0, _DENSE_ORDERS), np.round(sparse))
 
 
 def _log_constant(orders: Floats) -> Floats:
@@ -312,16 +312,16 @@ def _log_constant(orders: Floats) -> Floats:
 
 
 def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats:
-    """Smallest eps that RDP of these orders gives at each delta (paper B, Lemma 2.1).
+    """Return the smallest eps that RDP of these orders gives at each delta (paper B, Lemma 2.1).
 
     ``min_l rdp(l) + (log(1/delta) + (l-1) log(1-1/l) - log l) / (l-1)``, never below 0.
 
     Parameters
     ----------
     orders, rdp
-        Real orders above 1 and the RDP of each, of one shape ``(m,)``.
+        Real orders above 1 and the RDP at each, both of shape ``(m,)``.
     log_delta
-        Natural logarithm of delta, any shape, also that of the result.
+        Natural log of delta, any shape, which is also the shape of the result.
 
     Raises
     ------
@@ -335,16 +335,17 @@ def rdp_to_dp(orders: ArrayLike, rdp: ArrayLike, log_delta: ArrayLike) -> Floats
 
 
 def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Floats:
-    """Log of the smallest delta that RDP of these orders gives at each eps; at most 0.
+    """Return the log of the smallest delta that RDP of these orders gives at each eps.
 
-    The inverse of :func:`rdp_to_dp`: ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) - log l``.
+    It is at most 0. The inverse of :func:`rdp_to_dp`: ``min_l (l-1) (rdp(l) - eps + log(1-1/l)) -
+    log l``.
 
     Parameters
     ----------
     orders, rdp
-        As for `rdp_to_dp`; errors, too.
+        As for `rdp_to_dp`, as are the errors.
     eps
-        At least 0, any shape, also that of the result.
+        At least 0, any shape, which is also the shape of the result.
     """
     orders = _real_orders(orders)
     eps = np.asarray(eps, np.float64)[..., np.newaxis]
@@ -355,38 +356,38 @@ def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Float
 def subsampled_rdp(
     order: ArrayLike, rate: float, rdp_function: Callable[[Floats], Floats]
 ) -> Floats:
-    """RDP after Poisson subsampling, by Zhu and Wang's general upper bound (paper B, section 4).
+    """Return the RDP after Poisson subsampling by Zhu and Wang's bound (paper B, section 4).
 
     ``log((1-r)^(l-1) (l r - r + 1) + C(l,2) r^2 (1-r)^(l-2) e^{eps(2)}
     + 3 sum_{j=3..l} C(l,j) (1-r)^(l-j) r^j e^{(j-1) eps(j)}) / (l - 1)``, and at most ``eps(l)``,
-    which subsampling never exceeds. The theorem is about one record added or removed, for the
-    mechanism as for the result. The bounds of this module are about one record replaced, so
-    with them the value is what paper B plots, not a guarantee for replacement neighbours.
+    which subsampling never exceeds. The theorem is about adding or removing one record, for both
+    the mechanism and the result. The bounds of this module are about replacing one record, so with
+    them the value is what paper B plots, and no guarantee for replacement neighbours.
 
     Parameters
     ----------
     order
-        Whole orders l from 2 to 1,000,000, any shape.
+        Integer orders l from 2 to 1,000,000, any shape.
     rate
         Probability r in [0, 1] that a record takes part.
     rdp_function
-        Maps an array of integer orders to the RDP of the mechanism run on everybody.
+        Function from an array of integer orders to the RDP of the mechanism on all records.
 
     Raises
     ------
     InputError
-        If an order is not an integer of at least 2, or the rate not in [0, 1].
+        If an order is not an integer >= 2, or the rate is not in [0, 1].
     """
     orders = _integer_orders(order)
     if not 0 <= rate <= 1:
-        raise InputError(f"rate must be between 0 and 1 (got rate={rate})")
+        raise InputError(f"rate must be between 0 and 1, got {rate}")
     j = np.arange(2.0, orders.max(initial=2.0) + 1.0)
     rdp = np.asarray(rdp_function(j), np.float64)
     if rate == 0:
         return np.zeros(orders.shape)
     if rate == 1:
         return np.asarray(rdp[orders.astype(np.int64) - 2])
-    # The binomial weights sum to one; without it the rest is a sum of positive terms.
+    # The binomial weights sum to 1; without that 1, all terms of the sum are positive.
     moment = (j - 1.0) * rdp
     excess = moment + np.log(np.where(j > 2, 2.0, 0.0) - np.expm1(-moment))
 

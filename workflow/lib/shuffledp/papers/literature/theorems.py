@@ -1,9 +1,9 @@
-"""Composition of ``rounds`` mechanisms that are each (step_eps, step_delta)-DP, by theorem.
+"""Composition theorems for ``rounds`` adaptive rounds that are each (step_eps, step_delta)-DP.
 
-Basic, advanced (Dwork, Rothblum and Vadhan) and optimal (Kairouz, Oh and Viswanath) composition,
-all for adaptive rounds of one common guarantee. Deltas are passed and returned as natural
-logarithms. Every result is an upper bound: eps is inf where a delta cannot be reached, and the log
-of delta is at most 0. ``step_eps`` is at least 0 and ``rounds`` an integer of at least 1.
+Basic, advanced (Dwork, Rothblum and Vadhan) and optimal (Kairouz, Oh and Viswanath) composition.
+Deltas are passed and returned as natural logs. Every result is an upper bound: eps is inf where a
+delta cannot be reached, and the log of delta is at most 0. ``step_eps`` is at least 0 and
+``rounds`` an integer >= 1.
 """
 
 import numpy as np
@@ -14,10 +14,10 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_sf
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats
 
-_BISECTIONS = 100
-# Half-width of the window of a binomial sum, in standard deviations and in counts.
-_DEVIATIONS = 40.0
-_MARGIN = 200.0
+_MAX_BISECTIONS = 100
+# Half-width of the window of a binomial sum: in standard deviations, plus a number of counts.
+_WINDOW_DEVIATIONS = 40.0
+_WINDOW_MARGIN = 200.0
 
 
 def _arrays(*values: ArrayLike) -> list[Floats]:
@@ -30,16 +30,16 @@ def _checked(
     arrays = _arrays(target, step_eps, step_log_delta, rounds)
     _, eps, log_delta, count = arrays
     if not np.all(eps >= 0):
-        raise InputError(f"step_eps must be at least 0 (got {step_eps!r})")
+        raise InputError(f"step_eps must be >= 0, got {step_eps!r}")
     if not np.all(log_delta <= 0):
-        raise InputError(f"step_log_delta must be at most 0 (got {step_log_delta!r})")
+        raise InputError(f"step_log_delta must be <= 0, got {step_log_delta!r}")
     if not np.all((count >= 1) & (count == np.floor(count))):
-        raise InputError(f"rounds must be an integer of at least 1 (got {rounds!r})")
+        raise InputError(f"rounds must be an integer >= 1, got {rounds!r}")
     return arrays
 
 
 def _log_difference(log_a: Floats, log_b: Floats) -> Floats:
-    """``log(exp(a) - exp(b))``, -inf where b >= a."""
+    """Return ``log(exp(a) - exp(b))``, -inf where b >= a."""
     with np.errstate(divide="ignore", invalid="ignore"):
         value = log_a + np.log(-np.expm1(np.minimum(log_b - log_a, 0.0)))
     return np.where(log_b < log_a, value, -np.inf)
@@ -51,7 +51,7 @@ def _log_difference(log_a: Floats, log_b: Floats) -> Floats:
 def basic_epsilon(
     log_delta: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Total eps by basic composition: ``rounds * step_eps``, inf if delta is below the sum.
+    """Return total eps by basic composition: ``rounds * step_eps``, inf if delta is below the sum.
 
     Parameters
     ----------
@@ -60,12 +60,12 @@ def basic_epsilon(
     step_eps, step_log_delta
         Guarantee of a round: eps, at least 0, and the natural log of delta, at most 0.
     rounds
-        Their number, whole, at least 1. All arguments broadcast.
+        Number of rounds, an integer >= 1. All arguments broadcast.
 
     Raises
     ------
     InputError
-        As `kov_log_delta`.
+        As for `kov_log_delta`.
     """
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds
@@ -74,38 +74,16 @@ def basic_epsilon(
     return np.where(reached, rounds * step_eps, np.inf)
 
 
-def basic_log_delta(
-    eps: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
-) -> Floats:
-    """``log(rounds * step_delta)`` from ``eps = rounds * step_eps`` on; 0 below it.
-
-    Parameters
-    ----------
-    eps
-        Total, at least 0.
-    step_eps, step_log_delta, rounds
-        As for `basic_epsilon`.
-
-    Raises
-    ------
-    InputError
-        As `kov_log_delta`.
-    """
-    eps, step_eps, step_log_delta, rounds = _checked(eps, step_eps, step_log_delta, rounds)
-    value = np.minimum(step_log_delta + np.log(rounds), 0.0)
-    return np.where(eps >= rounds * step_eps, value, 0.0)
-
-
 # --- Advanced -----------------------------------------------------------------------------------
 
 
 def advanced_epsilon(
     log_delta: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Total eps by advanced composition, with ``slack = delta - rounds * step_delta``.
+    """Return total eps by advanced composition, with ``slack = delta - rounds * step_delta``.
 
     ``step_eps sqrt(2 rounds log(1/slack)) + rounds step_eps (exp(step_eps) - 1)``, inf where the
-    slack is not positive. Not compared with basic composition, which is better for few rounds.
+    slack is not positive. Basic composition, which is better for few rounds, is not considered.
 
     Parameters
     ----------
@@ -115,7 +93,7 @@ def advanced_epsilon(
     Raises
     ------
     InputError
-        As `kov_log_delta`.
+        As for `kov_log_delta`.
 
     Source: Dwork, Rothblum and Vadhan (2010); Dwork and Roth (2014), Theorem 3.20, as used in
     paper C.
@@ -133,17 +111,19 @@ def advanced_epsilon(
 def advanced_log_delta(
     eps: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Log of the least delta at which :func:`advanced_epsilon` gives at most ``eps``.
+    """Return the log of the least delta at which :func:`advanced_epsilon` gives at most ``eps``.
 
     Parameters
     ----------
-    eps, step_eps, step_log_delta, rounds
-        As for `basic_log_delta`.
+    eps
+        Total eps, at least 0.
+    step_eps, step_log_delta, rounds
+        As for `basic_epsilon`.
 
     Raises
     ------
     InputError
-        As `kov_log_delta`.
+        As for `kov_log_delta`.
     """
     eps, step_eps, step_log_delta, rounds = _checked(eps, step_eps, step_log_delta, rounds)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -156,17 +136,17 @@ def advanced_log_delta(
 
 
 def _log_failures(step_log_delta: Floats, rounds: Floats) -> tuple[Floats, Floats]:
-    """Log probabilities that some round fails outright and that none does."""
+    """Return the log probabilities that at least one round fails outright, and that none does."""
     union = step_log_delta + np.log(rounds)
     with np.errstate(divide="ignore"):
         log_survival = rounds * np.log1p(-np.exp(step_log_delta))
         exact = np.log(-np.expm1(log_survival))
-    # Where the two agree to all digits the union bound does not underflow.
+    # Where the union bound agrees with the exact value to all digits, it does not underflow.
     return np.where(union < -40.0, union, exact), log_survival
 
 
 def _kov_log_divergence(eps: float, step_eps: float, rounds: float) -> float:
-    """Log hockey-stick divergence of ``rounds`` binary randomised responses.
+    """Return the log hockey-stick divergence of ``rounds`` binary randomised responses.
 
     ``sum_j Pr[j] (1 - exp(eps - (2j - rounds) step_eps))_+``, j ~ Bin(rounds, sigmoid(step_eps)).
     """
@@ -175,14 +155,14 @@ def _kov_log_divergence(eps: float, step_eps: float, rounds: float) -> float:
     p = 1.0 / (1.0 + np.exp(-step_eps))
     first = np.floor((eps / step_eps + rounds) / 2.0) + 1.0
     deviation = np.sqrt(rounds * p * (1.0 - p))
-    reach = _DEVIATIONS * deviation + _MARGIN
+    reach = _WINDOW_DEVIATIONS * deviation + _WINDOW_MARGIN
     low = max(first, np.floor(rounds * p - reach))
     high = min(rounds, np.ceil(max(first, rounds * p) + reach))
     j = np.arange(low, high + 1.0)
     with np.errstate(divide="ignore"):
         gain = np.log(-np.expm1(np.minimum(eps - (2.0 * j - rounds) * step_eps, 0.0)))
         inside = logsumexp(log_pmf(j, rounds, p) + gain)
-    # What the window leaves out counts in full, so that the result stays an upper bound.
+    # Outcomes outside the window count in full, so that the result stays an upper bound.
     outside = [float(log_sf(high + 1.0, rounds, p))] if high < rounds else []
     if low > first:
         outside.append(float(log_sf(rounds - low + 1.0, rounds, 1.0 - p)))
@@ -195,7 +175,7 @@ _log_divergences = np.vectorize(_kov_log_divergence, otypes=[np.float64])
 def kov_log_delta(
     eps: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Log of the least delta for which ``rounds`` rounds are (eps, delta)-DP.
+    """Return the log of the least delta for which ``rounds`` rounds are (eps, delta)-DP.
 
     ``1 - (1 - step_delta)^rounds (1 - D(eps))``, D the hockey-stick divergence of ``rounds``
     randomised responses on one bit. No smaller delta holds for every mechanism.
@@ -203,15 +183,15 @@ def kov_log_delta(
     Parameters
     ----------
     eps
-        Total, at least 0.
+        Total eps, at least 0.
     step_eps, step_log_delta, rounds
-        Guarantee of a round and their number; all arguments broadcast.
+        Guarantee of a round, and the number of rounds; all arguments broadcast.
 
     Raises
     ------
     InputError
-        If a ``step_eps`` is negative, a ``step_log_delta`` positive or ``rounds`` not an integer
-        of at least 1.
+        If a ``step_eps`` is negative, a ``step_log_delta`` is positive, or ``rounds`` is not an
+        integer >= 1.
 
     Source: Kairouz, Oh and Viswanath, "The composition theorem for differential privacy" (2015),
     Theorem 3.3.
@@ -226,9 +206,10 @@ def kov_log_delta(
 def kov_epsilon(
     log_delta: ArrayLike, step_eps: ArrayLike, step_log_delta: ArrayLike, rounds: ArrayLike
 ) -> Floats:
-    """Smallest eps at which :func:`kov_log_delta` is at most ``log_delta``.
+    """Return the smallest eps at which :func:`kov_log_delta` is at most ``log_delta``.
 
-    inf where even ``rounds * step_eps`` needs a larger delta, ``1 - (1 - step_delta)^rounds``.
+    The result is inf where even ``rounds * step_eps`` needs a larger delta, ``1 - (1 -
+    step_delta)^rounds``.
 
     Parameters
     ----------
@@ -238,16 +219,16 @@ def kov_epsilon(
     Raises
     ------
     InputError
-        As `kov_log_delta`.
+        As for `kov_log_delta`.
     """
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds
     )
-    # The upper end always satisfies the inequality, so rounding errs on the safe side.
+    # The upper end always satisfies the inequality: the result is rounded up.
     low, high = np.zeros_like(step_eps), rounds * step_eps
     reachable = kov_log_delta(high, step_eps, step_log_delta, rounds) <= log_delta
     at_zero = kov_log_delta(low, step_eps, step_log_delta, rounds) <= log_delta
-    for _ in range(_BISECTIONS):
+    for _ in range(_MAX_BISECTIONS):
         middle = 0.5 * (low + high)
         enough = kov_log_delta(middle, step_eps, step_log_delta, rounds) <= log_delta
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)

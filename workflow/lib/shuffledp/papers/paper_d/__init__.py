@@ -1,1 +1,1 @@
-"""Paper D's experiments: means, frequencies and training with a budget for each user."""
+"""Paper D: its algorithms, experiments, figures and approximations for personal budgets."""

@@ -1,9 +1,10 @@
-"""Paper D's figures 5 to 8, and its estimators where budgets and records depend on each other."""
+"""Figures of paper D's experiments with personal budgets, drawn from their tables."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import fill
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import pandas as pd
@@ -11,40 +12,50 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from shuffledp.figures.style import local_style, marker_style, new_figure, plain_log_axis, power
+from shuffledp.figures.style import (
+    DISTANCE_LABEL,
+    count_units,
+    escape_math,
+    local_style,
+    marker_style,
+    new_figure,
+    plain_log_axis,
+    power,
+)
 from shuffledp.mechanisms.catalogue import Look
 
-# By the names of `shuffledp.papers.paper_d.estimates`.
+# Legend and look of each estimator of `shuffledp.papers.paper_d.estimates`.
 _LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
     {
         "as-published": ("Chen et al., reports shuffled together", Look("#0072B2", "o")),
         "by-share": (
-            "by group, weighted by share (reports tell their budget): unbiased whatever the data",
+            "by group, weighted by share (reports tell their budget): unbiased for all data",
             Look("#009E73", "s"),
         ),
         "by-precision": (
-            "by group, by precision (reports tell their budget): biased if records depend on it",
+            "by group, by precision (reports tell their budget): biased if records depend on "
+            "budgets",
             Look("#D55E00", "^"),
         ),
         "smallest-budget": (
-            "all at the conservative users' budget",
+            "all users at the conservative users' budget",
             Look("#777777", "v", filled=False),
         ),
         "without-conservative": (
-            "conservative users left out",
+            "without conservative users",
             Look("#CC79A7", "D", filled=False),
         ),
     }
 )
-_X: Final[Mapping[str, str]] = MappingProxyType(
+_X_LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "share": "share of conservative users $f_C$",
         "budget": r"budget of conservative users $\epsilon_C$",
         "density": "share of ones among conservative users",
-        "shift": "conservative users' mean less that of all",
+        "shift": "mean of conservative users minus mean of all",
     }
 )
-_QUANTITY: Final[Mapping[str, str]] = MappingProxyType(
+_Y_LABELS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "share": "estimate",
         "budget": "estimate",
@@ -52,46 +63,46 @@ _QUANTITY: Final[Mapping[str, str]] = MappingProxyType(
         "shift": "estimated mean",
     }
 )
-_APART: Final = 0.008  # of the axis: ranges of neighbouring series stay visible
+_SERIES_OFFSET: Final = 0.008  # share of the axis; keeps the ranges of series apart
 
 
 def draw_estimates(estimates: Path, *, title: str) -> Figure:
-    """Draw `estimate_panels` from the file of the estimates."""
+    """Draw `estimate_panels` from a file of estimates."""
     return estimate_panels(pd.read_csv(estimates), title)
 
 
 def draw_private_estimates(estimates: Path, privacy: Path, *, title: str) -> Figure:
-    """Draw `estimate_panels` from the files of the estimates and of their privacy.
+    """Draw `estimate_panels` from files of estimates and of their privacy.
 
     Parameters
     ----------
     estimates, privacy
-        CSV tables of the estimates, and of what they are known to keep.
+        CSV files of `estimates.estimate_table` and `estimates.privacy_table`.
     title
-        Of the figure: the place, as a rule.
+        Title of the figure.
     """
-    known = pd.read_csv(privacy).drop(columns="tagged")
-    table = pd.read_csv(estimates).merge(known, on=["varied", "value", "estimator"])
+    certified = pd.read_csv(privacy).drop(columns="tagged")
+    table = pd.read_csv(estimates).merge(certified, on=["varied", "value", "estimator"])
     return estimate_panels(table, title)
 
 
 @local_style()
 def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
-    """Estimates with their range, and their error, along each sweep of a figure.
+    """Draw estimates with their range, and their error, along each sweep of a figure.
 
     Parameters
     ----------
     table
-        Columns of `shuffledp.papers.paper_d.estimates.COLUMNS`, of one figure; maybe with
+        Columns `shuffledp.papers.paper_d.estimates.COLUMNS` of one figure, optionally with
         ``delta``, ``eps_upper`` and ``eps_published``.
     title
-        Above the panels.
+        Title of the figure.
 
     Returns
     -------
-    For each sweep means of the estimates with 5 to 95 % ranges about the truth (a grey line), and
-    the root mean square error: marks as measured, lines as the closed forms have it. Beneath, the
-    certified eps, if the table has it, as marks alone.
+    For each sweep, means of the estimates with 5 to 95 % ranges and the truth (grey line), and the
+    root mean square error: simulated (marks) and by closed forms (lines). If the table has the
+    certified eps, a further panel shows it as marks.
     """
     sweeps = list(table["varied"].unique())
     names = [name for name in _LOOKS if name in set(table["estimator"])]
@@ -105,12 +116,12 @@ def estimate_panels(table: pd.DataFrame, title: str) -> Figure:
         rows = table[table["varied"] == varied]
         _draw_estimates(estimates, rows, names)
         _draw_errors(errors, rows, names)
-        estimates.set_ylabel(_QUANTITY[varied])
+        estimates.set_ylabel(_Y_LABELS[varied])
         errors.set_ylabel("root mean square error")
         for axes in more:
             _draw_privacy(axes, rows, names)
         for axes in (estimates, errors, *more):
-            axes.set_xlabel(_X[varied])
+            axes.set_xlabel(_X_LABELS[varied])
             axes.grid(visible=True, axis="both")
         for axes in (errors, *more):
             axes.set_yscale("log")
@@ -131,7 +142,7 @@ def _draw_estimates(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for place, name in enumerate(names):
         _, look = _LOOKS[name]
         own = rows[rows["estimator"] == name]
-        at = own["value"] + _APART * width * (place - (len(names) - 1) / 2.0)
+        at = own["value"] + _SERIES_OFFSET * width * (place - (len(names) - 1) / 2.0)
         axes.vlines(at, own["p05"], own["p95"], color=look.colour, linewidth=0.9)
         axes.plot(
             at,
@@ -162,7 +173,7 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
     for name in names:
         _, look = _LOOKS[name]
         own = rows[rows["estimator"] == name]
-        # No line: nothing is certified between the marks.
+        # Marks without a line: nothing is certified between them.
         axes.plot(
             own["value"], own["eps_upper"], linestyle="none", markersize=3.5, **marker_style(look)
         )
@@ -173,7 +184,7 @@ def _draw_privacy(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
 
 
 def _published() -> Line2D:
-    label = "Chen et al., privacy of the first as stated there: approximate, no guarantee"
+    label = "privacy of the first estimator as stated by Chen et al.: approximate, no guarantee"
     return Line2D([], [], color=_LOOKS["as-published"][1].colour, linestyle=":", label=label)
 
 
@@ -188,7 +199,7 @@ def _handle(name: str) -> Line2D:
     )
 
 
-# Laws of paper D's Table 3 in Okabe and Ito's colours, with marks for grey print.
+# Looks of the laws of paper D's Table 3, in Okabe and Ito's colours, with marks for grey print.
 _LAWS: Final[Mapping[str, Look]] = MappingProxyType(
     {
         "no noise": Look("#000000", ""),
@@ -199,55 +210,63 @@ _LAWS: Final[Mapping[str, Look]] = MappingProxyType(
         "Gauss 3": Look("#CC79A7", "v"),
     }
 )
-_MARKED: Final = 10  # every so many epochs
-# The test accuracy that paper D prints.
-_PRINTED: Final = 0.9678
+_EPOCHS_PER_MARK: Final = 10
+# Test accuracy that paper D prints.
+_PRINTED_ACCURACY: Final = 0.9678
 
 
 def draw_training(accuracies: Path, noise: Path) -> Figure:
-    """Draw `training_panels` from the files of the accuracies and of the noise."""
+    """Draw `training_panels` from files of accuracies and of the noise."""
     return training_panels(pd.read_csv(accuracies), pd.read_csv(noise))
 
 
 @local_style()
 def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
-    """Accuracy over epochs for each law of budgets, and what a record's budget comes to.
+    """Draw accuracy over epochs for each law of budgets, and the certified eps of a record.
 
     Parameters
     ----------
     accuracies
-        Columns of `shuffledp.papers.paper_d.training.COLUMNS`.
+        Columns `shuffledp.papers.paper_d.training.COLUMNS`.
     noise
         Columns `NOISE_COLUMNS` of that module.
 
     Returns
     -------
-    A panel for each number that the images are counted as: training set solid, test dashed. Then
-    eps against the budget of a step: certified for one step and for all epochs.
+    A panel for each number of images that is assumed (training set solid, test set dashed), and a
+    panel with the certified eps of one step and of all epochs over the budget of a step.
     """
     counts = list(accuracies["counted_as"].unique())
     figure = new_figure(3.3)
     *panels, last = figure.subplots(1, len(counts) + 1)
     n = accuracies["n_train"].iloc[0]
-    for axes, counted in zip(panels, counts, strict=True):
-        rows = accuracies[accuracies["counted_as"] == counted]
+    for axes, size in zip(panels, counts, strict=True):
+        rows = accuracies[accuracies["counted_as"] == size]
         for place, (law, look) in enumerate(_LAWS.items()):
             own = rows[rows["law"] == law]
-            marked = marker_style(look) | {"markevery": (2 * place % _MARKED, _MARKED)}
+            marked = marker_style(look) | {
+                "markevery": (2 * place % _EPOCHS_PER_MARK, _EPOCHS_PER_MARK)
+            }
             axes.plot(own["epoch"], own["train_accuracy"], linewidth=1.2, **marked)
             test = own["test_accuracy"]
             axes.plot(own["epoch"], test, color=look.colour, linewidth=0.8, linestyle="--")
-        axes.axhline(_PRINTED, color="0.5", linewidth=0.8, linestyle=":")
+        axes.axhline(_PRINTED_ACCURACY, color="0.5", linewidth=0.8, linestyle=":")
         axes.set(xlabel="epoch", ylim=(0.0, 1.02))
         axes.grid(visible=True, axis="both")
-        words = f", counted as {counted:,}" if counted > n else ""
-        axes.set_title(f"{n:,} images{words}", loc="left")
+        note = f", counted as {size:,}" if size > n else ""
+        axes.set_title(f"{n:,} images{note}", loc="left")
     panels[0].set_ylabel("accuracy")
     _draw_budgets(last, noise.sort_values("eps"))
     entries = [Line2D([], [], label=law, **marker_style(look)) for law, look in _LAWS.items()]
     entries.append(Line2D([], [], color="0.3", linestyle="--", linewidth=0.8, label="test set"))
     entries.append(
-        Line2D([], [], color="0.5", linestyle=":", label=f"test set, as printed: {_PRINTED:.2%}")
+        Line2D(
+            [],
+            [],
+            color="0.5",
+            linestyle=":",
+            label=f"test set, as printed: {_PRINTED_ACCURACY:.2%}",
+        )
     )
     figure.legend(handles=entries, loc="outside lower left", ncols=4)
     figure.suptitle(
@@ -258,13 +277,13 @@ def training_panels(accuracies: pd.DataFrame, noise: pd.DataFrame) -> Figure:
 
 def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
     delta, middle = noise["delta"].iloc[0], noise.iloc[len(noise) // 4]
-    for column, words, colour, side in (
+    for column, text, colour, side in (
         ("eps_whole", "all epochs", "#000000", 1),
         ("eps_step", "one step", "#777777", -1),
     ):
         axes.plot(noise["eps"], noise[column], color=colour)
         axes.annotate(
-            words,
+            text,
             (middle["eps"], middle[column]),
             xytext=(-3 * side, 2 * side),
             textcoords="offset points",
@@ -280,3 +299,150 @@ def _draw_budgets(axes: Axes, noise: pd.DataFrame) -> None:
     plain_log_axis(axes.yaxis)
     axes.grid(visible=True, axis="both")
     axes.set_title("privacy of a record", loc="left")
+
+
+# Legend and look of each series of `shuffledp.papers.paper_d.places`; colours as in `_LOOKS`.
+_PLACE_LOOKS: Final[Mapping[str, tuple[str, Look]]] = MappingProxyType(
+    {
+        "by-precision": (
+            "reports tell their budget: by group, by precision (biased if cells depend on budgets)",
+            Look("#D55E00", "^"),
+        ),
+        "by-share": (
+            "reports tell their budget: by group, by share (unbiased for all data)",
+            Look("#009E73", "s"),
+        ),
+        "together": (
+            "reports shuffled together (biased if cells depend on budgets)",
+            Look("#0072B2", "o"),
+        ),
+        "without-conservative": (
+            "the same without users of the smallest budget",
+            Look("#CC79A7", "D", filled=False),
+        ),
+    }
+)
+# Legend if users of budget 0 report: the estimate does not cover them.
+_BY_SHARE_OF_OTHERS: Final = (
+    "reports tell their budget: by group, by share (unbiased except for users of budget 0)"
+)
+_REFERENCES: Final[Mapping[str, tuple[str, str, Literal["-", "--"]]]] = MappingProxyType(
+    {
+        "krr": ("all users at one budget (left end: at the smallest)", "#000000", "-"),
+        "gaussian": ("Gaussian noise by a curator", "#777777", "--"),
+    }
+)
+_PLACEMENTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "as-chosen": "budgets as chosen",
+        "at-random": "budgets at random",
+        "from-south": "budgets grow from south to north",
+    }
+)
+_TITLE_LINE_CHARACTERS: Final = 100
+_ESTIMATES: Final[Mapping[str, str]] = MappingProxyType(
+    {"raw": "raw estimates", "projected": "distributions"}
+)
+
+
+def draw_places(table: Path, *, title: str, unit: str) -> Figure:
+    """Draw `place_panels` from a file.
+
+    Parameters
+    ----------
+    table
+        CSV file of `places.places_table`.
+    title
+        Title of the figure, usually the place.
+    unit
+        Unit of the counts: ``check-in`` or ``user``.
+    """
+    return place_panels(pd.read_csv(table), title, unit)
+
+
+@local_style()
+def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
+    """Draw total variation distance over the certified eps.
+
+    Parameters
+    ----------
+    table
+        Columns `shuffledp.papers.paper_d.places.COLUMNS`.
+    title, unit
+        As for `draw_places`.
+
+    Returns
+    -------
+    One column of panels for each placement of the budgets; rows for raw estimates and for
+    distributions. Marks are means with quartiles. Lines show mechanisms with one budget, or a
+    curator, at the same certified eps as the marks.
+    """
+    figure = new_figure(6.4)
+    panels = figure.subplots(2, 2, sharex=True, sharey="row")
+    shown = [name for name in _PLACEMENTS if name in set(table["placement"])]
+    for row, (estimator, kind) in zip(panels, _ESTIMATES.items(), strict=True):
+        alike = table[table["estimator"] == estimator]
+        for axes, placement in zip(row, shown, strict=True):
+            _draw_references(axes, alike)
+            _draw_series(axes, alike[alike["placement"] == placement])
+            axes.set_title(f"{kind}, {_PLACEMENTS[placement]}", loc="left")
+            axes.grid(visible=True, axis="both")
+        row[0].set_ylabel(DISTANCE_LABEL)
+    for axes in panels.flat:
+        axes.set(xscale="log", yscale="log")
+        axes.margins(0.08)
+        plain_log_axis(axes.xaxis)
+        plain_log_axis(axes.yaxis)
+    first = table.iloc[0]
+    for axes in panels[-1]:
+        axes.set_xlabel(rf"certified $\epsilon$ of all users, $\delta={power(first['delta'])}$")
+    figure.legend(handles=_key(table), loc="outside lower left", ncols=1)
+    budgets = f"(shares and budgets: {first['budgets']})"
+    figure.suptitle(
+        f"{escape_math(title)}: {count_units(first['n'], unit)} in k={first['k']} cells, "
+        f"with personal budgets\n{fill(budgets, _TITLE_LINE_CHARACTERS)}"
+    )
+    return figure
+
+
+def _draw_references(axes: Axes, rows: pd.DataFrame) -> None:
+    for name, (_, colour, line) in _REFERENCES.items():
+        own = rows[rows["series"] == name].sort_values("eps_upper")
+        x, y = own["eps_upper"], own["tv_distance"]
+        axes.plot(x, y, color=colour, linestyle=line, linewidth=1.0, marker=".")
+
+
+def _draw_series(axes: Axes, rows: pd.DataFrame) -> None:
+    for name, (_, look) in _PLACE_LOOKS.items():
+        own = rows[rows["series"] == name]
+        axes.vlines(own["eps_upper"], own["p25"], own["p75"], color=look.colour, linewidth=0.9)
+        axes.plot(
+            own["eps_upper"],
+            own["tv_distance"],
+            linestyle="none",
+            **marker_style(look),
+        )
+
+
+def _key(table: pd.DataFrame) -> list[Line2D]:
+    names = set(table["series"])
+    labels = {name: label for name, (label, _) in _PLACE_LOOKS.items()}
+    if table.loc[table["series"] == "by-share", "bias"].max() > 0.0:
+        labels["by-share"] = _BY_SHARE_OF_OTHERS
+    ways = [
+        Line2D(
+            [],
+            [],
+            linestyle="none",
+            **marker_style(look),
+            label=labels[name],
+        )
+        for name, (_, look) in _PLACE_LOOKS.items()
+        if name in names
+    ]
+    lines = [
+        Line2D([], [], color=colour, linestyle=line, linewidth=1.0, marker=".", label=label)
+        for name, (label, colour, line) in _REFERENCES.items()
+        if name in names
+    ]
+    return ways + lines

@@ -1,22 +1,23 @@
-"""What the literature says of users with budgets of their own: echoes, mu-GDP, clones."""
+"""Bounds and approximations of the literature for personal budgets: echoes, mu-GDP, clones."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from shuffledp.accounting import calibrate
-from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
+from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.personalised.groups import BudgetGroups, among
 
 
 def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
-    """Paper D's ``mu = sqrt(2 / sum 1/(1+exp(eps_i)))`` over the others: approximate, NOT a bound.
+    """Return paper D's ``mu = sqrt(2 / sum 1/(1+exp(eps_i)))``: an approximation, NOT a bound.
 
-    Theorem 3 of paper D has it up to an unspecified C/sqrt(n-1), which the paper then drops. For
-    n=1000, all budgets 4, delta=1e-6 it gives eps=1.449 where a data set needs 1.691.
+    The sum is over the other users. Theorem 3 of paper D has an unspecified error term C/sqrt(n-1),
+    which the paper then drops. For n=1000, all budgets 4 and delta=1e-6, mu gives eps=1.449, but a
+    data set needs 1.691.
 
     Returns
     -------
@@ -28,25 +29,25 @@ def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> fl
 
 
 def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
-    """Eps of Laplace reports by "echoes" (Liu et al. 2023), as its authors compute it.
+    """Return eps of Laplace reports by "echoes" (Liu et al. 2023), as its authors compute it.
 
-    Paper D compares with it. Not checked here. None where it says nothing: fewer than
-    ``16 log(4/delta)`` echoes are expected.
+    Paper D compares with this bound; its proof is not checked here. The result is None if fewer
+    than ``16 log(4/delta)`` echoes are expected, where the bound does not apply.
 
     Parameters
     ----------
     log_delta
         Natural log of delta.
     groups
-        Everybody, in order of budget.
+        Budgets of all users, in increasing order.
     """
     values, counts = groups.values, groups.counts
     with np.errstate(invalid="ignore"):
         shape = np.where(values > 0.0, -np.expm1(-values) / values, 1.0)
-    # Mean over j of shape_j exp(-max(eps_i, eps_j)): j up to i, and beyond.
-    until = np.cumsum(counts * shape)
+    # Mean over j of shape_j exp(-max(eps_i, eps_j)), split into j <= i and j > i.
+    up_to = np.cumsum(counts * shape)
     beyond = np.cumsum((counts * shape * np.exp(-values))[::-1])[::-1]
-    mean = (until * np.exp(-values) + np.append(beyond[1:], 0.0)) / counts.sum()
+    mean = (up_to * np.exp(-values) + np.append(beyond[1:], 0.0)) / counts.sum()
     others = counts.copy()
     others[-1] -= 1
     echoes = float(others @ (mean / shape))
@@ -60,9 +61,10 @@ def echoes_epsilon(log_delta: float, groups: BudgetGroups) -> float | None:
 def mu_gdp_epsilon(
     log_delta: float, groups: BudgetGroups, deltas: Floats | None = None, largest: float = 0.0
 ) -> float:
-    """Eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
+    """Return eps of paper D's mu-GDP at a natural log of delta: an approximation, NOT a bound.
 
-    With deltas it is not even that: they may all be added to the truth (docs/errata.md, D7).
+    With deltas it is not even an approximation: the true delta may be larger by their sum
+    (docs/errata.md, D7).
 
     Parameters
     ----------
@@ -71,11 +73,11 @@ def mu_gdp_epsilon(
     deltas
         Mean delta_i of each group, by default 0.
     largest
-        Largest delta_i of all.
+        Largest delta_i of all users.
 
     Returns
     -------
-    Inf if the target is alone.
+    Eps; inf if the target is the only user.
 
     Notes
     -----
@@ -85,26 +87,27 @@ def mu_gdp_epsilon(
     others[-1] -= 1.0
     kept = 1.0 if deltas is None else 1.0 - deltas
     weight = float(others @ (kept * expit(-groups.values)))
-    # delta is that of mu-GDP times 1 - largest.
-    of_normal = log_delta - float(np.log1p(-largest))
-    if of_normal >= 0.0:
+    # delta is the delta of mu-GDP times 1 - largest.
+    gdp_log_delta = log_delta - float(np.log1p(-largest))
+    if gdp_log_delta >= 0.0:
         return 0.0
-    return gdp_epsilon(float(np.sqrt(2.0 / weight)), of_normal) if weight > 0.0 else np.inf
+    return gdp_epsilon(float(np.sqrt(2.0 / weight)), gdp_log_delta) if weight > 0.0 else np.inf
 
 
 def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -> float | None:
-    """Eps of any adaptively chosen (eps_i, delta_i)-LDP randomisers, shuffled, rounded up.
+    """Return eps of any adaptively chosen (eps_i, delta_i)-LDP randomisers, shuffled, rounded up.
 
-    Clones at the largest budget, plus ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)`` times the sum of
-    the users' deltas: by so much does the law of all reports move when each randomiser is replaced
-    by one of pure LDP. None where that alone is above the target.
+    Delta is that of clones at the largest budget, plus ``(exp(eps) + 1) (1 + exp(-eps_max) / 2)``
+    times the sum of the users' deltas, which bounds the change in the law of all reports if each
+    randomiser is replaced by a pure LDP one. The result is None if the second term alone exceeds
+    the target.
 
     Parameters
     ----------
     log_delta
-        Natural log of the target.
+        Natural log of the target delta.
     groups
-        Everybody.
+        Budgets of all users.
     deltas
         Sum of the users' delta_i.
 
@@ -115,18 +118,20 @@ def approximate_epsilon(log_delta: float, groups: BudgetGroups, deltas: float) -
     largest = float(groups.values.max())
     setting = groups.setting(largest, 2)
     with np.errstate(divide="ignore"):
-        each = float(np.log(deltas) + np.log1p(0.5 * np.exp(-largest)))
+        log_replacement = float(np.log(deltas) + np.log1p(0.5 * np.exp(-largest)))
 
-    def at(eps: float) -> float:
-        replaced = each + float(np.logaddexp(eps, 0.0))
+    def total_log_delta(eps: float) -> float:
+        replaced = log_replacement + float(np.logaddexp(eps, 0.0))
         clones = -np.inf if eps >= largest else float(clones_log_delta(eps, setting))
         return float(np.logaddexp(clones, replaced))
 
     eps = 0.0
-    while each + np.logaddexp(eps, 0.0) < log_delta:
-        left = log_delta + np.log(-np.expm1(each + np.logaddexp(eps, 0.0) - log_delta))
-        eps = _clones_epsilon(float(left), setting)
-        if at(eps) <= log_delta:
+    while log_replacement + np.logaddexp(eps, 0.0) < log_delta:
+        remaining = log_delta + np.log(
+            -np.expm1(log_replacement + np.logaddexp(eps, 0.0) - log_delta)
+        )
+        eps = _clones_epsilon(float(remaining), setting)
+        if total_log_delta(eps) <= log_delta:
             return eps
         eps *= 1.0 + 1e-9
     return None

@@ -1,26 +1,382 @@
-"""Paper D's Algorithm 1 (shuffled noisy SGD) and figure 5: training on images of digits."""
+"""Paper D's Algorithm 1 (shuffled noisy SGD) and figure 5: training on images of digits.
 
+At a client's turn its records' gradients are clipped to norm C, summed, divided by the number m of
+clients, and get normal noise of standard deviation ``sigma`` in each coordinate. Replacing one
+record moves the sum by at most ``2 C / m``, so one step is ``2 C / (m sigma)``-GDP for a record.
+The client is visited in each of the T epochs, at the same place of a permutation that is drawn
+once: all T releases together have sqrt(T) times that mu, exactly if every iterate is seen. The
+privacy stated here does not depend on shuffling.
+"""
+
+import gzip
 import logging
+import math
+import zlib
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike, NDArray
 
+from shuffledp.accounting.rounds import tradeoff
 from shuffledp.errors import InputError
+from shuffledp.mechanisms.gaussian import classical_sigma
 from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.papers.paper_d.algorithms.descent import gdp_epsilon, noise_scale, record_mu
-from shuffledp.personalised.groups import BudgetGroups
+from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import mu_gdp
-from shuffledp.papers.paper_d.budget_laws import BUDGET_LAWS, sample_budgets
-from shuffledp.papers.paper_d.images import CLASSES, IMAGES, load_images, principal_components
-from shuffledp.papers.paper_d.network import Network
+from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.pipeline.streams import stream
 
 logger = logging.getLogger(__name__)
 
-# Paper D's Table 2.
+# --- Noise and privacy ----------------------------------------------------------------------------
+
+
+def noise_scale(budgets: ArrayLike, delta: float, clip: float, clients: int) -> Floats:
+    """Return the standard deviation of each coordinate's noise (Algorithm 1, step 6).
+
+    ``(2 C / m) sqrt(2 log(1.25 / delta)) / eps``: the classical Gaussian mechanism for one record.
+
+    Parameters
+    ----------
+    budgets
+        Budget of each client for one step and one record, above 0; any shape.
+    delta
+        Delta of a step, between 0 and 1.
+    clip
+        Largest norm C of a record's gradient.
+    clients
+        Number m of clients.
+
+    Raises
+    ------
+    InputError
+        If a budget is not positive and finite (its noise would be infinite), or another argument
+        is out of range.
+    """
+    eps = np.asarray(budgets, np.float64)
+    wrong = eps[~((eps > 0.0) & np.isfinite(eps))]
+    if wrong.size:
+        raise InputError(
+            f"budgets must be positive and finite, got {wrong[0]}: a client with budget 0 cannot "
+            "take part in training"
+        )
+    if not 0.0 < delta < 1.0:
+        raise InputError(f"delta must be above 0 and below 1, got {delta}")
+    if not (clip > 0.0 and clients >= 1):
+        raise InputError(f"clip must be positive and clients >= 1, got {clip} and {clients}")
+    return classical_sigma(eps, delta, 2.0 * clip / clients)
+
+
+def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> Floats:
+    """Return the mu of Gaussian DP of a record after all epochs.
+
+    It holds for every data set and replacement of one record, against an adversary who sees every
+    iterate, all other records and the permutation. A whole client with r records has r times mu.
+
+    Parameters
+    ----------
+    sigma
+        Standard deviation of the noise, any shape.
+    clip, clients
+        As for `noise_scale`.
+    epochs
+        Number of visits of the client.
+    """
+    sensitivity = 2.0 * clip / clients
+    return np.asarray(np.sqrt(epochs) * sensitivity / np.asarray(sigma, np.float64))
+
+
+def gdp_epsilon(mu: float, delta: float) -> float:
+    """Return the smallest eps at which mu-GDP gives delta, rounded up.
+
+    Parameters
+    ----------
+    mu
+        Positive.
+    delta
+        Between 0 and 1.
+    """
+    return tradeoff.gdp_epsilon(mu, float(np.log(delta)))
+
+
+# --- Images ---------------------------------------------------------------------------------------
+
+CLASSES: Final = 10
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_UNSIGNED_BYTES: Final = 0x08
+# Keys of the four files of MNIST in the configuration.
+IMAGES, LABELS, TEST_IMAGES, TEST_LABELS = "images", "labels", "test_images", "test_labels"
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images and labels of the training and the test set.
+
+    Attributes
+    ----------
+    name
+        Name of the data in tables.
+    train, test
+        Pixels in ``[0, 1]``, shape ``(n, pixels)``.
+    train_labels, test_labels
+        Labels 0 to 9, shape ``(n,)``.
+    """
+
+    name: str
+    train: Floats
+    train_labels: Integers
+    test: Floats
+    test_labels: Integers
+
+
+def read_idx(path: Path, key: str, dimensions: int) -> NDArray[np.uint8]:
+    """Read unsigned bytes in the IDX format, plain or compressed with gzip.
+
+    Parameters
+    ----------
+    path
+        File to read.
+    key
+        Key of the configuration, for error messages.
+    dimensions
+        Required number of dimensions: 3 for images, 1 for labels.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, is damaged or truncated, is not an IDX file of unsigned bytes,
+        or has another number of dimensions.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{key}: {path} cannot be read ({error.strerror})") from None
+    try:
+        data = gzip.decompress(raw) if raw.startswith(_GZIP_MAGIC) else raw
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{key}: {path} is damaged or truncated ({error}): replace it") from None
+    magic = int.from_bytes(data[:4])
+    expected = _UNSIGNED_BYTES << 8 | dimensions
+    if len(data) < 4 or magic >> 8 != _UNSIGNED_BYTES:
+        raise InputError(
+            f"{key}: {path} is not an IDX file of unsigned bytes: it begins with "
+            f"{data[:4].hex()!r} instead of {expected:08x}"
+        )
+    if magic != expected:
+        raise InputError(
+            f"{key}: {path} begins with {magic:08x} instead of {expected:08x}: images have 3 "
+            "dimensions and labels 1; check that the two files are not exchanged"
+        )
+    start = 4 + 4 * dimensions
+    shape = [int.from_bytes(data[place : place + 4]) for place in range(4, start, 4)]
+    if len(data) != start + math.prod(shape):
+        raise InputError(
+            f"{key}: {path} has {len(data)} bytes, but by its header it must have "
+            f"{start + math.prod(shape)}: it is truncated or damaged; replace it"
+        )
+    return np.frombuffer(data, np.uint8, offset=start).reshape(shape)
+
+
+def bundled_digits() -> tuple[Floats, Integers]:
+    """Return scikit-learn's 1,797 images of 8 by 8 pixels, and their labels."""
+    from sklearn.datasets import load_digits  # this import takes a second
+
+    bunch = load_digits()
+    return bunch.data / 16.0, bunch.target.astype(np.int64)
+
+
+def _labelled(
+    files: Mapping[str, Path], images: str, labels: str, key: str
+) -> tuple[Floats, Integers]:
+    pixels = read_idx(files[images], f"{key}.{images}", 3)
+    digits = read_idx(files[labels], f"{key}.{labels}", 1).astype(np.int64)
+    if len(pixels) != len(digits):
+        raise InputError(
+            f"{key}.{labels}: {files[labels]} has {len(digits)} labels for {len(pixels)} images of "
+            f"{files[images]}: use the files of one data set"
+        )
+    if digits.size and digits.max() >= CLASSES:
+        raise InputError(
+            f"{key}.{labels}: {files[labels]} has a label {digits.max()}: labels must be 0 to 9"
+        )
+    return pixels.reshape(len(pixels), math.prod(pixels.shape[1:])) / 255.0, digits
+
+
+def load_images(
+    files: Mapping[str, Path], key: str, test_share: float, rng: np.random.Generator
+) -> Images:
+    """Read the images for training and test.
+
+    Parameters
+    ----------
+    files
+        IDX files by `IMAGES`, `LABELS`, and optionally `TEST_IMAGES` and `TEST_LABELS`; empty for
+        the bundled digits.
+    key
+        Key of the configuration that names the files, for error messages.
+    test_share
+        Share of the images used for the test if there are no files for it: the last images after
+        a random permutation.
+    rng
+        Random number generator.
+
+    Raises
+    ------
+    InputError
+        As for `read_idx`; or if labels do not fit images, or the test images have another size.
+    """
+    name = "MNIST" if files else "digits"
+    pixels, labels = _labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
+    order = rng.permutation(len(pixels))
+    pixels, labels = pixels[order], labels[order]
+    if TEST_IMAGES in files:
+        test = _labelled(files, TEST_IMAGES, TEST_LABELS, key)
+        if test[0].shape[1] != pixels.shape[1]:
+            raise InputError(
+                f"{key}.{TEST_IMAGES}: its images have {test[0].shape[1]} pixels, but those of "
+                f"{key}.{IMAGES} have {pixels.shape[1]}"
+            )
+        return Images(name, pixels, labels, *test)
+    kept = len(pixels) - round(test_share * len(pixels))
+    return Images(name, pixels[:kept], labels[:kept], pixels[kept:], labels[kept:])
+
+
+def principal_components(train: Floats, test: Floats, number: int) -> tuple[Floats, Floats]:
+    """Project both sets to the training set's leading principal components, without scaling.
+
+    The largest entry of a component is positive. The components are computed from the true data
+    without noise, and no privacy accounting covers what they reveal.
+
+    Parameters
+    ----------
+    train, test
+        Records as rows, ``(n, d)`` and ``(m, d)``.
+    number
+        Number of components, at most d.
+    """
+    centre = train.mean(axis=0)
+    axes = np.linalg.eigh((train - centre).T @ (train - centre))[1][:, ::-1][:, :number]
+    largest = np.abs(axes).argmax(axis=0)
+    axes = axes * np.sign(axes[largest, np.arange(axes.shape[1])])
+    return (train - centre) @ axes, (test - centre) @ axes
+
+
+# --- Network --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Network:
+    """Classifier with a ReLU hidden layer and softmax output; its parameters are one vector.
+
+    Attributes
+    ----------
+    inputs, hidden, classes
+        Width of each layer.
+    """
+
+    inputs: int
+    hidden: int
+    classes: int
+
+    @property
+    def size(self) -> int:
+        """Return the number of parameters."""
+        return (self.inputs + 1) * self.hidden + (self.hidden + 1) * self.classes
+
+    def initial(self, rng: np.random.Generator) -> Floats:
+        """Draw initial parameters: normal weights with variance 2 / (input width), biases 0."""
+        theta = np.zeros(self.size)
+        first, _, second, _ = self._parts(theta)
+        first[:] = rng.normal(0.0, np.sqrt(2.0 / self.inputs), first.shape)
+        second[:] = rng.normal(0.0, np.sqrt(2.0 / self.hidden), second.shape)
+        return theta
+
+    def scores(self, theta: Floats, records: Floats) -> Floats:
+        """Return logits, shape ``(n, classes)``, for records of shape ``(n, inputs)``."""
+        return self._forward(theta, records)[1]
+
+    def accuracy(self, theta: Floats, records: Floats, labels: Integers) -> float:
+        """Return the share of records whose largest logit is that of their label.
+
+        Parameters
+        ----------
+        theta
+            Parameters, shape ``(size,)``.
+        records, labels
+            Shapes ``(n, inputs)`` and ``(n,)``.
+        """
+        return float(np.mean(self.scores(theta, records).argmax(axis=1) == labels))
+
+    def clipped_gradient(
+        self, theta: Floats, records: Floats, labels: Integers, clip: float
+    ) -> Floats:
+        """Return the sum of the records' gradients, each scaled down to norm ``clip`` at most.
+
+        A record's gradient with respect to a layer's weights is the outer product of the layer's
+        input and the derivative with respect to its output, so its norm is the product of their
+        norms: gradients of single records are not formed.
+
+        Parameters
+        ----------
+        theta
+            Parameters, shape ``(size,)``.
+        records, labels
+            Shapes ``(n, inputs)`` and ``(n,)``.
+        clip
+            Positive; inf for no clipping.
+        """
+        hidden, logits = self._forward(theta, records)
+        output = np.exp(_log_softmax(logits))
+        output[np.arange(len(labels)), labels] -= 1.0
+        second = self._parts(theta)[2]
+        inner = (output @ second.T) * (hidden > 0.0)
+        squares = _norms(records) * _squares(inner) + _norms(hidden) * _squares(output)
+        factor = (1.0 / np.maximum(1.0, np.sqrt(squares) / clip))[:, None]
+        inner *= factor
+        output *= factor
+        gradient = np.empty(self.size)
+        for part, value in zip(
+            self._parts(gradient),
+            (records.T @ inner, inner.sum(axis=0), hidden.T @ output, output.sum(axis=0)),
+            strict=True,
+        ):
+            part[:] = value
+        return gradient
+
+    def _parts(self, theta: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return views of the weights and biases of both layers."""
+        shapes = ((self.inputs, self.hidden), (self.hidden,), (self.hidden, self.classes))
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
+        first, bias, second, last = np.split(theta, ends)
+        return first.reshape(shapes[0]), bias, second.reshape(shapes[2]), last
+
+    def _forward(self, theta: Floats, records: Floats) -> tuple[Floats, Floats]:
+        first, bias, second, last = self._parts(theta)
+        hidden = np.maximum(records @ first + bias, 0.0)
+        return hidden, hidden @ second + last
+
+
+def _squares(rows: Floats) -> Floats:
+    return np.asarray(np.einsum("ij,ij->i", rows, rows))
+
+
+def _norms(inputs: Floats) -> Floats:
+    """Return the squared norm of a layer's input, including the constant 1 of its bias."""
+    return _squares(inputs) + 1.0
+
+
+def _log_softmax(logits: Floats) -> Floats:
+    centred = logits - logits.max(axis=1, keepdims=True)
+    return np.asarray(centred - np.log(np.exp(centred).sum(axis=1, keepdims=True)))
+
+
+# --- Training -------------------------------------------------------------------------------------
+
+# Parameters of paper D's Table 2.
 CLIENTS: Final = 100
 EPOCHS: Final = 50
 CLIP: Final = 2.0
@@ -28,10 +384,10 @@ STEP: Final = 0.05
 DELTA: Final = 1e-5
 PAPER_N: Final = 60_000
 COMPONENTS: Final = 60
-# Paper D does not say.
+# Not stated in paper D.
 HIDDEN: Final = 64
 TEST_SHARE: Final = 0.2
-# Instead of a law of budgets.
+# Used in place of a law of budgets.
 NO_NOISE: Final = "no noise"
 
 COLUMNS: Final = (
@@ -46,7 +402,7 @@ _STREAM: Final = "paper D, algorithm 1"
 
 
 def client_budgets(law: str, seed: int) -> Floats:
-    """Budgets of the clients: drawn from a law of paper D's Table 3."""
+    """Draw the budgets of the clients from a law of paper D's Table 3."""
     return sample_budgets(law, CLIENTS, stream(seed, _STREAM, "budgets", law))
 
 
@@ -59,29 +415,30 @@ def descend(
     seed: int,
     law: str,
 ) -> Iterator[Floats]:
-    """Algorithm 1: the parameters after each epoch.
+    """Run Algorithm 1 and yield the parameters after each epoch.
 
     Parameters
     ----------
     network
-        What is trained.
+        Network to train.
     records, labels
-        Of all clients, one after the other, as many of each.
+        Records and labels of all clients, one client after another, the same number of each.
     sigma
         Standard deviation of each client's noise, shape ``(m,)``.
     weight
-        How often each record counts.
+        Number of times that each record counts.
     seed, law
-        Of the random streams. Start and order of the clients are the same for every law.
+        Seed and name of the random streams. The initial parameters and the order of the clients
+        are the same for every law.
     """
     m = sigma.size
-    own = len(labels) // m
+    per_client = len(labels) // m
     theta = network.initial(stream(seed, _STREAM, "start"))
     order = stream(seed, _STREAM, "order").permutation(m)
     rng = stream(seed, _STREAM, "noise", law, weight)
     for _ in range(EPOCHS):
         for client in order:
-            rows = slice(client * own, (client + 1) * own)
+            rows = slice(client * per_client, (client + 1) * per_client)
             gradient = network.clipped_gradient(theta, records[rows], labels[rows], CLIP)
             noise = sigma[client] * rng.standard_normal(network.size)
             theta -= STEP * (weight / m * gradient + noise)
@@ -89,19 +446,19 @@ def descend(
 
 
 def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFrame:
-    """Accuracy after each epoch for every law of budgets, and without noise (figure 5).
+    """Return the accuracy after each epoch for every law of budgets, and without noise (figure 5).
 
-    Once with the images as they are, and once with each counted so often that they are as many as
-    paper D's 60,000: the noise does not depend on their number, the gradients do.
+    Each image counts once, and in a second run so often that there are as many as paper D's 60,000:
+    the gradients depend on the number of images, the noise does not.
 
     Parameters
     ----------
     files
-        IDX files by key, as `images.load_images`; none for scikit-learn's digits.
+        IDX files as for `load_images`; empty for scikit-learn's digits.
     key
-        Of the configuration that names them.
+        Key of the configuration that names the files.
     seed
-        Of the run.
+        Seed of the run.
 
     Returns
     -------
@@ -110,33 +467,33 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
     Raises
     ------
     InputError
-        As `images.load_images`, and if there are too few images or pixels.
+        As for `load_images`, and if there are too few images or pixels.
     """
     images = load_images(files, key, TEST_SHARE, stream(seed, _STREAM, "images"))
-    own = len(images.train_labels) // CLIENTS
-    if not own or not len(images.test_labels) or images.train.shape[1] < COMPONENTS:
+    per_client = len(images.train_labels) // CLIENTS
+    if not per_client or not len(images.test_labels) or images.train.shape[1] < COMPONENTS:
         raise InputError(
             f"{key}.{IMAGES}: training needs {CLIENTS} images, and one for the test, of at least "
-            f"{COMPONENTS} pixels (got {len(images.train_labels)}, {len(images.test_labels)} and "
-            f"{images.train.shape[1]})"
+            f"{COMPONENTS} pixels, got {len(images.train_labels)}, {len(images.test_labels)} and "
+            f"{images.train.shape[1]}"
         )
-    n = own * CLIENTS
-    left_over = len(images.train_labels) - n
-    logger.info("%d clients have %d images each, %d are left over", CLIENTS, own, left_over)
+    n = per_client * CLIENTS
+    unused = len(images.train_labels) - n
+    logger.info("%d clients have %d images each, %d are unused", CLIENTS, per_client, unused)
     train, test = principal_components(images.train[:n], images.test, COMPONENTS)
     labels, test_labels = images.train_labels[:n], images.test_labels
     network = Network(COMPONENTS, HIDDEN, CLASSES)
     rows = []
     for counted in sorted({n, max(n, PAPER_N)}):
         for law in (NO_NOISE, *BUDGET_LAWS):
-            every = descend(network, train, labels, _noise(law, seed), counted / n, seed, law)
-            for epoch, theta in enumerate(every, start=1):
-                right = network.accuracy(theta, train, labels)
-                at_test = network.accuracy(theta, test, test_labels)
+            iterates = descend(network, train, labels, _noise(law, seed), counted / n, seed, law)
+            for epoch, theta in enumerate(iterates, start=1):
+                train_accuracy = network.accuracy(theta, train, labels)
+                test_accuracy = network.accuracy(theta, test, test_labels)
                 rows.append(
-                    (images.name, n, len(test), counted, law, epoch, right, at_test),
+                    (images.name, n, len(test), counted, law, epoch, train_accuracy, test_accuracy),
                 )
-            logger.info("%d images counted as %d, %s: %.4f", n, counted, law, at_test)
+            logger.info("%d images counted as %d, %s: %.4f", n, counted, law, test_accuracy)
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 
@@ -147,15 +504,15 @@ def _noise(law: str, seed: int) -> Floats:
 
 
 def noise_table(seed: int) -> pd.DataFrame:
-    """Noise of every client, and the privacy that one of its records has.
+    """Return the noise of every client, and the privacy of one of its records.
 
     Returns
     -------
-    Columns `NOISE_COLUMNS`, clients by budget. ``eps`` and ``delta`` are what step 6 aims at.
-    ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one step and its eps at that delta,
-    ``mu_whole`` and ``eps_whole`` those of all epochs: guarantees for the replacement of one
-    record. ``mu_published`` is Theorem 4 read as sqrt(T) times the mu of Theorem 3 over the
-    clients, ``eps_published`` its eps at that delta: no guarantee.
+    Columns `NOISE_COLUMNS`, clients in order of budget. ``eps`` and ``delta`` are the targets of
+    step 6. ``mu_step`` and ``eps_step`` are the exact Gaussian DP of one step and its eps at that
+    delta; ``mu_whole`` and ``eps_whole`` are those of all epochs. They are guarantees for the
+    replacement of one record. ``mu_published`` reads Theorem 4 as sqrt(T) times the mu of Theorem 3
+    over the clients; it and its eps, ``eps_published``, are no guarantee.
     """
     parts = []
     for law in BUDGET_LAWS:

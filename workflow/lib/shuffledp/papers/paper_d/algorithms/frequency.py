@@ -1,58 +1,33 @@
-"""Paper D's Algorithm 3: the share of ones among users with budgets of their own, by binary RR.
+"""Paper D's Algorithm 3: the share of ones among users with personal budgets, by binary RR.
 
-User i reports the record with probability ``p_i = e^eps_i / (1 + e^eps_i)``, else its opposite.
+User i reports the true record with probability ``p_i = e^eps_i / (1 + e^eps_i)``, else its
+opposite.
 """
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Floats, Integers
-from shuffledp.papers.paper_d.algorithms.combination import budgets_of, combine, normalised
+from shuffledp.numerics.arrays import Floats
+from shuffledp.papers.paper_d.algorithms.combination import combine, normalised
 from shuffledp.personalised.groups import BudgetGroups
 
 
-def randomise(records: ArrayLike, budgets: ArrayLike, uniforms: ArrayLike) -> Integers:
-    """Reports of users, before they are shuffled.
-
-    Parameters
-    ----------
-    records
-        0 or 1 of each user, shape ``(n,)``.
-    budgets
-        Of each user, at least 0; with 0 the report is a fair coin.
-    uniforms
-        Independent numbers uniform on ``[0, 1)``, one for each user.
-
-    Raises
-    ------
-    InputError
-        If a record is not 0 or 1, or budgets are not one for each.
-    """
-    records = np.asarray(records)
-    wrong = records[~np.isin(records, (0, 1))]
-    if wrong.size:
-        raise InputError(f"records must be 0 or 1 (got {wrong[0]})")
-    truthful = np.asarray(uniforms) < expit(budgets_of(budgets, records.size))
-    return np.asarray(np.where(truthful, records, 1 - records), dtype=np.int64)
-
-
 def pooled(ones: ArrayLike, groups: BudgetGroups) -> Floats:
-    """Paper D's estimate from the shuffled reports alone, ``(A - B) / (n - 2B)``.
+    """Return paper D's estimate from the shuffled reports alone, ``(A - B) / (n - 2B)``.
 
-    It is unbiased only if budgets say nothing about records: its weights are not the groups'
-    shares (`pooled_weights`). No estimate from these reports alone is, unless all budgets are
-    equal. Its mean is a symmetric polynomial of the users' chances of a 1, affine in each. To be
-    the sum of the records it must have degree 1, and then weighs each record by its p_g - q_g. So
-    reports must tell their budget.
+    It is unbiased only if records do not depend on budgets: its weights are not the groups' shares
+    (`pooled_weights`). No estimate from these reports alone is unbiased, unless all budgets are
+    equal: its mean is a symmetric polynomial of the users' probabilities of a 1, affine in each of
+    them. To be the sum of the records it must have degree 1, and then each record has the weight
+    p_g - q_g. An unbiased estimate therefore needs reports that tell their budget.
 
     Parameters
     ----------
     ones
         Number A of reports that are 1, any shape.
     groups
-        Budgets of all users, of which B is the expected number of ones if all records are 0.
+        Budgets of all users. B is the expected number of ones if all records are 0.
 
     Raises
     ------
@@ -66,12 +41,12 @@ def pooled(ones: ArrayLike, groups: BudgetGroups) -> Floats:
 
 
 def pooled_weights(groups: BudgetGroups) -> Floats:
-    """Weights with which `pooled` takes the groups: ``n_g (p_g - q_g)``, scaled to sum 1."""
+    """Return the weights of the groups in `pooled`: ``n_g (p_g - q_g)``, scaled to sum to 1."""
     return normalised(groups.counts * _slope(groups))
 
 
 def by_group(shares: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
-    """Estimate from reports that tell their budget: each group inverted, then combined.
+    """Return the estimate from reports that tell their budget, inverted group by group.
 
     Parameters
     ----------
@@ -80,7 +55,8 @@ def by_group(shares: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Flo
     groups
         Budgets of all users.
     weights
-        Of each group, shape ``(g,)``. With `groups.share_weights` it is unbiased whatever the data.
+        Weight of each group, shape ``(g,)``. With `combination.share_weights` the estimate is
+        unbiased for all data.
 
     Returns
     -------
@@ -92,9 +68,9 @@ def by_group(shares: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Flo
 
 
 def variances(groups: BudgetGroups) -> Floats:
-    """Variance of each group's own estimate, given the records; infinite for budget 0.
+    """Return the variance of each group's estimate, given the records; infinite for budget 0.
 
-    A report has variance ``p_g q_g`` whatever the record, so the data do not matter.
+    A report has variance ``p_g q_g`` for either record, so the result does not depend on the data.
     """
     noise = expit(groups.values) * expit(-groups.values)
     with np.errstate(divide="ignore"):
@@ -102,5 +78,5 @@ def variances(groups: BudgetGroups) -> Floats:
 
 
 def _slope(groups: BudgetGroups) -> Floats:
-    """``p_g - q_g``."""
+    """Return ``p_g - q_g``."""
     return np.tanh(0.5 * groups.values)

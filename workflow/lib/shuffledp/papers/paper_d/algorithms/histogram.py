@@ -1,12 +1,13 @@
-"""Histograms by k-RR from users with budgets of their own.
+"""Histograms by k-RR from users with personal budgets.
 
 A user of group g reports the true cell with probability ``q_g + s_g`` and each other cell with
 ``q_g``, where ``q_g = 1/(e^eps_g+k-1)`` and ``s_g = (e^eps_g-1)/(e^eps_g+k-1)``. With k = 2 this is
 paper D's Algorithm 3 (`frequency`).
 
-If reports tell their budget, every group is inverted by itself, and `groups` has the weights: by
-share, or by precision. A user is then hidden among those of the same budget alone. If they do not,
-there is one estimate (`pooled`); in mean it is that of the groups with `pooled_weights`.
+If reports tell their budget, every group is inverted separately, and `combination` has the weights:
+by share or by precision. A user is then hidden only among users of the same budget. If reports do
+not tell it, there is one estimate (`pooled`); its mean is that of the groups' estimates with
+`pooled_weights`.
 """
 
 import numpy as np
@@ -18,7 +19,7 @@ from shuffledp.personalised.groups import BudgetGroups
 
 
 def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Floats:
-    """Estimate from reports that tell their budget: each group inverted, then combined.
+    """Return the estimate from reports that tell their budget, inverted group by group.
 
     Parameters
     ----------
@@ -27,12 +28,12 @@ def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Fl
     groups
         Budgets of all users.
     weights
-        Of each group, shape ``(g,)``, 0 for a group of budget 0. With `groups.share_weights` it is
-        unbiased whatever the data.
+        Weight of each group, shape ``(g,)``, 0 for a group of budget 0. With
+        `combination.share_weights` the estimate is unbiased for all data.
 
     Returns
     -------
-    Shares of the cells, shape ``(..., k)``. They sum to 1, and may be negative.
+    Shares of the cells, shape ``(..., k)``. They sum to 1 and may be negative.
     """
     reports = np.asarray(reports, np.float64)
     false, slope = _channel(groups, reports.shape[-1])
@@ -43,10 +44,10 @@ def by_group(reports: ArrayLike, groups: BudgetGroups, weights: ArrayLike) -> Fl
 
 
 def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
-    """Estimate from the reports of all groups together: the sum of their channels, inverted.
+    """Return the estimate from the reports of all groups together, by inverting their mean channel.
 
-    It is unbiased only if budgets say nothing about cells; `frequency.pooled` says why no estimate
-    from these reports is.
+    It is unbiased only if cells do not depend on budgets; `frequency.pooled` explains why no
+    estimate from these reports is unbiased otherwise.
 
     Parameters
     ----------
@@ -57,7 +58,7 @@ def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
 
     Returns
     -------
-    Shares of the cells, shape ``(..., k)``. They sum to 1, and may be negative.
+    Shares of the cells, shape ``(..., k)``. They sum to 1 and may be negative.
 
     Raises
     ------
@@ -71,7 +72,7 @@ def pooled(reports: ArrayLike, groups: BudgetGroups) -> Floats:
 
 
 def pooled_weights(groups: BudgetGroups, k: int) -> Floats:
-    """Weights with which the mean of `pooled` takes the groups: ``n_g s_g``, scaled to sum 1.
+    """Return the weights of the groups in the mean of `pooled`: ``n_g s_g``, scaled to sum to 1.
 
     Raises
     ------
@@ -82,9 +83,9 @@ def pooled_weights(groups: BudgetGroups, k: int) -> Floats:
 
 
 def least_variance_weights(groups: BudgetGroups, k: int) -> Floats:
-    """Weights inverse to the variance of each group's own estimate, summed over the cells.
+    """Return weights inverse to the variance of each group's estimate, summed over the cells.
 
-    That sum does not depend on the data.
+    The sum does not depend on the data.
 
     Raises
     ------
@@ -96,12 +97,12 @@ def least_variance_weights(groups: BudgetGroups, k: int) -> Floats:
 
 
 def variances(shares: ArrayLike, groups: BudgetGroups) -> Floats:
-    """Variance of each group's own estimate of each cell, given the records.
+    """Return the variance of each group's estimate of each cell, given the records.
 
     Parameters
     ----------
     shares
-        Of the cells in each group, shape ``(g, k)``.
+        Shares of the cells in each group, shape ``(g, k)``.
     groups
         Budgets of all users.
 
@@ -115,27 +116,28 @@ def variances(shares: ArrayLike, groups: BudgetGroups) -> Floats:
 
 
 def pooled_variance(shares: ArrayLike, groups: BudgetGroups) -> Floats:
-    """Variance of `pooled`, given the records, shape ``(k,)``; parameters as for `variances`.
+    """Return the variance of `pooled`, given the records, shape ``(k,)``.
 
-    Users of budget 0 add their noise: their reports cannot be told from the others'.
+    Parameters as for `variances`. Users of budget 0 add noise: their reports cannot be told from
+    those of the other users.
     """
     noise, slope = _noise(shares, groups)
     return np.asarray(noise.sum(axis=0) / (groups.counts @ slope) ** 2)
 
 
 def _noise(shares: ArrayLike, groups: BudgetGroups) -> tuple[Floats, Floats]:
-    """Variance of each group's count of reports in each cell, and ``s_g``.
+    """Return the variance of each group's count of reports in each cell, and ``s_g``.
 
-    A report is in a cell or not: with chance r, its variance there is ``r (1 - r)``.
+    A report that is in a cell with probability r has the variance ``r (1 - r)`` there.
     """
     shares = np.asarray(shares, np.float64)
     false, slope = _channel(groups, shares.shape[-1])
     other, true = false[:, np.newaxis], (false + slope)[:, np.newaxis]
-    each = shares * true * (1.0 - true) + (1.0 - shares) * other * (1.0 - other)
-    return groups.counts[:, np.newaxis] * each, slope
+    per_report = shares * true * (1.0 - true) + (1.0 - shares) * other * (1.0 - other)
+    return groups.counts[:, np.newaxis] * per_report, slope
 
 
 def _channel(groups: BudgetGroups, k: int) -> tuple[Floats, Floats]:
-    """``q_g`` and ``s_g``: as `krr.probabilities`, but 0 is a budget too."""
+    """Return ``q_g`` and ``s_g``; unlike `krr.probabilities`, a budget may be 0."""
     false = 1.0 / (np.expm1(groups.values) + k)
     return false, np.expm1(groups.values) * false

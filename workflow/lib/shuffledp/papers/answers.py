@@ -1,0 +1,223 @@
+"""Printed numbers of the papers, recomputed values, and the verdict on each number."""
+
+import csv
+from dataclasses import dataclass, fields
+from decimal import (
+    ROUND_CEILING,
+    ROUND_DOWN,
+    ROUND_FLOOR,
+    ROUND_HALF_EVEN,
+    ROUND_HALF_UP,
+    Context,
+    Decimal,
+    InvalidOperation,
+)
+from pathlib import Path
+from typing import Final
+
+from shuffledp.errors import InputError
+
+_DIGITS = Context(prec=50)
+# Tables that truncate digits; all others round them.
+_TRUNCATED_TABLES: Final = frozenset({("A", "II")})
+_TRUNCATED_DIGITS: Final = 3  # the one fourth digit that is printed is a trailing 0
+
+
+@dataclass(frozen=True)
+class Published:
+    """One printed number and its parameters, as the paper writes them; empty if not stated.
+
+    Attributes
+    ----------
+    paper, table
+        Letter of the paper as in docs/accounting.md; its table, figure or section.
+    quantity, bound, mechanism, region
+        Quantity, the bound or mechanism that gives it, and the city.
+    n, k, eps0, eps, x0, rounds, delta
+        Parameters; ``x0`` is the paper's number for a cell.
+    published
+        The number as printed, so that its digits can be compared.
+    """
+
+    paper: str
+    table: str
+    quantity: str
+    bound: str
+    mechanism: str
+    region: str
+    n: str
+    k: str
+    eps0: str
+    eps: str
+    x0: str
+    rounds: str
+    delta: str
+    published: str
+
+    @property
+    def value(self) -> Decimal:
+        """Return the printed number."""
+        return Decimal(self.published)
+
+    def agrees(self, value: Decimal) -> bool:
+        """Return whether a value agrees with the printed number.
+
+        The value is rounded to the printed digits; for paper A's Table II it is truncated to at
+        most three. A quantity "(at least)" is met by any larger value. A printed 0 agrees with
+        exactly 0 only.
+        """
+        target = self.value
+        if "(at least)" in self.quantity:
+            return value >= target
+        if not target or not value or abs(value.adjusted() - target.adjusted()) > 1:
+            return target == value
+        exponent, rounding = int(target.as_tuple().exponent), ROUND_HALF_UP
+        if (self.paper, self.table) in _TRUNCATED_TABLES:
+            exponent = max(exponent, target.adjusted() + 1 - _TRUNCATED_DIGITS)
+            rounding = ROUND_DOWN
+        place = Decimal((0, (1,), exponent))
+        return (value / place).quantize(Decimal(1), rounding, _DIGITS) * place == target
+
+
+COLUMNS = tuple(field.name for field in fields(Published))
+
+
+def read_published(source: Path) -> list[Published]:
+    """Read the printed numbers in the order of the file.
+
+    Parameters
+    ----------
+    source
+        CSV with the columns `COLUMNS`.
+
+    Raises
+    ------
+    InputError
+        If the columns differ, or a row lacks its paper, table, quantity or number. The message
+        names the line.
+    """
+    with source.open(encoding="utf-8", newline="") as stream:
+        reader = csv.reader(stream)
+        if tuple(next(reader, ())) != COLUMNS:
+            raise InputError(f"{source}, line 1: the columns must be {','.join(COLUMNS)}")
+        rows = [_row(source, line, row) for line, row in enumerate(reader, start=2)]
+    if not rows:
+        raise InputError(f"{source}: there are no rows below the column names")
+    return rows
+
+
+def _row(source: Path, line: int, cells: list[str]) -> Published:
+    if len(cells) != len(COLUMNS):
+        raise InputError(
+            f"{source}, line {line}: a row must have {len(COLUMNS)} values, got {len(cells)}"
+        )
+    row = Published(*cells)
+    if not (row.paper and row.table and row.quantity):
+        raise InputError(f"{source}, line {line}: paper, table and quantity must not be empty")
+    try:
+        numbers = [row.published, *filter(None, (row.n, row.k, row.eps0, row.eps, row.x0))]
+        numbers += filter(None, (row.rounds, row.delta))
+        finite = all(Decimal(number).is_finite() for number in numbers)
+    except InvalidOperation:
+        finite = False
+    if not finite:
+        raise InputError(f"{source}, line {line}: published and the parameters must be numbers")
+    return row
+
+
+def from_log(log_value: float) -> Decimal:
+    """Return exp(log_value) without underflow; 0 for -inf."""
+    return Decimal(log_value).exp(_DIGITS) if log_value > float("-inf") else Decimal(0)
+
+
+def relative_difference(value: Decimal, printed: str) -> Decimal | None:
+    """Return ``|value / printed - 1|``, or None if 0 is printed and the value is not 0."""
+    target = Decimal(printed)
+    if not target:
+        return None if value else Decimal(0)
+    return abs(_DIGITS.divide(value, target) - 1)
+
+
+REPRODUCED: Final = "reproduced"
+PRINTED_ONLY: Final = "reproduced by the printed formula only"
+COMPATIBLE: Final = "compatible with random repetitions"
+NOT: Final = "not reproduced"
+NOT_TRIED: Final = "not tried"
+VERDICTS: Final = (REPRODUCED, PRINTED_ONLY, COMPATIBLE, NOT, NOT_TRIED)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Recomputed values for one printed number; None where a value does not apply.
+
+    Attributes
+    ----------
+    as_printed
+        Value by the paper's own formula; for a random quantity, the median of the repetitions.
+    single_bin, lower, upper
+        For a delta of paper A: the divergence that the paper means, computed correctly, and the
+        certified ends for the whole histogram.
+    correct
+        Correct value for the stated parameters.
+    recovered
+        Parameters that the paper does not state, marked ``(recovered)``, ``(assumed)`` or
+        ``unknown``.
+    percentile
+        Percentile of the printed value among the repetitions; ties count half.
+    plausible
+        Whether a random quantity meets its criterion (`shuffledp.papers.paper_a`).
+    note
+        Explanation: what was tried, and why a value is missing.
+    """
+
+    as_printed: Decimal | None = None
+    single_bin: Decimal | None = None
+    lower: Decimal | None = None
+    upper: Decimal | None = None
+    correct: Decimal | None = None
+    recovered: str = ""
+    percentile: float | None = None
+    plausible: bool = False
+    note: str = ""
+
+    def verdict(self, printed: Published) -> str:
+        """Return the verdict, one of `VERDICTS`."""
+        if self.percentile is not None:
+            return COMPATIBLE if self.plausible else NOT
+        for value, verdict in ((self.correct, REPRODUCED), (self.as_printed, PRINTED_ONLY)):
+            if value is not None and printed.agrees(value):
+                return verdict
+        return NOT_TRIED if self.as_printed is None else NOT
+
+    def row(self, printed: Published) -> dict[str, str]:
+        """Return the columns that follow those of the printed number, as text."""
+        differences = {
+            f"relative_difference_{name}": ""
+            if value is None
+            else _text(relative_difference(value, printed.published))
+            for name, value in (("as_printed", self.as_printed), ("correct", self.correct))
+        }
+        return {
+            "recovered": self.recovered,
+            "as_printed": _text(self.as_printed),
+            "single_bin": _text(self.single_bin),
+            "lower": _text(self.lower, ROUND_FLOOR),
+            "upper": _text(self.upper, ROUND_CEILING),
+            "correct": _text(
+                self.correct, ROUND_HALF_EVEN if self.upper is None else ROUND_CEILING
+            ),
+            **differences,
+            "percentile": "" if self.percentile is None else f"{self.percentile:.1f}",
+            "verdict": self.verdict(printed),
+            "note": self.note,
+        }
+
+
+def _text(value: Decimal | None, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Return six significant digits; integers below 1e9 are written in full."""
+    if value is None:
+        return ""
+    if value == value.to_integral_value() and abs(value) < 10**9:
+        return str(int(value))
+    short = Context(prec=6, rounding=rounding).create_decimal(value)
+    return f"{short:.5E}" if abs(short.adjusted()) > 3 else f"{short.normalize():f}"
