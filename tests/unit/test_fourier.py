@@ -220,7 +220,7 @@ def test_wrong_parameters_are_named() -> None:
     atoms = coin(0.5)
     for arguments, message in (
         ((atoms, 0, 1.0, 10), "rounds must be an integer >= 1"),
-        ((atoms, 1, 1.0, 11), "n_grid must be even"),
+        ((atoms, 1, 1.0, 11), "n_grid must be an even integer"),
         ((atoms, 1, -1.0, 10), "half_width must be positive"),
     ):
         with pytest.raises(InputError, match=message):
