@@ -20,7 +20,7 @@ from PIL import Image
 from shuffledp.figures.style import save
 from shuffledp.geography.grid import grid_cells, make_lattice
 from shuffledp.geography.regions import region_from_config
-from shuffledp.studies.points import TargetSweep
+from shuffledp.studies.sweeps import TargetSweep
 from shuffledp.studies.releases import swept
 
 ROOT = Path(__file__).parents[2]
