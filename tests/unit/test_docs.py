@@ -20,8 +20,8 @@ from PIL import Image
 from shuffledp.figures.style import save
 from shuffledp.geography.grid import grid_cells, make_lattice
 from shuffledp.geography.regions import region_from_config
-from shuffledp.studies.sweeps import TargetSweep
 from shuffledp.studies.releases import swept
+from shuffledp.studies.sweeps import TargetSweep
 
 ROOT = Path(__file__).parents[2]
 TUTORIAL = ROOT / "docs" / "tutorial.ipynb"
