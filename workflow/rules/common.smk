@@ -167,6 +167,12 @@ def individual_memory(wildcards):
     return fixed + 0.0005 * cells * spec["repetitions"] * (2 * len(spec["eps"]) + 10)
 
 
+def page_memory(wildcards):
+    """Return the megabytes of the job that writes the page: the grids that it shows, and a base."""
+    cells = [cells_of(region, first_grid(region)) for region in REGIONS]
+    return 1500 + 1.5 * max(cells) / 1000
+
+
 def budget(eps0):
     """A budget as it stands in file names, from which jobs read it back: no digit may be lost."""
     return repr(float(eps0)).removesuffix(".0")

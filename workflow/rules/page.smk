@@ -6,12 +6,6 @@ PAGE_PARTS = sorted(
 )
 
 
-def page_memory(wildcards):
-    """Return the megabytes of the job that writes the page: the grids that it shows, and a base."""
-    cells = [cells_of(region, first_grid(region)) for region in REGIONS]
-    return 1500 + 1.5 * max(cells) / 1000
-
-
 rule write_page:
     input:
         unpack(page_files),
