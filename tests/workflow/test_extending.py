@@ -301,7 +301,7 @@ def test_every_recipe_is_enough(extended):
     assert totals["count"].tolist() == [400, cells.sum()]
     # Whoever was asked is not known: users are not counted.
     assert pd.read_csv(clone.path / "results" / "privacy" / "town.shape.users.csv").empty
-    assert "one dot each" in svg(clone, "checkins.town.shape")
+    assert "one dot for each" in svg(clone, "checkins.town.shape")
 
     plan = ["plan", "--n", "10000", "--k", "16", "--eps0", "2", "--delta", "1e-6"]
     (row,) = command(clone, *plan, "--mechanism", "gaussian", "krr", "twin")
