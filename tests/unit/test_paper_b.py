@@ -276,7 +276,7 @@ def test_corollary_3_5_is_below_the_pair_it_is_about(E, n):
 
 
 def test_no_central_moment_of_the_count_is_negative():
-    """Where Corollary 3.5 comes from: no convexity, but p <= 1/2."""
+    """For p <= 1/2 this proves Corollary 3.5, which does not need convexity."""
     for n in (1, 2, 5, 9):
         for p in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 9)):
             for i in range(2, 12):

@@ -1,4 +1,4 @@
-"""What one release shows of single cells: errors, cells known to be occupied, busiest cells."""
+"""Draw the confidence in single cells of one release: errors, occupied cells, busiest cells."""
 
 import textwrap
 from pathlib import Path

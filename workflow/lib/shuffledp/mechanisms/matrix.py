@@ -97,7 +97,7 @@ class MatrixRandomiser(Randomiser):
 
     @cached_property
     def _held(self) -> Integers:
-        """Such pairs, each with a record of all others."""
+        """Pairs of records, each with the record that all other users hold."""
         return self._pairs.held(self._telling)
 
     def log_blanket(self, eps: float, n: int) -> float:

@@ -102,15 +102,7 @@ class BudgetSweep:
         return Setting(int(counts.sum()), counts.size, self.eps0)
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return region, grid, n and the local budget.
-
-        Parameters
-        ----------
-        region, grid
-            Names of the place.
-        n
-            Number of users.
-        """
+        """Return region, grid, n and the local budget."""
         return ("release", region, grid, n, f"eps0={self.eps0:g}")
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
@@ -155,15 +147,7 @@ class TargetSweep:
         )
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return region, grid and n; the calibration names the target.
-
-        Parameters
-        ----------
-        region, grid
-            Names of the place.
-        n
-            Number of users.
-        """
+        """Return region, grid and n; the calibration names the target."""
         return ("target", region, grid, n)
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
