@@ -110,4 +110,4 @@ def test_what_the_container_starts_makes_the_page_of_a_clone_without_git(contain
     done = container.run([*container.command, "--", "results/report.html"])
     assert done.returncode == 0, done.stdout + done.stderr
     page = (clone.path / "results" / "report.html").read_text(encoding="utf-8")
-    assert f"{commit}, perhaps with changes: git is missing or refuses to look" in page
+    assert f"{commit}, perhaps with changes: git is missing or refuses to compare files" in page
