@@ -277,7 +277,7 @@ def test_what_cannot_be_seen_is_left_out_and_borders_stay_common(tmp_path):
     pier += [[2.01, 60.0051], [2.01, 60.01], [2, 60.01], [2, 60]]
     neighbour = feature("Polygon", [square(1.99, 60.0, 0.01)])
     layers = basemap.backdrop(written(tmp_path, feature("Polygon", [pier]), neighbour))
-    left, right = basemap.legible(layers, 0.1).geometry.sort_index(ascending=False)
+    left, right = basemap.simplify_districts(layers, 0.1).geometry.sort_index(ascending=False)
     assert right.bounds[2] == pytest.approx(2.01)
     assert shapely.intersection(left, right).length == pytest.approx(0.01)
     assert layers.geometry[0].bounds[2] == pytest.approx(2.0105), "the argument is unchanged"

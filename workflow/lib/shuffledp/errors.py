@@ -1,4 +1,4 @@
-"""Whose fault an error is: an `InputError` is the user's to mend, all else is a defect of ours."""
+"""Distinguish bad input, which the user can correct, from defects of this package."""
 
 import errno
 from collections.abc import Iterable
@@ -8,39 +8,44 @@ DEFECT: Final = "this is a defect; please report it"
 
 
 class InputError(ValueError):
-    """Bad input: a file, a configuration value or an argument.
+    """A file, a configuration value or an argument is invalid.
 
-    The message says what was given and what would be right.
+    The message states the received value and what is accepted.
     """
 
 
-# Words of the loader, of threads and of C++ for want of memory, which raise other exceptions.
-_SHORT: Final = ("failed to map segment", "cannot allocate memory", "new thread", "bad_alloc")
+# Messages of the dynamic loader, of threads and of C++, which do not raise MemoryError.
+_MEMORY_MESSAGES: Final = (
+    "failed to map segment",
+    "cannot allocate memory",
+    "new thread",
+    "bad_alloc",
+)
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is want of memory, or came while one was dealt with.
+    """Return whether an error, or one that led to it, means that memory is exhausted.
 
-    NumPy's and Arrow's are a `MemoryError`. A library that is loaded late, or a thread, may be the
-    first that finds no room, and says it in words of its own.
+    NumPy and Arrow raise a `MemoryError`. Loading a library or starting a thread may also fail for
+    lack of memory; only the message of such an error reveals it.
     """
-    found: BaseException | None = error
-    while found is not None:
-        if isinstance(found, MemoryError):
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError):
             return True
-        if isinstance(found, OSError) and found.errno == errno.ENOMEM:
+        if isinstance(cause, OSError) and cause.errno == errno.ENOMEM:
             return True
-        words = str(found).lower()
-        if isinstance(found, ImportError | OSError | RuntimeError) and any(
-            s in words for s in _SHORT
+        message = str(cause).lower()
+        if isinstance(cause, ImportError | OSError | RuntimeError) and any(
+            part in message for part in _MEMORY_MESSAGES
         ):
             return True
-        found = found.__cause__ or found.__context__
+        cause = cause.__cause__ or cause.__context__
     return False
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """End of a message about an unknown word: the known one that is nearest, if any is near."""
+    """Return the end of a message that suggests a known word similar to an unknown one, if any."""
     import difflib
 
     close = difflib.get_close_matches(word, list(known), n=1)

@@ -1,4 +1,4 @@
-"""Base maps: land and water under the cells of a map, borders, rivers and names over them."""
+"""Draw base maps: land and water under the cells; borders, rivers and names over them."""
 
 from pathlib import Path as FilePath
 from typing import Final, NamedTuple
@@ -26,10 +26,10 @@ _INK: Final = "0.1"
 _NAME_SIZE: Final = 5.0  # points
 _GLYPH_WIDTH: Final = 0.65  # mean width of a character, as a share of its size
 _RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its name is written
-_TOLERANCE: Final = 0.008  # share of a map's width; smaller details are invisible in a column
+_MIN_DETAIL: Final = 0.008  # share of a map's width; smaller details cannot be seen
 
 _WGS84: Final = 4326
-DISTRICTS: Final = ("district", "park")  # a park is the district of its cells
+DISTRICTS: Final = ("district", "park")  # kinds that name the cells inside them
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
@@ -62,21 +62,21 @@ def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -
     return gpd.GeoDataFrame(columns, geometry=[shape.geometry for shape in shapes], crs=_WGS84)
 
 
-def legible(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
-    """Return layers whose districts lack details that are too small to see, such as piers.
+def simplify_districts(layers: gpd.GeoDataFrame, width: float) -> gpd.GeoDataFrame:
+    """Remove details of districts that are too small to see, such as piers.
 
-    `width` is that of the map in degrees. Neighbours keep their common borders.
+    `width` is the width of the map in degrees. Neighbours keep their common borders.
     """
     districts = layers["kind"].isin(DISTRICTS)
     kept = layers.copy()
     kept.loc[districts, "geometry"] = shapely.coverage_simplify(
-        layers.geometry[districts].to_numpy(), _TOLERANCE * width
+        layers.geometry[districts].to_numpy(), _MIN_DETAIL * width
     )
     return kept
 
 
 def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
-    """Fill water and land below everything else, in the order of the file."""
+    """Fill districts, parks and water under everything else, in the order of the file."""
     colours = {"district": _LAND, "park": _PARK, "water": _WATER}
     areas = layers[layers["kind"].isin(colours)]
     for kind, area in zip(areas["kind"], areas.geometry, strict=True):
@@ -91,7 +91,7 @@ def draw_under(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 def draw_over(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     """Draw borders of districts and water, rivers and the outline over the cells.
 
-    Dark lines with a light rim are visible on any colour, and thin enough to hide no cell.
+    Dark lines with a light rim are visible on any colour. They are thin enough to hide no cell.
     """
     borders = layers[layers["kind"].isin([*DISTRICTS, "water"])].boundary
     _draw_lines(axes, borders, _INK, 0.35, _HALO, 0.9)
@@ -117,7 +117,7 @@ def _draw_lines(
     )
 
 
-class Named(NamedTuple):
+class PlaceName(NamedTuple):
     """A name on a map and the ends of the line along which it can be written.
 
     ``kind`` is one of `read_basemap`; ``ends`` are in degrees, from west to east, shape ``(2, 2)``.
@@ -130,7 +130,7 @@ class Named(NamedTuple):
 
 def named_places(
     layers: gpd.GeoDataFrame, window: tuple[float, float, float, float]
-) -> list[Named]:
+) -> list[PlaceName]:
     """Return the names of districts, the largest first, then of rivers and places.
 
     Parameters
@@ -164,12 +164,12 @@ def named_places(
             parts = shapely.get_parts(shape.intersection(chord))
             nearest = min(parts, key=lambda part: part.distance(middle))
             ends = shapely.get_coordinates(nearest)[[0, -1]]
-        places.append(Named(str(kind), str(name), ends[np.argsort(ends[:, 0])]))
+        places.append(PlaceName(str(kind), str(name), ends[np.argsort(ends[:, 0])]))
     return places
 
 
 def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
-    """Write the names that fit, and that do not overlap an earlier one.
+    """Write the names that fit into their place and do not overlap a name written before.
 
     Parameters
     ----------
@@ -182,9 +182,9 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
-    # Middles and half widths of texts in inches. The first ones are the arrow to the north.
+    # Middle and half width of each text in inches. The first three cover the north arrow.
     corner = np.array([east, north]) / degrees - 6.0 / 72.0
-    taken = [np.array([*corner - [0.0, down / 72.0], 8.0 / 72.0]) for down in (0.0, 5.0, 10.0)]
+    occupied = [np.array([*corner - [0.0, down / 72.0], 8.0 / 72.0]) for down in (0.0, 5.0, 10.0)]
     for kind, name, ends in named_places(layers, (west, south, east, north)):
         across, up = np.diff(ends, axis=0)[0] / degrees  # inches
         length = len(name) * _GLYPH_WIDTH * _NAME_SIZE / 72.0
@@ -192,9 +192,9 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
             continue
         x, y = ends.mean(axis=0)
         box = np.array([*(np.array([x, y]) / degrees), length / 2.0])
-        if kind == "place" and any(_overlap(box, other) for other in taken):
+        if kind == "place" and any(_overlap(box, other) for other in occupied):
             continue
-        taken.append(box)
+        occupied.append(box)
         axes.text(
             x,
             y,
@@ -213,16 +213,16 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
 
 
 def _overlap(one: Floats, other: Floats) -> bool:
-    """Return whether the gap of two names is less than a character and a third of a line."""
+    """Return whether two names are less than a character and a third of a line apart."""
     across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
     return bool(across < _GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
 
 
 def districts_at(layers: gpd.GeoDataFrame, points: Floats) -> list[str]:
-    """Return the name of the district of each point.
+    """Return the name of the district that contains each point.
 
-    The name is empty outside all districts, and for names that are empty or that the font of the
-    figures cannot write. `points` are degrees, shape ``(number, 2)``.
+    The name is empty outside all districts and where the figures' font lacks a character of the
+    name. `points` are degrees, shape ``(number, 2)``.
     """
     names = [""] * len(points)
     districts = layers[layers["kind"].isin(DISTRICTS)]

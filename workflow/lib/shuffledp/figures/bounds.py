@@ -1,4 +1,4 @@
-"""How bounds on delta are drawn: looks, guarantees between points, and curves that coincide."""
+"""Draw bounds on delta: their looks, guarantees between points, and curves that coincide."""
 
 import textwrap
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from shuffledp.numerics.arrays import Floats
 
 Line = Literal["-", "-.", ":", "--"]
 
-# The colour says whose bound it is, the line style what it is worth.
-LINES: Final[Mapping[Kind, Line]] = MappingProxyType(
+# The colour identifies a bound; the line style says whether it is a guarantee.
+LINE_STYLES: Final[Mapping[Kind, Line]] = MappingProxyType(
     {"upper": "-", "exact": "-", "lower": "-.", "approximate": ":", "as printed": "--"}
 )
-WORTH: Final[Mapping[Kind, str]] = MappingProxyType(
+KIND_LABELS: Final[Mapping[Kind, str]] = MappingProxyType(
     {
         "upper": "a guarantee",
         "exact": "exact, a guarantee",
@@ -31,8 +31,8 @@ WORTH: Final[Mapping[Kind, str]] = MappingProxyType(
 
 GUARANTEES: Final[tuple[Kind, ...]] = ("upper", "exact")
 
-# The first entry with a substring of the bound's or curve's name applies. These are the colours of
-# Okabe and Ito without yellow, which is too light for lines, then the muted ones of Tol.
+# The first entry applies that has a substring of the name of the bound or curve. The palettes are
+# those of Okabe and Ito, without yellow, which is too light for lines, and the muted one of Tol.
 _COLOURS: Final = (
     ("#0072B2", ("fourier",)),
     ("#D55E00", ("single-bin",)),
@@ -41,7 +41,7 @@ _COLOURS: Final = (
     ("#56B4E9", ("explicit data set", "certified lower")),
     ("#8C510A", ("closed-form", "closed form", "feldman")),
     ("#E69F00", ("clones", "(6.1)")),
-    # One paper has five bounds; each has a colour of its own.
+    # One paper has five bounds, each in its own colour.
     ("#00382A", ("balle-krr",)),
     ("#00664B", ("blanket-bennett-generic",)),
     ("#7B61FF", ("blanket-hoeffding-generic",)),
@@ -57,8 +57,8 @@ _COLOURS: Final = (
 )
 _CERTIFIED_COLOURS: Final = {"upper": "#000000", "lower": "#56B4E9"}
 
-STEPS: Final = 12  # per interval between two points of a guarantee; too small to be seen
-_LINE_WIDTH: Final = 0.01  # share of the panel's height
+STEPS: Final = 12  # per interval between two points of a guarantee; single steps are invisible
+_MAX_COINCIDENT: Final = 0.01  # share of the panel's height: the width of a line
 _NOTE_COLUMNS: Final = 118  # characters in a line of a note
 
 
@@ -74,7 +74,7 @@ def bound_colour(name: str) -> str | None:
 
 
 def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Floats]:
-    """Return an upper bound between the points of a guarantee, to be drawn as steps to the right.
+    """Return an upper bound between the points of a guarantee, for a line that steps to the right.
 
     Delta is convex in ``exp(eps)``, so the chord of two upper bounds in ``(exp(eps), delta)`` is
     an upper bound, whereas a straight line on a logarithmic axis may lie below delta. Delta does
@@ -90,8 +90,8 @@ def guarantee_steps(eps: ArrayLike, log10_delta: ArrayLike) -> tuple[Floats, Flo
     Returns
     -------
     eps, log10_delta
-        Coordinates of the steps, both of one shape. They contain the points, except that a bound
-        which increases is drawn as large as at the next point.
+        Coordinates of the steps, both of one shape. They contain the points, but where a bound
+        increases, a point has the bound of the next one.
     """
     x = np.asarray(eps, np.float64)
     y = np.asarray(log10_delta, np.float64)
@@ -130,7 +130,9 @@ def coincidence_note(table: pd.DataFrame, x_scale: str, y_scale: str) -> str:
             distance = _vertical_distance(*(curves[name] for name in pair))
             if distance is not None:
                 distances[pair] = max(distances.get(pair, 0.0), distance / height)
-    coincide = {frozenset(pair) for pair, distance in distances.items() if distance < _LINE_WIDTH}
+    coincide = {
+        frozenset(pair) for pair, distance in distances.items() if distance < _MAX_COINCIDENT
+    }
     groups: list[list[str]] = []
     for name in map(str, table["curve"].unique()):
         for group in groups:

@@ -1,4 +1,4 @@
-"""Draw the confidence in single cells of one release: errors, occupied cells, busiest cells."""
+"""Draw the confidence in single cells: errors, cells known to be occupied, busiest cells."""
 
 import textwrap
 from pathlib import Path
@@ -19,6 +19,7 @@ from shuffledp.figures.map_panels import (
     Fill,
     MapContext,
     MapFiles,
+    add_colour_bar,
     draw_attribution,
     draw_frame,
     draw_hatch,
@@ -47,20 +48,20 @@ from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.selection import STANDARD_ERRORS
 from shuffledp.pipeline.tables import read_tables
 
-# Diverging, safe for the colour-blind, and unlike the colour of water.
+# Diverging, safe for the colour-blind, and different from the colour of water.
 _ERROR_COLOURS: Final = "PuOr_r"
-_MARK_FROM: Final = 0.2  # share of the largest error, rounded; lower errors have a triangle
+_MARK_FROM: Final = 0.2  # share of the largest error from which an estimate too low is marked
 _UNKNOWN: Final = Fill("none", "0.45", "......")
 
-_BUSIEST: Final = 20  # cells
-_LEGEND_COLUMNS: Final = 46  # characters in a line
-_RANK_SIZE: Final = 0.6  # size of the number of a rank, as a share of a cell's width
+_MAX_RANK: Final = 20  # number of the busiest cells shown
+_LEGEND_COLUMNS: Final = 46  # characters in a line of the legend
+_RANK_SIZE: Final = 0.6  # font size of a rank, as a share of a cell's width
 _MIN_RANK_SIZE, _MAX_RANK_SIZE = 3.0, 6.5  # points
-_SPREAD: Final = 0.6  # share of a row's height over which the series of a cell are spread
+_SPREAD: Final = 0.6  # share of a row's height over which the mechanisms are spread
 
 
 class Release(MapFiles):
-    """Files of a place, and what the title says about the releases there.
+    """Files of a region's grid, and the facts about its releases that the title states.
 
     Attributes
     ----------
@@ -78,17 +79,17 @@ class Release(MapFiles):
 
 
 def draw_errors(certainty: Path, **release: Unpack[Release]) -> Figure:
-    """Draw `error_maps` of the largest n from files; parameters as in `read_release`."""
+    """Draw `error_maps` at the largest n from the files and facts of `read_release`."""
     return error_maps(*read_release(certainty, DISTRIBUTION, **release))
 
 
 def draw_trust(certainty: Path, **release: Unpack[Release]) -> Figure:
-    """Draw `trust_maps` of the largest n from files; parameters as in `read_release`."""
+    """Draw `trust_maps` at the largest n from the files and facts of `read_release`."""
     return trust_maps(*read_release(certainty, UNBIASED, **release))
 
 
 def draw_ranks(certainty: Path, **release: Unpack[Release]) -> Figure:
-    """Draw `ranked_cells` of the largest n from files; parameters as in `read_release`."""
+    """Draw `ranked_cells` at the largest n from the files and facts of `read_release`."""
     return ranked_cells(*read_release(certainty, UNBIASED, **release))
 
 
@@ -99,29 +100,29 @@ def read_release(
     title: str,
     unit: str,
     target_delta: float,
-    **place: Unpack[MapFiles],
+    **files: Unpack[MapFiles],
 ) -> tuple[MapContext, pd.DataFrame]:
-    """Return the grid, and one estimate of each release of the largest n.
+    """Return the grid, and the rows of one estimator at the largest n.
 
     Parameters
     ----------
     certainty
-        Parquet table of `pipeline.tables.CERTAINTY`.
+        Parquet file with the columns of `pipeline.tables.CERTAINTY`.
     estimator
         Name of the estimator whose rows are returned.
     title, unit, target_delta
         As in `Release`.
-    place
-        Files of the grid, and of a base map and an outline if there are any.
+    files
+        Files of the grid and, if there are any, of a base map and an outline.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     rows = read_tables([certainty], n=n, estimator=estimator)
     full_title = release_title(title, unit, rows, "matched", target_delta)
-    return MapContext.read(full_title, unit, **place), rows
+    return MapContext.read(full_title, unit, **files), rows
 
 
 def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
-    """Return the rows of an estimator by the mechanism's label, in the order of the cells."""
+    """Return the rows of an estimator, in the order of the cells, by the mechanism's label."""
     return {
         get_estimator(*series).label: series_rows(rows, series).sort_values("cell")
         for series in list_series(rows)
@@ -131,7 +132,7 @@ def _panels(rows: pd.DataFrame, estimator: str) -> dict[str, pd.DataFrame]:
 
 @local_style()
 def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
-    """Draw the errors of projected estimates on one scale that is symmetric about 0.
+    """Draw the errors of projected estimates on a common scale that is symmetric about 0.
 
     Parameters
     ----------
@@ -151,29 +152,26 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     threshold = float(f"{_MARK_FROM * largest:.1g}")
     label = f"estimate too low by more than {threshold:,g} {plural(place.unit)}"
     legend = [Line2D([], [], linestyle="none", marker="v", color="black", label=label)]
-    # Names of districts would overlap the triangles.
+    # Names of districts would cover the triangles.
     figure, maps, bar = map_panels(place, titles, legend, 1, named=False)
     for axes, error in zip(maps, errors, strict=True):
         shown = np.isfinite(error)
         collection = draw_values(axes, place.corners, error, shown, norm, _ERROR_COLOURS)
         draw_triangles(axes, place.corners, error < -threshold)
-    figure.colorbar(
+    add_colour_bar(
+        bar,
         collection,
-        cax=bar,
-        orientation="horizontal",
-        format=PLAIN_NUMBERS,
-        label="too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
-        f"{plural(place.unit)} per cell  "
-        "\N{RIGHTWARDS ARROW}  too high",
+        "too low  \N{LEFTWARDS ARROW}  estimated \N{MINUS SIGN} true "
+        f"{plural(place.unit)} per cell  \N{RIGHTWARDS ARROW}  too high",
     )
     return figure
 
 
 @local_style()
 def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
-    """Draw unbiased estimates where they exceed two standard errors, and hatch the other cells.
+    """Draw unbiased estimates that exceed two standard errors, and hatch the other cells.
 
-    Parameters as in `error_maps`.
+    The parameters are those of `error_maps`.
     """
     panels = _panels(rows, UNBIASED)
     values = {label: panel["estimate"].to_numpy() for label, panel in panels.items()}
@@ -190,13 +188,8 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     for axes, name in zip(maps, panels, strict=True):
         collection = draw_values(axes, place.corners, values[name], known[name], norm)
         draw_hatch(axes, place.corners, ~known[name], _UNKNOWN)
-    figure.colorbar(
-        collection,
-        cax=bar,
-        orientation="horizontal",
-        format=PLAIN_NUMBERS,
-        label=f"estimated {units} per cell, above 2 standard errors (logarithmic)",
-    )
+    label = f"estimated {units} per cell, above 2 standard errors (logarithmic)"
+    add_colour_bar(bar, collection, label)
     return figure
 
 
@@ -224,20 +217,22 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
 
     Returns
     -------
-    Cells by true count; ties are in the order of the grid. Counts are on the left, errors, whose
-    scale is finer, on the right. A map below shows the ranks.
+    Counts on the left, and errors on a finer scale on the right, from the largest true count to
+    the smallest; ties are in the order of the grid. A map below shows the ranks.
     """
-    raw = rows[rows["estimator"] == UNBIASED]
-    series = list_series(raw)
-    estimates = {each: series_rows(raw, each).set_index("cell").sort_index() for each in series}
+    unbiased = rows[rows["estimator"] == UNBIASED]
+    series = list_series(unbiased)
+    estimates = {
+        each: series_rows(unbiased, each).set_index("cell").sort_index() for each in series
+    }
     counts = estimates[series[0]]["count"]
-    busiest = counts.sort_values(ascending=False, kind="stable").index[:_BUSIEST]
+    busiest = counts.sort_values(ascending=False, kind="stable").index[:_MAX_RANK]
     heights = np.arange(len(busiest))
     above = 1.0 + len(busiest) * (0.09 + 0.05 * len(series))
     width = 0.4 * FULL_WIDTH
     below = 0.9 + max(map_height(place.corners, width), 0.45 * len(series))
     figure = new_figure(above + below)
-    (left, right), (ranks, beside) = figure.subplots(2, 2, height_ratios=(above, below))
+    (left, right), (ranks, legend_axes) = figure.subplots(2, 2, height_ratios=(above, below))
     right.sharey(left)
     half = _SPREAD / 2.0
     left.vlines(counts[busiest], heights - half, heights + half, color="black", linewidth=1.4)
@@ -262,9 +257,9 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
         for index in heights[1::2]:
             axes.axhspan(index - 0.5, index + 0.5, color="0.95", zorder=0, linewidth=0.0)
     _map_ranks(ranks, place, busiest.to_numpy(), width)
-    beside.axis("off")
+    legend_axes.axis("off")
     legend = _rank_legend({each: estimates[each].loc[busiest] for each in series})
-    beside.legend(handles=legend, loc="center left")
+    legend_axes.legend(handles=legend, loc="center left")
     figure.suptitle(place.title)
     return figure
 
@@ -305,7 +300,7 @@ def _draw_intervals(
 
 
 def _cell_names(place: MapContext, busiest: Integers) -> list[str]:
-    """Return district, where there is one, number and rank of each cell."""
+    """Return a label for each cell: its district, if any, its number and its rank."""
     middle = place.corners[busiest, :-1].mean(axis=1)
     districts = districts_at(place.layers, middle)
     return [

@@ -1,4 +1,4 @@
-"""Panels with maps of a grid: the place, axes, coloured and hatched cells, and their layout."""
+"""Draw maps of a grid side by side: axes, coloured and hatched cells, legends and layout."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,13 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, ScalarFo
 from matplotlib.transforms import ScaledTranslation
 from numpy.typing import NDArray
 
-from shuffledp.figures.basemap import backdrop, draw_names, draw_over, draw_under, legible
+from shuffledp.figures.basemap import (
+    backdrop,
+    draw_names,
+    draw_over,
+    draw_under,
+    simplify_districts,
+)
 from shuffledp.figures.style import FULL_WIDTH, new_figure
 from shuffledp.geography.grid import read_corners
 from shuffledp.numerics.arrays import Floats
@@ -46,10 +52,10 @@ _BELOW_PANEL: Final = 0.68  # room for longitudes, scale bar and attribution
 _COLOUR_BAR: Final = 0.62  # height of the colour bar with its labels
 _RASTERISE_FROM: Final = 20_000  # cells; vector files of more polygons are unwieldy
 
-_BELOW_LABELS: Final = -34.0  # points from a map's lower edge to what is printed below its labels
+_BELOW_LABELS: Final = -34.0  # points from a map's lower edge to the scale bar below its labels
 _KM_PER_DEGREE: Final = 111.32  # along the equator
 _TICK_STEPS: Final = (1, 2, 5, 10)
-_TICK_MARGIN: Final = 0.08  # share of a map's width: half a label
+_TICK_MARGIN: Final = 0.08  # share of a map's width that half a label takes
 _MAP_MARGIN: Final = 0.05  # share of the cells' width and height
 
 
@@ -99,15 +105,15 @@ class MapContext:
 
     @cached_property
     def around(self) -> gpd.GeoDataFrame:
-        """The layers, simplified to what is legible at the width of the grid."""
-        return legible(self.layers, float(np.ptp(self.corners[..., 0])))
+        """The layers, without details that are too small to see at the width of the grid."""
+        return simplify_districts(self.layers, float(np.ptp(self.corners[..., 0])))
 
 
 # --- Axes of one map ---------------------------------------------------------------------
 
 
 def draw_frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
-    """Set limits, true proportions at the middle latitude, and labels with their unit.
+    """Set the limits, the labels, and the aspect ratio that is right at the middle latitude.
 
     Parameters
     ----------
@@ -116,7 +122,7 @@ def draw_frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> 
     corners
         Vertices of the cells in degrees, shape ``(k, vertices, 2)``.
     margin
-        Whether to leave a margin, which shows surroundings of the cells.
+        Whether to leave a margin around the cells, which shows their surroundings.
     ordinate
         Whether to label latitudes.
     """
@@ -138,7 +144,7 @@ def draw_frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> 
 
 
 def _inner_ticks(low: float, high: float) -> list[float]:
-    """Return at least two round numbers away from the edges, where the next map's labels begin."""
+    """Return at least two round numbers that are not at the edges, next to another map's labels."""
     edge = _TICK_MARGIN * (high - low)
     low, high = low + edge, high - edge
     # MaxNLocator adds one tick beyond either end.
@@ -147,7 +153,7 @@ def _inner_ticks(low: float, high: float) -> list[float]:
 
 
 def draw_scale_bar(axes: Axes) -> None:
-    """Draw an arrow to the north and, below the map, a scale bar of a round length.
+    """Draw a north arrow and, below the map, a scale bar of a round length.
 
     The length is 1, 2 or 5 times a power of ten, at most a quarter of the map's width.
     """
@@ -223,7 +229,7 @@ def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
 
 def is_fine(cells: int) -> bool:
-    """Return whether a grid has so many cells that vector files contain them as pixels."""
+    """Return whether a grid has so many cells that vector files contain pixels instead."""
     return cells > _RASTERISE_FROM
 
 
@@ -275,9 +281,9 @@ def draw_values(
 def _join_by_colour(
     corners: Floats, values: Floats, norm: Normalize, colours: str | Colormap
 ) -> tuple[list[Outline], Floats]:
-    """Return one path for all cells of a colour, and one of their values.
+    """Return a path for each colour that joins all its cells, and the value of one of them.
 
-    A path per cell would take a kilobyte, several times over while a figure is saved.
+    A path for each cell would take a kilobyte, several times over while a figure is saved.
     """
     rgba = ScalarMappable(norm, colours).to_rgba(values, bytes=True)
     _, first, colour = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
@@ -304,8 +310,8 @@ def draw_triangles(axes: Axes, corners: Floats, mask: NDArray[np.bool_]) -> None
 
 
 def _add_patch(axes: Axes, shapes: Floats, cells: int, **look: Any) -> None:
-    # One path for all shapes, because a hatch costs much per path and hardly anything per cell.
-    # add_artist, because add_patch would compute the limits, which are known, from every cell.
+    # One path joins all shapes, because hatching is slow for each path but not for each cell.
+    # add_artist is used because add_patch would compute the known limits from every cell.
     path = Outline.make_compound_path_from_polys(shapes)
     axes.add_artist(PathPatch(path, rasterized=is_fine(cells), **look))
 
@@ -337,8 +343,8 @@ def map_panels(
 ) -> tuple[Figure, list[Axes], Axes]:
     """Return a figure with maps side by side, to which the cells are still to be added.
 
-    The panels are placed explicitly. Matplotlib's layout does not foresee how maps shrink to their
-    proportions: titles would overlap, and PNG and PDF would differ.
+    The panels are placed explicitly. Matplotlib's layout ignores that maps shrink to keep their
+    proportions, so that titles would overlap, and PNG and PDF would differ.
 
     Parameters
     ----------
@@ -353,7 +359,7 @@ def map_panels(
 
     Returns
     -------
-    The figure, the panels and axes for the colour bar.
+    The figure, the axes of the maps, and the axes for `add_colour_bar`.
     """
     corners, layers = place.corners, place.around
     # Four panels are two by two: three and one would leave most of a row empty.
@@ -389,6 +395,20 @@ def map_panels(
     if legend:
         figure.legend(handles=list(legend), loc="lower center", ncols=2, handlelength=1.6)
     return figure, panels, axes_at(0.25 * FULL_WIDTH, foot - 0.18, 0.55 * FULL_WIDTH, 0.1)
+
+
+def add_colour_bar(
+    bar: Axes, collection: Collection, label: str, *, extend: str = "neither"
+) -> None:
+    """Draw the horizontal colour bar of a collection of cells; `extend` is as in matplotlib."""
+    bar.figure.colorbar(
+        collection,
+        cax=bar,
+        orientation="horizontal",
+        format=PLAIN_NUMBERS,
+        label=label,
+        extend=extend,
+    )
 
 
 def _count_lines(*titles: str) -> int:

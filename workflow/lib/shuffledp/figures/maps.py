@@ -20,6 +20,7 @@ from shuffledp.figures.map_panels import (
     Fill,
     MapContext,
     MapFiles,
+    add_colour_bar,
     draw_attribution,
     draw_frame,
     draw_hatch,
@@ -50,16 +51,16 @@ from shuffledp.pipeline.tables import read_tables
 
 _SINGLE_MAP_WIDTH: Final = 0.58  # share of the page's width, for one map with its colour bar
 
-# Land or water shows through.
+# A cell without colour shows the base map.
 _ZERO: Final = Fill("none", "0.6", "////")
 _NEGATIVE: Final = Fill("#F4D9E6", "#8C2D62", "xxxx")
 _ZERO_LABEL: Final = "0: empty in the original, estimated as 0 in the other maps"
 
 
 def _off_scale(values: Floats) -> list[tuple[Fill, NDArray[np.bool_]]]:
-    """Return looks and masks of the cells that a logarithmic colour scale cannot show."""
-    kinds = [(_ZERO, values == 0.0), (_NEGATIVE, values < 0.0)]
-    return [(fill, mask) for fill, mask in kinds if mask.any()]
+    """Return the fills and masks of cells that a logarithmic colour scale cannot show."""
+    fills = [(_ZERO, values == 0.0), (_NEGATIVE, values < 0.0)]
+    return [(fill, mask) for fill, mask in fills if mask.any()]
 
 
 def _draw_counts(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> Collection:
@@ -71,15 +72,15 @@ def _draw_counts(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> 
 
 
 def _legend(values: Floats, zero_label: str) -> list[Patch]:
-    """Return legend entries of the cells that are not on the colour scale, if any."""
+    """Return legend entries for cells that are not on the colour scale, if any."""
     labels = {_ZERO: zero_label, _NEGATIVE: "below 0 (possible for raw estimates)"}
     return fill_legend([(fill, labels[fill]) for fill, _ in _off_scale(values)])
 
 
 def draw_checkins(
-    checkins: Path, *, title: str, unit: str, dots: bool, **place: Unpack[MapFiles]
+    checkins: Path, *, title: str, unit: str, dots: bool, **files: Unpack[MapFiles]
 ) -> Figure:
-    """Draw `checkins_map` from files.
+    """Read the check-ins and the grid of a region, and draw `checkins_map`.
 
     Parameters
     ----------
@@ -91,11 +92,11 @@ def draw_checkins(
         Unit of the guarantee: ``one check-in`` or ``one user``.
     dots
         Whether to draw a dot for each check-in, beside the counts per cell.
-    place
-        Files of the grid, and of a base map and an outline if there are any.
+    files
+        Files of the grid and, if there are any, of a base map and an outline.
     """
     points = read_tables([checkins], columns=["latitude", "longitude"])
-    return checkins_map(MapContext.read(title, unit, **place), points, dots=dots)
+    return checkins_map(MapContext.read(title, unit, **files), points, dots=dots)
 
 
 def draw_estimates(
@@ -106,15 +107,15 @@ def draw_estimates(
     unit: str,
     calibration: str,
     target_delta: float,
-    **place: Unpack[MapFiles],
+    **files: Unpack[MapFiles],
 ) -> Figure:
-    """Draw `estimate_maps` of the first release at the largest n from files.
+    """Read the first release at the largest n, and draw `estimate_maps`.
 
     Parameters
     ----------
     releases, samples
-        Parquet tables of the estimates and of the true counts.
-    title, unit, place
+        Parquet files of the estimates and of the true counts.
+    title, unit, files
         As in `draw_checkins`.
     calibration, target_delta
         Selection of releases, as in `shuffledp.pipeline.selection.calibrated`.
@@ -127,8 +128,8 @@ def draw_estimates(
     )
     full_title = release_title(title, unit, rows, calibration, target_delta)
     panels = release_panels(original, rows)
-    del rows  # saves memory while the maps are drawn
-    return estimate_maps(MapContext.read(full_title, unit, **place), panels, n)
+    del rows  # frees memory before the maps are drawn
+    return estimate_maps(MapContext.read(full_title, unit, **files), panels, n)
 
 
 @local_style()
@@ -142,12 +143,12 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     checkins
         Columns ``latitude`` and ``longitude`` in degrees.
     dots
-        Whether to draw the points. They are left out if the positions are made up.
+        Whether to draw the points, which is misleading if the positions are made up.
 
     Returns
     -------
-    The counts on a logarithmic colour scale and, left of them, the points on the grid, which are
-    rasterised in vector files.
+    The counts on a logarithmic colour scale and, on their left, the points on the grid, which
+    vector files contain as pixels.
     """
     corners, layers = place.corners, place.around
     counts = place.cells["count"].to_numpy(dtype=np.float64)
@@ -169,7 +170,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
         axes.set_title(title, loc="left")
     draw_names(right, layers, FULL_WIDTH / 2.0)
     draw_attribution(right, layers)
-    # An inset keeps the bar as high as the map, whose proportions are fixed.
+    # An inset is as high as the map, whose aspect ratio is fixed.
     bar = right.inset_axes((1.03, 0.0, 0.04, 1.0))
     label = f"{units} per cell (logarithmic)"
     figure.colorbar(collection, cax=bar, format=PLAIN_NUMBERS, label=label)
@@ -206,14 +207,14 @@ def release_panels(original: Integers, rows: pd.DataFrame) -> dict[str, Floats]:
     Parameters
     ----------
     original
-        Histogram that was released, shape ``(k,)``.
+        True histogram, shape ``(k,)``.
     rows
         Columns of `pipeline.tables.RELEASES`: one repetition at one n, eps0 and calibration. Only
-        ``projected`` estimates are shown, so that the panels can be compared.
+        projected estimates are shown, because they can be compared.
 
     Returns
     -------
-    Panel title to shares of n, shape ``(k,)``, the original first.
+    Shares of n, shape ``(k,)``, by panel title; the original is first.
 
     Raises
     ------
@@ -264,16 +265,15 @@ def release_title(
 
 @local_style()
 def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) -> Figure:
-    """Draw estimated histograms side by side on one colour scale (paper A, figures 4 and 5).
+    """Draw estimated histograms side by side on a common colour scale (paper A, figures 4 and 5).
 
     Parameters
     ----------
     place
-        The grid, whose counts are not used. The title should state region, privacy and
-        calibration. The first panel shows the names of districts.
+        The grid, without its counts. The title should state region, privacy and calibration.
     estimates
-        Panel title to shares of n in the order of the cells, shape ``(k,)``. The first is the
-        original; the others state their total variation distance to it.
+        Shares of n in the order of the cells, shape ``(k,)``, by panel title. The first is the
+        original; the titles of the others state their total variation distance to it.
     n
         Number of records that were released.
 
@@ -296,12 +296,7 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
     figure, panels, bar = map_panels(place, titles, _legend(values, _ZERO_LABEL), 1)
     for axes, value in zip(panels, values, strict=True):
         collection = _draw_counts(axes, place.corners, value, norm)
-    figure.colorbar(
-        collection,
-        cax=bar,
-        orientation="horizontal",
-        format=PLAIN_NUMBERS,
-        label=f"{plural(place.unit)} per cell (estimated share × n, logarithmic)",
-        extend="min" if ((values > 0.0) & (values < 1.0)).any() else "neither",
-    )
+    label = f"{plural(place.unit)} per cell (estimated share × n, logarithmic)"
+    extend = "min" if ((values > 0.0) & (values < 1.0)).any() else "neither"
+    add_colour_bar(bar, collection, label, extend=extend)
     return figure

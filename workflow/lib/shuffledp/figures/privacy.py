@@ -13,8 +13,8 @@ from matplotlib.ticker import FuncFormatter, MultipleLocator, PercentFormatter
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.errors import InputError
 from shuffledp.figures.bounds import (
-    LINES,
-    WORTH,
+    KIND_LABELS,
+    LINE_STYLES,
     Line,
     bound_colour,
     coincidence_note,
@@ -147,10 +147,10 @@ def _bound_handle(name: str) -> Line2D:
         [],
         [],
         color=bound_colour(name) or "#000000",
-        linestyle=LINES[kind],
+        linestyle=LINE_STYLES[kind],
         # Guarantees are wider, because `lower` is drawn over `upper` and may hide it.
         linewidth=2.6 if BOUNDS[name].guarantee else 1.3,
-        label=f"{name}: {certified}{WORTH[kind]}",
+        label=f"{name}: {certified}{KIND_LABELS[kind]}",
     )
 
 

@@ -15,7 +15,7 @@ import yaml
 
 from shuffledp.accounting.registry import get_bound
 from shuffledp.figures.basemap import backdrop
-from shuffledp.figures.bounds import LINES, WORTH, bound_colour
+from shuffledp.figures.bounds import KIND_LABELS, LINE_STYLES, bound_colour
 from shuffledp.figures.style import plural, series_look
 from shuffledp.geography.embedded import PEOPLE
 from shuffledp.geography.grid import read_cells
@@ -319,9 +319,9 @@ def _bound(name: str) -> dict[str, Any]:
     bound = get_bound(name)
     return {
         "kind": bound.kind,
-        "worth": WORTH[bound.kind],
+        "worth": KIND_LABELS[bound.kind],
         "guarantee": bound.guarantee,
-        "line": LINES[bound.kind],
+        "line": LINE_STYLES[bound.kind],
         "colour": bound_colour(name) or "#777777",
         "about": bound.source,
     }

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import DISTRICTS, backdrop, legible, named_places
+from shuffledp.figures.basemap import DISTRICTS, backdrop, named_places, simplify_districts
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -119,7 +119,7 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
     name. ``names`` of districts, the largest first, and of rivers and places; ``at`` are the ends
     of the line along which a name can be written. ``attribution`` must be shown with them.
     """
-    visible = legible(layers, float(box[2] - box[0]))
+    visible = simplify_districts(layers, float(box[2] - box[0]))
     return {
         "layers": _layers(visible, box),
         "names": [

@@ -20,9 +20,9 @@ from matplotlib.ticker import FuncFormatter
 from shuffledp.accounting.bound import Kind
 from shuffledp.figures.bounds import (
     GUARANTEES,
-    LINES,
+    KIND_LABELS,
+    LINE_STYLES,
     STEPS,
-    WORTH,
     bound_colour,
     coincidence_note,
     guarantee_steps,
@@ -163,7 +163,7 @@ def _draw_panel(
             marker=marker,
             markevery=(apart * (number % step), apart * step),
             markersize=3.5,
-            linestyle=LINES[kind],
+            linestyle=LINE_STYLES[kind],
             linewidth=0.4 if guide else 1.6 if not marker else 1.1,
             label=name,
         )
@@ -252,7 +252,7 @@ def _draw_bound(axes: Axes, rows: pd.DataFrame, rank: int) -> None:
         *(guarantee_steps(*drawn) if proven else drawn),
         drawstyle="steps-post" if proven else "default",
         color=colour,
-        linestyle=LINES[kind],
+        linestyle=LINE_STYLES[kind],
         # `lower` is drawn above `upper`, which it may hide.
         linewidth=2.4 if name == "upper" else 1.2,
         zorder=_CERTIFIED_ORDER.get(name, 2.0),
@@ -279,7 +279,7 @@ def _list_bounds(
     axes.set(xlim=(0.0, 1.0), ylim=(len(bounds) + 2 * len(below) + 1.5, -0.5))
     axes.text(1.0, 0.0, rf"$\epsilon$ at $\delta={power(10.0**_RANKING_LOG10_DELTA)}$", ha="right")
     for rank, (name, rows) in enumerate(bounds, 1):
-        line = LINES[rows["kind"].iloc[0]]
+        line = LINE_STYLES[rows["kind"].iloc[0]]
         axes.text(0.07, rank, str(rank), ha="right")
         axes.plot([0.09, 0.15], 2 * [rank - 0.2], color=_colour(rows), linestyle=line, linewidth=2)
         axes.text(0.17, rank, name, fontsize=7.5)
@@ -292,9 +292,16 @@ def _list_bounds(
 
 def _key(table: pd.DataFrame) -> list[Line2D]:
     """Return the legend of the line styles; the list explains the colours."""
-    kinds: list[Kind] = [kind for kind in WORTH if (table["kind"] == kind).any()]
+    kinds: list[Kind] = [kind for kind in KIND_LABELS if (table["kind"] == kind).any()]
     return [
-        Line2D([], [], color="black", linewidth=1.2, linestyle=LINES[kind], label=WORTH[kind])
+        Line2D(
+            [],
+            [],
+            color="black",
+            linewidth=1.2,
+            linestyle=LINE_STYLES[kind],
+            label=KIND_LABELS[kind],
+        )
         for kind in kinds
         if kind != "as printed"
     ]
