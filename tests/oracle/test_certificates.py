@@ -153,21 +153,21 @@ def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
 @pytest.mark.parametrize(("ratio", "pairs", "eps"), [(0.3, 5.0, 0.4), (0.62, 80.0, 1.0)])
 def test_noise_in_balls_is_noise_in_floats(ratio, pairs, shape, size, eps):
     high = SignedNoise(ratio, pairs, shape, size).log_delta(eps)
-    deep = 100.0 if size == 1.0 else 40.0  # a table takes long
+    level = 100.0 if size == 1.0 else 40.0  # a table takes long
     given = None if shape == np.inf else shape
     signed = noise.SignedDummies(ratio, pairs, given, 5_000, 20, size)
     servers = BothNoises(1.0, 9).log_delta(0.9 * eps)
     with ctx.workprec(256):
-        assert float(signed.delta(4, eps, deep).run().log()) == pytest.approx(
+        assert float(signed.delta(4, eps, level).run().log()) == pytest.approx(
             high, abs=1e-7 if size == 1.0 else 2e-6
         )
-        assert signed.delta(4, eps, deep).run() <= arb(high).exp()
+        assert signed.delta(4, eps, level).run() <= arb(high).exp()
         both = noise.both_noises(1.0, 9, 0.9 * eps, 100.0).run()
         assert float(both.log()) == pytest.approx(servers, abs=1e-8)
         # Of two cells whose ratios are in the wrong order, and unknown: no less than it is.
         known = [arb(1), arb(2), arb(0.5)]
         masses, wide = [arb(0.25), arb(0.25), arb(0.5)], [x + arb(0, 0.1) for x in known]
-        exact_one, at_most = (noise.at_least(masses, each, arb(1)) for each in (known, wide))
+        exact_one, at_most = (noise.mean_excess(masses, each, arb(1)) for each in (known, wide))
         assert exact_one == arb(0.5) * (arb(0.25) * 0.5 + arb(0.25) * 1.5) + arb(0.0625)
         assert at_most.upper() >= exact_one
 

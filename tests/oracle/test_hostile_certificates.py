@@ -92,9 +92,9 @@ def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"view": "both"}, "nothing is known of 'both'"),
+        ({"view": "both"}, "view must be one of analyst, mixer, public, got 'both'"),
         ({"mechanism": "gaussian"}, "unknown mechanism 'gaussian'"),
-        ({"mechanism": "shuffler-dummies", "view": "mixer"}, "nothing is known of 'mixer'"),
+        ({"mechanism": "shuffler-dummies", "view": "mixer"}, "analyst, public, got 'mixer'"),
         ({"parameters": []}, "parameters must be a dict"),
         ({"eps": 351.0}, "eps must be from 0 to 350"),
         ({"lower": {"log_delta": -9.0}}, "no lower end but 0"),

@@ -256,7 +256,7 @@ def test_bad_guesses_prove_nothing_false(
         mech = deltas.Mechanism(k, EPS0, eps)
         makers = [
             lambda: deltas.blanket(n, mech),
-            *[lambda c=c: deltas.alike(n, mech, c) for c in ("x0", "x1", "x2")],
+            *[lambda c=c: deltas.one_cell(n, mech, c) for c in ("x0", "x1", "x2")],
             *[lambda c=c: deltas.hidden(n, mech, c) for c in ("x0", "x1")],
             lambda: deltas.two_cells(n, 100, deltas.Mechanism(2, EPS0, eps)),
         ]
@@ -292,7 +292,7 @@ def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:
     with ctx.workprec(checker.precision(eps0, eps)):
         mech = deltas.Mechanism(k, eps0, eps)
         jobs = {"blanket": deltas.blanket(n, mech)}
-        jobs |= {c: deltas.alike(n, mech, c) for c in ("x0", "x1", "x2")}
+        jobs |= {c: deltas.one_cell(n, mech, c) for c in ("x0", "x1", "x2")}
         if k == 3:
             jobs |= {f"hidden {c}": deltas.hidden(n, mech, c) for c in ("x0", "x1")}
         jobs["two cells"] = deltas.two_cells(n, n // 3, deltas.Mechanism(2, eps0, eps))

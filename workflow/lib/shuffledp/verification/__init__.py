@@ -1,1 +1,1 @@
-"""The checker of certificates (`shuffledp.accounting.certificate` makes them)."""
+"""Check the certificates that `shuffledp.accounting.certificate` makes."""

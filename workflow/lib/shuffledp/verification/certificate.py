@@ -1,8 +1,7 @@
-"""Check certificates of differential privacy in ball arithmetic, which trusts no float.
+"""Check certificates of differential privacy in ball arithmetic.
 
-The claims, and how each delta is computed, are described in `shuffledp.verification.deltas`,
-`shuffledp.verification.noise` and `shuffledp.verification.rounds`. Nothing here is shared with the
-accountant.
+The modules `deltas`, `noise` and `rounds` of this package describe the claims and how each delta is
+computed. The package shares no code with the accountant.
 """
 
 import math
@@ -17,11 +16,11 @@ from shuffledp.verification.deltas import (
     Mechanism,
     RefusedError,
     TooLongError,
-    alike,
     among_dummies,
     blanket,
     hidden,
-    mixed,
+    many_cells,
+    one_cell,
     two_cells,
 )
 from shuffledp.verification.noise import LEVEL, SignedDummies, both_noises, geometric
@@ -41,16 +40,16 @@ MAX_BLOCKS = 20_000
 MAX_MASSES = 1_000
 MAX_EPS = 350.0
 NEIGHBOURS = "replacement of one report"
-# Keys of every certificate; each kind has further ones.
+# Keys of every certificate; each kind has others in addition.
 COMMON_KEYS = {"certificate", "shuffledp", "neighbours", "n", "k", "eps", "lower", "upper"}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The statement of a proven certificate.
+    """The statement that a certificate proves.
 
-    A user is described by eps0 or by dummies and chances; other certificates name a mechanism, its
-    parameters and a view. ``low`` and ``high`` are natural logs of delta, None for a delta of 0.
+    Users have eps0, or dummies and chances; otherwise there is a mechanism with its parameters, and
+    a view. ``low`` and ``high`` are natural logarithms of bounds on delta, None for a delta of 0.
     """
 
     n: int
@@ -68,15 +67,7 @@ class Claim:
 
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
-    """Return the data set of the lower end: the numbers of others in x0, x1 and x2.
-
-    Parameters
-    ----------
-    lower
-        Part ``lower`` of a certificate.
-    n, k
-        Numbers of users and of cells.
-    """
+    """Return the data set of the lower end: how many of the other users hold x0, x1 and x2."""
     counts = part(lower, "others", dict)
     demand(set(counts) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
     others = {name: integer(counts[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
@@ -86,53 +77,33 @@ def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
 
 
 def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
-    """Return the blocks of counts, which must follow each other from 0 to n-1."""
-    blocks, following = [], 0
+    """Return the blocks of counts, which must cover 0 to n-1 without gap or overlap."""
+    blocks, expected = [], 0
     listed = part(upper, "blocks", list)
     if len(listed) > MAX_BLOCKS:
         raise TooLongError(f"{len(listed)} blocks, more than {MAX_BLOCKS}")
     for block in listed:
         demand(type(block) is list and len(block) == 2, "a block must be [first, last]")
         first, last = (integer(end, 0, "the end of a block") for end in block)
-        start = f"a block starts at {shown(first)}, not {following}"
-        demand(first == following, f"gap or overlap: {start}")
+        start = f"a block starts at {shown(first)}, not {expected}"
+        demand(first == expected, f"gap or overlap: {start}")
         demand(last >= first, f"block [{first}, {shown(last)}] is empty")
         blocks.append((first, last))
-        following = last + 1
-    demand(following == n, f"the blocks end at {shown(following - 1)}, not at n-1 = {n - 1}")
+        expected = last + 1
+    demand(expected == n, f"the blocks end at {shown(expected - 1)}, not at n-1 = {n - 1}")
     return blocks
 
 
 def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
-    """Return the delta of one data set.
-
-    Parameters
-    ----------
-    n
-        Number of users.
-    mech
-        k-RR, with eps.
-    others
-        Numbers of others in x0, x1 and a third cell.
-    """
+    """Return the job for the delta of the data set in which the other users are `others`."""
     if mech.k == 2:
         return two_cells(n, others["x0"], mech)
     held = [name for name, count in others.items() if count > 0]
-    return alike(n, mech, held[0]) if len(held) == 1 else mixed(n, mech, others)
+    return one_cell(n, mech, held[0]) if len(held) == 1 else many_cells(n, mech, others)
 
 
 def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]:
-    """Return deltas by name, the largest of which is an upper bound for every data set.
-
-    Parameters
-    ----------
-    n
-        Number of users.
-    mech
-        k-RR, with eps.
-    upper
-        Part ``upper`` of a certificate.
-    """
+    """Return jobs by name whose largest delta is an upper bound for every data set."""
     argument = part(upper, "argument", str)
     listed = {"blocks"} if argument == "counts" else set()
     check_keys(upper, {"log_delta", "argument"} | listed, "upper")
@@ -141,7 +112,7 @@ def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]
     if argument == "hidden":
         demand(mech.k == 3 and n >= 2, 'argument "hidden" is for k = 3 and n >= 2')
         jobs = {f"hidden user in {cell}": hidden(n, mech, cell) for cell in ("x0", "x1")}
-        return jobs | {"all others in x2": alike(n, mech, "x2")}
+        return jobs | {"all others in x2": one_cell(n, mech, "x2")}
     demand(argument == "counts", f"unknown argument {shown(argument)}")
     demand(mech.k == 2, 'argument "counts" is for k = 2')
     jobs = {}
@@ -152,13 +123,13 @@ def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]
 
 
 def precision(eps0: float, eps: float) -> int:
-    """Return 96 bits plus those that may cancel: if eps or eps0 - eps is small, or E large."""
-    least = min(x for x in (eps0, eps, eps0 - eps, 1.0) if x > 0)
-    return 96 + math.ceil(6 * eps0 - math.log2(least))
+    """Return a precision in bits, larger if eps or eps0 - eps is small or if E is large."""
+    smallest = min(x for x in (eps0, eps, eps0 - eps, 1.0) if x > 0)
+    return 96 + math.ceil(6 * eps0 - math.log2(smallest))
 
 
 def require_time(jobs: list[Job], limit: int) -> None:
-    """Refuse jobs that take too long; the time of a term grows with its number of bits."""
+    """Refuse jobs that take too long; the time for each term grows with the precision."""
     terms = sum(job.terms for job in jobs) * (1.0 + (ctx.prec / 2000.0) ** 2)
     if terms > limit:
         raise TooLongError(f"about {terms:.3g} terms would take too long: more than {limit:,}")
@@ -172,15 +143,7 @@ def prove(jobs: dict[str, Job], high: float) -> None:
 
 
 def ends_of(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the parts lower and upper, and refuse sizes beyond the precision of balls.
-
-    Parameters
-    ----------
-    certificate
-        A certificate.
-    n, k
-        Numbers of users and of cells.
-    """
+    """Return the parts lower and upper, and refuse sizes beyond the precision of balls."""
     for size, name in ((n, "n"), (k, "k")):
         if size > 10**15:
             raise TooLongError(f"{name} = {shown(size)} is more than 10^15")
@@ -188,14 +151,14 @@ def ends_of(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any]
 
 
 def budget(certificate: dict[str, Any]) -> tuple[float, float]:
-    """Return eps0 and eps."""
+    """Return eps0 and eps of a certificate."""
     eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
     demand(0 <= eps0 <= MAX_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
     return eps0, eps
 
 
 def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check one round of k-RR: both ends."""
+    """Check both ends of one round of k-RR."""
     check_keys(certificate, COMMON_KEYS | {"eps0"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     eps0, eps = budget(certificate)
@@ -227,7 +190,7 @@ def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
 
 
 def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check true reports among uniform dummies of users: one law for all data sets."""
+    """Check both ends of true reports among uniform dummies, whose delta no data set changes."""
     check_keys(certificate, COMMON_KEYS | {"dummies", "chances"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     dummies, chances = (
@@ -245,8 +208,8 @@ def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
     if high is None:
         raise RefusedError("upper: delta is never 0 among dummies")
     demand(low is None or low <= high, "lower is above upper")
-    least = min(x for x in (eps, 1.0) if x > 0)
-    with ctx.workprec(128 + math.ceil(3 * eps - math.log2(least) - math.log2(dummies / chances))):
+    cancelled = 3 * eps - math.log2(eps if 0 < eps < 1 else 1) - math.log2(dummies / chances)
+    with ctx.workprec(128 + math.ceil(cancelled)):
         job = among_dummies(n * chances, k, arb(dummies) / chances, eps)
         require_time([job], limit)
         delta = job.run()
@@ -258,26 +221,26 @@ def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
 
 
 def read_grid(upper: dict[str, Any]) -> Grid:
-    """Return the grid of privacy losses, after checking that it is well-formed."""
+    """Return the grid of privacy losses, which must be well-formed."""
     check_keys(upper, {"log_delta", "step", "masses", "infinite"}, "upper")
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
     demand(step > 0.0 and 0.0 <= infinite < 1.0, "step must be positive, infinite from 0 to 1")
-    masses, before = [], 0
+    masses, previous = [], 0
     listed = part(upper, "masses", list)
     if len(listed) > MAX_MASSES:
         raise TooLongError(f"{len(listed)} masses, more than {MAX_MASSES}")
     for entry in listed:
         demand(type(entry) is list and len(entry) == 2, "a mass must be [index, probability]")
-        index, mass = integer(entry[0], before + 1, "an index"), number(entry[1], "a probability")
+        index, mass = integer(entry[0], previous + 1, "an index"), number(entry[1], "a probability")
         demand(mass > 0.0, "a probability must be positive")
         masses.append((index, mass))
-        before = index
+        previous = index
     demand(len(masses) > 0, "there is no mass")
     return Grid(step, masses, infinite)
 
 
 def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check several rounds of k-RR: the upper end only."""
+    """Check the upper end of several rounds of k-RR."""
     check_keys(certificate, COMMON_KEYS | {"eps0", "rounds"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     rounds = integer(certificate.get("rounds"), 1, "rounds")
@@ -301,21 +264,13 @@ def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
     return Claim(n, k, eps, None, high, eps0=eps0, rounds=rounds)
 
 
-def noise_job(certificate: dict[str, Any], eps: float, deep: float) -> Job:
-    """Return the delta of a view of a mechanism.
-
-    Parameters
-    ----------
-    certificate
-        A certificate whose n and k have been checked.
-    eps, deep
-        As for `both_noises`.
-    """
+def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
+    """Return the job for the delta of one view of a mechanism; n and k have been checked."""
     name, view = part(certificate, "mechanism", str), part(certificate, "view", str)
     parameters = part(certificate, "parameters", dict)
     views = {"shuffler-dummies": ("analyst", "public")}
-    known = views.get(name, ("analyst", "mixer", "public"))
-    demand(view in known, f"nothing is known of {shown(view)}: a view is {', '.join(known)}")
+    accepted = views.get(name, ("analyst", "mixer", "public"))
+    demand(view in accepted, f"view must be one of {', '.join(accepted)}, got {shown(view)}")
     if name in ("shuffler-dummies", "two-servers"):
         check_keys(parameters, {"eps", "nu"}, "parameters")
         noise, nu = number(parameters.get("eps"), "eps of the noise"), parameters.get("nu")
@@ -324,10 +279,10 @@ def noise_job(certificate: dict[str, Any], eps: float, deep: float) -> Job:
         demand(centre < 2**53, "nu is too large")
         if view == "analyst" or name == "shuffler-dummies":
             return geometric(noise, centre, eps)
-        # The sum of both noises hides no less than one of them, whose delta is 0 for these eps.
+        # The sum of both noises has at most the delta of one of them, which is 0 for these eps.
         if view == "mixer" or eps >= noise:
             return geometric(noise, None, eps)
-        return both_noises(noise, centre, eps, deep)
+        return both_noises(noise, centre, eps, level)
     demand(name == "signed-dummies", f"unknown mechanism {shown(name)}")
     check_keys(parameters, {"ratio", "pairs", "shape", "slots", "smallest", "size"}, "parameters")
     shape = parameters.get("shape")
@@ -345,11 +300,11 @@ def noise_job(certificate: dict[str, Any], eps: float, deep: float) -> Job:
     demand(1e-3 <= signed.size <= 1e3, "size must be from 1e-3 to 1e3")
     demand(signed.slots < 10**9, "there are too many slots")
     demand(signed.smallest <= certificate["n"], "n is below the smallest number of users")
-    return signed.delta(certificate["k"], eps, deep)
+    return signed.delta(certificate["k"], eps, level)
 
 
 def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
-    """Check true reports among noise of servers or signed dummies: the upper end only."""
+    """Check the upper end of true reports among signed dummies or the noise of servers."""
     check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     lower, upper = ends_of(certificate, n, k)
@@ -359,9 +314,9 @@ def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
     demand(log_delta(lower, "lower") is None, "in a view there is no lower end but 0")
     check_keys(upper, {"log_delta"}, "upper")
     high = log_delta(upper, "upper")
-    deep = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), MIN_LOG_DELTA))
-    job = noise_job(certificate, eps, deep)
-    bits = math.ceil(deep / math.log(2.0) + 64.0)
+    level = LEVEL + eps - (0.0 if high is None else max(min(high, 0.0), MIN_LOG_DELTA))
+    job = noise_job(certificate, eps, level)
+    bits = math.ceil(level / math.log(2.0) + 64.0)
     if eps > 0:
         bits += math.ceil(max(-math.log2(eps), 0.0))
     with ctx.workprec(64 + bits):

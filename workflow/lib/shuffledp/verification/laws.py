@@ -1,4 +1,4 @@
-"""Binomial laws in ball arithmetic, in windows, with bounds on what the windows leave out."""
+"""Compute binomial probabilities in balls, in windows, and bound what the windows leave out."""
 
 import math
 from collections.abc import Iterable
@@ -8,16 +8,9 @@ from flint import arb
 
 
 def window(n: int, x: arb, level: float) -> range:
-    """Return a window that contains nearly all of Bin(n, x), guessed in floats: see outside().
+    """Guess in floats a window that Bin(n, x) leaves with a probability of about exp(-level).
 
-    Parameters
-    ----------
-    n
-        Number of trials.
-    x
-        Success probability.
-    level
-        Natural log of one over the probability that may be outside.
+    The function `outside` bounds this probability.
     """
     prob = min(max(float(x), 0.0), 1.0)
     reach = 1 + level / 3 + math.sqrt(level**2 / 9 + 2 * level * n * prob * (1 - prob))
@@ -29,15 +22,6 @@ def outside(n: int, x: arb, js: range) -> arb:
 
     By Bernstein's inequality, a deviation from the mean by t or more to one side has a probability
     of at most exp(-t^2 / 2(variance + t/3)). t is taken 1 too small, which covers n-1 and + 1.
-
-    Parameters
-    ----------
-    n
-        Number of trials.
-    x
-        Success probability.
-    js
-        The window.
     """
     chance = arb(0)
     reaches = [js.stop - 1 - n * x] if js.stop <= n else []
@@ -50,7 +34,7 @@ def outside(n: int, x: arb, js: range) -> arb:
 
 
 def share(a: arb, b: arb) -> arb:
-    """Return a / (a + b), or the ball [0, 1] if both are too small to tell."""
+    """Return a / (a + b), or the ball [0, 1] if a + b may be 0."""
     return a / (a + b) if a + b > 0 else arb(0.5, 0.5)
 
 
@@ -61,7 +45,7 @@ def span(windows: Iterable[range]) -> range:
 
 
 def flip(n: int, js: range) -> range:
-    """Return the values n - j of a window."""
+    """Return the window of n - j for the j of a window."""
     return range(n - js.stop + 1, n - js.start + 1)
 
 
@@ -91,7 +75,7 @@ class Powers:
 
 
 class Row:
-    """Masses f(j) of a window with cumulative sums, so that sum_j (t - j)_+ f(j) is fast."""
+    """Masses f(j) in a window, with cumulative sums from which `excess` is computed fast."""
 
     def __init__(self, js: range, masses: Iterable[arb]) -> None:
         self.low, self.high = js.start, js.stop - 1
@@ -103,8 +87,8 @@ class Row:
 
         It equals sum_{j <= c} (c-j) f(j) + (t-c) sum_{j <= c} f(j), with c = floor t. If t may be
         on either side of an integer c, the ball t - c has both signs. For t < c the formula is
-        below the true value, and above it without its negative second part, so that the ball
-        contains the true value.
+        below the true value; without its negative second part it is above. So the ball contains the
+        true value.
         """
         low, high = self.low, self.high
         if t <= low:
@@ -118,14 +102,9 @@ class Row:
 
 
 def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
-    """Guess the minimum of n log M(x) - log x, M(x) = E exp(x G), by bisection in floats.
+    """Guess by bisection in floats where n log M(x) - log x is smallest, M(x) = E exp(x G).
 
-    Parameters
-    ----------
-    n
-        Number of independent copies of G.
-    values, weights
-        Law of G; some value is positive.
+    `values` and `weights` are the law of G; at least one value is positive.
     """
     atoms = [(float(v), float(w)) for v, w in zip(values, weights, strict=True) if w != 0]
     top = max(v for v, _ in atoms)
@@ -139,16 +118,6 @@ def tilt(n: int, values: list[arb], weights: list[arb]) -> float:
 
 
 def binomial(n: int, x: arb, y: arb, js: range) -> list[arb]:
-    """Return the masses of Bin(n, x) in a window.
-
-    Parameters
-    ----------
-    n
-        Number of trials.
-    x, y
-        Success probability, and 1 - x.
-    js
-        The window.
-    """
+    """Return the masses of Bin(n, x) in a window, for y = 1 - x."""
     down = Powers(y, flip(n, js)).against(n, js)
     return [factorial(n) * a * b for a, b in zip(Powers(x, js).values, down, strict=True)]

@@ -1,22 +1,22 @@
-"""Compute deltas of true reports among noise of servers or users, in balls, from its law in a cell.
+"""Compute deltas of true reports among noise of servers or users, from the noise in one cell.
 
-The view of a cell is the number of true records plus noise of law h, independent of other cells.
+A view of a cell is the number of true records plus noise of law h, independent of other cells.
 Hence on every data set P(a, b) = h(a - 1) h(b) and Q(a, b) = h(a) h(b - 1) in the two cells of the
 target, and with r = h(a - 1) / h(a) and an independent r' of the same law, delta =
 E (r - e^eps r')_+. Exchanging the cells gives the other direction.
 
  * Two-sided geometric noise, theta = exp(-budget / 2): r is 1 / theta above the centre and theta
    elsewhere. So delta = (1 - exp(eps - budget))_+ / (1 + theta)^2.
- * The same, but never below -nu: h(-nu - 1) = 0, so that r' = 0 has the mass h(-nu) too. With T = 1
-   + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T + (1 - theta^nu) (1 - exp(eps -
-   budget))_+ / T^2.
- * The sum of both: h follows from two recursions, for the values below and above.
+ * The same, but never below -nu: h(-nu - 1) = 0, so that r' is also 0, with the mass h(-nu). With
+   T = 1 + theta - theta^(nu + 1), delta = theta^nu (1 - theta) / T
+   + (1 - theta^nu) (1 - exp(eps - budget))_+ / T^2.
+ * The sum of both: h is the sum of two recursions, from below and from above.
  * Signed dummies: (a, b) = (A + Z, B + Z). r = 1 / q where a > b, with mass q / (1 + q); otherwise
    it depends on t = a: G(t) = P(Z = t) + q^2 G(t - 1), r = q G(t - 1) / G(t), of mass (1 - q) G(t).
    If the size of A and B is not 1, with probabilities g, r follows from the table h(a, b) = sum_z
-   P(Z = z) g(a - z) g(b - z). The noise is that of M users; that of the others is revealed. A user
-   whose messages do not fit draws again, which changes the user's law by the probability of this:
-   M (1 + e^eps) times this probability is added.
+   P(Z = z) g(a - z) g(b - z). Only the noise of M users counts; that of the others is revealed. A
+   user whose messages do not fit draws again, which changes the user's law by the probability of
+   not fitting: M (1 + e^eps) times this probability is added.
 """
 
 import itertools
@@ -28,23 +28,16 @@ from flint import arb, arb_poly
 
 from shuffledp.verification.deltas import Job, RefusedError
 
-TERMS_PER_MASS = 20  # time of a mass of a law, in inner terms of a sum
-TERMS_PER_ENTRY = 6  # time of an entry of a table, in inner terms of a sum
+TERMS_PER_MASS = 20  # a mass of a law takes as long as 20 inner terms of a sum
+TERMS_PER_ENTRY = 6  # an entry of a table takes as long as 6 inner terms of a sum
 LEVEL = 60.0  # windows leave out exp(-LEVEL) of delta
 
 
-def at_least(masses: Sequence[arb], ratios: Sequence[arb], e: arb) -> arb:
-    """Return E (r - e r')_+ over the listed masses, as a ball whose upper end is a bound.
+def mean_excess(masses: Sequence[arb], ratios: Sequence[arb], e: arb) -> arb:
+    """Return a ball whose upper end bounds E (r - e r')_+ over the listed masses, for e >= 1.
 
-    Ratios are sorted as floats. Where balls do not determine the order, a ratio is replaced by a
-    larger or smaller one on the safe side.
-
-    Parameters
-    ----------
-    masses, ratios
-        The law of r and r'.
-    e
-        At least 1.
+    Ratios are sorted as floats. Where balls overlap, so that their order is unknown, a ratio is
+    replaced by a larger or smaller one on the safe side.
     """
     order = sorted(range(len(ratios)), key=lambda i: float(ratios[i]))
     # Exact non-decreasing numbers: r is at most `above`, and e r at least `below`.
@@ -70,17 +63,7 @@ def at_least(masses: Sequence[arb], ratios: Sequence[arb], e: arb) -> arb:
 
 
 def geometric(budget: float, nu: int | None, eps: float) -> Job:
-    """Compute delta of two-sided geometric noise that is never below -nu (None: unbounded).
-
-    Parameters
-    ----------
-    budget
-        Positive.
-    nu
-        At least 0.
-    eps
-        At least 0.
-    """
+    """Compute delta of two-sided geometric noise that is never below -nu (None: unbounded)."""
 
     def run() -> arb:
         theta = (-arb(budget) / 2).exp()
@@ -94,42 +77,37 @@ def geometric(budget: float, nu: int | None, eps: float) -> Job:
     return Job(1, run)
 
 
-def both_noises(budget: float, nu: int, eps: float, deep: float) -> Job:
-    """Compute delta of the sum of the noise of mixer and analyst.
+def both_noises(budget: float, nu: int, eps: float, level: float) -> Job:
+    """Compute delta of the sum of the noise of shuffler and analyst.
 
-    Parameters
-    ----------
-    budget, nu, eps
-        As for `geometric`.
-    deep
-        Windows leave out about exp(-deep).
+    The former is never below -nu. Windows leave out a probability of about exp(-level).
     """
-    reach = math.ceil(2.0 * deep / budget)
-    low, high = -nu - reach, reach  # the mixer's noise is from -nu on
+    reach = math.ceil(2.0 * level / budget)
+    low, high = -nu - reach, reach
 
     def run() -> arb:
         theta, zero = (-arb(budget) / 2).exp(), arb(0)
         powers = [arb(1)]
         for _ in range(max(nu, reach)):
             powers.append(powers[-1] * theta)
-        one = (1 + theta) / (1 - theta)  # sums of theta^|z|, of the analyst and of the mixer
+        one = (1 + theta) / (1 - theta)  # sums of theta^|z|, for the analyst and for the shuffler
         other = (1 + theta - theta * powers[nu]) / (1 - theta)
 
-        def mixers(z: int) -> arb:
+        def shuffler_mass(z: int) -> arb:
             return powers[abs(z)] / other if z >= -nu else zero
 
         from_below = list[arb]()
         for z in range(low, high + 1):
             before = from_below[-1] * theta if from_below else zero
-            from_below.append(before + mixers(z))
-        from_above = [mixers(high) * theta**2 / (1 - theta**2)]
+            from_below.append(before + shuffler_mass(z))
+        from_above = [shuffler_mass(high) * theta**2 / (1 - theta**2)]
         for z in range(high - 1, low - 1, -1):
-            from_above.append(theta * (from_above[-1] + mixers(z + 1)))
+            from_above.append(theta * (from_above[-1] + shuffler_mass(z + 1)))
         from_above.reverse()
         law = [(x + y) / one for x, y in zip(from_below, from_above, strict=True)]
         ratios = [law[i - 1] / law[i] for i in range(1, len(law))]
-        beyond = 2 * (1 - sum(law[1:-1], zero))
-        return at_least(law[1:], ratios, arb(eps).exp()) + beyond.max(zero)
+        left_out = 2 * (1 - sum(law[1:-1], zero))
+        return mean_excess(law[1:], ratios, arb(eps).exp()) + left_out.max(zero)
 
     return Job(TERMS_PER_MASS * (high - low), run)
 
@@ -145,8 +123,8 @@ class SignedDummies:
     smallest: int
     size: float = 1.0
 
-    def twins(self, times: arb, last: int) -> list[arb]:
-        """Return the probabilities of 0, 1, ..., last pairs, for `times` the noise of a cell."""
+    def pair_law(self, times: arb, last: int) -> list[arb]:
+        """Return the probabilities of 0, 1, ..., last pairs, for `times` as much noise."""
         if self.shape is None:
             mean = arb(self.pairs) * times
             masses = [(-mean).exp()]
@@ -163,31 +141,24 @@ class SignedDummies:
         for chance in negative_binomial(2 * arb(self.size) * times, arb(self.ratio), room):
             total += chance
             fit.append(total)
-        pairs = self.twins(times, room // 2)
+        pairs = self.pair_law(times, room // 2)
         return 1 - sum((p * fit[room - 2 * t] for t, p in enumerate(pairs)), arb(0))
 
-    def last(self, deep: float) -> int:
-        """Return a bound that the smaller count of messages exceeds with about exp(-deep)."""
+    def last(self, level: float) -> int:
+        """Return a bound that min(a, b) exceeds with a probability of about exp(-level)."""
         spread = 1.0 if self.shape is None else 1.0 + self.pairs / self.shape
-        reach = deep * spread / 3.0 + math.sqrt(
-            (deep * spread) ** 2 / 9.0 + 2.0 * deep * self.pairs
+        reach = level * spread / 3.0 + math.sqrt(
+            (level * spread) ** 2 / 9.0 + 2.0 * level * self.pairs
         )
-        reach += (spread - 1.0) * deep
-        return math.ceil(self.pairs + reach - 0.5 * deep / math.log(self.ratio))
+        reach += (spread - 1.0) * level
+        return math.ceil(self.pairs + reach - 0.5 * level / math.log(self.ratio))
 
-    def delta(self, k: int, eps: float, deep: float) -> Job:
-        """Compute delta of the party that opens the messages of at least `smallest` honest users.
+    def delta(self, k: int, eps: float, level: float) -> Job:
+        """Compute delta for a party that opens the messages of at least `smallest` honest users.
 
-        Parameters
-        ----------
-        k
-            Number of cells.
-        eps
-            At least 0.
-        deep
-            As for `both_noises`.
+        Windows leave out a probability of about exp(-level).
         """
-        first, last, reach = self.first(deep), self.last(deep), self.reach(deep)
+        first, last, reach = self.first(level), self.last(level), self.reach(level)
         terms = (
             TERMS_PER_MASS * last
             if self.size == 1.0
@@ -196,50 +167,46 @@ class SignedDummies:
 
         def run() -> arb:
             e = arb(eps).exp()
-            law = self.formula(last) if self.size == 1.0 else self.table(first, last, reach)
+            geometric = self.size == 1.0
+            law = self.geometric_law(last) if geometric else self.any_law(first, last, reach)
             masses, ratios = [mass for mass, _ in law], [ratio for _, ratio in law]
             if not all(ratio.is_finite() for ratio in ratios):
                 raise RefusedError("the precision of balls is too low for the law of the pairs")
-            # Missing mass of the other cell, and of the record's cell, where E r = 1.
-            beyond = 2 - sum(masses, arb(0))
-            beyond -= sum((m * r for m, r in zip(masses, ratios, strict=True)), arb(0))
-            over = self.smallest * self.overflow(k).max(arb(0)) * (1 + e)
-            return at_least(masses, ratios, e) + beyond.max(arb(0)) + over
+            # Mass left out for the other cell, and for the record's cell, where E r = 1.
+            left_out = 2 - sum(masses, arb(0))
+            left_out -= sum((m * r for m, r in zip(masses, ratios, strict=True)), arb(0))
+            overflow = self.smallest * self.overflow(k).max(arb(0)) * (1 + e)
+            return mean_excess(masses, ratios, e) + left_out.max(arb(0)) + overflow
 
         return Job(terms + TERMS_PER_MASS * self.slots, run)
 
-    def formula(self, last: int) -> list[tuple[arb, arb]]:
-        """Return masses of the noise and ratios r for geometric A and B."""
+    def geometric_law(self, last: int) -> list[tuple[arb, arb]]:
+        """Return masses and ratios r for geometric A and B, from a formula."""
         q, before = arb(self.ratio), arb(0)
         law = [(q / (1 + q), 1 / q)]
-        for chance in self.twins(arb(1), last):
+        for chance in self.pair_law(arb(1), last):
             weight = chance + q * q * before
             law.append(((1 - q) * weight, q * before / weight))
             before = weight
         return law
 
-    def reach(self, deep: float) -> int:
-        """Return a bound that A or B exceeds with probability about exp(-deep)."""
-        return math.ceil((deep + 4.0 * self.size) / -math.log(self.ratio))
+    def reach(self, level: float) -> int:
+        """Return a bound that A or B exceeds with a probability of about exp(-level)."""
+        return math.ceil((level + 4.0 * self.size) / -math.log(self.ratio))
 
-    def first(self, deep: float) -> int:
-        """Return a bound below which Z falls with probability about exp(-deep)."""
+    def first(self, level: float) -> int:
+        """Return a bound below which Z falls with a probability of about exp(-level)."""
         if self.shape is not None:
             return 0
-        return max(math.floor(self.pairs - math.sqrt(2.0 * deep * self.pairs)), 0)
+        return max(math.floor(self.pairs - math.sqrt(2.0 * level * self.pairs)), 0)
 
-    def table(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
-        """Return masses and ratios for any A and B, where Z, A and B are in their windows.
+    def any_law(self, first: int, last: int, reach: int) -> list[tuple[arb, arb]]:
+        """Return masses and ratios r for any A and B, from the table of h.
 
-        Parameters
-        ----------
-        first, last
-            Smallest and largest Z.
-        reach
-            The largest difference of A and B, and the largest value of the smaller one.
+        Z is from `first` to `last`; A and B differ by at most `reach`, and the smaller is less.
         """
         single = negative_binomial(arb(self.size), arb(self.ratio), 2 * reach)
-        pairs = arb_poly(self.twins(arb(1), last)[first:])
+        pairs = arb_poly(self.pair_law(arb(1), last)[first:])
         # Indexed by the difference of a and b, from 0, and the smaller one.
         rows = list[list[arb]]()
         for d in range(reach + 1):
@@ -255,17 +222,7 @@ class SignedDummies:
 
 
 def negative_binomial(size: arb, ratio: arb, last: int) -> list[arb]:
-    """Return the negative binomial probabilities of 0, 1, ..., last.
-
-    Parameters
-    ----------
-    size
-        Positive.
-    ratio
-        In (0, 1).
-    last
-        At least 0.
-    """
+    """Return the negative binomial probabilities of 0, 1, ..., last."""
     masses = [(1 - ratio) ** size]
     for t in range(last):
         masses.append(masses[-1] * ratio * (size + t) / (t + 1))

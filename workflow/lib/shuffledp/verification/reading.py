@@ -1,4 +1,4 @@
-"""Read a certificate from an untrusted file; limits are checked before reading."""
+"""Read certificates from untrusted files: size, types and keys are checked."""
 
 import json
 import math
@@ -12,13 +12,13 @@ MAX_FILE_BYTES = 2**20  # twice what the longest list of blocks takes
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object, whose keys must be unique: a reader would see one of two values."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    """Return a JSON object, whose keys must be unique: readers could see different values."""
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
         raise RefusedError(f"malformed certificate: the key {shown(repeated)} occurs twice")
-    return made
+    return unique
 
 
 def shown(value: object) -> str:
@@ -62,39 +62,19 @@ def demand(condition: bool, reason: str) -> None:
 
 
 def check_keys(mapping: dict[str, Any], keys: set[str], name: str) -> None:
-    """Refuse unknown keys, which nobody checks but a reader may believe.
-
-    Parameters
-    ----------
-    mapping
-        A part of a certificate.
-    keys
-        The known keys.
-    name
-        Name of the part in the message.
-    """
+    """Refuse a part of a certificate with unknown keys: readers may believe what is not checked."""
     unknown = sorted(set(mapping) - keys)
     demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
 
 
 def integer(value: Any, low: int, name: str) -> int:
-    """Return an integer that is at least low.
-
-    Parameters
-    ----------
-    value
-        The value as read.
-    low
-        The smallest accepted value.
-    name
-        Name of the value in the message.
-    """
+    """Return a value that must be an integer of at least `low`."""
     demand(type(value) is int and value >= low, f"{name} must be an integer >= {low}")
     return int(value)
 
 
 def number(value: Any, name: str) -> float:
-    """Return a finite number that is exactly a double."""
+    """Return a value that must be a finite number that a double represents exactly."""
     demand(type(value) in (int, float), f"{name} must be a number")
     demand(
         abs(value) < 2**53 if type(value) is int else math.isfinite(value), f"{name} is too large"
@@ -103,23 +83,13 @@ def number(value: Any, name: str) -> float:
 
 
 def part(mapping: Any, key: str, kind: type) -> Any:
-    """Return mapping[key], which must exist and have a type.
-
-    Parameters
-    ----------
-    mapping
-        A part of a certificate as read.
-    key
-        Key of the value.
-    kind
-        Exact type of the value.
-    """
+    """Return mapping[key], which must exist and be exactly of a type."""
     demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
     demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")
     return mapping[key]
 
 
 def log_delta(end: dict[str, Any], name: str) -> float | None:
-    """Return the claimed log delta of one end; None means that delta is 0."""
+    """Return the claimed logarithm of delta of one end, None for a delta of 0."""
     demand("log_delta" in end, f"{name}.log_delta is missing")
     return None if end["log_delta"] is None else number(end["log_delta"], f"{name}.log_delta")
