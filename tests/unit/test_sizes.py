@@ -9,7 +9,7 @@ from matplotlib.colors import to_hex
 from shuffledp import Setting, delta, epsilon
 from shuffledp.figures import privacy
 from shuffledp.figures.style import budget_looks, new_figure, plain_log_axis, save
-from shuffledp.studies.sizes import TARGET_EPS, sizes_table
+from shuffledp.studies.privacy import TARGET_EPS, sizes_table
 
 K, DELTA, SIZES = 12, 1e-6, [10, 1000]
 

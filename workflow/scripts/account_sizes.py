@@ -3,7 +3,7 @@ from pathlib import Path
 from shuffledp.pipeline.columns import CONTENTS, PUBLIC
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import PRIVACY, read_counts, run_metadata, write_table
-from shuffledp.studies.sizes import sizes_table
+from shuffledp.studies.privacy import sizes_table
 
 with job(snakemake.log[0]):
     cells = Path(snakemake.input.cells)

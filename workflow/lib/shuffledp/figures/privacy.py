@@ -241,7 +241,7 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
     Parameters
     ----------
     table
-        Columns of `pipeline.tables.PRIVACY` from `shuffledp.studies.sizes.sizes_table`, for one k
+        Columns of `pipeline.tables.PRIVACY` from `shuffledp.studies.privacy.sizes_table`, for one k
         and delta.
     total
         Number of records in the region, which is marked.

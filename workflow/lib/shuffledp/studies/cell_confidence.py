@@ -1,4 +1,4 @@
-"""Errors and standard errors of single cells, and the cells where somebody is very likely."""
+"""Compute errors and standard errors of single cells, and which cells are known to be occupied."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -19,7 +19,7 @@ _CELL_KEYS: Final = ["repetition", "cell"]
 def confidence_tables(
     releases: pd.DataFrame, samples: Mapping[int, Integers], *, region: str, grid: str
 ) -> Iterator[pd.DataFrame]:
-    """Compare every estimate with the true count, and flag cells that are surely not empty.
+    """Compare every estimate with the true count, and mark cells that are very likely occupied.
 
     Parameters
     ----------
@@ -32,12 +32,12 @@ def confidence_tables(
 
     Yields
     ------
-    Columns of `pipeline.tables.CERTAINTY`, at most a million rows at a time; in total one row for
-    each row of ``releases``, in another order. ``count`` is the true number; ``estimate``,
+    Columns of `pipeline.tables.CERTAINTY`, at most a million rows at a time. Together they have one
+    row for each row of ``releases``, in another order. ``count`` is the true number; ``estimate``,
     ``error`` (estimate - count) and ``standard_error`` are in records. The standard error is
-    missing for biased estimates: use that of the unbiased estimate of the same release. ``known``,
-    the same for all estimates of a release, is true if the unbiased estimate exceeds
-    `STANDARD_ERRORS` standard errors. An empty cell exceeds them in one of 30 to 44 cases.
+    missing for biased estimates: use that of the unbiased estimate of the same release. ``known``
+    is true if the unbiased estimate exceeds `STANDARD_ERRORS` standard errors; all estimates of a
+    release share it. It is true for one in 30 to 44 empty cells.
 
     Raises
     ------
@@ -46,12 +46,12 @@ def confidence_tables(
     """
     release = releases.groupby(_RELEASE_KEYS, sort=False, dropna=False).ngroup().to_numpy()
     for number in range(release.max(initial=-1) + 1):
-        places = np.flatnonzero(release == number)
-        n = int(releases["n"].iloc[places[0]])
-        counts, repetitions = samples[n], np.unique(releases["repetition"].iloc[places])
-        known = _known(releases, places, repetitions, counts)
-        for start in range(0, places.size, GROUP_ROWS):
-            table = releases.iloc[places[start : start + GROUP_ROWS]].reset_index(drop=True)
+        positions = np.flatnonzero(release == number)
+        n = int(releases["n"].iloc[positions[0]])
+        counts, repetitions = samples[n], np.unique(releases["repetition"].iloc[positions])
+        known = _known(releases, positions, repetitions, counts)
+        for start in range(0, positions.size, GROUP_ROWS):
+            table = releases.iloc[positions[start : start + GROUP_ROWS]].reset_index(drop=True)
             first = counts.size * np.searchsorted(repetitions, table["repetition"])
             table = table.assign(
                 region=region,
@@ -66,10 +66,10 @@ def confidence_tables(
 
 
 def _known(
-    releases: pd.DataFrame, places: Integers, repetitions: Integers, counts: Integers
+    releases: pd.DataFrame, positions: Integers, repetitions: Integers, counts: Integers
 ) -> NDArray[np.bool_]:
-    """Return which cells are known, by repetition and cell, from the rows of one release."""
-    unbiased = places[releases["standard_error"].notna().to_numpy()[places]]
+    """Return which cells are known, by repetition and cell, for the rows of a release."""
+    unbiased = positions[releases["standard_error"].notna().to_numpy()[positions]]
     rows = (
         releases[[*_CELL_KEYS, "estimate", "standard_error"]].iloc[unbiased].sort_values(_CELL_KEYS)
     )
@@ -77,7 +77,7 @@ def _known(
         np.array_equal(rows["repetition"], np.repeat(repetitions, counts.size))
         and np.array_equal(rows["cell"], np.tile(np.arange(counts.size), repetitions.size))
     ):
-        n, name = releases[["n", "mechanism"]].iloc[places[0]]
+        n, name = releases[["n", "mechanism"]].iloc[positions[0]]
         raise InputError(
             f"releases must have one unbiased estimate of {name} for each of {counts.size} cells "
             f"at n={n}: make the release tables again"

@@ -1,4 +1,4 @@
-"""Compare the accuracy of mechanisms at equal certified privacy, the question of paper A."""
+"""Compare the accuracy of mechanisms at equal certified privacy, as paper A asks."""
 
 from collections.abc import Mapping
 
@@ -25,18 +25,18 @@ def comparison_summary(
     Parameters
     ----------
     utility_by_region
-        Table with the columns of `pipeline.tables.UTILITY` for each region's title.
+        Table with the columns of `pipeline.tables.UTILITY`, by the region's title.
     unit_by_region
-        The unit that delta protects in each region: ``one check-in``.
+        The unit of the guarantee in each region: ``one check-in`` or ``one user``.
     target_delta
         The delta of all mechanisms; eps follows from n and eps0.
     reference_by_region
-        The mechanism with which the others are compared in each region.
+        Name of the mechanism with which the others are compared in each region.
 
     Returns
     -------
-    Columns `COLUMNS`. ``estimate`` is the reference's estimator with which a series can fairly be
-    compared, ``raw`` or ``projected``; ``eps`` is the common eps at the target delta; ``p10`` and
+    Columns `COLUMNS`. ``estimate`` is the estimator of the reference to which a series is compared,
+    ``raw`` or ``projected``; ``eps`` is the common eps at the target delta; ``p10`` and
     ``p90`` are quantiles of the distance over the repetitions; ``ratio`` is the mean distance
     divided by the reference's, with its standard error (NaN for a single repetition). The noise of
     the mechanisms is independent, so that the relative variances of the means add.
@@ -50,24 +50,24 @@ def comparison_summary(
     for region, table in utility_by_region.items():
         rows = calibrated(table, "matched", target_delta)
         reference = reference_by_region[region]
-        part = _compared(rows, reference)
+        part = _compare_series(rows, reference)
         parts.append(part.assign(region=region, unit=unit_by_region[region], reference=reference))
     return pd.concat(parts, ignore_index=True)[list(COLUMNS)]
 
 
 def findings(summary: pd.DataFrame) -> str:
-    """Return two text tables: the ratios of `comparison_summary`, and the differences.
+    """Return two text tables: ratios of distances to the reference's, and their differences.
 
     Each table has a line for each region and series other than the reference, and a column for each
-    eps0 with the value at the largest n, and in brackets that at the smallest. (A mean over n would
-    depend on the configured n, because both values change with n. A difference may shrink where the
-    ratio grows, because all distances fall with n.) The text is empty if nothing was compared.
+    eps0 with the value at the largest n and, in brackets, at the smallest. A mean over n would
+    depend on the configured values of n. A difference may shrink while the ratio grows, because all
+    distances fall with n. The text is empty if nothing was compared.
     """
     rows = summary[summary["mechanism"] != summary["reference"]].dropna(subset="ratio")
     if rows.empty:
         return ""
-    own = rows["tv_distance"]
-    rows = rows.assign(difference=own - own / rows["ratio"])
+    distance = rows["tv_distance"]
+    rows = rows.assign(difference=distance - distance / rows["ratio"])
     return (
         f"{_trend_table(rows, 'ratio', '.2f')}\n\nThe same as a difference of the distances:\n\n"
         f"{_trend_table(rows, 'difference', '.4f')}"
@@ -92,7 +92,7 @@ def _trend(form: str, min_n: float, first: float, max_n: float, last: float) -> 
     return f"{last:{form}} at n = {max_n:,.0f}{start}"
 
 
-def _compared(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
+def _compare_series(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Compare each series of one region with the matching series of the reference."""
     keys = ["eps0", "n"]
     eps = rows.dropna(subset="eps").groupby(keys)["eps"].first()

@@ -1,4 +1,4 @@
-"""Errors of releases in single cells: individual-specific utility (paper A, section V-A)."""
+"""Compute errors of releases in single cells (individual-specific utility, paper A, V-A)."""
 
 from typing import Final
 
@@ -21,14 +21,14 @@ _NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0
 
 
 def individual_cells(k: int, every: int | None) -> range:
-    """Return the cells to summarise: ``every, 2 every, ...`` below k.
+    """Return the cells to summarise: every, 2 every, ..., below k.
 
     Parameters
     ----------
     k
         Number of cells.
     every
-        Distance between two cells, which are counted from 0 in the south-west; None means k / 20.
+        Step between cell numbers, which start at 0 in the south-west; None means k / 20.
 
     Raises
     ------
@@ -63,8 +63,8 @@ def individual_summary(
     Returns
     -------
     Columns ``n, eps0, calibration, mechanism, estimator, cell, eps, log10_delta, repetitions, mean,
-    p10, p90`` for the estimators that are compared, in groups of comparable ones; those not at
-    equal privacy come first. With calibration ``none`` the error follows from eps0.
+    p10, p90``. Comparable estimators are next to each other; those that are not at equal privacy
+    come first. With calibration ``none`` the error depends on eps0 alone.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def individual_summary(
     picked = releases[releases["cell"].isin(individual_cells(counts.size, every))]
     truth = (counts / counts.sum())[picked["cell"]]
     rows = picked.assign(error=np.abs(picked["estimate"] - truth))
-    # Delta-hat belongs to the whole histogram; `own_delta_summary` treats single cells.
+    # Delta-hat is for the whole histogram; `own_delta_summary` has a delta for each cell.
     others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
     rows = pd.concat([others, at_target(rows, target_delta)])
     series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
@@ -82,7 +82,7 @@ def individual_summary(
     for calibration, mechanism, estimator in series.itertuples(index=False):
         like = get_estimator(mechanism, estimator).like
         unequal = calibration not in ("none", "matched")
-        # Where privacy is not equal, only the raw estimate is shown.
+        # At unequal privacy only the raw estimate is shown.
         if like is not None and not (unequal and like != "raw"):
             compared.append((not unequal, like != "raw", calibration, mechanism, estimator))
     return pd.concat(
@@ -103,9 +103,9 @@ def individual_summary(
 def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
     """Return the errors of single cells, each at its own delta (paper A, section V-A).
 
-    For the cell x0 the mechanism is calibrated to the eps of the comparison and the delta(x0) that
-    paper A assigns to a user in x0: the divergence of that one count, with the misprint corrected
-    and in both directions. This is NOT a guarantee for the histogram, and it differs by cell.
+    For each cell x0 the mechanism is calibrated to the eps of the comparison and the delta(x0) that
+    paper A assigns to a user in x0. It is the divergence of that one count, with the misprint
+    corrected and in both directions. It is NOT a guarantee for the histogram.
 
     Parameters
     ----------
@@ -117,14 +117,14 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
     Returns
     -------
     The same columns for the raw estimates of the matched mechanisms, with calibration
-    ``own-delta``. The numbers are those of a normal law with the estimate's variance, so that
+    ``own-delta``. The errors are those of a normal law with the estimate's variance; hence
     ``repetitions`` is 0.
     """
     n, shares = int(counts.sum()), counts / counts.sum()
     matched = summary[summary["calibration"] == "matched"]
     eps, eps0 = float(matched["eps"].iloc[0]), float(matched["eps0"].iloc[0])
     setting, cells = Setting(n, counts.size, eps0), np.sort(summary["cell"].unique())
-    # In an empty cell the user in x0 would be alone.
+    # The user in x0 is alone if the cell is empty otherwise.
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts(
         eps, setting, np.maximum(counts[cells] - 1, 0)
     )
@@ -134,9 +134,9 @@ def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:
         for cell, log_delta in zip(cells, log_deltas, strict=True):
             parameters = mechanism.calibrate(eps, float(log_delta), setting)
             deviation = float(np.sqrt(mechanism.variance(shares, n, parameters)[cell]))
-            numbers = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
+            errors = (deviation * _NORMAL_MEAN, deviation * _NORMAL_P10, deviation * _NORMAL_P90)
             keys = (n, eps0, OWN_DELTA, name, UNBIASED, cell)
-            rows.append((*keys, eps, log_delta / np.log(10.0), 0, *numbers))
+            rows.append((*keys, eps, log_delta / np.log(10.0), 0, *errors))
     return pd.DataFrame(rows, columns=summary.columns)
 
 

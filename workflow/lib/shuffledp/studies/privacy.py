@@ -1,4 +1,4 @@
-"""Compute delta of every configured bound for samples of a histogram (paper A, eq. 10)."""
+"""Compute delta by every configured bound (paper A, eq. 10), and eps by the number of people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,23 +10,28 @@ import pandas as pd
 from tqdm import tqdm
 
 from shuffledp.accounting.bound import Bound
+from shuffledp.accounting.planner import Plan, complete
 from shuffledp.accounting.registry import get_bound
 from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Each count takes up to 0.1 s at n = 1e9, and a large histogram has thousands.
+# Each count takes up to 0.1 s at n = 1e9, and large histograms have thousands of counts.
 MAX_COUNTS: Final = 500
-MIN_DELTA: Final = 1e-12  # end of a curve, or a hundredth of the target if that is less
+MIN_DELTA: Final = 1e-12  # delta at the end of a curve, unless the target requires a smaller one
 _INITIAL_POINTS: Final = 17
-_MAX_BEND: Final = 0.015 * float(np.log(10.0))  # of log delta; larger bends are visible
-_MAX_FALL: Final = 1.0  # of log delta between points of a guarantee, which is drawn in steps
+_MAX_BEND: Final = 0.015 * float(np.log(10.0))  # in log delta; a larger bend is visible
+_MAX_FALL: Final = 1.0  # in log delta, between points of a guarantee, which is drawn as steps
 _MIN_SPACING: Final = 1.0 / 512.0  # share of the axis between neighbouring points
+
+SIZES: Final = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+TARGET_EPS: Final = (0.1, 0.5, 1.0, 2.0)
 
 _Row = tuple[Setting, float, Bound, float]  # setting, eps, bound, natural log of delta
 
 
 def other_counts(counts: Integers) -> Integers:
-    """Return the distinct numbers of other users in occupied cells, at most `MAX_COUNTS`."""
+    """Return up to `MAX_COUNTS` distinct numbers of other users in occupied cells."""
     distinct = np.unique(counts[counts > 0]) - 1
     if distinct.size <= MAX_COUNTS:
         return distinct
@@ -36,7 +41,7 @@ def other_counts(counts: Integers) -> Integers:
 def _log_deltas(
     bound: Bound, eps: Sequence[float], setting: Setting, counts: Integers
 ) -> Iterator[float]:
-    """Yield log delta for each eps; the largest over the counts if a bound depends on one count."""
+    """Yield log delta for each eps; a bound that depends on a cell's count yields the largest."""
     for e in eps:
         if not bound.uses_count:
             yield bound.curve(setting).log_delta(e).only
@@ -51,8 +56,9 @@ def privacy_table(
 
     A bound whose kind is a guarantee holds for every data set, as (eps, delta)-DP for replacement
     of one check-in. Bounds that depend on one cell's count are maximised over the occupied cells of
-    the sample; if these have more than 500 different counts, over 500 of them from the smallest to
-    the largest, which may lose a power of ten. Other bounds do not depend on data.
+    the sample. If these have more than 500 different counts, only 500 of them are evaluated, from
+    the smallest to the largest; the maximum may then be too small by a power of ten. Other bounds
+    do not depend on data.
 
     Parameters
     ----------
@@ -96,8 +102,8 @@ def privacy_curves(
     bounds
         Names in the registry, as for `privacy_table`.
     target_delta
-        One eps is that of `upper` at this delta. For a target below 1e-10, curves end at a
-        hundredth of it instead of 1e-12.
+        The table includes the eps that `upper` certifies at this delta. For a target below 1e-10,
+        curves end at a hundredth of it instead of 1e-12.
 
     Returns
     -------
@@ -134,7 +140,7 @@ def privacy_curves(
 def _refined(
     bound: Bound, eps: Floats, setting: Setting, others: Integers, min_log_delta: float
 ) -> Iterator[tuple[float, float]]:
-    """Yield points of a curve down to its first log delta below the limit, more where it bends."""
+    """Yield points of a curve up to its first log delta below the limit, denser where it bends."""
 
     @cache
     def value(e: float) -> float:
@@ -171,3 +177,53 @@ def _table(rows: Sequence[_Row]) -> pd.DataFrame:
     table["delta"] = np.exp(table["log_delta"])
     table["log10_delta"] = table["log_delta"] / np.log(10.0)
     return table.drop(columns="log_delta")
+
+
+def sizes_table(
+    k: int,
+    budgets: Sequence[float],
+    delta: float,
+    sizes: Sequence[int] = SIZES,
+    target_eps: Sequence[float] = TARGET_EPS,
+) -> pd.DataFrame:
+    """Return certified eps of shuffled k-RR against the number of people.
+
+    Parameters
+    ----------
+    k
+        Number of cells.
+    budgets
+        Local budgets eps0.
+    delta
+        In ``(0, 1)``.
+    sizes
+        Numbers of people at which both certified ends are computed.
+    target_eps
+        Values of eps. If eps < eps0, the smallest number of people that certifies it is computed.
+
+    Returns
+    -------
+    Columns of `pipeline.tables.PRIVACY`: bounds ``upper`` and ``lower`` at the sizes, and ``upper``
+    at the target eps. An eps that no n up to 10,000,000,000 certifies has no row.
+    """
+    target = float(np.log(delta))
+    rows: list[tuple[int, float, float, str]] = []
+    for eps0 in budgets:
+        for name in ("upper", "lower"):
+            for n in sizes:
+                eps = get_bound(name).curve(Setting(n, k, eps0)).epsilon(target).only
+                rows.append((n, eps0, eps, name))
+        for eps in target_eps:
+            if eps < eps0:
+                needed = _people_needed(k, eps0, eps, target)
+                rows += [] if needed is None else [(needed, eps0, eps, "upper")]
+    table = pd.DataFrame(rows, columns=["n", "eps0", "eps", "bound"])
+    return table.assign(k=k, delta=delta, log10_delta=np.log10(delta))
+
+
+def _people_needed(k: int, eps0: float, eps: float, log_delta: float) -> int | None:
+    """Return the smallest n with a certified (eps, delta), or None if there is none."""
+    try:
+        return complete(Plan(None, k, eps0, eps, log_delta)).n
+    except InputError:
+        return None

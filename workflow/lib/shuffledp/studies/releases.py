@@ -26,7 +26,7 @@ NOTICE: Final = (
 
 @dataclass(frozen=True)
 class Release:
-    """Estimates of one series: shares with shape ``(repetitions, k)``."""
+    """Estimated shares by one estimator of a mechanism, with shape ``(repetitions, k)``."""
 
     mechanism: str
     estimator: str
@@ -53,14 +53,14 @@ def releases(
     counts
         True histogram, shape ``(k,)``.
     seed, labels
-        Name of the random stream, to which mechanism and calibration are added, so that further
-        mechanisms, calibrations or repetitions do not change other numbers.
+        Name of the random stream. Mechanism and calibration are added to it, so that adding
+        mechanisms or calibrations does not change the releases of others.
     response
         Probability with which each user responds. Below 1, estimates refer to respondents.
 
     Yields
     ------
-    One release for each calibration and estimator; the estimators share observations.
+    One release for each calibration and estimator; all estimators use the same observations.
     """
     n = int(counts.sum())
     for calibration in calibrations:
@@ -70,7 +70,7 @@ def releases(
             parts = [(mechanism.observe(counts, parameters, rng, repetitions), n)]
         else:
             parts = [
-                _of_respondents(mechanism, counts, parameters, rng, response)
+                _observe_respondents(mechanism, counts, parameters, rng, response)
                 for _ in range(repetitions)
             ]
         for name, estimate in mechanism.estimators.items():
@@ -78,10 +78,10 @@ def releases(
             yield Release(mechanism.name, name, calibration, np.concatenate(estimates))
 
 
-def _of_respondents(
+def _observe_respondents(
     mechanism: Mechanism[P], counts: Integers, parameters: P, rng: np.random.Generator, rate: float
 ) -> tuple[Floats, int]:
-    """Return an observation of the respondents, and their number, which is at least 1."""
+    """Observe random respondents, and return the observation and their number, at least 1."""
     while not (respondents := rng.binomial(counts, rate)).any():
         pass
     return mechanism.observe(respondents, parameters, rng), int(respondents.sum())
@@ -104,7 +104,7 @@ def swept(
     samples
         Users per cell by sample size, shape ``(k,)`` each.
     sweep
-        Calibrations of the mechanisms, and who colludes or does not respond.
+        Calibrations of the mechanisms, and the participation of the users.
     repetitions
         Number of independent releases of each mechanism at each point.
     mechanisms
@@ -116,14 +116,14 @@ def swept(
     ------
     releases
         Columns of `pipeline.tables.RELEASES`, for one series and sample, or for some of its
-        repetitions if all would be more than a million rows. Sample sizes increase. The standard
-        error uses the release alone: it is the variance at the unbiased estimate, with shares
-        clipped to [0, 1]. Other estimates have none: they are biased, so that an interval around
-        them would miss the true share too often.
+        repetitions if all together have more than a million rows. Sample sizes increase. The
+        standard error depends only on the release: it comes from the variance at the unbiased
+        estimate, with shares clipped to [0, 1]. Biased estimates have none, because an interval
+        around them would miss the true share too often.
     utility
         Columns of `pipeline.tables.UTILITY`, one row for each of these releases. Expected errors
-        are those of the unbiased estimate. If a mechanism cannot be calibrated, there are no
-        releases and one such row without errors, with a ``reason``.
+        are those of the unbiased estimate. A mechanism that cannot be calibrated has no releases,
+        and one row of utility with a ``reason`` instead of errors.
 
     Raises
     ------
@@ -152,7 +152,7 @@ def swept(
 
 
 def _slices(release: Release) -> Iterator[tuple[int, Release]]:
-    """Yield parts of a series of about `GROUP_ROWS` rows, with their first repetition."""
+    """Yield parts of a release of about `GROUP_ROWS` rows, each after its first repetition."""
     repetitions, k = release.estimates.shape
     step = max(1, GROUP_ROWS // k)
     for first in range(0, repetitions, step):
@@ -187,7 +187,7 @@ def _failure(
 
 
 def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
-    """Return standard errors in the shape of the estimates; NaN if these are biased."""
+    """Return the standard errors of the estimates, in their shape; NaN if they are biased."""
     if release.estimator != UNBIASED:
         return np.full(release.estimates.shape, np.nan)
     plausible = release.estimates.clip(0.0, 1.0)

@@ -16,7 +16,7 @@ from shuffledp.pipeline.streams import stream
 from shuffledp.pipeline.tables import read_tables
 
 _MIN_SIZE: Final = 2  # as in the configuration's schema
-_MAX_TOTAL: Final = 10**9  # NumPy draws only from fewer
+_MAX_TOTAL: Final = 10**9  # NumPy requires fewer check-ins to draw from
 
 
 def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int]:
@@ -60,7 +60,7 @@ def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -
     n
         Number to draw, at most all.
     seed, region, grid
-        Together with n, the name of the random stream.
+        Together with n they name the random stream.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -
 def sample_table(
     counts: Integers, sizes: Sequence[int | str], *, seed: int, region: str, grid: str
 ) -> pd.DataFrame:
-    """Return the histogram of the participants for every sample size.
+    """Return a histogram of drawn participants for every sample size.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ def sample_table(
     sizes
         Numbers of users, or ``all``.
     seed, region, grid
-        Names of the random streams: each sample depends on these and its size alone.
+        Together with the size they name the random stream of each sample.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Compute the error of signed dummies against the length of envelopes."""
+"""Compute how the error of signed dummies depends on the length of the envelopes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from shuffledp.mechanisms.target_calibration import calibrate_to_target
 
 
 def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]) -> pd.DataFrame:
-    """Return the error of signed dummies for each length of envelopes, with the least noise.
+    """Return the error of signed dummies with the least noise for each length of the envelopes.
 
     Parameters
     ----------
@@ -26,21 +26,20 @@ def slots_table(n: int, k: int, targets: Mapping[str, Any], slots: Sequence[int]
 
     Returns
     -------
-    Columns ``n``, ``k``, ``eps``, ``delta``, ``slots``, ``messages`` (the mean number that a user
-    sends, without blanks) and ``cell_error`` (standard deviation of a cell's number of users); a
-    length for which no parameters keep the target has no row.
+    Columns ``n``, ``k``, ``eps``, ``delta``, ``slots``, ``messages`` (mean number that a user
+    sends, without blank ones) and ``cell_error`` (standard deviation of a cell's estimated count).
+    A length for which no parameters keep the target has no row.
     """
     participation = {key: targets[key] for key in ("colluding", "response_rate") if key in targets}
     setting, shares = Setting(n, k, **participation), np.full(k, 1.0 / k)
     delta, rows = float(targets["delta"]), []
     for eps in targets["eps"]:
         for length in slots:
+            mechanism = SignedDummies(length)
             try:
-                found = calibrate_to_target(
-                    SignedDummies(length), eps, float(np.log(delta)), setting, shares
-                )
+                best = calibrate_to_target(mechanism, eps, float(np.log(delta)), setting, shares)
             except InputError:  # the envelope is too short for the noise
                 continue
-            rows.append((n, k, eps, delta, length, found.per_user.messages, found.cell_sd))
+            rows.append((n, k, eps, delta, length, best.per_user.messages, best.cell_sd))
     names = ["n", "k", "eps", "delta", "slots", "messages", "cell_error"]
     return pd.DataFrame(rows, columns=names)

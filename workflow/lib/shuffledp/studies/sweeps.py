@@ -24,7 +24,7 @@ from shuffledp.studies.privacy import other_counts
 _log = logging.getLogger(__name__)
 
 _LOG_10: Final = float(np.log(10.0))
-# A mechanism's own curve has points at multiples of a 16th of the promised eps, up to 1.5 times it.
+# A mechanism's curve has points at multiples of a 16th of the promised eps, up to 1.5 times it.
 _STEPS_TO_EPS: Final = 16
 _CURVE_POINTS: Final = 25
 
@@ -60,25 +60,17 @@ class Sweep(Protocol):
         ...
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return the names of the random streams, without mechanism and calibration.
-
-        Parameters
-        ----------
-        region, grid
-            Names of the place.
-        n
-            Number of users.
-        """
+        """Return the names of the random streams, to which mechanism and calibration are added."""
         ...
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Calibrate each mechanism for a histogram, shape ``(k,)``."""
+        """Yield each mechanism with each of its calibrations for a histogram, shape ``(k,)``."""
         ...
 
 
 @dataclass(frozen=True)
 class BudgetSweep:
-    """Calibrations to the certified curve of shuffled k-RR with a local budget.
+    """Calibrations to the certified curve of shuffled k-RR with one local budget.
 
     The calibrations are ``none`` (the noise follows from eps0), ``matched`` (at the privacy that
     `upper` certifies for shuffled k-RR with eps0), ``delta-hat`` (at the eps of the target delta,
@@ -171,8 +163,8 @@ def matched_budgets(
 ) -> list[Budget]:
     """Return points on the certified curve (`upper`) of shuffled k-RR in a setting.
 
-    There is a point for each eps, with its delta, and for each target delta, with its eps. Points
-    with eps = 0, or with delta 0 or 1, are left out, because no Gaussian mechanism exists there.
+    There is a point at each eps and at each target delta. Points with eps = 0 or with delta 0 or 1
+    are left out, because no Gaussian mechanism exists there.
 
     Parameters
     ----------
@@ -201,9 +193,9 @@ def matched_budgets(
 
 
 def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integers) -> list[Budget]:
-    """Return the same eps with delta-hat, at which paper A compares (eq. 10): NOT a guarantee.
+    """Return points with the same eps and the delta-hat of paper A (eq. 10): NOT guarantees.
 
-    Delta-hat is the largest divergence of the count of a cell, over the occupied cells. The analyst
+    Delta-hat is the largest divergence of one cell's count, over the occupied cells. The analyst
     sees the whole histogram, not one count, so the true delta of the shuffle model is larger.
     Equation 10 is computed with its misprint corrected, in both directions.
 
@@ -235,22 +227,22 @@ def promises_table(summary: pd.DataFrame, k: int) -> pd.DataFrame:
     Returns
     -------
     Columns of `pipeline.tables.PROMISES`, with upper bounds; the promised eps is one of the points.
-    Settings in which users do not respond have no rows, because each delta is then a mean over the
-    number of respondents.
+    There are no rows if some users do not respond: then each delta is a mean over the number of
+    respondents.
     """
     met = at_targets(summary)
     met = met[met["reason"].isna() & (met["response_rate"] == 1.0)]
-    asked = ["n", "eps", "mechanism", "parameters", "colluding"]
+    keys = ["n", "eps", "mechanism", "parameters", "colluding"]
     rows = []
     for n, promised, name, words, colluding in (
-        met[asked].drop_duplicates().itertuples(index=False, name=None)
+        met[keys].drop_duplicates().itertuples(index=False, name=None)
     ):
-        # The promise may be for fewer than n users; use the curve that is promised.
+        # Among n users some may collude; the promise is for the others.
         curve_of = partial(MECHANISMS[name].curve, read_parameters(MECHANISMS[name], words))
-        own = with_participation(curve_of, Setting(n, k, colluding=colluding))
+        certified = with_participation(curve_of, Setting(n, k, colluding=colluding))
         for i in range(_CURVE_POINTS):
             eps = promised * i / _STEPS_TO_EPS
-            rows.append((n, k, name, words, eps, own.log_delta(eps).promised))
+            rows.append((n, k, name, words, eps, certified.log_delta(eps).promised))
     names = ["n", "k", "mechanism", "parameters", "eps", "log_delta"]
     table = pd.DataFrame(rows, columns=names)
     table["delta"] = np.exp(table["log_delta"])

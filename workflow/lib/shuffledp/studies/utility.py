@@ -1,4 +1,4 @@
-"""Errors of releases over their repetitions: community-level utility (paper A, V-A)."""
+"""Compute errors of releases over their repetitions (community-level utility, paper A, V-A)."""
 
 from typing import Final
 
@@ -8,12 +8,12 @@ import pandas as pd
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED, get_estimator
 
-# The same for all releases of a mechanism at a point and n.
+# Columns with one value for all releases of a mechanism at one point and n.
 _COSTS: Final = ["parameters", "local_eps0", "messages", "reason"]
 _SERIES: Final = [
     "n", "eps0", "eps", "delta", "log10_delta", "calibration", "mechanism", "estimator",
 ]  # fmt: skip
-# The same for a whole run.
+# Columns with one value for a whole run.
 _PARTICIPATION: Final = ["colluding", "response_rate"]
 _PREDICTED: Final = ["expected_tv_distance", "expected_cell_error"]
 
@@ -32,11 +32,11 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
     utility
         Columns of `pipeline.tables.UTILITY`.
     region, unit
-        Title of the region, and the unit that delta protects there: ``one check-in``.
+        Title of the region, and the unit of its guarantee: ``one check-in`` or ``one user``.
 
     Returns
     -------
-    Columns `COLUMNS` for the estimators that are compared: means over the repetitions with 10 and
+    Columns `COLUMNS` for the estimators that are compared: means over the repetitions with 10 % and
     90 % quantiles; ``trust`` says who must be trusted with what. An infinite ``local_eps0`` means
     that a user's messages reveal the record.
     """
@@ -58,21 +58,21 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
 def target_findings(summary: pd.DataFrame, *, brief: bool = False) -> str:
     """Return a text table of expected errors at the largest n, the most accurate mechanism first.
 
-    Expected errors are used because the noise of a few releases would reorder similar mechanisms.
+    Expected errors give an order of similar mechanisms that does not depend on a few releases.
 
     Parameters
     ----------
     summary
         Rows of `utility_summary` at targets (`pipeline.selection.at_targets`), for one region.
     brief
-        Whether to name who must be trusted without saying with what.
+        Whether to name only who must be trusted, not with what.
 
     Returns
     -------
     A heading, and a line for each mechanism: the total variation distance of its unbiased estimate
-    (and the error of a cell in users) for each eps, messages per user at the largest eps and their
-    local eps0 (none: they reveal the record), and who must be trusted. A dash means that the
-    mechanism cannot meet the target.
+    and, in brackets, the error of a cell in users for each eps; messages per user at the largest
+    eps, and their local eps0 (none: they reveal the record); and who must be trusted. A dash means
+    that the mechanism cannot meet the target.
     """
     n, max_eps = summary["n"].max(), summary["eps"].max()
     shown = summary[(summary["n"] == n) & (summary["estimator"] == UNBIASED)]
