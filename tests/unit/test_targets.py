@@ -299,7 +299,7 @@ def test_names_of_close_sizes_do_not_touch():
 def test_without_targets_there_is_nothing_to_compare(tmp_path):
     summary = summed("gaussian").assign(calibration="matched")
     write_csv(summary, tmp_path / "summary.csv")
-    with pytest.raises(InputError, match="targets: mechanisms are compared at targets"):
+    with pytest.raises(InputError, match="targets: this figure compares mechanisms at targets"):
         draw_mechanisms(tmp_path / "summary.csv")
 
 

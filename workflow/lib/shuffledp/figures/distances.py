@@ -1,4 +1,4 @@
-"""Total variation distances: boxes over n and eps, and the comparison at equal privacy."""
+"""Draw total variation distances: boxes against n and eps, and a comparison of regions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle
@@ -30,25 +30,26 @@ from shuffledp.figures.style import (
     power,
     series_look,
     series_rows,
+    series_shifts,
 )
 from shuffledp.mechanisms.catalogue import CATALOGUE, get_estimator
 from shuffledp.pipeline.selection import DELTA_HAT, calibrated
 from shuffledp.pipeline.tables import read_tables
 
 _Line = Literal["-", "--", "-.", ":"]
-_Dashes = Mapping[Any, Any]  # eps0 to a matplotlib line style
+_Dashes = Mapping[Any, Any]  # line style by eps0
 
 _BAND_LINES: Final[tuple[_Line, ...]] = ("--", "-", ":", "-.")
-_LOG_FROM: Final = 10.0  # ratio of the largest distance to the smallest
-_DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # one per eps0
-_SERIES_OFFSET: Final = 0.024  # share of n that separates the range bars of neighbouring series
-_MIN_N_RATIO: Final = 4.0  # right end of the axis of n over the left end
+_MIN_LOG_RATIO: Final = 10.0  # of the largest distance to the smallest, for a logarithmic axis
+_DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))  # by eps0
+_SERIES_OFFSET: Final = 0.024  # share of n that separates neighbouring series
+_MIN_N_RATIO: Final = 4.0  # of the right end of the axis of n to the left end
 
 
 def draw_distances(
     utility: Path, *, title: str, unit: str, calibration: str, target_delta: float
 ) -> Figure:
-    """Draw `distance_boxes` from a Parquet file of the distances; parameters as there."""
+    """Read the distances, and draw `distance_boxes`."""
     table = read_tables([utility])
     return distance_boxes(
         table, title, unit=unit, calibration=calibration, target_delta=target_delta
@@ -56,12 +57,12 @@ def draw_distances(
 
 
 def draw_distances_over_eps(utility: Path, *, title: str, unit: str) -> Figure:
-    """Draw `distance_over_eps` from a Parquet file of the distances; parameters as there."""
+    """Read the distances, and draw `distance_over_eps`."""
     return distance_over_eps(read_tables([utility]), title, unit)
 
 
 def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
-    """Draw `matched_comparison` from a CSV file of the summary; parameters as there."""
+    """Read the summary, and draw `matched_comparison`."""
     return matched_comparison(pd.read_csv(summary), target_delta)
 
 
@@ -69,7 +70,7 @@ def draw_comparison(summary: Path, *, target_delta: float) -> Figure:
 
 
 def _draw_boxes(axes: Axes, groups: Sequence[pd.DataFrame], series: Sequence[Series]) -> None:
-    """Draw the boxes of all series side by side, group by group at x = 0, 1, 2, ..."""
+    """Draw the groups at x = 0, 1, 2, ..., each with the boxes of all series side by side."""
     step = 0.84 / len(series)
     for offset, each in enumerate(series):
         boxes = {
@@ -110,7 +111,7 @@ def _draw_series_boxes(
         linewidth=0.8,
         zorder=2.1,
     )
-    # A marker instead of a line distinguishes mechanisms where boxes are flat.
+    # Markers distinguish mechanisms even where boxes are flat.
     axes.plot(
         x,
         median,
@@ -124,7 +125,7 @@ def _draw_series_boxes(
 
 def _set_distance_axis(axes: Axes, shown: pd.Series) -> None:
     axes.set_ylabel(distance_label(shown.max()))
-    if shown.max() > _LOG_FROM * shown.min() > 0.0:
+    if shown.max() > _MIN_LOG_RATIO * shown.min() > 0.0:
         axes.set_yscale("log")
         plain_log_axis(axes.yaxis)
     else:
@@ -185,7 +186,7 @@ def distance_boxes(
 
 
 def _eps_range(panel: pd.DataFrame) -> str:
-    """Return the eps of the calibration at the smallest and the largest n, for a title."""
+    """Return the end of a title: the calibrated eps at the smallest and the largest n."""
     eps = panel.dropna(subset="eps").groupby("n")["eps"].first()
     if eps.empty:
         return ", no matched mechanism"
@@ -206,8 +207,8 @@ def _eps_range(panel: pd.DataFrame) -> str:
 def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Figure:
     """Draw the distance at the largest n against the matched eps, one panel per eps0.
 
-    The larger eps, the smaller is the delta of the shuffle model, and a matched mechanism must
-    meet both. Estimates from shuffled reports depend on eps0 alone and are drawn as bands.
+    A matched mechanism must meet each eps with the delta of the shuffle model there, which falls
+    with eps. Estimates from shuffled reports depend on eps0 alone and are drawn as bands.
 
     Parameters
     ----------
@@ -220,8 +221,8 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
 
     Returns
     -------
-    Boxes as in `distance_boxes` for matched mechanisms. Bands from the 10 % to the 90 % quantile
-    for the others, with a line at the mean.
+    Boxes as in `distance_boxes` for matched mechanisms. For the others, bands from the 10 % to the
+    90 % quantile with a line at the mean.
     """
     n = utility["n"].max()
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
@@ -247,10 +248,11 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     panels[-1].set_xlabel(
         r"$\epsilon$ of all mechanisms (below it: $\log_{10}$ of the $\delta$ certified there)"
     )
-    band_lines = [
-        Line2D([], [], color=one.look.colour, linestyle=line, label=one.label)
-        for one, line in ((get_estimator(*each), line) for each, line in bands.items())
-    ]
+    band_lines = []
+    for each, line in bands.items():
+        estimator = get_estimator(*each)
+        colour, label = estimator.look.colour, estimator.label
+        band_lines.append(Line2D([], [], color=colour, linestyle=line, label=label))
     handles = [*legend_marks(boxes), *band_lines]
     figure.legend(handles=handles, loc="outside lower center", ncols=3)
     figure.suptitle(
@@ -292,11 +294,11 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
     Returns
     -------
     Mean distance to the true histogram against n with 10 % to 90 % ranges: raw estimates in the
-    first row, distributions in the second. The third row has the ratio of the means to those of
-    the reference, with two standard errors on either side.
+    first row, distributions in the second. The third row has the ratio of each mean to that of the
+    reference, with two standard errors on either side.
     """
     regions = list(summary["region"].unique())
-    # Two columns fill a page; more columns make the figure wider.
+    # Two columns fill the page's width; more columns make the figure wider.
     figure = new_figure(6.8, FULL_WIDTH * max(1.0, len(regions) / 2.0))
     panels = figure.subplots(
         3, len(regions), sharex="col", sharey="row", squeeze=False, height_ratios=(1, 1, 0.9)
@@ -312,8 +314,8 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
         f"ratio of mean distances\n(above 1: {' or '.join(references)} is closer)"
     )
     entries = legend_marks(list_series(summary))
-    # The legend fills its columns downwards. A blank entry after an odd number keeps the two most
-    # common budgets in one column.
+    # The legend is filled column by column. A blank entry after an odd number of series keeps the
+    # first two budgets in one column.
     blank = [Line2D([], [], linestyle="none", label=" ")] * (len(entries) % 2)
     budgets = [
         Line2D([], [], color="black", linestyle=line, label=rf"$\epsilon_0={eps0:g}$")
@@ -330,28 +332,29 @@ def matched_comparison(summary: pd.DataFrame, target_delta: float) -> Figure:
 
 
 def _draw_region(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes: _Dashes) -> None:
-    """Draw a region's distances of raw estimates and of distributions, and the ratios."""
+    """Draw the three panels of a region: raw estimates, distributions and ratios."""
     *above, below = column
     for axes, estimate, heading in zip(
         above, ("raw", "projected"), ("raw estimates", "distributions"), strict=True
     ):
-        alike = rows[rows["estimate"] == estimate]
-        if alike.empty:
+        panel_rows = rows[rows["estimate"] == estimate]
+        if panel_rows.empty:
             axes.set_axis_off()
             continue
-        for series, shift in _series_shifts(alike):
-            lines = series_rows(alike, series)
+        for series, shift in series_shifts(panel_rows, _SERIES_OFFSET):
+            lines = series_rows(panel_rows, series)
             _draw_lines(axes, lines, series, shift, dashes, ("tv_distance", "p10", "p90"))
         axes.set_yscale("log")
         axes.margins(y=0.15)  # room for the labels of the budgets
         plain_log_axis(axes.yaxis)
         axes.grid(visible=True, axis="y")
         axes.set_title(f"{escape_math(title)}, {heading}", loc="left")
-        _label_budgets(axes, alike, eps=estimate == "raw")
+        _label_budgets(axes, panel_rows, eps=estimate == "raw")
     below.axhline(1.0, color="black", linewidth=0.8)
     spread = 2.0 * rows["standard_error"].fillna(0.0)
+    others = rows[rows["mechanism"] != rows["reference"]]
     ratios = rows.assign(low=rows["ratio"] - spread, high=rows["ratio"] + spread)
-    for series, shift in _series_shifts(rows[rows["mechanism"] != rows["reference"]]):
+    for series, shift in series_shifts(others, _SERIES_OFFSET):
         lines = series_rows(ratios, series)
         _draw_lines(below, lines, series, shift, dashes, ("ratio", "low", "high"))
     below.grid(visible=True, axis="y")
@@ -366,15 +369,6 @@ def _draw_region(column: Iterable[Axes], title: str, rows: pd.DataFrame, dashes:
     below.set_xlabel(number_label(rows["unit"].iloc[0]))
 
 
-def _series_shifts(rows: pd.DataFrame) -> list[tuple[Series, float]]:
-    """Return every series with the factor of n that separates it from the others."""
-    series = list_series(rows)
-    return [
-        (each, 1.0 + _SERIES_OFFSET * (place - (len(series) - 1) / 2.0))
-        for place, each in enumerate(series)
-    ]
-
-
 def _draw_lines(
     axes: Axes,
     rows: pd.DataFrame,
@@ -383,7 +377,7 @@ def _draw_lines(
     dashes: _Dashes,
     columns: tuple[str, str, str],
 ) -> None:
-    """Draw one line per eps0, with range bars; `columns` are those of value, low and high end."""
+    """Draw a line with range bars for each eps0; `columns` are value, low end and high end."""
     value, low, high = columns
     look = series_look(*series)
     for eps0, line in rows.groupby("eps0"):
@@ -399,7 +393,7 @@ def _draw_lines(
 
 
 def _label_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
-    """Write eps0 above its lines and, on request, the eps certified at the ends of n."""
+    """Write eps0 above its lines and, if `eps`, what is certified at the smallest and largest n."""
     for eps0, budget in rows.groupby("eps0"):
         text = rf"$\epsilon_0={eps0:g}$"
         certified = budget.groupby("n")["eps"].max().dropna()
@@ -413,7 +407,7 @@ def _label_budgets(axes: Axes, rows: pd.DataFrame, *, eps: bool) -> None:
         means = budget.groupby("n")["tv_distance"].max()
         anchor = len(means) // 4
         point = (means.index[anchor], means.iloc[anchor])
-        # A text anchored in the right half ends at its point, to stay within the panel.
+        # In the right half a text ends at its point, so that it stays within the panel.
         in_right_half = len(means) > 1 and point[0] ** 2 > 1.0 * means.index[0] * means.index[-1]
         side = "right" if in_right_half else "left"
         axes.annotate(text, point, (2, 6), textcoords="offset points", fontsize=7.5, ha=side)

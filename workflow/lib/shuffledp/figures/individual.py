@@ -1,4 +1,4 @@
-"""Errors of single cells (paper A, Table VI) as a page of HTML."""
+"""Write the errors of single cells as a page of HTML (paper A, Table VI)."""
 
 from collections.abc import Sequence
 from html import escape
@@ -46,7 +46,7 @@ td.range { padding-left: 0; text-align: left; font-size: 0.85em; white-space: no
 def individual_page(summary: pd.DataFrame, title: str, unit: str) -> str:
     """Return Table VI of paper A in HTML: the error of each cell, one column per series.
 
-    The page needs no other file, and states in its metadata that it shows true data.
+    The page needs no other files. Its metadata say that it shows true data.
 
     Parameters
     ----------
@@ -101,13 +101,13 @@ def individual_page(summary: pd.DataFrame, title: str, unit: str) -> str:
 
 
 def write_page(text: str, destination: Path) -> None:
-    """Write a page, whole or not at all."""
+    """Write a page; the file appears only when it is complete."""
     with replacing(destination) as temporary:
         temporary.write_text(text, encoding="utf-8", newline="\n")
 
 
 def _row(head: str, cells: Sequence[tuple[str, str]]) -> str:
-    """Return a row of HTML from its name and pairs of a number and its range, all plain text."""
+    """Return a row of HTML from its head and pairs of a number and its range, all plain text."""
     data = "".join(
         f'<td>{escape(number)}</td><td class="range">{escape(range_)}</td>'
         for number, range_ in cells
@@ -116,7 +116,7 @@ def _row(head: str, cells: Sequence[tuple[str, str]]) -> str:
 
 
 def _introduction(summary: pd.DataFrame, unit: str) -> str:
-    """Return one or two paragraphs on what is compared, and at which privacy."""
+    """Return one or two paragraphs that state n, the privacy, and what is no guarantee."""
     matched = summary[summary["calibration"] == "matched"].iloc[0]
     n, eps0 = int(matched["n"]), float(matched["eps0"])
     paragraphs = [
@@ -145,13 +145,13 @@ def _column_head(calibration: str, mechanism: str, estimator: str) -> str:
 
 
 def _errors(summary: pd.DataFrame, series: tuple[str, ...]) -> pd.DataFrame:
-    """Return mean and range of a series' errors by cell, in check-ins or users."""
+    """Return mean and range of the errors of a series by cell, in check-ins or users."""
     rows = summary[(summary[_SERIES] == list(series)).all(axis=1)]
     return rows.set_index("cell")[["mean", "p10", "p90"]] * float(rows["n"].iloc[0])
 
 
 def _decimals(mean: float) -> int:
-    """Return the decimals of a column whose mean is to have at least two digits."""
+    """Return the number of decimals with which a mean has at least two digits."""
     return max(1 - int(np.floor(np.log10(mean))), 0) if mean > 0.0 else 0
 
 

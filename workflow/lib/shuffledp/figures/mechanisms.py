@@ -1,4 +1,4 @@
-"""Choice of a mechanism: errors of all mechanisms at the same certified target."""
+"""Draw errors of all mechanisms at the same certified targets."""
 
 import textwrap
 from collections.abc import Sequence
@@ -16,11 +16,9 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.figures.style import (
-    Series,
     count_units,
     distance_label,
     escape_math,
-    list_series,
     local_style,
     marker_style,
     new_figure,
@@ -30,30 +28,31 @@ from shuffledp.figures.style import (
     power,
     series_look,
     series_rows,
+    series_shifts,
 )
 from shuffledp.mechanisms.catalogue import CATALOGUE, UNBIASED
 from shuffledp.pipeline.selection import at_targets
 
-# For each row of panels: the estimator, the measured column, the prefix of the columns of its
-# quantiles, and the label of the axis (that of a distance if empty).
+# For each row of panels: the estimator, the column of the error, the prefix of the columns of its
+# quantiles, and the label of the axis, which is that of a distance if empty.
 _ROWS: Final = (
     ("raw", "cell_error", "cell_error_", "error per cell ({units})\n(root mean square)"),
     ("raw", "tv_distance", "", ""),
     ("projected", "tv_distance", "", ""),
 )
 _ESTIMATES: Final = {"raw": "unbiased estimates", "projected": "distributions"}
-_SERIES_OFFSET: Final = 0.012  # share of eps or n that separates equally accurate mechanisms
-_CHARACTER: Final = 0.024  # width of a character of a tick label, as a share of the axis
-_MARGIN: Final = 1.25  # factor of eps or n on either side
-_LEGEND_COLUMNS: Final = 118  # characters in a line
+_SERIES_OFFSET: Final = 0.012  # share of eps or n that separates neighbouring mechanisms
+_GLYPH_WIDTH: Final = 0.024  # width of a character of a tick label, as a share of the axis
+_MARGIN: Final = 1.25  # factor by which an axis of eps or n extends beyond the data
+_LEGEND_COLUMNS: Final = 118  # characters in a line of the legend
 _LINE_HEIGHT: Final = 0.16  # inches
 
-_SIGNED: Final = "signed-dummies"
-_SLOT_MARGIN: Final = 1.08  # factor of slots or messages on either side
+_SIGNED_DUMMIES: Final = "signed-dummies"
+_SLOT_MARGIN: Final = 1.08  # the same for an axis of slots or messages
 
 
 def draw_mechanisms(summary: Path) -> Figure:
-    """Draw `mechanism_errors` from a CSV file of the summary.
+    """Read the summary, and draw `mechanism_errors` at its targets.
 
     Raises
     ------
@@ -63,14 +62,14 @@ def draw_mechanisms(summary: Path) -> Figure:
     rows = at_targets(pd.read_csv(summary))
     if rows.empty:
         raise InputError(
-            "targets: mechanisms are compared at targets, and there are none; give their eps and "
-            "delta (config/README.md)"
+            "targets: this figure compares mechanisms at targets, but the run has none: set their "
+            "eps and delta (config/README.md)"
         )
     return mechanism_errors(rows)
 
 
 def draw_slots(slots: Path, summary: Path) -> Figure:
-    """Draw `slots_errors` from CSV files of its table and of the errors of all mechanisms."""
+    """Read the errors by slots and those of all mechanisms, and draw `slots_errors`."""
     return slots_errors(pd.read_csv(slots), at_targets(pd.read_csv(summary)))
 
 
@@ -86,9 +85,9 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
     Returns
     -------
     Errors against eps at the largest n on the left, against n at the largest eps on the right.
-    Markers are means of the releases with 10 % to 90 % ranges. Lines are the expectation for the
-    unbiased estimate, and join the means where there is none. The legend lists who must be
-    trusted, messages per user, and the local budget of a message.
+    Markers are means of the releases with 10 % to 90 % ranges. Lines show expected errors of
+    unbiased estimates, and join the means of others. The legend lists messages per user, who must
+    be trusted, and the local budget of a message.
     """
     unit, delta = summary["unit"].iloc[0], summary["delta"].iloc[0]
     n, eps = summary["n"].max(), summary["eps"].max()
@@ -115,52 +114,38 @@ def mechanism_errors(summary: pd.DataFrame) -> Figure:
         axes.set_ylabel(label.format(units=plural(unit)) or distance_label(largest))
     figure.legend(handles=legend, loc="outside lower left", ncols=1)
     colluding, response_rate = summary[["colluding", "response_rate"]].iloc[0]
-    crowd = Setting(
-        int(summary["n"].max()), 2, colluding=colluding, response_rate=response_rate
-    ).participation_text
+    setting = Setting(int(n), 2, colluding=colluding, response_rate=response_rate)
+    title = escape_math(summary["region"].iloc[0])
     figure.suptitle(
-        f"{escape_math(summary['region'].iloc[0])} (unit: {unit}{crowd}): every mechanism is "
+        f"{title} (unit: {unit}{setting.participation_text}): every mechanism is "
         rf"calibrated to the same certified ($\epsilon$, $\delta={power(delta)}$)"
     )
     return figure
 
 
-def _draw_panel(axes: Axes, rows: pd.DataFrame, x: str, measured: str, prefix: str) -> None:
-    series = list_series(rows)
-    for place, each in enumerate(series):
-        shift = 1.0 + _SERIES_OFFSET * (place - (len(series) - 1) / 2.0)
-        _draw_series(axes, series_rows(rows, each).sort_values(x), each, x, shift, measured, prefix)
+def _draw_panel(axes: Axes, table: pd.DataFrame, x: str, measured: str, prefix: str) -> None:
+    """Draw the measured and the expected errors of each series against x."""
+    for series, shift in series_shifts(table, _SERIES_OFFSET):
+        rows, look = series_rows(table, series).sort_values(x), series_look(*series)
+        at, low, high = rows[x] * shift, rows[f"{prefix}p10"], rows[f"{prefix}p90"]
+        axes.vlines(at, low, high, color=look.colour, linewidth=0.9)
+        label = " ".join(series)
+        axes.plot(at, rows[measured], linestyle="none", **marker_style(look), label=label)
+        expected = rows[f"expected_{measured}"].fillna(rows[measured])
+        axes.plot(at, expected, color=look.colour, linewidth=0.8)
     axes.grid(visible=True, axis="y")
 
 
-def _draw_series(
-    axes: Axes,
-    rows: pd.DataFrame,
-    series: Series,
-    x: str,
-    shift: float,
-    measured: str,
-    prefix: str,
-) -> None:
-    look = series_look(*series)
-    at = rows[x] * shift
-    axes.vlines(at, rows[f"{prefix}p10"], rows[f"{prefix}p90"], color=look.colour, linewidth=0.9)
-    label = " ".join(series)
-    axes.plot(at, rows[measured], linestyle="none", **marker_style(look), label=label)
-    expected = rows[f"expected_{measured}"].fillna(rows[measured])
-    axes.plot(at, expected, color=look.colour, linewidth=0.8)
-
-
 def _label_values(axes: Axes, values: pd.Series) -> None:
-    """Set a logarithmic axis with a margin; if there are few values, label each of them."""
+    """Set a logarithmic axis with a margin; if values are few and close, label each of them."""
     axes.set_xscale("log")
     axes.set_xlim(values.min() / _MARGIN, values.max() * _MARGIN)
     unique = np.sort(values.unique())
     if unique.max() < 10.0 * unique.min() and len(unique) <= 6:
         low, high = np.log(axes.get_xlim())
         labelled = [unique[-1]]
-        for value in unique[-2::-1]:  # from the largest down, those that do not touch a label
-            if np.log(labelled[-1] / value) > _CHARACTER * len(f"{value:,.6g}") * (high - low):
+        for value in unique[-2::-1]:  # a label is left out if it would touch the next one
+            if np.log(labelled[-1] / value) > _GLYPH_WIDTH * len(f"{value:,.6g}") * (high - low):
                 labelled.append(value)
         axes.xaxis.set_major_locator(FixedLocator(labelled))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
@@ -170,7 +155,7 @@ def _label_values(axes: Axes, values: pd.Series) -> None:
 
 
 def _mechanism_legend(rows: pd.DataFrame) -> Sequence[Line2D]:
-    """Return a legend entry of each mechanism, the most accurate first."""
+    """Return a legend entry for each mechanism, the most accurate first."""
     handles = []
     unbiased = rows[rows["estimator"] == "raw"].sort_values("cell_error")
     for row in unbiased.to_dict("records"):
@@ -180,7 +165,7 @@ def _mechanism_legend(rows: pd.DataFrame) -> Sequence[Line2D]:
         if not pd.isna(row["reason"]):
             cost = "cannot meet this target"
         label = f"{mechanism.label}: {cost}; trusted: {row['trust']}"
-        # The label is wrapped before mathtext makes it longer than it appears.
+        # Wrap before mathtext makes the label longer than it appears.
         label = textwrap.fill(label, _LEGEND_COLUMNS)
         if np.isfinite(row["local_eps0"]):
             label = label.replace("eps0", rf"$\epsilon_0={row['local_eps0']:.3g}$")
@@ -189,7 +174,7 @@ def _mechanism_legend(rows: pd.DataFrame) -> Sequence[Line2D]:
     return handles
 
 
-# --- Length of signed dummies' envelopes --------------------------------------------------
+# --- Signed dummies by the length of envelopes --------------------------------------------
 
 
 @local_style()
@@ -205,14 +190,14 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
 
     Returns
     -------
-    One row per eps; the error against the slots of an envelope on the left, against the messages
-    of a user on the right. Mechanisms without envelopes are horizontal lines, at the same n.
+    One row per eps, with the error against the slots of an envelope on the left and against the
+    messages of a user on the right. Horizontal lines are other mechanisms at the same n.
     """
     n, unit = int(table["n"].iloc[0]), summary["unit"].iloc[0]
     others = summary[
         (summary["n"] == n)
         & (summary["estimator"] == UNBIASED)
-        & (summary["mechanism"] != _SIGNED)
+        & (summary["mechanism"] != _SIGNED_DUMMIES)
         & summary["reason"].isna()
     ]
     budgets = sorted(table["eps"].unique(), reverse=True)
@@ -224,9 +209,9 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.set_xlim(table[x].min() / _SLOT_MARGIN, table[x].max() * _SLOT_MARGIN)
-            look = CATALOGUE[_SIGNED].estimators[0].look
+            look = CATALOGUE[_SIGNED_DUMMIES].estimators[0].look
             axes.plot(signed[x], signed["cell_error"], **marker_style(look))
-            _draw_levels(axes, level)
+            _draw_other_mechanisms(axes, level)
             axes.set_title(rf"$\epsilon={eps:g}$", loc="left")
             axes.grid(visible=True, axis="y")
         row[0].set_ylabel(f"error per cell ({plural(unit)})\n(root mean square)")
@@ -236,7 +221,7 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     for axes in panels[-1]:
         _label_short_axis(axes.xaxis)
     ordered = others.sort_values("expected_cell_error")["mechanism"]
-    entries = [CATALOGUE[name] for name in [_SIGNED, *dict.fromkeys(ordered)]]
+    entries = [CATALOGUE[name] for name in [_SIGNED_DUMMIES, *dict.fromkeys(ordered)]]
     legend = [
         Line2D([], [], linewidth=0.8, **marker_style(e.estimators[0].look), label=e.label)
         for e in entries
@@ -251,14 +236,14 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
 
 
 def _label_short_axis(axis: Axis) -> None:
-    """Label a logarithmic axis of hardly a decade at more values than 1, 2 and 5."""
+    """Label a logarithmic axis that is too short for labels at 1, 2 and 5 alone."""
     axis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.3g}"))
     axis.set_minor_locator(NullLocator())
 
 
-def _draw_levels(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw a horizontal line for each mechanism, with one marker at a place of its own."""
+def _draw_other_mechanisms(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw a horizontal line for each mechanism, with a marker that no other marker covers."""
     for place, row in enumerate(rows.to_dict("records")):
         look = CATALOGUE[row["mechanism"]].estimators[0].look
         axes.axhline(row["expected_cell_error"], color=look.colour, linewidth=0.8)

@@ -1,4 +1,4 @@
-"""Certified privacy: delta against eps, the number of people needed, and the unit of privacy."""
+"""Draw certified privacy: delta against eps, eps against the number of people, and by unit."""
 
 from pathlib import Path
 from typing import Any, Final
@@ -36,23 +36,23 @@ from shuffledp.pipeline.tables import read_counts, read_tables
 
 _MIN_LOG10_DELTA: Final = -12.0  # smallest delta shown
 _MAX_COLUMNS: Final = 3  # panels in a row
-_LABEL_BESIDE_BELOW: Final = 0.65  # share of the eps axis; farther right a curve meets the label
-_PANEL_GAP: Final = {"wspace": 0.06}  # room for the outer tick labels of neighbours
+_MAX_LABEL_ABOVE: Final = 0.65  # share of the eps axis; farther right a curve meets the label
+_PANEL_GAP: Final = {"wspace": 0.06}  # room for the last tick label of one panel and the next
 
 _MAX_LABELLED: Final = 3  # curves; labels on more curves would overlap
 _MILLION: Final = 1_000_000
 
-# Line style by unit: all check-ins are collected, or one of each user.
+# Line style by unit: all check-ins are collected, or one check-in of each user.
 _UNIT_LINES: Final[dict[str, Line]] = {"checkin": "-", "user": "--"}
-_MIN_CHECKINS: Final = 0.85  # left end of the axis
-_MAX_EPS: Final = 25.0  # an eps above it hides nothing
+_MIN_CHECKINS: Final = 0.85  # left end of the axis of check-ins
+_MAX_EPS: Final = 25.0  # upper end of the axis; a larger eps hides nothing
 
 
 # --- Delta against eps -------------------------------------------------------------------
 
 
 def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) -> Figure:
-    """Draw `delta_curves` from a Parquet file of the curves; parameters as there."""
+    """Read the curves, and draw `delta_curves`."""
     return delta_curves(read_tables([curves]), title, unit, target_delta)
 
 
@@ -60,8 +60,8 @@ def draw_privacy(curves: Path, *, title: str, unit: str, target_delta: float) ->
 def delta_curves(curves: pd.DataFrame, title: str, unit: str, target_delta: float) -> Figure:
     """Draw delta against eps, one panel per eps0, from delta = 1 to 1e-12 on a logarithmic axis.
 
-    The target delta and the eps that `upper` certifies there are marked. The region below the
-    largest lower bound is shaded: a delta there claims more privacy than there is.
+    The target delta and the eps that `upper` certifies there are marked. The area below the largest
+    lower bound is shaded, because a delta there overstates privacy.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def _bound_handle(name: str) -> Line2D:
         [],
         color=bound_colour(name) or "#000000",
         linestyle=LINE_STYLES[kind],
-        # Guarantees are wider, because `lower` is drawn over `upper` and may hide it.
+        # Guarantees are wider, so that `lower`, which is drawn over `upper`, does not hide it.
         linewidth=2.6 if BOUNDS[name].guarantee else 1.3,
         label=f"{name}: {certified}{KIND_LABELS[kind]}",
     )
 
 
 def _bound_legend(curves: pd.DataFrame, lowest: float) -> list[Line2D]:
-    """Return legend entries; those of bounds below every panel say how far below."""
+    """Return legend entries; bounds that are below every panel are labelled with their delta."""
     handles = []
     for name, highest in curves.groupby("bound", sort=False)["log10_delta"].max().items():
         handle = _bound_handle(str(name))
@@ -169,14 +169,14 @@ def _bound_legend(curves: pd.DataFrame, lowest: float) -> list[Line2D]:
 
 def _shade_unsafe(axes: Axes, rows: pd.DataFrame) -> None:
     """Shade the deltas below the largest lower bound."""
-    attained = rows[[BOUNDS[name].kind == "lower" for name in rows["bound"]]]
-    if attained.empty:
+    lower = rows[[BOUNDS[name].kind == "lower" for name in rows["bound"]]]
+    if lower.empty:
         return
     bottom = axes.get_ylim()[0]
-    # Bounds have points of their own where they are steep.
-    eps = np.unique(attained["eps"])
+    # Each bound has points at other eps, more where it is steep.
+    eps = np.unique(lower["eps"])
     largest = np.full(eps.size, bottom)
-    for _, curve in attained.groupby("bound"):
+    for _, curve in lower.groupby("bound"):
         visible = np.maximum(curve["log10_delta"], bottom)
         largest = np.maximum(largest, np.interp(eps, curve["eps"], visible, right=bottom))
     axes.fill_between(eps, largest, bottom, color="0.93", linewidth=0.0, zorder=0)
@@ -191,7 +191,7 @@ def _shade_unsafe(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
-    """Mark the target delta, and the eps that is certified there."""
+    """Mark the target delta, and the eps that `upper` certifies there."""
     level = np.log10(target_delta)
     axes.axhline(level, color="0.4", linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
     label = rf"target $\delta={power(target_delta)}$"
@@ -203,7 +203,7 @@ def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
         if np.isclose(nearest["log10_delta"], level, atol=1e-6):
             axes.plot(nearest["eps"], level, "o", color="#000000", markersize=5, zorder=4)
             label += ":\n" + rf"$\epsilon\leq{format_eps(nearest['eps'])}$ certified"
-            above_line = nearest["eps"] < _LABEL_BESIDE_BELOW * axes.get_xlim()[1]
+            above_line = nearest["eps"] < _MAX_LABEL_ABOVE * axes.get_xlim()[1]
     axes.annotate(
         label,
         (1.0, level if above_line else 0.0),
@@ -217,7 +217,7 @@ def _mark_target(axes: Axes, rows: pd.DataFrame, target_delta: float) -> None:
 
 
 def _label_delta_axis(axes: Axes, lowest: float) -> None:
-    """Label decades of delta. Logarithms are drawn, because a delta may be below 1e-308."""
+    """Label decades of delta; y is its logarithm, because delta may be below 1e-308."""
     axes.set_ylim(lowest, 0.0)
     axes.yaxis.set_major_locator(MultipleLocator(2.0))
     axes.yaxis.set_minor_locator(MultipleLocator(1.0))
@@ -229,7 +229,7 @@ def _label_delta_axis(axes: Axes, lowest: float) -> None:
 
 
 def draw_sizes(sizes: Path, cells: Path, *, title: str, unit: str) -> Figure:
-    """Draw `users_needed` from the files of its table and of the grid, which has the total."""
+    """Read the table and the total count of the grid, and draw `users_needed`."""
     total = int(read_counts(cells).sum())
     return users_needed(read_tables([sizes]), total, title, unit)
 
@@ -244,7 +244,7 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
         Columns of `pipeline.tables.PRIVACY` from `shuffledp.studies.privacy.sizes_table`, for one k
         and delta.
     total
-        Number of records in the region, which is marked.
+        Number of records in the region, which the figure marks.
     title
         Name of the region.
     unit
@@ -252,9 +252,9 @@ def users_needed(table: pd.DataFrame, total: int, title: str, unit: str) -> Figu
 
     Returns
     -------
-    Steps, because what is certified for n people holds for more. Bars extend to the lower bounds.
-    Markers are at the requested eps, labelled with n. A dotted line is eps0, the privacy of one
-    report alone.
+    Steps, because a guarantee for n people holds for more. Bars extend to the lower bounds. Markers
+    are at the requested eps, labelled with n. Dotted lines are at eps0, the privacy of one report
+    alone.
     """
     figure = new_figure(3.6)
     axes = figure.subplots()
@@ -308,14 +308,14 @@ def _draw_sizes_of_budget(
     upper = rows[rows["bound"] == "upper"].drop_duplicates("n")
     both = upper.merge(rows[rows["bound"] == "lower"], on="n", suffixes=("", "_lower"))
     colour = look["color"]
-    # Eps does not increase with n, so what is certified for n people holds for more.
+    # Eps does not increase with n, so a guarantee for n people holds for more.
     axes.step(upper["n"], upper["eps"], where="post", color=colour)
     axes.vlines(both["n"], both["eps_lower"], both["eps"], color=colour, alpha=0.5)
-    # Rows of a requested eps have no lower bound; rows of a given n do.
+    # Rows for a requested eps have no lower bound; rows for a given n do.
     requested = upper[~upper["n"].isin(both["n"])]
     axes.plot(requested["n"], requested["eps"], linestyle="none", **look)
     for n, eps in requested[["n", "eps"]].itertuples(index=False, name=None) if labelled else ():
-        # Millions are rounded up: never fewer people than are needed.
+        # Millions are rounded up, so that the number never falls short.
         number = f"{n:,}" if n < _MILLION else f"{np.ceil(10.0 * n / _MILLION) / 10.0:,g} million"
         axes.annotate(
             number, (n, eps), (5, 2), textcoords="offset points", fontsize=7, color="0.15"
@@ -323,7 +323,7 @@ def _draw_sizes_of_budget(
 
 
 def _gap_note(positive: pd.DataFrame) -> str:
-    """Return a note on the gap of the certified ends, which is mostly less than a line's width."""
+    """Return a note on the gap between the certified ends, which is often too small to see."""
     ends = positive.pivot_table(index=["eps0", "n"], columns="bound", values="eps").dropna()
     if ends.empty:
         return ""
@@ -336,7 +336,7 @@ def _gap_note(positive: pd.DataFrame) -> str:
 
 
 def draw_units(privacy: Path, users: Path, *, title: str) -> Figure:
-    """Draw `units_privacy` from the files of its two tables."""
+    """Read the two tables, and draw `units_privacy`."""
     return units_privacy(read_tables([privacy]), pd.read_csv(users), title)
 
 
@@ -356,9 +356,8 @@ def units_privacy(table: pd.DataFrame, users: pd.DataFrame, title: str) -> Figur
     Returns
     -------
     Solid lines for the collection of all check-ins, dashed ones for one check-in of each user.
-    Between two computed numbers of check-ins a line has the eps of the larger one, which is never
-    below the certified value. A second panel shows the share of users with at least as many
-    check-ins, if it is known.
+    Between two computed numbers of check-ins a line has the eps of the larger one, which is an
+    upper bound. If users are known, a second panel shows the share with at least as many check-ins.
     """
     known = not users.empty
     figure = new_figure(4.6 if known else 3.4)
@@ -391,7 +390,7 @@ def _draw_units_of_budget(
         if known and unit == "user":  # does not depend on the person's check-ins
             axes.axhline(unit_rows["eps"].iloc[0], color=look["color"], linestyle=line)
         else:
-            # Eps does not decrease with the check-ins: between two numbers the larger one's holds.
+            # Eps does not decrease with check-ins, so steps have the eps of the larger number.
             axes.plot(
                 unit_rows["checkins"],
                 unit_rows["eps"],
@@ -433,7 +432,7 @@ def _unit_legend(looks: dict[float, dict[str, Any]], *, known: bool) -> list[Lin
 
 
 def _user_counts(table: pd.DataFrame, users: pd.DataFrame) -> str:
-    """Return the numbers of check-ins and users, and the delta and k, as a title."""
+    """Return the part of the title with the numbers of check-ins and users, k and delta."""
     row = table[table["unit"] == "checkin"].iloc[0]
     setting = rf"k = {row['k']} cells, $\delta={power(row['delta'])}$"
     if users.empty:

@@ -1,7 +1,7 @@
-"""Style that all figures share: looks of series, local rcParams and reproducible files.
+"""Style of all figures: looks of series, labels, local rcParams and reproducible files.
 
-Mechanisms have the colours of their `Look`, bounds those of `figures.bounds`, and ordered series
-those of `ordered_colours`. No panel mixes two of these kinds.
+Mechanisms have the colours of their `Look`, bounds those of `figures.bounds`, and local budgets
+those of `ordered_colours`. No panel mixes two of these palettes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ EXTENSIONS: Final = ("png", "pdf", "svg")
 Series = tuple[str, str]  # names of a mechanism and of one of its estimators
 
 _RC: Final[dict[Any, Any]] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so that every machine draws the same
     "mathtext.fontset": "dejavusans",
     "font.size": 8.0,
     "axes.titlesize": 8.0,
@@ -61,7 +61,7 @@ _RC: Final[dict[Any, Any]] = {
     "legend.frameon": False,
     "figure.constrained_layout.h_pad": 0.06,
     "savefig.facecolor": "white",
-    "pdf.fonttype": 42,  # text stays text: journals refuse Type 3 fonts
+    "pdf.fonttype": 42,  # TrueType, because journals refuse Type 3 fonts
     "svg.hashsalt": "shuffledp",
 }
 _ROUND_UP: Final = Context(prec=3, rounding=ROUND_CEILING)
@@ -79,7 +79,7 @@ def marker_style(look: Look) -> dict[str, Any]:
 
 
 def box_colour(look: Look) -> tuple[float, ...]:
-    """Return the colour inside boxes, light enough for the marker at the median to stand out."""
+    """Return a colour inside boxes that is light enough for the median's marker to stand out."""
     opacity = 0.45 if look.filled else 0.0
     return tuple(1.0 - opacity * (1.0 - channel) for channel in to_rgb(look.colour))
 
@@ -97,8 +97,15 @@ def series_rows(table: pd.DataFrame, series: Series) -> pd.DataFrame:
     return table[(table["mechanism"] == mechanism) & (table["estimator"] == estimator)]
 
 
+def series_shifts(table: pd.DataFrame, offset: float) -> list[tuple[Series, float]]:
+    """Return the series of a table with factors of x that separate neighbours by `offset`."""
+    series = list_series(table)
+    middle = (len(series) - 1) / 2.0
+    return [(each, 1.0 + offset * (index - middle)) for index, each in enumerate(series)]
+
+
 def calibration_title(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
-    """Return a line of a title that says what the mechanisms were calibrated to.
+    """Return the line of a title that says to what the mechanisms were calibrated.
 
     Parameters
     ----------
@@ -126,7 +133,7 @@ def calibration_title(calibration: str, target_delta: float, mechanisms: Sequenc
 
 
 def escape_math(text: str) -> str:
-    """Escape a text of the user, such as a region's name, so that no part is read as mathtext."""
+    """Escape a name from the configuration, so that no part of it is read as mathtext."""
     return text.replace("$", r"\$")
 
 
@@ -141,28 +148,28 @@ def count_units(n: int, unit: str) -> str:
 
 
 def number_label(unit: str) -> str:
-    """Return the label of an axis of n."""
+    """Return the label of an axis that shows n."""
     if unit == "one user":
         return "number of users n (one check-in each)"
     return f"number of {plural(unit)} n"
 
 
 def distance_label(largest: float) -> str:
-    """Return the label of an axis whose largest total variation distance is `largest`.
+    """Return the label of an axis of total variation distances up to `largest`.
 
-    A distance above 1 is possible for estimates that are not distributions.
+    Distances above 1 are possible for estimates that are not distributions.
     """
     return DISTANCE_LABEL if largest <= 1.0 else f"{DISTANCE_LABEL}\n(above 1: only noise)"
 
 
 def ordered_colours(number: int) -> list[str]:
-    """Return colours from dark to light for an ordered series; the order survives in grey."""
+    """Return colours from dark to light, whose order is visible even in grey."""
     positions = np.linspace(0.0, 0.75, max(number, 2))
     return [to_hex(colour) for colour in mpl.colormaps["cividis"](positions)]
 
 
 def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
-    """Return colour and marker of each local budget eps0, for panels with several curves."""
+    """Return a colour and a marker for each local budget eps0."""
     ordered = sorted(set(budgets))
     looks = zip(ordered, ordered_colours(len(ordered)), cycle("osD^vP"), strict=False)
     return {eps0: {"color": colour, "marker": marker} for eps0, colour, marker in looks}
@@ -170,13 +177,13 @@ def budget_looks(budgets: Iterable[float]) -> dict[float, dict[str, Any]]:
 
 @contextmanager
 def local_style() -> Iterator[None]:
-    """Apply the shared rcParams for a block or, as a decorator, for a call."""
+    """Apply the common rcParams in a with block or, as a decorator, during a call."""
     with mpl.rc_context(_RC):
         yield
 
 
 def new_figure(height: float, width: float = FULL_WIDTH) -> Figure:
-    """Return an empty figure of a size in inches, without pyplot."""
+    """Return an empty figure without pyplot; sizes are in inches."""
     return Figure(figsize=(width, height), layout="constrained")
 
 
@@ -189,12 +196,12 @@ def power(value: float, digits: int = 1) -> str:
 
 
 def format_eps(eps: float) -> str:
-    """Return eps with three digits, rounded up so that no privacy is claimed that is not there."""
+    """Return eps with three digits, rounded up so that it never overstates privacy."""
     return f"{float(_ROUND_UP.create_decimal(repr(float(eps)))):g}"
 
 
 def legend_marks(series: Sequence[Series]) -> list[Line2D]:
-    """Return legend entries of series that show the marker alone."""
+    """Return legend entries that show the markers of series without lines."""
     estimators = [get_estimator(*pair) for pair in series]
     return [
         Line2D([], [], linestyle="none", **marker_style(e.look), markersize=5, label=e.label)
@@ -205,8 +212,8 @@ def legend_marks(series: Sequence[Series]) -> list[Line2D]:
 def plain_log_axis(axis: Axis) -> None:
     """Label a logarithmic axis 0.1, 0.2, 0.5, 1, ... instead of with powers of ten.
 
-    Over more than three decades only 0.1, 1, 10, ... are labelled, so the axis must have its data
-    before the call.
+    On an axis of more than three decades only 0.1, 1, 10, ... are labelled. Call it after the data
+    are drawn.
     """
     low, high = axis.get_view_interval()
     subs = (1.0, 2.0, 5.0) if high < 1e3 * low else (1.0,)
@@ -225,13 +232,11 @@ def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
     Parameters
     ----------
     figure
-        Figure to write. The metadata of each file have its title, but no date and no software
-        version.
+        Figure to write. Its title is in the metadata of each file; dates and versions are not.
     stem
-        Path without extension; a dot in the name is kept.
+        Path without extension; dots in the name are kept.
     contents
-        Value of `pipeline.columns.CONTENTS`, which says whether true data are shown. It is also
-        written into the metadata.
+        Value of `pipeline.columns.CONTENTS` for the metadata: whether true data are shown.
 
     Returns
     -------
@@ -249,17 +254,14 @@ def save(figure: Figure, stem: Path, contents: str) -> tuple[Path, ...]:
         with replacing(path) as temporary:
             titled: dict[str, Any] = {"Title": figure.get_suptitle(), **metadata[extension]}
             figure.savefig(temporary, format=extension, dpi=200, metadata=titled)
-        # The layout is computed once, so that every format has each part at the same place. (With
-        # "none" an engine remains, and the figure is drawn twice.)
+        # The layout is computed once, so that it is the same in every format. With "none" instead
+        # of None an engine would remain and draw the figure twice.
         figure.set_layout_engine(None)
     return paths
 
 
 def missing_glyphs(text: str) -> str:
-    """Return the characters of a text that the font of all figures lacks, each once.
-
-    The font ships with matplotlib; a font of the machine would draw other figures elsewhere.
-    """
+    """Return the characters of a text that the figures' font lacks, each once."""
     return "".join(dict.fromkeys(each for each in text if ord(each) not in _glyphs()))
 
 
