@@ -525,16 +525,16 @@ def test_row_groups_of_a_large_crop(tmp_path):
     assert pq.read_table(out)["user"].to_pylist() == list(range(rows))
 
 
-def test_exchanged_coordinates_out_of_range(tmp_path):
+def test_swapped_coordinates_out_of_range(tmp_path):
     region = Region("sf", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789))
     message = refusal(tmp_path, "7\t\t-122.45\t37.75\t1\n" * 5, region=region)
-    assert "Latitude and longitude seem to be exchanged" in message
+    assert "Latitude and longitude seem to be swapped" in message
     assert "set columns.latitude to 3 and columns.longitude to 2" in message
 
 
-def test_exchanged_coordinates_in_range(tmp_path):
+def test_swapped_coordinates_in_range(tmp_path):
     message = refusal(tmp_path, "7\t\t2.33\t48.86\t1\n" * 5 + "7\t\t1.0\t1.0\t1\n")
-    assert "but 5 with latitude and longitude exchanged" in message
+    assert "but 5 with latitude and longitude swapped" in message
     assert "set columns.latitude to 3 and columns.longitude to 2" in message
 
 
@@ -907,7 +907,7 @@ BY_NAME = {"latitude": "lat", "longitude": "lon"}
         (
             "4711,2012-04-04T03:00:09Z,48.861234,2.337654\n",
             {"columns": BY_NAME},
-            r"has no column 'lat' .*: its first line is a row, not names of columns",
+            r"has no column 'lat' .*: its first line is a row, not the names of the columns",
         ),
         ("4711;48,861234;2,337654\n", {"columns": BY_NAME}, "its first line is a row"),
     ],

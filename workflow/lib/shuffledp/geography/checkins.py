@@ -1,4 +1,4 @@
-"""Read check-in files of any layout, validate them, and write those of a region as parquet."""
+"""Read and validate check-ins of any layout, and write those of a region as parquet."""
 
 import logging
 import math
@@ -40,7 +40,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the batches read
+_GROUP_ROWS: Final = 1 << 18  # fixed, so that the output does not depend on the input's batches
 
 
 @dataclass(frozen=True)
@@ -81,20 +81,20 @@ def crop_checkins(
     destination : Path
         Columns user (int64, by `row_conversion.to_identifier`), time (microseconds, UTC), latitude,
         longitude (float64, degrees), location (int64), and budget (float64) if the layout maps it.
-        It appears only if everything succeeds.
+        The file appears only if everything succeeds.
     max_malformed_share : float
-        Largest tolerated share of malformed rows among those read, from 0 to 1. A row is malformed,
-        inside the region or not, if it has the wrong number of fields, if a coordinate or the
-        budget is missing, not a number or out of range, or if its time or location cannot be read.
-        Missing users, times and locations become null, and empty lines are not rows.
+        Largest tolerated share of malformed rows among all rows read, from 0 to 1. A row is
+        malformed if it has the wrong number of fields, if a coordinate or the budget is missing,
+        not a number or out of range, or if its time or location cannot be read. Missing users,
+        times and locations become null, and empty lines are not rows.
     metadata : Mapping[str, str]
         Added to the file's key-value metadata.
 
     Raises
     ------
     CheckinError
-        If the file is missing, damaged, not a table of this layout, has too many malformed rows, or
-        has no row in the region.
+        If the file is missing, damaged or not a table of this layout, has too many malformed rows,
+        or has no row in the region.
     InputError
         If max_malformed_share is not from 0 to 1.
     """
@@ -129,17 +129,17 @@ def read_batches(source: Path, layout: Layout) -> Iterator[Batch]:
 
 @dataclass
 class _Survey:
-    """The rows of a source seen so far: their tally, and what explains an empty result."""
+    """Statistics of the rows read so far: their tally, and hints that explain an empty result."""
 
     source: Path
     layout: Layout
     region: Region
-    part: Path  # the file of the source that is being read
+    part: Path  # the file that is being read: the source, or one in its folder
     tally: Tally = Tally()
     described: list[tuple[str, MalformedRow]] = field(default_factory=list)
-    out_of_range: int = 0
-    projected: int = 0
-    elsewhere: int = 0
+    swapped: int = 0  # malformed rows that would be valid with latitude and longitude swapped
+    projected: int = 0  # malformed rows whose coordinates are too large for degrees
+    swapped_inside: int = 0  # rows that would be in the region with the two swapped
     extent: tuple[float, float, float, float] = (math.inf, -math.inf, math.inf, -math.inf)
 
     def crop(self, batch: Batch) -> Any:
@@ -152,14 +152,14 @@ class _Survey:
             outside=self.tally.outside + len(inside) - kept,
             kept=self.tally.kept + kept,
         )
-        self.out_of_range += batch.exchanged
+        self.swapped += batch.swapped
         self.projected += batch.projected
         for row in batch.described[: MAX_DESCRIBED_ROWS - len(self.described)]:
             place = self._place(row)
             self.described.append((place, row))
             logger.warning("%s, %s: %s", self.source, place, row.reason)
         if len(inside) and not self.tally.kept:
-            self.elsewhere += int(self.region.contains(longitude, latitude).sum())
+            self.swapped_inside += int(self.region.contains(longitude, latitude).sum())
             self._extend(latitude, longitude)
         return batch.table.filter(pa.array(inside))
 
@@ -178,8 +178,8 @@ class _Survey:
             f"{self.source}: {tally.malformed} of {tally.read} rows are malformed, more than "
             f"max_malformed_share={limit} allows; the first is {place}: {first.reason}"
         )
-        if 2 * self.out_of_range > tally.malformed:
-            text += f". Latitude and longitude seem to be exchanged: {self._exchange_remedy()}"
+        if 2 * self.swapped > tally.malformed:
+            text += f". Latitude and longitude seem to be swapped: {self._swap_remedy()}"
         elif 2 * self.projected > tally.malformed:
             text += (
                 ". The coordinates seem to be projected, such as UTM metres: convert them to "
@@ -190,7 +190,7 @@ class _Survey:
         return text
 
     def _looks_like_header(self, first: MalformedRow) -> bool:
-        """Return whether the first malformed row may be a line of column names."""
+        """Return whether the first malformed row may contain the names of the columns."""
         headless = self.layout.format == "csv" and not self.layout.header
         return headless and first.line == 1 and first.reason.startswith(COORDINATES)
 
@@ -201,20 +201,20 @@ class _Survey:
             f"{self.source} has no check-in in region {region.name} (latitude {box.south} to "
             f"{box.north}, longitude {box.west} to {box.east})"
         )
-        if self.elsewhere:
+        if self.swapped_inside:
             return (
-                f"{text}, but {self.elsewhere} with latitude and longitude exchanged: "
-                f"{self._exchange_remedy()}"
+                f"{text}, but {self.swapped_inside} with latitude and longitude swapped: "
+                f"{self._swap_remedy()}"
             )
         if self.tally.malformed == self.tally.read:
             return f"{text}: all its rows are malformed"
-        # Whole degrees, because the exact extent is the position of somebody.
+        # Whole degrees, because the exact extent would reveal positions of people.
         return (
             f"{text}: its rows are within latitude {math.floor(south)} to {math.ceil(north)}, "
             f"longitude {math.floor(west)} to {math.ceil(east)}"
         )
 
-    def _exchange_remedy(self) -> str:
+    def _swap_remedy(self) -> str:
         columns = self.layout.columns
         latitude, longitude = (columns[name] for name in COORDINATES)
         return (

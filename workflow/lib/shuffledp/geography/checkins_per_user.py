@@ -1,4 +1,4 @@
-"""Select and count check-ins per user; one check-in of each makes the user the unit."""
+"""Select one check-in per user, so that the user becomes the unit, and count check-ins per user."""
 
 import logging
 from collections.abc import Mapping
@@ -30,15 +30,14 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
     checkins
         Parquet file written by `shuffledp.geography.checkins.crop_checkins`.
     destination
-        Same columns and metadata, in the order of the source. It appears only if everything
-        succeeds. With budgets, a user gets the smallest one on their rows, so that the one report
-        that they send keeps each of these budgets.
+        Same columns and metadata, in the order of the source. The file appears only if everything
+        succeeds. A user with several budgets gets the smallest one, which keeps all of them.
     seed, region
-        Seed and region's name, which determine the choice.
+        Seed and name of the region, which determine the choice.
 
     Returns
     -------
-    The number of users. Rows without a user are dropped; the log says how many.
+    The number of users. Rows without a user are dropped; their number is logged.
 
     Raises
     ------
@@ -52,7 +51,7 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
         raise InputError(
             f"{checkins} has no users: set columns.user of the source's layout, or unit: checkin"
         )
-    # The first of each user's rows in random order is uniform among them.
+    # In random order, the first row of each user is uniform among the user's rows.
     order = stream(seed, "one check-in per user", region).permutation(named.num_rows)
     users = named["user"].to_numpy()[order]
     first = np.sort(order[np.unique(users, return_index=True)[1]])
@@ -71,7 +70,7 @@ def one_per_user(checkins: Path, destination: Path, *, seed: int, region: str) -
 
 
 def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
-    """Return `kept` with the smallest budget of each user's rows in `named`."""
+    """Return the rows `kept` with the smallest budget of the same user in `named`."""
     by_user = named.group_by("user").aggregate([(BUDGET, "min"), (BUDGET, "max")])
     users_with_several = pc.sum(
         pc.not_equal(by_user[f"{BUDGET}_min"], by_user[f"{BUDGET}_max"])
@@ -82,8 +81,8 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
             region,
             f"{users_with_several:,}",
         )
-    place = pc.index_in(kept["user"], by_user["user"])
-    smallest = by_user[f"{BUDGET}_min"].take(place)
+    position = pc.index_in(kept["user"], by_user["user"])
+    smallest = by_user[f"{BUDGET}_min"].take(position)
     index = kept.schema.get_field_index(BUDGET)
     return kept.set_column(index, kept.schema.field(index), smallest)
 
@@ -91,7 +90,7 @@ def _with_smallest_budgets(kept: Any, named: Any, region: str) -> Any:
 def checkins_per_user(
     checkins: Path, region: Region, spec: Mapping[str, Any]
 ) -> tuple[int, Integers]:
-    """Count the check-ins in the cells of a grid, in all and for each user.
+    """Count the check-ins in the cells of a grid, in total and for each user.
 
     Parameters
     ----------
@@ -102,8 +101,8 @@ def checkins_per_user(
 
     Returns
     -------
-    The number of check-ins in cells, and the numbers of every user who has one there, shape
-    ``(users,)``. Rows without a user are counted in the first only.
+    The total, and the number for every user who has a check-in there, shape ``(users,)``. Rows
+    without a user are only in the total.
     """
     lattice = make_lattice(region, spec)
     total, users = 0, [np.empty(0, np.int64)]

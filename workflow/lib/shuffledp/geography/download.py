@@ -1,4 +1,4 @@
-"""Downloads that resume after a break, are verified, and are kept for the next run."""
+"""Download files: resume after interruptions, verify checksums, and cache the results."""
 
 import fcntl
 import hashlib
@@ -25,15 +25,15 @@ from shuffledp.pipeline.files import replacing, settle
 
 logger = logging.getLogger(__name__)
 
-_CHUNK_BYTES: Final = 1 << 16  # a time-out loses at most this much
+_CHUNK_BYTES: Final = 1 << 16  # largest amount that is lost at a time-out
 _MAX_WAIT_SECONDS: Final = 60.0
 _TRANSIENT_STATUS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
-_DIGITS: Final = {"md5": 32, "sha256": 64}
-_WEB_PAGE: Final = (b"<!doctype html", b"<html")
+_HEX_DIGITS: Final = {"md5": 32, "sha256": 64}
+_WEB_PAGE_STARTS: Final = (b"<!doctype html", b"<html")
 
 
 class DownloadError(InputError):
-    """A file could not be fetched; the message names its address and the remedy."""
+    """A file could not be downloaded; the message states the address and the remedy."""
 
 
 class _TransientError(Exception):
@@ -57,19 +57,19 @@ def fetch(
     timeout: float = 30.0,
     backoff: float = 1.0,
 ) -> None:
-    """Download a file over http(s), resuming an earlier download that broke off.
+    """Download a file over http(s), resuming an earlier download that was interrupted.
 
-    Until it is complete and verified, the file is named `destination` + ".part", which survives a
-    crash: the next call continues it if the server still has the same file. An existing
-    `destination` is fetched again only if its checksum differs. A name and password are read from
-    the .netrc file of the user. Messages and logs mask the query of an address.
+    Until it is complete and verified, the file is named `destination` + ".part". It survives a
+    crash, and the next call continues it if the server still has the same file. An existing
+    `destination` is downloaded again only if its checksum differs. Credentials are read from the
+    user's .netrc file. Messages and logs mask the query of an address.
 
     Parameters
     ----------
     url : str
     destination : Path
     checksum : str or None
-        `md5:` or `sha256:` and the hexadecimal digest; None logs the SHA-256 of what came.
+        `md5:` or `sha256:` and the hexadecimal digest. If None, the SHA-256 of the file is logged.
     retries : int
         Number of further attempts after a broken connection, a time-out, a short answer or a
         transient server error (408, 425, 429, 500, 502, 503 and 504).
@@ -104,7 +104,7 @@ def fetch(
 
 
 def _digest(path: Path, like: str) -> str:
-    """Return a file's checksum by the algorithm of the checksum `like`."""
+    """Return the checksum of a file, by the algorithm of the checksum `like`."""
     algorithm = like.partition(":")[0]
     with path.open("rb") as stream:
         return f"{algorithm}:{hashlib.file_digest(stream, algorithm).hexdigest()}"
@@ -112,7 +112,7 @@ def _digest(path: Path, like: str) -> str:
 
 def _normalised(checksum: str) -> str:
     algorithm, _, digest = checksum.lower().partition(":")
-    if len(digest) != _DIGITS.get(algorithm, -1) or not re.fullmatch("[0-9a-f]+", digest):
+    if len(digest) != _HEX_DIGITS.get(algorithm, -1) or not re.fullmatch("[0-9a-f]+", digest):
         raise InputError(
             "checksum must be md5: followed by 32, or sha256: followed by 64 hexadecimal digits "
             f"(got {checksum!r})"
@@ -138,7 +138,7 @@ class _Download:
 
     @property
     def origin(self) -> Path:
-        """The file that records which remote file the part belongs to."""
+        """The file that records to which remote file the part belongs."""
         return self.destination.with_name(self.destination.name + ".part.json")
 
     def run(self, retries: int, backoff: float) -> None:
@@ -170,7 +170,7 @@ class _Download:
         """Fetch the missing bytes of the part file."""
         known = self._read_origin()
         offset = self.part.stat().st_size if known else 0
-        # Ask for the stored bytes: a range of an encoding made on the fly cannot be requested.
+        # Ask for the stored bytes, because an encoding made on the fly has no ranges.
         headers = {"Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -197,7 +197,7 @@ class _Download:
             usable = known["address"] == self._address() and self.part.stat().st_size > 0
         except (OSError, ValueError, KeyError, TypeError):
             return {}
-        # Without a validator or checksum, bytes of another file would not be noticed.
+        # Without a validator or checksum, a change of the remote file would not be noticed.
         verifiable = known.get("validator") or self.checksum
         return known if usable and verifiable else {}
 
@@ -208,7 +208,7 @@ class _Download:
         raise _TransientError("the server does not have the requested part of the file")
 
     def _continued(self, response: requests.Response, offset: int, known: Mapping[str, Any]) -> int:
-        """Return the position in the file of the answer's first byte."""
+        """Return the position in the file at which the response begins."""
         if response.status_code == 200:
             return 0
         header = response.headers.get("Content-Range", "").strip()
@@ -244,7 +244,7 @@ class _Download:
         size = self.part.stat().st_size
         if length is not None and size != length:
             raise _TransientError(f"the connection ended after {size} of {length} bytes")
-        # A connection that breaks in the headers looks like a complete answer of unknown length.
+        # A connection that breaks in the headers looks like a complete response of unknown length.
         if not size:
             raise _TransientError("the server sent nothing")
 
@@ -266,7 +266,7 @@ class _Download:
     def _verify(self) -> None:
         with self.part.open("rb") as stream:
             start = stream.read(256).lstrip(b"\xef\xbb\xbf \t\r\n").lower()
-        if start.startswith(_WEB_PAGE) and not _names_web_page(self.url):
+        if start.startswith(_WEB_PAGE_STARTS) and not _names_web_page(self.url):
             self._discard()
             raise _web_page(self.url)
         if self.checksum is None:
@@ -282,7 +282,7 @@ class _Download:
             )
 
     def _address(self) -> str:
-        """Return a digest of the address, which may contain a signature and is not stored."""
+        """Return a digest of the address, which is not stored itself: it may contain a secret."""
         return hashlib.sha256(self.url.encode()).hexdigest()
 
     def _discard(self) -> None:
@@ -291,9 +291,9 @@ class _Download:
 
 
 def _validator(response: requests.Response) -> str | None:
-    """Return the value for an If-Range header that identifies this version of the file."""
+    """Return a value for the header If-Range that identifies this version of the file."""
     tag = response.headers.get("ETag", "")
-    # A weak tag may belong to other bytes with the same meaning.
+    # A weak tag may also belong to other bytes with the same meaning.
     return tag if tag and not tag.startswith("W/") else response.headers.get("Last-Modified")
 
 
@@ -309,11 +309,11 @@ def _web_page(url: str) -> DownloadError:
 
 
 def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | None) -> None:
-    """Download a file into a cache and link or copy it to its destination.
+    """Download a file into a cache, and link or copy it to its destination.
 
-    Workflow managers remove outputs before they run a job again; the cache keeps complete and
-    partial downloads. If several jobs need the same address at once, one fetches it and the others
-    wait. Errors are those of `fetch`.
+    A workflow manager removes outputs before it runs a job again; the cache keeps complete and
+    partial downloads. If several jobs need the same address at once, one downloads it and the
+    others wait. Errors are those of `fetch`.
 
     Parameters
     ----------
@@ -338,9 +338,9 @@ def fetch_cached(url: str, destination: Path, *, cache: Path, checksum: str | No
 
 @contextmanager
 def _locked(lock: Path) -> Iterator[None]:
-    """Hold a lock on a file, which the system releases when the process dies."""
+    """Hold a lock on a file; the system releases it if the process dies."""
     with lock.open("w") as stream:
-        # On a file system without locks two downloads may collide, which checksums reveal.
+        # On a file system without locks two downloads may collide; checksums reveal that.
         with suppress(OSError):
             fcntl.flock(stream, fcntl.LOCK_EX)
         yield

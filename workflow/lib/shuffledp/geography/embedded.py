@@ -1,8 +1,8 @@
-"""Make check-ins from embedded counts of rectangles, in place of a file of real check-ins.
+"""Make check-ins from embedded counts of rectangles, to be used like real check-ins.
 
-The repository contains counts, never check-ins. `lay_checkins` writes a file in SNAP's format, so
-that the later stages run unchanged. On the grids for which the counts were made, the histograms
-equal those of the real check-ins; on other grids they are approximations.
+The repository contains counts but no check-ins. `lay_checkins` writes a file in SNAP's format for
+the later stages. On the grids for which the counts were made, the histograms equal those of the
+real check-ins; on other grids they are approximations.
 """
 
 import csv
@@ -20,12 +20,12 @@ from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.files import replacing
 
 COUNT_COLUMNS: Final = ("south", "west", "north", "east", "count")
-# Number of users whose check-ins were counted, which the counts do not show.
+# Number of users whose check-ins were counted, which the counts do not contain.
 PEOPLE: Final = {"paris": 1_026, "san_francisco": 5_564}
 _DECIMALS: Final = 10  # as in SNAP's files
-_MARGIN: Final = 0.05  # share of a rectangle's side that stays free at each edge
-_MIN_SIDE: Final = 1e-8  # degrees; ten decimals need this much room inside the edges
-_MAX_COUNT: Final = 10**9  # check-ins in a rectangle; more is a mistake in the file
+_MARGIN: Final = 0.05  # share of a rectangle's side that is left empty at each edge
+_MIN_SIDE: Final = 1e-8  # degrees; positions inside have ten decimals
+_MAX_COUNT: Final = 10**9  # check-ins in a rectangle; more must be a mistake in the file
 _TIME: Final = "2010-01-01T00:00:00Z"
 
 
@@ -38,8 +38,8 @@ def lay_checkins(counts: Path, destination: Path, *, seed: int) -> int:
         CSV with columns south, west, north, east (degrees) and count.
     destination : Path
         Tab-separated text, compressed with gzip. Positions are uniform and strictly inside the
-        rectangles, in random order. Every check-in has a user of its own, all have the same time,
-        and the location is the rectangle's row counted from 0. The same seed gives the same bytes.
+        rectangles, in random order. Every check-in has another user, all have the same time, and
+        the location is the rectangle's row counted from 0. The same seed gives the same bytes.
     seed : int
 
     Returns
@@ -100,7 +100,7 @@ def _rectangle(path: Path, line: int, row: list[str]) -> tuple[Any, ...]:
         raise InputError(
             f"{path}, line {line} must have four numbers and a count (got {','.join(row)})"
         ) from error
-    # Comparisons with NaN are false, so each condition is one that valid rows meet.
+    # Comparisons with NaN are false, so these conditions hold only for valid rows.
     large_enough = north - south >= _MIN_SIDE and east - west >= _MIN_SIDE
     on_earth = south >= -90 and north <= 90 and west >= -180 and east <= 180
     if len(row) != 5 or not 1 <= count <= _MAX_COUNT or not (large_enough and on_earth):

@@ -23,14 +23,14 @@ _TEXT_PROPERTIES: Final = ("name", "attribution")
 
 @dataclass(frozen=True)
 class Shape:
-    """A single geometry, not a collection; x is the longitude and y the latitude in degrees.
+    """A single geometry with properties; x is the longitude and y the latitude in degrees.
 
     Parameters
     ----------
     geometry
-        A shapely geometry of two dimensions.
+        A two-dimensional shapely geometry, not a collection.
     properties
-        Properties of its feature.
+        Properties of the GeoJSON feature.
     """
 
     geometry: Any
@@ -40,15 +40,15 @@ class Shape:
 def read_shapes(path: Path, key: str) -> list[Shape]:
     """Read all shapes of a file, in their order.
 
-    The file is parsed here and not by a library that reads other formats, because some formats
-    refer to further files and addresses, which would be opened.
+    No library for geographic formats parses the file, because some formats refer to other files and
+    addresses, which the library would open.
 
     Parameters
     ----------
     path
         GeoJSON: a geometry, a feature or a collection of either.
     key
-        Key of the configuration, with which error messages begin.
+        Key of the configuration, which error messages state first.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def read_basemap(path: Path) -> list[Shape]:
     ----------
     path
         GeoJSON. Polygons are districts on land unless their property ``kind`` is ``water`` or
-        ``park``. Lines are rivers, points with a name are places. Optional properties are ``name``
-        and ``attribution``, which has to be printed with the map.
+        ``park``. Lines are rivers, and points with a name are places. Optional properties are
+        ``name`` and ``attribution``, which must be printed with the map.
 
     Returns
     -------
@@ -132,7 +132,7 @@ def _refuse(constant: str) -> None:
 
 
 def _check_crs(document: Mapping[str, Any], where: str) -> None:
-    # RFC 7946 allows only WGS84; files of the older standard may name another system, or a link.
+    # RFC 7946 allows only WGS84; files of the older standard may name another system or link to it.
     crs = document.get("crs")
     name = "CRS84" if crs is None else str(crs.get("properties", {}).get("name", crs))
     if not _WGS84.fullmatch(name):
@@ -165,5 +165,5 @@ def _kind(shape: Shape) -> str:
 
 
 def _text(value: object) -> str:
-    # JSON can contain half of a surrogate pair, which cannot be encoded.
+    # JSON may contain half of a surrogate pair, which cannot be encoded.
     return "" if value is None else str(value).encode(errors="replace").decode()

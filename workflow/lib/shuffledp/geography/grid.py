@@ -26,15 +26,15 @@ from shuffledp.pipeline.tables import CHECKED, PACKED, reading
 logger = logging.getLogger(__name__)
 
 MAX_CELLS: Final = 1_000_000
-_MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # a million polygons take about ten seconds
+_MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
 _WGS84: Final = "EPSG:4326"
-_MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; beyond, UTM distorts lengths too much
-_EDGE_TOLERANCE: Final = 1e-9  # share of a cell, for the rounding of decimal edges
+_MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; UTM distorts lengths in wider regions
+_EDGE_TOLERANCE: Final = 1e-9  # share of a cell by which decimal edges may be rounded
 
 
 @dataclass(frozen=True)
 class GridTally:
-    """Numbers of check-ins in a cell (`kept`) and in none (`dropped`)."""
+    """Numbers of check-ins inside (`kept`) and outside (`dropped`) the cells."""
 
     kept: int
     dropped: int
@@ -45,7 +45,7 @@ class GridTally:
 
 @dataclass(frozen=True)
 class Lattice:
-    """Rectangular cells between edges, including the borders.
+    """Rectangular cells between edges; the outer border belongs to the lattice.
 
     Parameters
     ----------
@@ -67,15 +67,15 @@ class Lattice:
     def locate(self, latitude: Floats, longitude: Floats) -> Integers:
         """Return the row-major number of the cell of each point, -1 outside the lattice.
 
-        A point on an edge belongs to the cell north or east of it, as in `numpy.histogram`, and on
-        the last edge to the last cell.
+        As in `numpy.histogram`, a point on an edge belongs to the cell north or east of it, but a
+        point on the last edge to the last cell.
         """
         y, x = latitude, longitude
         if self.crs is not None:
             project = pyproj.Transformer.from_crs(_WGS84, self.crs, always_xy=True)
             x, y = project.transform(longitude, latitude)
-        row = _interval(self.y_edges, y)
-        column = _interval(self.x_edges, x)
+        row = _interval_of(self.y_edges, y)
+        column = _interval_of(self.x_edges, x)
         number: Integers = np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
         return number
 
@@ -101,9 +101,9 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
         Exactly one of
         `shape: [rows, columns]`, which divides the box evenly;
         `step: [dlat, dlon]` in degrees, from the south-west corner, partial strips dropped;
-        `metres: size`, squares in the UTM zone of the box's centre, from the south-west corner of
-        the smallest UTM rectangle around the box, which they cover completely. Some squares lie
-        outside the box, whose sides are slanted in UTM; `grid_cells` drops these.
+        `metres: size`, squares in the UTM zone of the box's centre, which cover the smallest UTM
+        rectangle around the box from its south-west corner. Squares outside the box, whose sides
+        are slanted in UTM, are dropped by `grid_cells`.
 
     Raises
     ------
@@ -111,20 +111,20 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
         If there is not exactly one key, a value is not positive, the cells are fewer than 2 or more
         than 1,000,000, or the box is too wide for one UTM zone.
     """
-    if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(_MAKERS):
+    if not isinstance(spec, Mapping) or len(spec) != 1 or not set(spec) <= set(_LATTICE_MAKERS):
         received = ", ".join(map(str, spec)) or "none" if isinstance(spec, Mapping) else repr(spec)
         raise InputError(
             f"a grid of {region.name} must have exactly one of shape: [rows, columns], "
             f"step: [dlat, dlon] and metres: size (got {received})"
         )
     ((kind, value),) = spec.items()
-    return _MAKERS[kind](region.box, value)
+    return _LATTICE_MAKERS[kind](region.box, value)
 
 
 def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
     """Return the cells of a grid, row-major from the south-west.
 
-    Cells that do not meet the region are left out before cells are numbered.
+    Cells that do not meet the region are left out, and the others are numbered.
 
     Parameters
     ----------
@@ -146,9 +146,9 @@ def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
 
 
 def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
-    """Return the number of cells of a grid, k, within a second or two.
+    """Return the number k of cells of a grid; it takes at most about two seconds.
 
-    In a lattice of more than 100,000 cells, those that do not meet the region are counted as well.
+    A lattice of more than 100,000 cells is counted in full, including cells outside the region.
     Parameters and errors are those of `grid_cells`.
     """
     lattice = make_lattice(region, spec)
@@ -185,14 +185,14 @@ def count_checkins(
     cells = _cells(region, lattice)
     counts = np.zeros(len(cells), dtype=np.int64)
     read = 0
-    for cell, _ in _located(lattice, cells, checkins):
+    for cell, _ in _locate_checkins(lattice, cells, checkins):
         counts += np.bincount(cell[cell >= 0], minlength=len(cells))
         read += len(cell)
     kept = int(counts.sum())
     if not kept:
         raise InputError(
             f"none of the {read} check-ins of {checkins} is in a cell of the grid {dict(spec)} of "
-            f"{region.name}: they lie outside its cells (step leaves out partial cells at the "
+            f"{region.name}: they are outside its cells (step leaves out partial cells at the "
             "region's edge), or were cropped to another region"
         )
     tally = GridTally(kept=kept, dropped=read - kept)
@@ -202,7 +202,7 @@ def count_checkins(
 
 
 def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd.DataFrame:
-    """Count the check-ins of each budget in each cell of a grid.
+    """Count the check-ins with each budget in each cell of a grid.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd
     parts = [
         # The absolute value merges 0 and -0, which would be two budgets.
         pd.DataFrame({BUDGET: np.abs(batch[BUDGET].to_numpy()), "cell": cell})[cell >= 0]
-        for cell, batch in _located(lattice, _cells(region, lattice), checkins, BUDGET)
+        for cell, batch in _locate_checkins(lattice, _cells(region, lattice), checkins, BUDGET)
     ]
     counted = pd.concat(parts).groupby([BUDGET, "cell"], sort=True).size()
     return counted.rename("count").reset_index()
@@ -255,7 +255,7 @@ def grid_checkins(
     """
     cells, tally = count_checkins(region, spec, checkins)
     with replacing(destination) as temporary:
-        # geopandas writes the `geo` key but accepts no others, so the file is written twice. It is
+        # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
         # read by path, because Arrow's threads can outlive the interpreter with a Python file.
         cells.to_parquet(temporary, index=False, **PACKED)
         table = pq.read_table(temporary, use_threads=False, **CHECKED)
@@ -268,13 +268,13 @@ def grid_checkins(
 
 
 def read_cells(source: Path) -> gpd.GeoDataFrame:
-    """Read cells written by `grid_checkins`: outlines (WGS84), places in the grid and counts."""
+    """Read the cells that `grid_checkins` wrote: number, row, column, outline (WGS84) and count."""
     with reading(source):
         return gpd.read_parquet(source, **CHECKED)
 
 
 def read_corners(source: Path) -> Floats:
-    """Read the vertices of cells written by `grid_checkins`: ``(k, vertices, 2)``, in degrees.
+    """Read the vertices of the cells that `grid_checkins` wrote: ``(k, vertices, 2)``, in degrees.
 
     Shapely polygons would need five times the memory.
     """
@@ -286,11 +286,11 @@ def read_corners(source: Path) -> Floats:
     return points.reshape(len(cells), -1, 2)
 
 
-def _located(
+def _locate_checkins(
     lattice: Lattice, cells: gpd.GeoDataFrame, checkins: Path, *columns: str
 ) -> Iterator[tuple[Integers, Any]]:
     """Yield the cell of each check-in, -1 for none, and the batch with the requested columns."""
-    # The last entry is that of the number -1.
+    # The last entry maps the number -1.
     cell_of = np.full(math.prod(lattice.shape) + 1, -1)
     cell_of[cells["row"].to_numpy() * lattice.shape[1] + cells["column"].to_numpy()] = cells["cell"]
     with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
@@ -323,7 +323,7 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
     )
 
 
-def _interval(edges: Floats, values: Floats) -> Integers:
+def _interval_of(edges: Floats, values: Floats) -> Integers:
     index = np.searchsorted(edges, values, side="right") - 1
     index[values == edges[-1]] -= 1
     index[index == len(edges) - 1] = -1
@@ -359,7 +359,7 @@ def _by_metres(box: Box, value: object) -> Lattice:
     if not _is_positive(value):
         raise InputError(f"metres must be a positive number (got {value!r})")
     size = float(value)  # type: ignore[arg-type]
-    crs = _utm(box)
+    crs = _utm_zone(box)
     project = pyproj.Transformer.from_crs(_WGS84, crs, always_xy=True)
     west, south, east, north = project.transform_bounds(
         box.west, box.south, box.east, box.north, densify_pts=1000
@@ -370,10 +370,10 @@ def _by_metres(box: Box, value: object) -> Lattice:
     return Lattice(south + np.arange(rows + 1) * size, west + np.arange(columns + 1) * size, crs)
 
 
-_MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
+_LATTICE_MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
 
 
-def _utm(box: Box) -> Any:
+def _utm_zone(box: Box) -> Any:
     if box.east - box.west > _MAX_UTM_WIDTH:
         raise InputError(
             f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide (got "

@@ -1,4 +1,4 @@
-"""Read parquet, one file or a folder of files, as batches of typed rows."""
+"""Read a parquet file or a folder of them as batches of typed rows."""
 
 import logging
 from collections.abc import Iterator
@@ -24,18 +24,18 @@ _BATCH_ROWS: Final = 1 << 16
 
 
 def source_parts(source: Path, layout: Layout) -> list[Path]:
-    """Return the files of a source in reading order: the file itself, or those of a folder by name.
+    """Return the files of a source: the file itself, or those of a folder in order of their names.
 
     Only files ``*.parquet`` of a folder are read. The columns that the layout maps must have the
-    same name and type in every file, so that a stray file is not mistaken for a part.
+    same name and type in each of them, so that an unrelated file is noticed.
 
     Raises
     ------
     CheckinError
-        If the layout's format is not parquet for a folder; if the folder contains no parquet file,
-        or another folder (a partition, whose name would be lost, or a table format that keeps
-        outdated files); or if a file is not parquet, lacks a column of the layout, or has another
-        name or type for it than the other files.
+        If the source is a folder but the layout's format is not parquet; if the folder contains no
+        parquet file, or another folder (a partition, whose name would be lost, or a table format
+        that keeps outdated files); or if a file is not parquet, or lacks a column of the layout, or
+        its name or type differs from the other files.
     """
     if not source.is_dir():
         return [source]
@@ -53,7 +53,7 @@ def source_parts(source: Path, layout: Layout) -> list[Path]:
             if column != expected:
                 raise CheckinError(
                     f"{part} has {column} for {key_of(name)}, but {first} has {expected}: "
-                    "all files of a folder must have one schema; write them again with the same"
+                    "all files of a folder must have the same schema; write them again with one"
                 )
     return files
 
@@ -64,7 +64,7 @@ def parquet_batches(source: Path, layout: Layout) -> Iterator[Batch]:
     Raises
     ------
     CheckinError
-        If the file is damaged, lacks a column of the layout, or has one of a wrong type.
+        If the file is damaged, lacks a column of the layout, or a column has a wrong type.
     """
     first = 1
     with _reading(source), pq.ParquetFile(source, **CHECKED) as file:
@@ -99,9 +99,9 @@ def _check_entries(folder: Path) -> None:
 
 
 def _columns(part: Path, layout: Layout) -> dict[str, str]:
-    """Return the name and type in the file of each column that the layout maps.
+    """Return name and type, in the file, of each column that the layout maps.
 
-    Columns of type null have no values, whatever their type in other files, and are left out.
+    Columns of type null are left out: they have no values, and may have a type in other files.
     """
     if file_kind(part) != "parquet":
         raise CheckinError(f"{part} is not a parquet file")

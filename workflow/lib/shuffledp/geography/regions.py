@@ -1,4 +1,4 @@
-"""Regions of the earth: a bounding box, or an outline in a GeoJSON file."""
+"""Define regions of the earth by a bounding box or an outline in a GeoJSON file."""
 
 import logging
 import math
@@ -24,12 +24,12 @@ _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 
 @dataclass(frozen=True)
 class Box:
-    """A box of latitudes and longitudes in degrees (WGS84), including its borders.
+    """A box of latitudes and longitudes in degrees (WGS84), with its border.
 
     Raises
     ------
     InputError
-        If an edge is not a number in range, or opposite edges are exchanged.
+        If an edge is not a number in range, or opposite edges are swapped.
     """
 
     south: float
@@ -51,7 +51,7 @@ class Box:
             if not getattr(self, low) < getattr(self, high):
                 raise InputError(
                     f"box.{low} must be below box.{high} (got {low}={getattr(self, low)}, "
-                    f"{high}={getattr(self, high)}): exchange the two; a box across the 180th "
+                    f"{high}={getattr(self, high)}): swap the two; a box across the 180th "
                     "meridian must be split into two regions"
                 )
 
@@ -63,11 +63,11 @@ class Box:
 
 
 def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDArray[np.bool_]:
-    """Return for each cell of a lattice in a projected system whether it can meet a box.
+    """Return for each cell of a lattice in a projected system whether it may meet a box.
 
-    The sides of the box are curves in the projection. They are replaced by 1,000 chords each,
-    which are within 1e-6 of the lattice's diagonal of the curves: on a side of at most 12 degrees
-    of longitude the sagitta is less than 3e-8 of the side, on a meridian less than 4e-8.
+    The sides of the box are curves in the projection. Each is replaced by 1,000 chords, and cells
+    within 1e-6 of the lattice's diagonal count as well. That is more than the distance of chord
+    and curve: less than 3e-8 of a side of 12 degrees of longitude, and 4e-8 of a meridian.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class Region:
         """Return for each point whether it is in the region or on its border."""
         inside = self.box.contains(latitude, longitude)
         if self.outline is not None and inside.any():
-            # A test against an outline is far slower than one against a box.
+            # Only points in the box are tested against the outline, which is far slower.
             shapely.prepare(self.outline)
             inside[inside] = shapely.intersects_xy(
                 self.outline, longitude[inside], latitude[inside]
@@ -132,7 +132,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
     Parameters
     ----------
     name : str
-        The region's key, which errors name.
+        The region's key, which error messages state.
     spec : Mapping
         Either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path of
         a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84).
@@ -213,7 +213,7 @@ def read_outline(path: Path) -> Any:
 
 
 def _check_width(path: str, box: Box) -> None:
-    """Refuse an outline that is cut at the 180th meridian: its box would span the earth."""
+    """Refuse an outline that is cut at the 180th meridian, because its box spans the earth."""
     width = box.east - box.west
     if width > _MAX_OUTLINE_WIDTH:
         raise InputError(

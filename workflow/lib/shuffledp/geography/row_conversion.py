@@ -1,4 +1,4 @@
-"""Convert rows of check-ins to the canonical types, and describe the malformed ones."""
+"""Convert rows of check-ins to canonical types, and describe malformed rows."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -26,10 +26,10 @@ MISSING: Final = ("", "NA", "NaN", "nan", "NULL", "null", "None", r"\N")
 TIME: Final = pa.timestamp("us", tz="UTC")
 
 Converted: TypeAlias = tuple[Any, NDArray[np.bool_]]
-"""A converted Arrow array, null where a field is missing or invalid, and the invalid fields."""
+"""A converted Arrow array, null where a field is missing or invalid, and a mask of the invalid."""
 
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-# pandas writes 17 as 17.0 in a column with gaps, and Arrow reads 0x11 as 17.
+# pandas writes 17 as 17.0 in a column with missing values, and Arrow reads 0x11 as 17.
 _INTEGER = r"^\s*([+-]?\d+(\.0*)?|0[xX][0-9a-fA-F]{1,16})\s*$"
 _PROBED_FIELDS: Final = 16
 _MAX_INT64 = str(2**63 - 1)
@@ -44,7 +44,7 @@ class ColumnTypeError(InputError):
 
 
 def to_float(column: Any) -> Converted:
-    """Convert text or numbers to float64; infinite values and NaN are invalid."""
+    """Convert text or numbers to float64; infinity and NaN are invalid."""
     if _is_text(column.type):
         directly = _cast_directly(column, pa.float64())
         if directly is not None and np.isfinite(directly.drop_null().to_numpy()).all():
@@ -85,10 +85,10 @@ def to_integer(column: Any) -> Converted:
 
 
 def to_identifier(column: Any) -> Converted:
-    """Convert identifiers of any type to int64, so that they can be compared; all are valid.
+    """Convert identifiers of any type to int64, so that they can be compared. None is invalid.
 
-    Integers up to 2**63-1 keep their value, however they are written. Any other identifier becomes
-    a 64-bit fingerprint. The probability that two of N distinct identifiers collide is below
+    Integers up to 2**63-1 keep their value, however they are written. Other identifiers become
+    64-bit fingerprints. The probability that two of N distinct identifiers collide is below
     N**2 / 2**65: 3 in a million for ten million identifiers.
     """
     if pa.types.is_fixed_size_binary(column.type):  # the type of UUIDs in parquet
@@ -116,7 +116,7 @@ def _fingerprints(identifiers: list[bytes]) -> NDArray[np.int64]:
 
 
 def to_time(column: Any) -> Converted:
-    """Convert ISO 8601 text or timestamps to microseconds in UTC, the zone of times without one."""
+    """Convert ISO 8601 text or timestamps to microseconds in UTC, the default time zone."""
     none_bad = np.zeros(len(column), dtype=bool)
     if pa.types.is_timestamp(column.type):
         if column.type.tz is None:
@@ -137,17 +137,17 @@ def to_time(column: Any) -> Converted:
     present, text, bad = _matching(column, _TIME)
     series = pd.Series(text.to_numpy(zero_copy_only=False), dtype=object).str.strip()
     times = pd.to_datetime(series, errors="coerce", utc=True, format="ISO8601").dt.as_unit("us")
-    # The pattern also matches days that do not exist, such as 30 February.
+    # The pattern also matches dates that do not exist, such as 30 February.
     bad |= times.isna().to_numpy() & present.to_numpy(zero_copy_only=False)
     return pa.Array.from_pandas(times, type=TIME), bad
 
 
 def _cast_directly(column: Any, kind: Any) -> Any:
-    """Return the column cast to another type, or None if a field does not cast directly."""
+    """Return the column cast to another type, or None if Arrow cannot cast a field."""
     raw, present = _present(column)
     known = pc.if_else(present, raw, None)
     try:
-        # A failing cast is slow, because each field raises: the first fields often reveal it.
+        # A cast that fails is slow, because each field raises, so the first fields are tried first.
         pc.cast(pc.cast(known[:_PROBED_FIELDS], pa.string()), kind)
         return pc.cast(pc.cast(known, pa.string()), kind)
     except pa.ArrowInvalid:
@@ -155,10 +155,10 @@ def _cast_directly(column: Any, kind: Any) -> Any:
 
 
 def _matching(column: Any, pattern: str) -> tuple[Any, Any, NDArray[np.bool_]]:
-    """Return the present fields, the text of those that match, and those that do not match."""
+    """Return which fields are present, the text of those that match, and which do not match."""
     raw, present = _present(column)
     matches = pc.and_(present, pc.fill_null(pc.match_substring_regex(raw, pattern), False))
-    # Only ASCII matches, so the cast to text cannot fail.
+    # The patterns match only ASCII, so the cast to text cannot fail.
     text = pc.ascii_trim_whitespace(pc.cast(pc.if_else(matches, raw, None), pa.string()))
     return present, text, pc.and_not(present, matches).to_numpy(zero_copy_only=False)
 
@@ -205,9 +205,9 @@ REQUIRED: Final = (*COORDINATES, BUDGET)
 """Columns that must have a value in every row if the layout maps them."""
 
 MAX_DESCRIBED_ROWS: Final = 5
-"""Number of malformed rows that are described."""
+"""Number of malformed rows that are described in the log."""
 
-_MAX_DEGREES: Final = 360.0  # of longitude counted from 0; larger coordinates are projected
+_MAX_DEGREES: Final = 360.0  # longitudes may be from 0 to 360; larger coordinates are projected
 _LIMITS: Final = {"latitude": 90, "longitude": 180}
 _CONVERTERS: Final[Mapping[str, Callable[[Any], Converted]]] = {
     "user": to_identifier,
@@ -229,7 +229,7 @@ _DECIMAL_COMMA: Final = re.compile(r"\s*[+-]?\d+,\d+\s*")
 
 @dataclass(frozen=True)
 class MalformedRow:
-    """The line (or row of a parquet file) of a malformed row, from 1, and what is wrong."""
+    """The line or, in parquet, the row of a malformed row, counted from 1, and what is wrong."""
 
     line: int
     reason: str
@@ -247,8 +247,8 @@ class Batch:
         Number of malformed rows, which are not in `table`.
     described : tuple of MalformedRow
         The first few malformed rows.
-    exchanged : int
-        Number of malformed rows that would be in range with latitude and longitude exchanged.
+    swapped : int
+        Number of malformed rows that would be in range with latitude and longitude swapped.
     projected : int
         Number of malformed rows with coordinates too large for degrees.
     """
@@ -256,12 +256,12 @@ class Batch:
     table: Any
     malformed: int = 0
     described: tuple[MalformedRow, ...] = ()
-    exchanged: int = 0
+    swapped: int = 0
     projected: int = 0
 
 
 def in_range(values: Floats, name: str) -> NDArray[np.bool_]:
-    """Return which values are in the range of the column `name` of `REQUIRED`; NaN is not."""
+    """Return which values are in the range of the required column `name`; NaN is not."""
     valid: NDArray[np.bool_]
     if name == BUDGET:
         valid = (values == 0.0) | ((values >= MIN_POSITIVE_BUDGET) & (values <= MAX_BUDGET))
@@ -280,7 +280,7 @@ def convert_rows(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batc
     lines : array
         The line number of each row.
     faults : Mapping[int, str]
-        Line numbers and reasons of malformed rows that could not be parsed into the table.
+        Reasons by line number for malformed rows that could not be parsed into the table.
 
     Raises
     ------
@@ -290,14 +290,14 @@ def convert_rows(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batc
     good = np.ones(table.num_rows, dtype=bool)
     reasons = dict(sorted(faults.items())[:MAX_DESCRIBED_ROWS])
     columns: dict[str, Any] = dict.fromkeys(table.column_names)  # keeps this order
-    # Coordinates come first, because they tell a line of column names from a row.
+    # Coordinates come first: an invalid one may reveal that line 1 has the names of the columns.
     for name in sorted(columns, key=lambda name: name not in COORDINATES):
         fields = table[name].combine_chunks()
         columns[name], bad = _converted(fields, name)
         for row in np.flatnonzero(bad & good)[:MAX_DESCRIBED_ROWS]:
             reasons[int(lines[row])] = _describe_fault(fields[row], name)
         good &= ~bad
-    exchanged, projected = _exchangeable(columns, good), _projected(columns)
+    swapped, projected = _count_swapped(columns, good), _count_projected(columns)
     described = tuple(
         MalformedRow(line, reasons[line]) for line in sorted(reasons)[:MAX_DESCRIBED_ROWS]
     )
@@ -305,7 +305,7 @@ def convert_rows(table: Any, lines: Integers, faults: Mapping[int, str]) -> Batc
     malformed = len(faults) + int((~good).sum())
     if not good.all():
         valid_rows = valid_rows.filter(pa.array(good))
-    return Batch(valid_rows, malformed, described, exchanged, projected)
+    return Batch(valid_rows, malformed, described, swapped, projected)
 
 
 def _converted(column: Any, name: str) -> Converted:
@@ -318,20 +318,20 @@ def _converted(column: Any, name: str) -> Converted:
     return values, bad
 
 
-def _exchangeable(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
+def _count_swapped(columns: Mapping[str, Any], good: NDArray[np.bool_]) -> int:
     latitude, longitude = (columns[name].to_numpy(zero_copy_only=False) for name in COORDINATES)
     fits = in_range(longitude, "latitude") & in_range(latitude, "longitude")
     return int((fits & ~in_range(latitude, "latitude") & ~good).sum())
 
 
-def _projected(columns: Mapping[str, Any]) -> int:
+def _count_projected(columns: Mapping[str, Any]) -> int:
     latitude, longitude = (columns[name].to_numpy(zero_copy_only=False) for name in COORDINATES)
     largest = np.maximum(np.abs(latitude), np.abs(longitude))  # NaN if a coordinate is missing
     return int(((largest > _MAX_DEGREES) & np.isfinite(largest)).sum())
 
 
 def _describe_fault(field: Any, name: str) -> str:
-    """Describe an invalid field without its value: logs are kept, and values may be personal."""
+    """Describe an invalid field without its value, which may be personal: logs are kept."""
     value = field.as_py()
     if value is None or value in ("", b""):
         return f"{name} is missing"

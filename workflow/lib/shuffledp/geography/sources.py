@@ -1,4 +1,4 @@
-"""Sources of check-ins as the configuration describes them: kinds, column layouts, budgets."""
+"""Describe sources of check-ins: their kinds, column layouts and budgets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ COLUMNS: Final = ("user", "time", *COORDINATES, "location", BUDGET)
 FORMATS: Final = ("csv", "parquet")
 
 MIN_POSITIVE_BUDGET: Final = 1e-9
-"""Smallest local budget in a file, apart from 0; the configuration's schema repeats both limits."""
+"""Smallest local budget in a file, apart from 0. The configuration's schema repeats both limits."""
 
 MAX_BUDGET: Final = 20.0
 """Largest local budget in a file."""
@@ -21,17 +21,16 @@ MAX_BUDGET: Final = 20.0
 
 @dataclass(frozen=True)
 class SourceKind:
-    """The configuration keys of a kind of source, and how real its check-ins are.
+    """The configuration keys of a kind of source, and which of its data are real.
 
     Attributes
     ----------
     required_keys, optional_keys
-        Keys that the configuration of such a source must and may have, apart from ``kind``.
+        Keys that the configuration of such a source must have and may have, besides ``kind``.
     real_rows
-        Whether each row is a check-in that somebody made, at its place. Made-up rows are not drawn
-        as dots.
+        Whether each row is a real check-in with its position. Made-up rows are not drawn as dots.
     real_users
-        Whether rows say who checked in. If not, users can neither be counted nor protected.
+        Whether rows identify users. If not, users can neither be counted nor be the unit.
     """
 
     required_keys: frozenset[str]
@@ -42,7 +41,7 @@ class SourceKind:
 
 SOURCE_KINDS: Final = MappingProxyType(
     {
-        # Counts of cells: positions and users are made up.
+        # Counts of rectangles; positions and users are made up.
         "embedded": SourceKind(frozenset(), frozenset(), real_rows=False, real_users=False),
         "download": SourceKind(
             frozenset({"url", "layout"}), frozenset({"checksum"}), real_rows=True, real_users=True
@@ -56,7 +55,7 @@ SOURCE_KINDS: Final = MappingProxyType(
 
 @dataclass(frozen=True)
 class Layout:
-    """The positions of the canonical columns in a check-in file.
+    """Format of a check-in file, and which of its columns are the canonical ones.
 
     Parameters
     ----------
@@ -66,11 +65,11 @@ class Layout:
         One character. With a tab, quotation marks are ordinary characters; with any other separator
         a field may be quoted, but may not contain a line break. Unused for parquet.
     header : bool
-        Whether the first line names the columns. Unused for parquet, which always names them.
+        Whether the first line has the names of the columns. Unused for parquet.
     columns : Mapping[str, str | int]
         Maps a canonical name (`user`, `time`, `latitude`, `longitude`, `location`, `budget`) to the
-        name of the column in the file or its position counted from 0. Only latitude and longitude
-        are required.
+        name of the column in the file, or to its position counted from 0. Only latitude and
+        longitude are required.
 
     Raises
     ------
@@ -132,7 +131,7 @@ class Layout:
 
 
 def key_of(name: str) -> str:
-    """Return the configuration key that locates the column with a canonical name."""
+    """Return the key of the configuration that maps a canonical column."""
     return "budgets.column" if name == BUDGET else f"columns.{name}"
 
 

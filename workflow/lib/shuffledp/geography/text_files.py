@@ -1,4 +1,4 @@
-"""Read separated text, plain or compressed, as batches of typed rows."""
+"""Read delimited text, plain or compressed, as batches of typed rows."""
 
 import csv
 import logging
@@ -59,7 +59,7 @@ class CheckinError(InputError):
 def file_kind(source: Path) -> str:
     """Return the format of a file: `text`, `parquet`, `gzip`, `bz2`, `xz` or `zstd`.
 
-    The first bytes decide, not the name: a proxy may have unpacked the file and kept its name.
+    It follows from the first bytes, because a proxy may have unpacked the file and kept its name.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _decompressed(raw: IO[bytes], kind: str) -> Any:
         return raw
     if kind == "xz":
         return lzma.open(raw)
-    # Arrow's inflate is a third faster than the standard library's.
+    # Arrow decompresses a third faster than the standard library.
     return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), kind)
 
 
@@ -234,7 +234,7 @@ _SEPARATORS: Final = {";": '";"', "\t": '"\\t"', ",": '","', "|": '"|"'}
 _COORDINATE: Final = re.compile(r"\d\.\d{2}|(?<!\w)\d{1,3},\d{4}")
 _MAX_SHOWN_NAMES: Final = 20
 _MAX_NAME_CHARACTERS: Final = 60
-_PARSER_THREADS: Final = 2  # these keep busy while a third thread decompresses
+_PARSER_THREADS: Final = 2  # a third thread decompresses as fast as two can parse
 
 
 def text_batches(source: Path, layout: Layout) -> Iterator[Batch]:
@@ -304,18 +304,18 @@ def column_positions(source: Path, layout: Layout, names: list[str]) -> dict[str
 
 
 def _names_hint(names: Sequence[str]) -> str:
-    """Return the end of a message that lists the columns, unless they are somebody's values."""
+    """Return the end of a message that lists the columns, unless they are personal values."""
     if _COORDINATE.search(",".join(names)):
         return (
-            ": its first line is a row, not names of columns: set header: false and give columns "
-            "by position"
+            ": its first line is a row, not the names of the columns: set header: false and give "
+            "columns by position"
         )
     shown = ", ".join(repr(name[:_MAX_NAME_CHARACTERS]) for name in names[:_MAX_SHOWN_NAMES])
     return f"; its columns are {shown}{', ...' * (len(names) > _MAX_SHOWN_NAMES)}"
 
 
 def _reader_for(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
-    """Return a reader for a file, whose first block shows how many fields a row has."""
+    """Return a reader for a file, whose first block tells how many fields a row has."""
     check_text(source, block[:64])
     if not block.strip(b"\r\n"):
         raise CheckinError(f"{source} contains no rows")
@@ -340,7 +340,7 @@ def _reader_for(source: Path, layout: Layout, block: bytes) -> "_BlockReader":
 
 
 def _separator_hint(text: str, layout: Layout) -> str:
-    """Return the end of a message about missing columns if the first line has another separator."""
+    """Return the end of a message that suggests another separator, if the first line has one."""
     line = text.partition("\n")[0]
     for separator, in_yaml in _SEPARATORS.items():
         if separator != layout.separator and len(_fields(line, separator)) >= len(layout.columns):
@@ -359,7 +359,7 @@ def _fields(line: str, separator: str) -> list[str]:
 
 
 class _BlockReader:
-    """Parse a block with types if all its rows are well-formed, and field by field if not."""
+    """Parse a block fast if all its rows are well-formed, and field by field otherwise."""
 
     def __init__(
         self, source: Path, layout: Layout, width: int, positions: Mapping[str, int]
@@ -386,29 +386,29 @@ class _BlockReader:
             column = table[name]
             if column.null_count or not in_range(column.to_numpy(), name).all():
                 return None
-        # An unclosed quotation mark swallows the following lines; a carriage return ends a row.
+        # An unclosed quotation mark joins lines to one row; a carriage return splits a line.
         if table.num_rows != block.count(b"\n"):
             return None
         return table
 
     def finish(self, block: bytes, strict: Future[Any]) -> Batch:
-        """Return the rows of the next block from the result of its strict reading."""
+        """Return the rows of the next block; `strict` is the result of `read_strictly`."""
         table = strict.result()
         if table is not None:
             self._line += table.num_rows
             return Batch(table)
         batch, lines = self._read_leniently(block, self._line)
         self._line += lines
-        # If all rows are well-formed, but not in the strict forms (users like 17.0, times without
-        # a zone), every later block would fail the strict reading, too.
+        # If rows are well-formed but not in strict form (users like 17.0, times without a zone),
+        # every later block would fail the strict reading, too.
         self._strict = self._strict and batch.malformed > 0
         return batch
 
     def _read_leniently(self, block: bytes, first_line: int) -> tuple[Batch, int]:
         lines, faults = _find_faults(block, self._separator if self._quoted else None)
         usable = np.flatnonzero(lines)
-        # Arrow passes an invalid row to the handler as text, and fails if it is not UTF-8. Escaped
-        # bytes still distinguish users.
+        # Arrow passes invalid rows to the handler as text, which must be UTF-8. Other bytes are
+        # escaped, so that they still distinguish users.
         parsable = _selected(block, lines).decode(errors="backslashreplace").encode()
 
         def on_invalid(row: Any) -> str:
@@ -438,7 +438,7 @@ class _BlockReader:
             parse_options=pyarrow.csv.ParseOptions(
                 delimiter=self._separator,
                 quote_char='"' if self._quoted else False,
-                # An empty line becomes a row without values, so that rows correspond to lines.
+                # An empty line becomes a row without values, so that rows and lines correspond.
                 ignore_empty_lines=False,
                 invalid_row_handler=on_invalid,
             ),
@@ -454,14 +454,14 @@ class _BlockReader:
 
 
 def _find_faults(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:
-    """Return which lines can be parsed, and why others cannot; empty lines are neither.
+    """Return which lines can be parsed, and why others cannot; empty lines are in neither.
 
     Parameters
     ----------
     block : bytes
-        Whole lines.
+        Complete lines.
     quoting : str or None
-        The separator if fields may be quoted, otherwise None.
+        The separator if fields may be quoted, None otherwise.
     """
     buffer = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(buffer == ord("\n"))
