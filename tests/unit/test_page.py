@@ -32,9 +32,9 @@ from shuffledp.page.sentences import (
     best_guess,
     choices,
     is_noise,
+    occupied_cells,
     percent,
     recommended,
-    shown,
     single_report,
     strength,
     trust,
@@ -148,11 +148,13 @@ def test_a_map_of_noise_is_not_recommended():
 
 
 def test_empty_cells_that_a_map_shows_are_counted():
-    said = shown([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
+    said = occupied_cells([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
     assert "Of 4 cells, 2 are occupied. This map shows 1 of them" in said
     assert "It also shows 1 empty cell as occupied." in said
-    assert "It also shows 2 empty cells as occupied." in shown([5.0, 5.0], [1.0, 1.0], [0, 0], 2.0)
-    assert "It also" not in shown([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
+    assert "It also shows 2 empty cells as occupied." in occupied_cells(
+        [5.0, 5.0], [1.0, 1.0], [0, 0], 2.0
+    )
+    assert "It also" not in occupied_cells([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
 
 
 def test_nothing_in_the_data_ends_its_element():

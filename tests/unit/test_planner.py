@@ -151,9 +151,9 @@ def test_the_table_shows_what_the_library_predicts(form):
     assert form.inner_text("#planner-best").splitlines() == [
         "If one curator may hold all records: discrete Laplace, with a typical error per cell of "
         "2.80 records. A single record is the truth, and the curator sees it.",
-        "If the mixer and the analyst do not collude: noise by both servers, with a typical error "
-        "per cell of 3.96 records. A single report is the truth, to whoever decrypts it and knows "
-        "its sender.",
+        "If the shuffler and the analyst do not collude: noise by both servers, with a typical "
+        "error per cell of 3.96 records. A single report is the truth, to whoever decrypts it and "
+        "knows its sender.",
         "If even both together may see only noisy reports: shuffle+INV, with a typical error per "
         "cell of 8.79 records. A single report is noisy: 87.3 % of the reports are the truth.",
     ]

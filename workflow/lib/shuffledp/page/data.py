@@ -1,4 +1,4 @@
-"""Data of the page: the regions of a run, the planner's ranges, and the provenance of the run."""
+"""Collect the data of the page: regions of a run, ranges of the planner, provenance of the run."""
 
 import os
 import platform
@@ -26,10 +26,10 @@ from shuffledp.page.sentences import (
     accuracy,
     choices,
     is_noise,
+    occupied_cells,
     plain,
     protection,
     recommended,
-    shown,
     single_report,
     strength,
     trust,
@@ -41,10 +41,10 @@ from shuffledp.pipeline.tables import read_tables
 from shuffledp.studies.samples import read_samples
 from shuffledp.version import find_version
 
-_DIGITS: Final = 6  # enough to draw curves
-_EXACT_DIGITS: Final = 17  # of guarantees, which the page itself rounds up
+_DIGITS: Final = 6  # significant digits of numbers that are drawn
+_EXACT_DIGITS: Final = 17  # of guarantees, which the page rounds up
 EMBEDDED_RECORDS: Final = "posted in the app Gowalla in 2009 or 2010"
-# Names in d3 of matplotlib's markers.
+# The names that d3 gives to matplotlib's markers.
 _SYMBOLS: Final = {
     "o": "circle", "s": "square", "D": "diamond", "^": "triangle", "v": "triangle2", "*": "star",
     "P": "plus", "X": "times", "d": "diamond2", "p": "hexagon", "h": "hexagon", "<": "wye",
@@ -52,7 +52,7 @@ _SYMBOLS: Final = {
 }  # fmt: skip
 _QUARTILES: Final = {"low": 0.25, "median": 0.5, "high": 0.75}
 
-# Mechanisms of the planner: the smallest error for each kind of trust (docs/choosing.md).
+# Mechanisms of the planner: the smallest errors for each kind of trust (docs/choosing.md).
 PLANNED: Final = (
     "gaussian",
     "discrete-laplace",
@@ -61,7 +61,7 @@ PLANNED: Final = (
     "shuffler-dummies",
     "two-servers",
 )
-# Relative amount by which an error of the planner may exceed that of `shuffledp compare`.
+# Relative amount by which errors of the planner may exceed those of `shuffledp compare`.
 PLANNER_LOSS: Final = 0.001
 
 _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyarrow", "diffprivlib")
@@ -71,7 +71,7 @@ _LIBRARIES: Final = ("snakemake", "numpy", "scipy", "pandas", "geopandas", "pyar
 
 
 def columns(table: pd.DataFrame, digits: int = _DIGITS) -> dict[str, list[Any]]:
-    """Return the columns of a table as lists of numbers with `digits` digits; None if missing."""
+    """Return the columns of a table as lists, numbers with `digits` digits, None if missing."""
     return {str(name): [_round(value, digits) for value in table[name].tolist()] for name in table}
 
 
@@ -99,21 +99,20 @@ def region_data(
         ``utility``, its ``summary`` and ``releases_{part}`` for each part;
         ``basemap`` and ``outline`` if there are any.
     name, title, unit
-        Key of the region in the configuration, its name in words, and the unit of the guarantee:
+        Key of the region in the configuration, its title, and the unit of the guarantee:
         ``one check-in`` or ``one user``.
     recorded
-        Whether the check-ins have people and times; the embedded counts do not.
+        Whether the check-ins have users and times, unlike those made from embedded counts.
     target_delta
         Delta of the releases at equal privacy.
 
     Returns
     -------
-    Data that can be serialised as JSON. ``promises`` are the guarantees to choose from, ``start``
-    the first choice, ``plans`` the cost of each mechanism by n and promise, and ``tables`` the
-    comparisons of all mechanisms.
+    Data for JSON. ``promises`` are the guarantees to choose from, ``start`` is the first choice,
+    ``plans`` are the costs of each mechanism by n and promise, and ``tables`` compare them.
     """
     samples = read_samples(files["samples"])
-    firsts = _first_releases(files, target_delta)
+    releases = _first_releases(files, target_delta)
     summary = at_targets(pd.read_csv(files["summary"]))
     utility = read_tables([files["utility"]])
     n, k = max(samples), int(samples[max(samples)].size)
@@ -126,18 +125,18 @@ def region_data(
         "k": k,
         "about": about(people, when, n, unit, title),
         "protection": protection(unit),
-        "promises": firsts[["promise", "eps"]]
+        "promises": releases[["promise", "eps"]]
         .drop_duplicates()
         .assign(delta=summary["delta"].iloc[0] if len(summary) else target_delta)
         .to_dict("records"),
-        "start": {"n": n, "promise": firsts["promise"].iloc[-1], "mechanism": None},
+        "start": {"n": n, "promise": releases["promise"].iloc[-1], "mechanism": None},
         "plans": [],
         "tables": [],
         "map": map_data(
             partial(read_cells, files["cells"]),
             backdrop(files.get("basemap"), files.get("outline")),
             samples,
-            firsts,
+            releases,
         ),
         "targets": None,
         "privacy": _privacy(files, utility, target_delta),
@@ -145,14 +144,14 @@ def region_data(
         "looks": {},
     }
     if len(summary):
-        data |= _target_data(summary, firsts, samples, read_tables([files["promises"]]))
+        data |= _target_data(summary, releases, samples, read_tables([files["promises"]]))
     drawn = {*data["sweep"]["mechanism"], *(data["targets"] or {}).get("mechanism", [])}
     data["looks"] = {name: _look(name) for name in sorted(drawn)}
     return data
 
 
 def records_of(checkins: Path) -> tuple[int | None, str]:
-    """Return the number of people, and a clause on when they checked in, as far as is known."""
+    """Return the number of people, if known, and when they checked in, in words."""
     table = read_tables([checkins], columns=["user", "time"])
     people = None if table["user"].isna().any() else table["user"].nunique()
     first, last = table["time"].min(), table["time"].max()
@@ -168,9 +167,9 @@ def _look(mechanism: str) -> dict[str, str]:
 
 
 def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFrame:
-    """Return unbiased estimates of the first release at each target, or else of the sweep.
+    """Return unbiased estimates of the first release at each target or, without targets, budget.
 
-    Column ``promise`` states the guarantee; all rows of a promise have the same ``eps``.
+    The column ``promise`` states the guarantee; rows of a promise have the same ``eps``.
     """
     parts = [path for name, path in files.items() if name.startswith("releases_")]
     rows = read_tables(parts, repetition=0, estimator=UNBIASED)
@@ -178,7 +177,7 @@ def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFr
     if len(targets):
         return targets.assign(promise="eps = " + targets["eps"].map("{:g}".format))
     swept = calibrated(rows, "matched", target_delta)
-    # The noise of k-RR follows from eps0. The other mechanisms have the eps certified for it.
+    # The other mechanisms have the eps that is certified for k-RR with eps0.
     certified = swept.groupby(["n", "eps0"])["eps"].transform("first")
     promise = "eps0 = " + swept["eps0"].map("{:g}".format) + " for k-RR, same eps for all others"
     return swept.assign(promise=promise, eps=certified)
@@ -186,7 +185,7 @@ def _first_releases(files: Mapping[str, Path], target_delta: float) -> pd.DataFr
 
 def _target_data(
     summary: pd.DataFrame,
-    firsts: pd.DataFrame,
+    releases: pd.DataFrame,
     samples: Mapping[int, Any],
     curves: pd.DataFrame,
 ) -> dict[str, Any]:
@@ -201,7 +200,7 @@ def _target_data(
             "mechanism": best,
         },
         "plans": [
-            _plan(row, firsts, samples, curves)
+            _plan(row, releases, samples, curves)
             for _, rows in groups
             for _, row in rows[rows["reason"].isna()].iterrows()
         ],
@@ -212,15 +211,15 @@ def _target_data(
 
 def _plan(
     row: "pd.Series[Any]",
-    firsts: pd.DataFrame,
+    releases: pd.DataFrame,
     samples: Mapping[int, Any],
     curves: pd.DataFrame,
 ) -> dict[str, Any]:
-    """Return what a mechanism costs at a target, and what it guarantees."""
+    """Return what a mechanism costs and guarantees at a target."""
     entry, n, eps = CATALOGUE[row["mechanism"]], int(row["n"]), float(row["eps"])
     truth, k = samples[n], int(samples[n].size)
-    mask = (firsts["n"] == n) & (firsts["eps"] == eps) & (firsts["mechanism"] == entry.name)
-    released = firsts[mask].sort_values("cell")
+    mask = (releases["n"] == n) & (releases["eps"] == eps) & (releases["mechanism"] == entry.name)
+    released = releases[mask].sort_values("cell")
     return {
         "n": n,
         "promise": f"eps = {eps:g}",
@@ -231,16 +230,18 @@ def _plan(
         "noise": is_noise(row, k),
         "trust": trust(entry),
         "single": single_report(entry.name, row["local_eps0"], k),
-        "shown": shown(released["estimate"], released["standard_error"], truth, STANDARD_ERRORS),
+        "shown": occupied_cells(
+            released["estimate"], released["standard_error"], truth, STANDARD_ERRORS
+        ),
         "parameters": row["parameters"],
         "curve": _certified_curve(curves, row),
     }
 
 
 def _certified_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[Any]] | None:
-    """Return eps and log10 of delta, rounded up, on the certified curve of a mechanism.
+    """Return pairs of eps and log10 of delta, rounded up, on the certified curve of a mechanism.
 
-    The logarithm is None where delta is 0. Returns None if the run has no such curve.
+    The logarithm is None where delta is 0. The result is None if the run has no such curve.
     """
     masks = [(curves[name] == row[name]) for name in ("n", "mechanism", "parameters")]
     points = curves[np.logical_and.reduce(masks)].sort_values("eps")
@@ -254,7 +255,7 @@ def _certified_curve(curves: pd.DataFrame, row: "pd.Series[Any]") -> list[list[A
 
 
 def _table(rows: pd.DataFrame, samples: Mapping[int, Any]) -> dict[str, Any]:
-    """Return a comparison of the mechanisms at one n and eps, the smallest error first."""
+    """Return a table of the mechanisms at one n and eps, the smallest error first."""
     rows = rows.sort_values("cell_error")
     first = rows.iloc[0]
     unit, n = plural(str(first["unit"])), int(first["n"])
@@ -299,7 +300,7 @@ def _row(row: "pd.Series[Any]") -> list[str]:
 def _privacy(
     files: Mapping[str, Path], utility: pd.DataFrame, target_delta: float
 ) -> dict[str, Any]:
-    """Return curves at the largest n, points at the others, and eps at the target delta."""
+    """Return curves at the largest n, points at smaller n, and eps at the target delta."""
     shown = ["n", "eps0", "eps", "bound", "log10_delta"]
     curves = read_tables([files["curves"]])[shown]
     points = read_tables([files["privacy"]])[shown]
@@ -328,7 +329,7 @@ def _bound(name: str) -> dict[str, Any]:
 
 
 def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
-    """Return quartiles of the distance over the repetitions, at equal privacy."""
+    """Return quartiles of the distances over the repetitions, at equal privacy."""
     rows = utility[utility["calibration"].isin(["matched", "none"])]
     series = rows[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
     compared = [pair for pair in series if get_estimator(*pair).like is not None]
@@ -344,16 +345,13 @@ def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
 
 
 def planner_data() -> dict[str, Any]:
-    """Return the choices and ranges of the planner, serialisable as JSON.
-
-    The page itself computes the numbers, in ``scripts/planner.js`` (docs/accounting.md).
+    """Return the choices and ranges of the planner; ``scripts/planner.js`` computes its numbers.
 
     Returns
     -------
-    ``mechanisms``: name, label, who must be trusted, and the kind of trust
-    (`shuffledp.page.sentences.trust_kind`); ``eps`` and ``delta``: targets to choose from; ``n``
-    and ``k``: smallest and largest number accepted; ``start``: the first choice; ``loss``:
-    `PLANNER_LOSS`.
+    Data for JSON. ``mechanisms`` have name, label, who must be trusted, and the `trust_kind`.
+    ``eps`` and ``delta`` are the targets to choose from, ``n`` and ``k`` the accepted ranges,
+    ``start`` the first choice, and ``loss`` is `PLANNER_LOSS`.
     """
     return {
         "mechanisms": [
@@ -373,8 +371,9 @@ def planner_data() -> dict[str, Any]:
 def revision(root: Path) -> str:
     """Return the git revision of a folder, and whether files differ from it.
 
-    A copy without git may have its commit as the folder's name. The program git is needed only to
-    compare files. If it is missing, or refuses a clone of another owner, the result says so.
+    A copy that is not under git may have the commit as its folder's name. The program git is needed
+    only to compare files. If it is missing, or refuses to read a clone of another owner, the result
+    says that files may differ.
     """
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # otherwise the import requires git
     from git import Repo
@@ -402,9 +401,9 @@ def provenance(
     root
         Folder of the workflow.
     config
-        Whole configuration of the run.
+        Complete configuration of the run.
     checksums
-        Title of each region to the SHA-256 of the source of its check-ins.
+        SHA-256 of the source of the check-ins, by title of the region.
     """
     sources = {f"SHA-256 of the source of {title}": s for title, s in checksums.items()}
     return {

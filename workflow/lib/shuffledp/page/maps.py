@@ -1,4 +1,4 @@
-"""Data of the page's maps: cells, base map, true counts and one release of each mechanism."""
+"""Collect the data of the page's maps: cells, base map, true counts and releases."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +13,9 @@ from shuffledp.figures.basemap import DISTRICTS, backdrop, named_places, simplif
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
-# Estimates in all releases of a region that the page contains, about 10 characters each.
+# Largest number of estimates of a region on the page; each takes about 10 characters.
 _MAX_ESTIMATES: Final = 150_000
-COORDINATE_DECIMALS: Final = 5  # degrees to about a metre
+COORDINATE_DECIMALS: Final = 5  # of degrees, which is about a metre
 
 
 def map_data(
@@ -24,13 +24,13 @@ def map_data(
     samples: Mapping[int, Integers],
     estimates: pd.DataFrame,
 ) -> dict[str, Any] | None:
-    """Return cells, their surroundings, and the releases, the largest n first.
+    """Return cells, their surroundings, true counts, and releases, the largest n first.
 
     Parameters
     ----------
     read
         Function that reads the grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees).
-        It is called only if there is a map: the polygons of a million cells take 490 MB.
+        It is called only if there is a map, because a million polygons take 490 MB.
     layers
         Layers from `shuffledp.figures.basemap.backdrop`.
     samples
@@ -41,8 +41,8 @@ def map_data(
 
     Returns
     -------
-    Data that can be serialised as JSON. Releases of small n are left out if there are more than
-    `_MAX_ESTIMATES` estimates. None, and so no map, if those of the largest n alone are more.
+    Data for JSON. Releases of small n are left out if there are more than `_MAX_ESTIMATES`
+    estimates. The result is None, and there is no map, if the largest n alone has more.
     """
     kept, room = [], _MAX_ESTIMATES
     for n in sorted(estimates["n"].unique(), reverse=True):
@@ -81,7 +81,7 @@ def map_data(
 
 
 def _records(values: pd.Series) -> list[float]:
-    """Return numbers of records such that one decimal of twice a number is right."""
+    """Round numbers of records so that one decimal of twice a number remains right."""
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
 
 
@@ -104,7 +104,7 @@ def read_surroundings(basemap: Path, cells: Sequence[Any]) -> dict[str, Any]:
 
 
 def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
-    """Return the surroundings of the cells of a map, serialisable as JSON.
+    """Return the surroundings of the cells of a map as data for JSON.
 
     Parameters
     ----------
@@ -115,9 +115,9 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
 
     Returns
     -------
-    ``layers``: rings and lines of each layer near the cells, in the order of the file, with its
-    name. ``names`` of districts, the largest first, and of rivers and places; ``at`` are the ends
-    of the line along which a name can be written. ``attribution`` must be shown with them.
+    ``layers`` are rings and lines near the cells, in the order of the file. ``names`` are those of
+    districts, the largest first, then of rivers and places; ``at`` are the ends of the line along
+    which a name can be written. ``attribution`` must be shown with the map.
     """
     visible = simplify_districts(layers, float(box[2] - box[0]))
     return {
@@ -131,7 +131,7 @@ def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:
 
 
 def districts_of(cells: gpd.GeoSeries, layers: gpd.GeoDataFrame) -> list[str]:
-    """Return the name of the district that contains the middle of each cell; empty if none does."""
+    """Return the district that contains the middle of each cell, by name; empty if none does."""
     named = layers[layers["kind"].isin(DISTRICTS) & (layers["name"] != "")]
     names = [""] * len(cells)
     middles = shapely.centroid(cells.to_numpy())

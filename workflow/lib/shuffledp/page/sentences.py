@@ -1,28 +1,27 @@
-"""Sentences of the page that state the results of a run without formulas."""
+"""Write the sentences of the page, which state the results of a run without formulas."""
 
-from decimal import ROUND_CEILING, Context
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from shuffledp.figures.style import count_units, plural
+from shuffledp.figures.style import count_units, format_eps, plural
 from shuffledp.mechanisms.catalogue import CATALOGUE, RECORDS, Entry
 
-_ROUND_UP = Context(prec=3, rounding=ROUND_CEILING)
-# A larger share is stated by its complement, because 99.99999 % reads like 100 %.
+rounded_up: Final = format_eps
+# For larger shares the complement is stated, because 99.99999 % reads like 100 %.
 _MAX_PERCENTAGE: Final = 0.99
-# Beginning of the advice for each kind of trust (`trust_kind`), the least trust last.
+# Beginning of the advice for each kind of trust (`trust_kind`); the last needs the least trust.
 _TRUST_ADVICE: Final = {
     "curator": "If one curator may hold all records",
-    "mixer": "If the mixer may learn the exact map",
-    "apart": "If the mixer and the analyst do not collude",
-    "local": "If even the mixer and the analyst together may see only noisy reports",
+    "mixer": "If the shuffler may learn the exact map",
+    "apart": "If the shuffler and the analyst do not collude",
+    "local": "If even the shuffler and the analyst together may see only noisy reports",
 }
 
 
 def best_guess(eps: float, delta: float) -> float:
-    """Return the largest probability of guessing which of two equally likely records was used.
+    """Return the largest probability of a right guess which of two equally likely records was used.
 
     A test of an (eps, delta)-DP release has ``power <= e^eps level + delta``, and the same holds
     with its errors exchanged. Half of ``1 + power - level`` is therefore at most
@@ -46,13 +45,8 @@ def short(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.10g}"
 
 
-def rounded_up(number: float) -> str:
-    """Return a number with three digits, rounded up."""
-    return f"{float(_ROUND_UP.create_decimal(repr(float(number)))):g}"
-
-
 def percent(share: float) -> str:
-    """Return a share of at most 1 as a percentage, rounded up; near 1 its complement is stated."""
+    """Return a share as a percentage, rounded up, or the complement of a share near 1."""
     if share <= _MAX_PERCENTAGE:
         return f"{rounded_up(100.0 * float(share))} %"
     complement = 1.0 - share
@@ -60,14 +54,14 @@ def percent(share: float) -> str:
 
 
 def about(people: int | None, recorded: str, n: int, unit: str, title: str) -> str:
-    """Return what the data are: how many records, of whom, from when; and what a record is.
+    """Return how many records there are, of whom and from when, and what a record is.
 
     Parameters
     ----------
     people
         Number of people to whom the check-ins belong, if it is known.
     recorded
-        Clause on how and when a visit was recorded: ``posted in the app Gowalla in 2009``.
+        How and when a visit was recorded, in words: ``posted in the app Gowalla in 2009``.
     n
         Number of records.
     unit
@@ -84,13 +78,7 @@ def about(people: int | None, recorded: str, n: int, unit: str, title: str) -> s
 
 
 def protection(unit: str) -> str:
-    """Return what the guarantee protects and what it does not protect.
-
-    Parameters
-    ----------
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    """
+    """Return what the guarantee protects and what it does not protect, for its unit."""
     if unit == "one user":
         return (
             "The map hides every single person, who contributes one of their check-ins, drawn at "
@@ -117,10 +105,11 @@ def strength(eps: float, delta: float) -> str:
 
 
 def trust_kind(entry: Entry) -> str:
-    """Return which parties learn more than the map: a key of the advice.
+    """Return the kind of trust that a mechanism needs: which parties learn more than the map.
 
-    ``curator``: one party holds all records. ``mixer``: the mixer learns the exact map. ``apart``:
-    mixer and analyst together see all records. ``local``: even both together see noisy reports.
+    ``curator``: one party holds all records. ``mixer``: the shuffler learns the exact map.
+    ``apart``: shuffler and analyst together see all records. ``local``: even both together see
+    only noisy reports.
     """
     if entry.central:
         return "curator"
@@ -130,19 +119,19 @@ def trust_kind(entry: Entry) -> str:
 
 
 def trust(entry: Entry) -> str:
-    """Return whom users of a mechanism must trust with what."""
+    """Return whom users of a mechanism must trust, and with what."""
     kind = trust_kind(entry)
     if kind == "curator":
         return "One curator holds all records and must keep them secret."
     together = {
-        "mixer": "together they see all records. The mixer alone learns the exact map.",
+        "mixer": "together they see all records. The shuffler alone learns the exact map.",
         "apart": "together they see all records, but neither does alone.",
         "local": "together they see the report of each person.",
     }[kind]
     duty = f" The mechanism also asks {entry.duty.replace(', ', ' ')}." if entry.duty else ""
     return (
-        "People send encrypted reports to two servers. A mixer shuffles the reports, so that "
-        "nobody can link them to people. An analyst decrypts them. The two must not collude: "
+        "People send encrypted reports to two servers. The shuffler mixes the reports, so that "
+        "nobody can link them to people. The analyst decrypts them. The two must not collude: "
         f"{together}{duty}"
     )
 
@@ -155,7 +144,7 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
     mechanism
         Name of the mechanism in the catalogue.
     local_eps0
-        Local budget of a user's messages; inf if they reveal the record.
+        Local budget of a user's messages, infinite if they reveal the record.
     k
         Number of cells.
     """
@@ -179,9 +168,8 @@ def single_report(mechanism: str, local_eps0: float, k: int) -> str:
 def recommended(rows: pd.DataFrame) -> str | None:
     """Return the recommended mechanism, or None if no mechanism meets the target.
 
-    Mechanisms by which no party alone learns more than the map come first; among them those that
-    do not ask users to add dummies; among these the one with the smallest error. `rows` as in
-    `choices`.
+    Preferred are mechanisms from which no party alone learns more than the map, then those that do
+    not ask users to add dummies, then the smallest error. `rows` are as in `choices`.
     """
     best = _best_by_trust(rows)
     by_preference = ("apart", "local", "mixer", "curator")
@@ -189,9 +177,9 @@ def recommended(rows: pd.DataFrame) -> str | None:
 
 
 def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
-    """Return the best mechanism of each kind of trust that has one which meets the target.
+    """Return the best mechanism of each kind of trust, if one meets the target.
 
-    It is the one with the smallest expected error among those that ask least of users.
+    It has the smallest expected error; mechanisms that ask something of all users come last.
     """
     met = rows[rows["reason"].isna()].sort_values("expected_cell_error", kind="stable")
     entries = [CATALOGUE[name] for name in met["mechanism"]]
@@ -203,7 +191,7 @@ def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def choices(rows: pd.DataFrame, k: int) -> list[str]:
-    """Return advice for each kind of trust: the best mechanism, and what a report reveals.
+    """Return advice for each kind of trust: the best mechanism and what a report reveals.
 
     Parameters
     ----------
@@ -215,7 +203,7 @@ def choices(rows: pd.DataFrame, k: int) -> list[str]:
 
     Returns
     -------
-    A few sentences for each kind of trust; an empty list if no mechanism meets the target.
+    A few sentences for each kind of trust; none if no mechanism meets the target.
     """
     best = _best_by_trust(rows)
     by_name = {row["mechanism"]: row for row in rows.to_dict("records")}
@@ -254,8 +242,8 @@ def accuracy(row: "pd.Series[Any]", k: int) -> str:
     )
 
 
-def shown(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
-    """Return how many cells one release shows to be occupied, and how many of them are empty.
+def occupied_cells(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
+    """Return how many occupied and how many empty cells a release shows to be occupied.
 
     Parameters
     ----------
@@ -266,8 +254,8 @@ def shown(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
     """
     known = np.asarray(estimate) > limit * np.asarray(standard_error)
     occupied = np.asarray(truth) > 0
-    false = int(np.count_nonzero(known & ~occupied))
-    empty = f" It also shows {false} empty cell{'s' * (false != 1)} as occupied." if false else ""
+    wrong = int(np.count_nonzero(known & ~occupied))
+    empty = f" It also shows {wrong} empty cell{'s' * (wrong != 1)} as occupied." if wrong else ""
     return (
         f"Of {occupied.size:,} cells, {np.count_nonzero(occupied):,} are occupied. This map shows "
         f"{np.count_nonzero(known & occupied):,} of them: their estimates exceed two standard "
@@ -281,7 +269,7 @@ def is_noise(row: "pd.Series[Any]", k: int) -> bool:
 
 
 def verdict(row: "pd.Series[Any]", k: int) -> str:
-    """Return the answer to the question of the page for one mechanism.
+    """Return the answer to the page's question for one mechanism.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 "use strict";
-// Shared by all parts of the page: elements, controls, number formats, charts and downloads.
+// Elements, controls, number formats, charts and downloads for all parts of the page.
 
-// A number that rounds to 0 has no sign.
+// "negative" omits the sign of a number that rounds to 0.
 const number = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1, signDisplay: "negative" });
 
 /** Create an element with attributes and children; attribute `text` is its text. */
@@ -24,14 +24,14 @@ function select(home, id, label, options, changed) {
   return control;
 }
 
-/** Replace the options of a select; the choice is kept if it is still offered. */
+/** Replace the options of a select, and keep the chosen one if it is still offered. */
 function fill(control, options) {
   const before = control.value;
   control.replaceChildren(...options.map(([value, label]) => element("option", { value, text: label })));
   if (options.some(([value]) => String(value) === before)) control.value = before;
 }
 
-/** Return the rows of a table that is stored by columns. */
+/** Return a table that is stored as columns as rows. */
 function rowsOf(columns) {
   const names = Object.keys(columns);
   return columns[names[0]].map((_, i) => Object.fromEntries(names.map((name) => [name, columns[name][i]])));
@@ -48,7 +48,7 @@ function brief(value, digits = 3) {
   return String(Number(value.toPrecision(digits)));
 }
 
-/** Format an eps with three digits, rounded up so that no privacy is claimed that is not there. */
+/** Format an eps with three digits, rounded up so that it never overstates privacy. */
 function roundedUp(value) {
   if (value === 0) return "0";
   const step = 10 ** (Math.floor(Math.log10(value)) - 2);
@@ -75,7 +75,7 @@ function draw(container, label, options) {
     ariaLabel: label,
     ...options,
   });
-  // The chart is one picture with one name. Its marks have no role, and so may not have names.
+  // The chart is one image with one name; its marks have no role and therefore must not have names.
   chart.setAttribute("role", "img");
   for (const mark of chart.querySelectorAll("[aria-label]")) {
     mark.dataset.mark = mark.getAttribute("aria-label");
@@ -92,15 +92,15 @@ function decades(value) {
 
 const DASHES = { "-": null, "--": "7 4", "-.": "8 3 2 3", ":": "2 3" };
 
-/** Replace black by the colour of text, which is visible in dark mode. */
+/** Replace black by the colour of the text, which is visible in dark mode, too. */
 function inked(colour) {
   return colour === "#000000" ? "var(--ink)" : colour;
 }
 
-/** Numbers that the command accepts; the function Number would also accept 0x64 and 0b1. */
+/** The numbers that the command line accepts. The function Number would also accept 0x64 and 0b1. */
 const NUMBER = /^[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]{1,5})?[ \t]*$/i;
 
-/** Return the decimal logarithm of a typed number in (0, 1), also of 1e-400, which no float can represent; else NaN. */
+/** Return the decimal logarithm of a text with a number in (0, 1), even of 1e-400, which no float represents; else NaN. */
 function log10Of(text) {
   if (!NUMBER.test(text) || text.includes("-") && text.trim().startsWith("-")) return NaN;
   const [mantissa, exponent = "0"] = text.trim().toLowerCase().replace("+", "").split("e");
@@ -114,7 +114,7 @@ function log10Of(text) {
 
 const STEPS = 12; // per interval between two points of a guarantee
 
-/** Return an upper bound between the points of a guarantee, to be drawn as steps to the right.
+/** Return an upper bound between the points of a guarantee, for a line that steps to the right.
  *
  * Counterpart of `shuffledp.figures.bounds.guarantee_steps`. `points` are [eps, log10 delta] with
  * increasing eps; the logarithm is null where delta is 0.
@@ -154,7 +154,7 @@ function csv(rows) {
   return rows.map((row) => row.map(quoted).join(",") + "\n").join("");
 }
 
-const LINE = 20; // pixels: height of a line of the caption of a saved picture
+const LINE = 20; // height in pixels of a line in the caption of a saved image
 
 /** Wrap a text into lines of at most `room` pixels. */
 function wrapped(context, text, room) {
@@ -167,7 +167,7 @@ function wrapped(context, text, room) {
   return lines;
 }
 
-/** Save a drawing as it appears, at twice its resolution, with a caption of several paragraphs. */
+/** Save a drawing as it appears, at twice its resolution, above a caption of several paragraphs. */
 function saveImage(name, svg, caption) {
   const { width, height } = svg.getBoundingClientRect();
   const copy = svg.cloneNode(true);
@@ -198,7 +198,7 @@ function saveImage(name, svg, caption) {
   image.src = "data:image/svg+xml," + encodeURIComponent(new XMLSerializer().serializeToString(copy));
 }
 
-/** Append buttons that save `table()` (rows with a header) as CSV and `drawing()` ([svg, caption]) as PNG; `name()` is the name of the files. */
+/** Append buttons that save `table()`, rows with a header, as CSV and `drawing()`, [svg, caption], as PNG. `name()` names the files. */
 function downloads(home, name, table, drawing) {
   const row = element("div", { class: "downloads" });
   const button = (text, act) => {

@@ -1,5 +1,5 @@
 "use strict";
-// Maps whose cells can be read one by one, with mouse, finger or keyboard.
+// Maps whose cells can be chosen one by one, with mouse, finger or keyboard.
 
 const WIDTH = 1000; // width of the cells in units of the drawing
 const MARGIN = 25;
@@ -9,7 +9,7 @@ const KM_PER_DEGREE = 111.32;
 const ZOOM = 2.5;
 const FINGER = 28; // pixels: smallest cell that a finger can hit
 
-/** Return a projection of degrees to the drawing with true proportions in the middle; `rings` are flat. */
+/** Return a projection of degrees to the drawing, with the aspect ratio that is right in the middle. `rings` are flat lists of coordinates. */
 function projection(rings) {
   const longitudes = rings.flatMap((ring) => ring.filter((_, i) => i % 2 === 0));
   const latitudes = rings.flatMap((ring) => ring.filter((_, i) => i % 2 === 1));
@@ -33,12 +33,12 @@ function pairs(flat) {
   return d3.range(0, flat.length, 2).map((i) => [flat[i], flat[i + 1]]);
 }
 
-/** Return the colour of a count, t from 0 to 1: large counts are dark on white and light on black. */
+/** Return the colour of a count, for t from 0 to 1. Large counts are dark on white and light on black. */
 function countColour(t) {
   return d3.interpolateYlGnBu(isDark() ? 0.92 - 0.87 * t : 0.16 + 0.84 * t);
 }
 
-/** Add names that fit, a scale bar and a north arrow, in letters of the same size at any width. */
+/** Add the names that fit, a scale bar and a north arrow; the size of letters does not depend on the width. */
 function labels(svg, { project, names }, pixels) {
   const size = (NAME_SIZE * project.width) / pixels;
   const strip = 2.2 * size;
@@ -72,8 +72,8 @@ function labels(svg, { project, names }, pixels) {
 /**
  * Put a map into a figure, in place of an earlier one. `drawing` has the projection, the
  * surroundings of the cells (`layers`, `names`) and the `outlines` of the cells. `acts` has functions:
- * `choose` a cell by its number, `chosen` returns that number, `next` the cell in a direction, and
- * `wide` the width of the map in pixels.
+ * `choose` chooses a cell by its number, `chosen` returns the chosen one, `next` returns its
+ * neighbour in a direction, and `wide` returns the width of the map in pixels.
  */
 function cellMap(figure, id, label, drawing, acts) {
   const svg = svgElement("svg", { class: "map" });
@@ -121,7 +121,7 @@ function cellMap(figure, id, label, drawing, acts) {
   return map;
 }
 
-/** Append a check box that enlarges the map until a finger can hit a single cell. */
+/** Append a check box that enlarges the map, so that a finger can hit a single cell. */
 function zoomBox(home, changed) {
   const box = element("input", { type: "checkbox", id: "map-zoom" });
   box.addEventListener("change", changed);
@@ -171,7 +171,7 @@ function roundTop(value) {
   return [1, 2, 5, 10].map((f) => f * power).find((v) => v >= value);
 }
 
-/** Return the ticks of a colour bar of counts: powers of ten, and the end. */
+/** Return the ticks of a colour bar of counts: powers of ten, and the upper end. */
 function decadeTicks(scale, top) {
   const ticks = d3.range(0, Math.log10(top) + 1e-9).map((d) => [scale(10 ** d), number.format(10 ** d)]);
   return /^10*$/.test(String(top)) ? ticks : [...ticks, [1, number.format(top)]];

@@ -1,5 +1,5 @@
 "use strict";
-// Two maps side by side, the truth and a release, on one colour scale, with a readout of one cell.
+// Two maps side by side on one colour scale, the truth and a release, with the values of one cell.
 
 const VIEWS = [
   ["estimate", "The private map"],
@@ -7,13 +7,13 @@ const VIEWS = [
   ["known", "Cells that the private map shows to be occupied (above two standard errors)"],
 ];
 
-/** Return the colour of an error, t from 0 to 1: purple for too few, orange for too many; safe for the colour-blind. */
+/** Return the colour of an error, for t from 0 to 1: purple for too few, orange for too many. It is safe for the colour-blind. */
 function errorColour(t) {
   return isDark() ? d3.piecewise(d3.interpolateLab, ["#cdb4ff", "#6f55a8", "#23262b", "#96591b", "#ffbf73"])(t) : d3.interpolatePuOr(t);
 }
 
 function mountMaps(home) {
-  let story, region, project, chosen = 0, top;
+  let choice, region, project, chosen = 0, top;
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "Map on the right", VIEWS, () => update());
   const cell = select(controls, "map-cell", "Cell", [], () => {
@@ -26,10 +26,10 @@ function mountMaps(home) {
   const right = element("figure", {}, element("figcaption", { id: "map-title" }));
   const legend = element("div", { class: "legend" });
   const attribution = element("p", { class: "note" });
-  const none = element("p", { class: "note", hidden: "" });
+  const noMap = element("p", { class: "note", hidden: "" });
   const body = element("div", {}, controls, noise, element("div", { class: "panels" }, left, right), legend, readout);
-  home.append(none, body);
-  downloads(body, () => `map ${region.title} ${story.mechanism} ${story.promise} n ${story.n}`.replaceAll(" ", "-"), table, () => [panels[1].svg, captions()]);
+  home.append(noMap, body);
+  downloads(body, () => `map ${region.title} ${choice.mechanism} ${choice.promise} n ${choice.n}`.replaceAll(" ", "-"), table, () => [panels[1].svg, captions()]);
   body.append(attribution);
   let panels = [];
 
@@ -44,11 +44,11 @@ function mountMaps(home) {
   function captions() {
     const ends = [...legend.querySelectorAll(".ticks span")].map((one) => one.textContent).filter(Boolean);
     const scale = view.value === "error" ? "purple: too few, orange: too many" : `from ${ends[0]} (${isDark() ? "dark" : "light"}) to ${number.format(top)} (${isDark() ? "light" : "dark"}), logarithmic`;
-    return [`${region.title}, ${number.format(story.n)} ${region.plural}. ${document.getElementById("map-title").textContent}. A simulated release.`,
+    return [`${region.title}, ${number.format(choice.n)} ${region.plural}. ${document.getElementById("map-title").textContent}. A simulated release.`,
       `${region.plural} per cell: ${scale}. ${[...legend.querySelectorAll(".keys li")].map((one) => one.textContent).join(" ")}`, attribution.textContent];
   }
 
-  /** Return the width of a map in pixels; zoomed, a finger can hit a single cell. */
+  /** Return the width of a map in pixels, zoomed until a finger can hit a single cell if the box is ticked. */
   function wide(frame) {
     const room = frame.clientWidth || 500;
     return zoom.checked ? Math.max(ZOOM * room, FINGER * (1 + d3.max(region.map.column))) : room;
@@ -70,16 +70,16 @@ function mountMaps(home) {
           frame.scrollTo(map.frame.scrollLeft, map.frame.scrollTop);
       }
     });
-    // The address keeps a cell that was clicked, but not every cell under the pointer.
+    // The address stores a cell that was clicked, but not every cell under the pointer.
     map.cells.addEventListener("click", () => cell.dispatchEvent(new Event("change", { bubbles: true })));
     return map;
   }
 
   function release() {
-    return region.map.releases.find(isPlan(story));
+    return region.map.releases.find(isPlan(choice));
   }
 
-  /** Return the readout of a cell. */
+  /** Return a sentence with the values of a cell. */
   function describe(i) {
     const shown = release();
     const estimate = shown.estimate[i];
@@ -145,7 +145,7 @@ function mountMaps(home) {
     legend.append(keys);
     document.getElementById("truth-title").textContent = `The truth: ${region.title}, ${number.format(shown.n)} ${unit}`;
     document.getElementById("map-title").textContent = `${VIEWS.find(([v]) => v === view.value)[1]}: ${shown.label}, eps = ${roundedUp(shown.eps)}`;
-    const plan = region.plans.find(isPlan(story));
+    const plan = region.plans.find(isPlan(choice));
     noise.hidden = !plan?.noise;
     noise.textContent = plan?.noise ? "This map is mostly noise: the typical error per cell exceeds the average count of a cell." : "";
     document.getElementById("map-shown").textContent = plan?.shown ?? "";
@@ -163,27 +163,27 @@ function mountMaps(home) {
     for (const each of panels) each.frame.scrollTo(box.left - around.left - around.width / 2, box.top - around.top - around.height / 2);
   }
 
-  function show(choice) {
-    const other = choice.region !== region;
-    story = choice;
+  function show(newChoice) {
+    const regionChanged = newChoice.region !== region;
+    choice = newChoice;
     region = choice.region;
     const available = region.map && release();
     const wasVisible = !body.hidden;
-    none.hidden = Boolean(available);
+    noMap.hidden = Boolean(available);
     body.hidden = !available;
     if (!available) {
-      none.textContent = region.map
+      noMap.textContent = region.map
         ? "There is no map for this choice: the mechanism cannot meet the target, or the page has no room for this n."
         : "There is no map here because the grid has too many cells for one page. The figures of the run include maps.";
       return;
     }
-    if (other || !panels.length) {
+    if (regionChanged || !panels.length) {
       project = projection(region.map.corners);
-      chosen = d3.maxIndex(region.map.truth[story.n]);
+      chosen = d3.maxIndex(region.map.truth[choice.n]);
       fill(cell, region.map.district.map((name, i) => [i, name ? `${i}, ${name}` : i]));
       attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     }
-    if (other || !panels.length || !wasVisible) redraw();
+    if (regionChanged || !panels.length || !wasVisible) redraw();
     else update();
   }
   legend.after(element("p", { id: "map-shown" }));

@@ -1,11 +1,11 @@
 "use strict";
-// Assembles the page. Place, guarantee, mechanism and n are chosen once for all parts, and the
-// address keeps the choices.
+// Assemble the page. Place, guarantee, mechanism and n are chosen once for all parts. The address
+// stores the choices.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-/** Mount the controls at the top; `changed` receives the choice (`story` in the parts). */
-function mountStory(home, regions, changed) {
+/** Mount the controls for the whole page; `changed` receives the choice that all parts show. */
+function mountChoice(home, regions, changed) {
   const controls = element("div", { class: "controls" }, element("p", { text: "For the whole page:" }));
   const place = select(controls, "region", "Place", regions.map((r) => [r.title, r.title]), () => choose(true));
   const promise = select(controls, "promise", "Guarantee", [], () => choose());
@@ -22,10 +22,10 @@ function mountStory(home, regions, changed) {
     fill(mechanism, names.map((name) => [name, region.looks[name]?.label ?? name]));
   }
 
-  function choose(other = false) {
+  function choose(newRegion = false) {
     const index = Math.max(0, regions.findIndex((r) => r.title === place.value));
     const region = regions[index];
-    if (other) {
+    if (newRegion) {
       offer(region);
       promise.value = region.start.promise;
       size.value = region.start.n;
@@ -37,23 +37,23 @@ function mountStory(home, regions, changed) {
   return () => choose(true);
 }
 
-function isPlan(story) {
-  return (one) => one.n === story.n && one.promise === story.promise && one.mechanism === story.mechanism;
+function isPlan(choice) {
+  return (one) => one.n === choice.n && one.promise === choice.promise && one.mechanism === choice.mechanism;
 }
 
-/** Show the answer and the table for the choice; return the table. */
-function showAnswer(story) {
-  const { region } = story;
-  const plan = region.plans.find(isPlan(story));
-  const table = region.tables.find((t) => t.n === story.n && t.promise === story.promise);
+/** Show the answer and the table of mechanisms for the choice, and return the table. */
+function showAnswer(choice) {
+  const { region } = choice;
+  const plan = region.plans.find(isPlan(choice));
+  const table = region.tables.find((t) => t.n === choice.n && t.promise === choice.promise);
   for (const part of document.querySelectorAll(".place")) {
-    part.hidden = part.dataset.region !== String(story.index);
+    part.hidden = part.dataset.region !== String(choice.index);
     if (part.hidden || !table) continue;
     const say = (name, act) => part.querySelectorAll(`[data-says=${name}]`).forEach(act);
-    const answer = plan ?? { verdict: `No: ${region.looks[story.mechanism].label} cannot meet this target.`, label: region.looks[story.mechanism].label, noise: true };
+    const answer = plan ?? { verdict: `No: ${region.looks[choice.mechanism].label} cannot meet this target.`, label: region.looks[choice.mechanism].label, noise: true };
     for (const name of ["verdict", "label", "accuracy", "trust", "single"]) say(name, (one) => { one.textContent = answer[name] ?? "–"; });
     say("verdict", (one) => one.classList.toggle("noise", answer.noise));
-    const isBest = story.mechanism === table.recommended;
+    const isBest = choice.mechanism === table.recommended;
     const best = region.looks[table.recommended]?.label;
     say("chosen", (one) => { one.textContent = isBest ? `Recommended for ${region.title}` : `Chosen for ${region.title}${best ? `, where ${best} is recommended` : ""}`; });
     say("strength", (one) => { one.textContent = table.strength; });
@@ -65,14 +65,14 @@ function showAnswer(story) {
   return table;
 }
 
-/** Keep the choices in the address, and restore the choices of an address. */
+/** Store the choices in the address, and restore them from an address. */
 function keepAddress() {
   const touched = new Set();
   const controls = () => [...document.querySelectorAll("#story select, main select, main input:is([type=text], #map-zoom)")];
   const valueOf = (one) => (one.type === "checkbox" ? String(one.checked) : one.value);
   let anchor = "";
   const fragment = (kept) => [anchor, new URLSearchParams(controls().filter(kept).map((one) => [one.id, valueOf(one)])).toString()].filter(Boolean).join("&");
-  // The link has all visible controls, the address only those that were changed.
+  // The link has all visible controls; the address has those that were changed.
   const link = () => document.getElementById("view-link")?.setAttribute("href", `#${fragment((one) => one.checkVisibility())}`);
   const write = () => {
     const chosen = fragment((one) => touched.has(one.id));
@@ -107,7 +107,7 @@ function keepAddress() {
   document.addEventListener("change", note);
   document.addEventListener("input", note);
   document.addEventListener("toggle", link, true);
-  // A pointer or a key may have chosen another cell in the meantime.
+  // A pointer or key may have chosen another cell since.
   for (const event of ["pointerover", "focus"]) document.getElementById("view-link")?.addEventListener(event, link);
   window.addEventListener("hashchange", read);
   read();
@@ -123,11 +123,11 @@ function start() {
       planner,
     ];
     let table, choice;
-    const choose = mountStory(document.getElementById("story"), data.regions, (story) => {
-      table = showAnswer(story);
-      choice = story;
+    const choose = mountChoice(document.getElementById("story"), data.regions, (chosen) => {
+      table = showAnswer(chosen);
+      choice = chosen;
       document.getElementById("choices").hidden = !table;
-      parts.forEach((part) => part.show(story));
+      parts.forEach((part) => part.show(chosen));
     });
     choose();
     downloads(document.getElementById("choices-downloads"), () => `mechanisms ${choice.region.title}`, () => [table.heads, ...table.rows]);

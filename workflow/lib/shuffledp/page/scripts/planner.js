@@ -1,26 +1,25 @@
 "use strict";
 
 /*
- * The planner: parameters and errors of each mechanism at a target, computed in the page.
+ * The planner computes parameters and errors of each mechanism at a target.
  *
  * Delta of shuffled k-RR and of dummies by users is a mean E[(S)_+], where S is a sum of independent
- * terms (docs/accounting.md). The bound here is that of "In the page" there: it is never below the
+ * terms. The bound used here is explained in docs/accounting.md, "In the page". It is never below the
  * mean, mostly less than 0.1 % above it, and at most about 1 %. Parameters are rounded to the safe side.
  */
 const { planFor, mountPlanner } = (() => {
   const DIGITS = 5; // significant digits of a parameter
   const TOLERANCE = 1e-6; // relative error of a parameter before it is rounded
-  // Standard deviation of the smoothing noise, times the tilt. Half its square is added to log delta.
+  // Standard deviation of the smoothing noise times the tilt; half its square is added to log delta.
   const SMOOTHING = 0.03;
-  const NOISE_WIDTHS = 5; // the sum ends at this many widths of the noise's transform
-  const LAW_WIDTHS = 8; // distance of periodic copies of the law, in its widths
-  // Allowance in log delta, larger than the effect of rounding.
-  const ROUNDING = 1e-6;
+  const NOISE_WIDTHS = 5; // end of the sum, in widths of the Fourier transform of the noise
+  const LAW_WIDTHS = 8; // distance of periodic copies of the law, in widths of the law
+  const ROUNDING = 1e-6; // allowance in log delta, larger than the effect of rounding
 
   /** Return the log of an upper bound on E[(S)_+], where S is the sum of `terms` independent terms.
    *
    * `atoms` are [value, probability] of a term, which is 0 otherwise. The largest value is positive.
-   * Chernoff's bound is returned if it is at most `enough`, because the sum would then be long.
+   * If Chernoff's bound is at most `enough`, it is returned, because the sum would be long.
    */
   function logMeanExcess(terms, atoms, enough) {
     const unit = Math.max(...atoms.map(([value]) => value));
@@ -78,7 +77,7 @@ const { planFor, mountPlanner } = (() => {
     return largest + Math.log(((sum + rest) * step) / (2 * Math.PI));
   }
 
-  /** Return whether shuffled k-RR meets a target: docs/accounting.md, "The bound for every data set". */
+  /** Return whether shuffled k-RR meets a target (docs/accounting.md, "The bound for every data set"). */
   function krrKeeps({ n, k, eps, logDelta }, eps0) {
     if (eps0 <= eps) return true;
     const [E, e] = [Math.exp(eps0), Math.exp(eps)];
@@ -116,14 +115,14 @@ const { planFor, mountPlanner } = (() => {
     return Math.log((sum * end) / steps / 3 / Math.sqrt(2 * Math.PI)) - (x * x) / 2 + ROUNDING;
   }
 
-  /** Return the log of the delta of dummies by the shuffler, as `shuffledp.accounting.geometric` at its budget. */
+  /** Return the log of the delta of dummies by the shuffler, as `shuffledp.accounting.geometric` does at its budget. */
   function logDeltaShuffler(eps, nu) {
     const theta = Math.exp(-eps / 2);
     const below = -Math.expm1((-eps / 2) * nu);
     return (-eps / 2) * nu + Math.log((1 - theta) / (1 + theta * below)) + ROUNDING;
   }
 
-  /** Bisect between `met`, which meets a condition, and `failed`, which does not; return a point that does. */
+  /** Bisect between `met`, which meets a condition, and `failed`, which does not. Return a point that meets it. */
   function crossing(meets, met, failed, tolerance) {
     while (Math.abs(failed - met) > tolerance * Math.abs(met)) {
       const middle = (met + failed) / 2;
@@ -156,14 +155,14 @@ const { planFor, mountPlanner } = (() => {
   const up = rounded(Math.ceil);
   const down = rounded(Math.floor);
 
-  /** Return the smallest number that meets a condition, rounded up; `met` meets it. */
+  /** Return the smallest number that meets a condition, rounded up. `met` is a number that meets it. */
   function smallest(meets, met) {
     let failed = met / 2;
     while (meets(failed)) failed /= 2;
     return up(crossing(meets, 2 * failed, failed, TOLERANCE));
   }
 
-  /** Return moments of the two-sided geometric law of budget eps, centred at nu and truncated at 0 if nu is finite. */
+  /** Return moments of the two-sided geometric law with budget eps, centred at nu and truncated at 0 if nu is finite. */
   function geometricMoments(eps, nu) {
     const theta = Math.exp(-eps / 2);
     const rest = -Math.expm1(-eps / 2);
@@ -177,7 +176,7 @@ const { planFor, mountPlanner } = (() => {
     return { mean: nu + shift, deviation: Math.sqrt(variance), absolute: 2 * above };
   }
 
-  /** Return the mean absolute error of the noise of both servers, summed over the mixer's dummies. */
+  /** Return the mean absolute error of the noise of both servers, as a sum over the shuffler's dummies. */
   function bothAbsolute(eps, nu, mean) {
     const theta = Math.exp(-eps / 2);
     const odds = theta / -Math.expm1(-eps / 2);
@@ -193,7 +192,7 @@ const { planFor, mountPlanner } = (() => {
     return sum / total;
   }
 
-  /** Return the mean absolute error of a cell whose error is nearly normal. */
+  /** Return the mean absolute value of a normal error. */
   const normal = (deviation) => deviation * Math.sqrt(2 / Math.PI);
 
   const MECHANISMS = {
@@ -215,9 +214,9 @@ const { planFor, mountPlanner } = (() => {
     },
     "two-servers"({ n, k, eps, logDelta }) {
       const nu = smallestWhole((value) => logDeltaShuffler(eps, value) <= logDelta, 0);
-      const [mixer, analyst] = [geometricMoments(eps, nu), geometricMoments(eps, Infinity)];
-      const deviation = Math.hypot(mixer.deviation, analyst.deviation);
-      return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute: bothAbsolute(eps, nu, mixer.mean), messages: 1 + (k * mixer.mean) / n };
+      const [shuffler, analyst] = [geometricMoments(eps, nu), geometricMoments(eps, Infinity)];
+      const deviation = Math.hypot(shuffler.deviation, analyst.deviation);
+      return { parameters: `eps=${eps}, nu=${nu}`, deviation, absolute: bothAbsolute(eps, nu, shuffler.mean), messages: 1 + (k * shuffler.mean) / n };
     },
     "user-dummies"(target) {
       const { n, k } = target;
@@ -360,15 +359,15 @@ const { planFor, mountPlanner } = (() => {
       const plans = planFor(data, target);
       const bestOf = (kind) => plans.find((plan) => plan.kind === kind);
       const apart = plans.filter((plan) => plan.kind === "apart").sort((one, other) => one.messages > 2 && other.messages <= 2 ? 1 : 0)[0];
-      const errs = (plan) => `${plan.label}, with a typical error per cell of ${significant(plan.cellError)} records`;
+      const withError = (plan) => `${plan.label}, with a typical error per cell of ${significant(plan.cellError)} records`;
       const alone = bestOf("local");
       const noisy = (k - 1) / (k - 1 + Math.exp(alone.localEps0));
       best.replaceChildren(element("ul", {},
-        element("li", { text: `If one curator may hold all records: ${errs(bestOf("curator"))}. A single record is the truth, and the curator sees it.` }),
-        element("li", { text: `If the mixer and the analyst do not collude: ${errs(apart)}. A single report is the truth, to whoever decrypts it and knows its sender.` }),
-        element("li", { text: `If even both together may see only noisy reports: ${errs(alone)}. A single report is noisy: ${percent(noisy)} of the reports are the truth.` })));
+        element("li", { text: `If one curator may hold all records: ${withError(bestOf("curator"))}. A single record is the truth, and the curator sees it.` }),
+        element("li", { text: `If the shuffler and the analyst do not collude: ${withError(apart)}. A single report is the truth, to whoever decrypts it and knows its sender.` }),
+        element("li", { text: `If even both together may see only noisy reports: ${withError(alone)}. A single report is noisy: ${percent(noisy)} of the reports are the truth.` })));
       noise.hidden = plans[0].cellError <= n / k;
-      noise.textContent = noise.hidden ? "" : `This map would be only noise. The best mechanism is ${errs(plans[0])}, and a cell has ${significant(n / k)} on average. Use fewer cells or more users.`;
+      noise.textContent = noise.hidden ? "" : `This map would be only noise. The best mechanism is ${withError(plans[0])}, and a cell has ${significant(n / k)} on average. Use fewer cells or more users.`;
       const caption = `Mechanisms at eps = ${eps} and delta = ${delta.toExponential()} for ${number.format(n)} users in ${number.format(k)} cells, the smallest distance first`;
       const note = "Predictions for users spread evenly over the cells, before projection. Nothing is interpolated: the page computes a certified " +
         `bound for exactly these numbers and rounds parameters to the safe side, which makes an error at most ${100 * data.loss} % larger. ` +
@@ -381,7 +380,7 @@ const { planFor, mountPlanner } = (() => {
     }
     show();
 
-    /** Start from the choices for the whole page; an eps or delta that the planner does not offer is ignored. */
+    /** Start from the choice for the whole page; an eps or delta that the planner does not offer is ignored. */
     function begin({ region, n, promise }) {
       const chosen = JSON.stringify([region.title, n, promise]);
       if (chosen === previous) return;

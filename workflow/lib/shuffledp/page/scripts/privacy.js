@@ -1,8 +1,8 @@
 "use strict";
-// Certified delta against eps of the chosen mechanism, and all bounds on shuffled randomised response.
+// Certified delta against eps for the chosen mechanism, and all bounds on shuffled randomised response.
 
 function mountPrivacy(home) {
-  let story, region, rows;
+  let choice, region, rows;
   const controls = element("div", { class: "controls" });
   const target = element("input", { id: "privacy-delta", type: "text", inputmode: "decimal", size: "8", autocomplete: "off" });
   controls.append(element("div", {}, element("label", { for: "privacy-delta", text: "Certified eps at delta" }), target));
@@ -11,7 +11,7 @@ function mountPrivacy(home) {
   const own = element("div", { class: "chart", id: "own-chart" });
   const ownNote = element("p", { class: "note", id: "own-note" });
   const ownPart = element("div", {}, own, ownNote);
-  downloads(ownPart, () => `privacy-${region.title}-${story.mechanism}`, () => [["eps", "log10_delta"], ...guaranteeSteps(ownPoints() ?? [])], () => [own.querySelector("svg"), [`${region.title}: ${answer.textContent}`, ownNote.textContent]]);
+  downloads(ownPart, () => `privacy-${region.title}-${choice.mechanism}`, () => [["eps", "log10_delta"], ...guaranteeSteps(ownPoints() ?? [])], () => [own.querySelector("svg"), [`${region.title}: ${answer.textContent}`, ownNote.textContent]]);
   const summary = element("summary", { text: "For referees: all bounds on shuffled randomised response, at a given eps0" });
   const details = element("details", { id: "bounds" }, summary);
   const budgets = element("div", { class: "controls" });
@@ -42,7 +42,7 @@ function mountPrivacy(home) {
     }
   }
 
-  /** Return the smallest eps of the table whose certified delta is small enough; nothing is interpolated. */
+  /** Return the smallest eps of a table whose certified delta is small enough, without interpolation. */
   function readOff(curve, log10) {
     const met = curve.filter((r) => r.log10_delta !== null && r.log10_delta <= log10).map((r) => r.eps);
     return met.length ? d3.min(met) : null;
@@ -50,11 +50,11 @@ function mountPrivacy(home) {
 
   /** Return the points of the chosen mechanism's certified curve, or null. */
   function ownPoints() {
-    return region.plans.find(isPlan(story))?.curve ?? null;
+    return region.plans.find(isPlan(choice))?.curve ?? null;
   }
 
   function promised() {
-    return region.promises.find((one) => one.promise === story.promise);
+    return region.promises.find((one) => one.promise === choice.promise);
   }
 
   /** Return log10 of the typed delta, or null if the text is not a delta. */
@@ -66,7 +66,7 @@ function mountPrivacy(home) {
 
   /** Show the certified eps at the typed delta, and the command that prints all digits. */
   function readOut(home, met, setting, command) {
-    const typed = target.value.trim(); // with fewer digits the text could claim a smaller delta
+    const typed = target.value.trim(); // rounding the text could state a smaller delta
     if (typedDelta() === null) home.textContent = "delta must be a number between 0 and 1, such as 1e-6.";
     else if (met === null) home.textContent = `No eps of this table has a certified delta of ${typed}. Run ${command}`;
     else home.textContent = `Certified: eps = ${roundedUp(met.eps)} at delta = ${typed}, for ${setting}. ${met.exact ? "" : `This is the next larger eps of the table; for the exact one run ${command}`}`;
@@ -76,18 +76,18 @@ function mountPrivacy(home) {
     const points = ownPoints();
     ownPart.hidden = answer.hidden = !points;
     if (!points) return;
-    const plan = region.plans.find(isPlan(story));
+    const plan = region.plans.find(isPlan(choice));
     const log10 = typedDelta();
     const steps = guaranteeSteps(points);
     const { eps, delta } = promised();
     const goal = log10Of(String(delta)); // parsed like the typed delta
-    // The promised eps holds at any delta from the promised one on. Where delta is 0 any target is met.
+    // The promised eps holds at the promised delta and at larger ones. Where delta is 0, any target is met.
     const kept = log10 === null ? [] : [...points.filter(([, y]) => y === null || y <= log10), ...(log10 >= goal ? [[eps]] : [])];
     const met = d3.min(kept, ([x]) => x) ?? null;
     const lowest = Math.min(-9, log10 ?? -9, goal) - 2;
     const lastEps = points[points.length - 1][0];
-    const stroke = inked(region.looks[story.mechanism].colour);
-    draw(own, `certified delta against eps of ${plan.label} for n = ${story.n}, k = ${region.k}`, {
+    const stroke = inked(region.looks[choice.mechanism].colour);
+    draw(own, `certified delta against eps of ${plan.label} for n = ${choice.n}, k = ${region.k}`, {
       x: { label: "eps", domain: [0, lastEps] },
       y: { label: "delta, logarithmic", domain: [lowest, 0], tickFormat: powerOfTen, ticks: 7 },
       marks: [
@@ -98,8 +98,8 @@ function mountPrivacy(home) {
         Plot.text([[eps, goal]], { text: ["guaranteed"], dx: 9, dy: -9, textAnchor: "start", fill: "currentColor", stroke: "var(--paper)", strokeWidth: 4 }),
       ],
     });
-    const command = `shuffledp epsilon --n ${story.n} --k ${region.k} --mechanism ${story.mechanism} --parameters "${plan.parameters}" --delta ${target.value.trim()}`;
-    readOut(answer, met === null ? null : { eps: met, exact: log10 === goal && met === eps }, `${plan.label} with ${number.format(story.n)} ${region.plural} in ${region.k} cells`, command);
+    const command = `shuffledp epsilon --n ${choice.n} --k ${region.k} --mechanism ${choice.mechanism} --parameters "${plan.parameters}" --delta ${target.value.trim()}`;
+    readOut(answer, met === null ? null : { eps: met, exact: log10 === goal && met === eps }, `${plan.label} with ${number.format(choice.n)} ${region.plural} in ${region.k} cells`, command);
     ownNote.textContent = `The line is a guarantee for ${plan.label} with ${plan.parameters}: certified upper bounds at ${points.length} points and, as steps, what follows from them in between. ` +
       (points.some(([, y]) => y === null) ? "Delta is 0 where the line ends. " : "") + "Only those who must be trusted learn more.";
   }
@@ -140,7 +140,7 @@ function mountPrivacy(home) {
   /** Draw the chosen bounds on shuffled randomised response. */
   function drawBounds() {
     drawPeople();
-    const n = story.n;
+    const n = choice.n;
     const eps0 = Number(budget.value);
     const here = rows.filter((r) => r.n === n && r.eps0 === eps0);
     const chosen = [...shown.querySelectorAll("input:checked")].map((box) => box.value);
@@ -163,7 +163,7 @@ function mountPrivacy(home) {
       const { colour, line, guarantee } = region.privacy.bounds[name];
       const stroke = inked(colour);
       const curve = guarantee ? guaranteeSteps(points(name)) : points(name);
-      // Few points prove little in between, and are drawn alone.
+      // Few points prove little in between and are drawn without a line.
       if (fine) marks.push(Plot.line(curve, { x: "0", y: "1", stroke, strokeWidth: name === "upper" ? 2.5 : 1.8, strokeDasharray: DASHES[line], clip: true, curve: guarantee ? "step-after" : "linear" }));
       else marks.push(Plot.dot(points(name), { x: "0", y: "1", fill: stroke, r: 3.5, clip: true }));
     }
@@ -187,11 +187,11 @@ function mountPrivacy(home) {
       "The line of a guarantee is nowhere below the certified delta. Only a guarantee may be promised. The bound that is struck out is the formula as printed in the paper: it claims more privacy than there is.";
   }
 
-  function show(choice) {
-    const other = choice.region !== region;
-    story = choice;
+  function show(newChoice) {
+    const regionChanged = newChoice.region !== region;
+    choice = newChoice;
     region = choice.region;
-    if (other) {
+    if (regionChanged) {
       rows = rowsOf(region.privacy.curves);
       fill(budget, unique(rows.map((r) => r.eps0)).map((e) => [e, e]));
       target.value = brief(promised().delta, 6);

@@ -1,5 +1,5 @@
 "use strict";
-// Table of the papers' numbers, filtered by paper and verdict.
+// A table of the papers' numbers that can be filtered by paper and verdict.
 
 function mountReproduction(home, reproduction) {
   const controls = element("div", { class: "controls" });
@@ -13,19 +13,19 @@ function mountReproduction(home, reproduction) {
     element("thead", {}, element("tr", {}, ...heads.map((text, i) => element("th", { scope: "col", class: i > 2 && i < 6 ? "number" : null, text })))), body);
   home.append(controls, count, element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Table of the papers' numbers" }, table));
 
-  /** Return the setting of a number. */
+  /** Return the setting of a number in words. */
   function setting(row) {
     const named = ["bound", "mechanism", "region"].map((name) => row[name]).filter((v) => v !== null);
     const values = ["n", "k", "eps0", "eps", "delta"].filter((name) => row[name] !== null).map((name) => `${name} = ${brief(row[name], 6)}`);
     return [...named, ...values].join(", ");
   }
 
-  /** Return the number of digits that the paper prints, at least three: 123,094 is not 123,000. */
+  /** Return the number of digits that the paper prints, but at least three. */
   function digits(row) {
     return Math.max(3, brief(row.published, 6).replace(/e.*|\D/g, "").replace(/^0+/, "").length);
   }
 
-  /** Return the certified interval or the correct number. */
+  /** Return the certified interval or, without one, the correct number. */
   function correct(row) {
     if (row.lower !== null && row.upper !== null) return [`${brief(row.lower)} to`, element("br"), brief(row.upper)];
     return [brief(row.correct, digits(row))];

@@ -1,7 +1,7 @@
 "use strict";
-// Distances against n at a guarantee, against eps, and relative to another mechanism.
+// Distances against n, distances against eps, and ratios to another mechanism.
 
-// Only the last one needs no targets.
+// Only the last kind needs no targets.
 const KINDS = [
   ["n", "Share to be moved, against n"],
   ["ratio", "Ratio to another mechanism"],
@@ -9,7 +9,7 @@ const KINDS = [
 ];
 
 function mountUtility(home) {
-  let story, region;
+  let choice, region;
   const controls = element("div", { class: "controls" });
   const kind = select(controls, "utility-kind", "Show", [], () => update());
   const budget = select(controls, "utility-eps0", "Local budget of a report, eps0", [], () => update());
@@ -19,11 +19,11 @@ function mountUtility(home) {
   const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Numbers in the chart" });
   const note = element("p", { class: "note" });
   home.append(controls, chart, note, element("details", {}, element("summary", { text: "Numbers in the chart" }), table));
-  const drawnRows = () => [...table.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
-  downloads(home, () => `accuracy-${region.title}`, drawnRows, () => [chart.querySelector("svg"), ["From top to bottom: " + [...chart.querySelectorAll(".keys li")].map((one) => one.textContent).join("; "), note.textContent]]);
+  const tableRows = () => [...table.querySelectorAll("tr")].map((row) => [...row.children].map((cell) => cell.textContent));
+  downloads(home, () => `accuracy-${region.title}`, tableRows, () => [chart.querySelector("svg"), ["From top to bottom: " + [...chart.querySelectorAll(".keys li")].map((one) => one.textContent).join("; "), note.textContent]]);
 
   function targets() {
-    const { eps } = region.promises.find((one) => one.promise === story.promise);
+    const { eps } = region.promises.find((one) => one.promise === choice.promise);
     const rows = rowsOf(region.targets).filter((r) => r.eps === eps && r.estimator === estimator.value);
     return rows.map((r) => ({ x: r.n, mechanism: r.mechanism, low: r.p10, value: r.tv_distance, high: r.p90 }));
   }
@@ -36,7 +36,7 @@ function mountUtility(home) {
 
   function sweep() {
     const eps0 = Number(budget.value);
-    const n = story.n;
+    const n = choice.n;
     const rows = rowsOf(region.sweep).filter((r) => r.n === n && r.eps0 === eps0 && r.estimator === estimator.value);
     const flat = rows.filter((r) => r.calibration === "none");
     const varied = rows.filter((r) => r.calibration !== "none");
@@ -64,7 +64,7 @@ function mountUtility(home) {
     const colour = { domain: drawn, range: drawn.map((m) => inked(look(m).colour)) };
     const symbol = { domain: drawn, range: drawn.map((m) => look(m).symbol) };
     const yLabel = kind.value === "ratio" ? `share to be moved, relative to ${look(reference.value)?.label}` : "share to be moved";
-    const shown = drawn.includes(story.mechanism) ? story.mechanism : null;
+    const shown = drawn.includes(choice.mechanism) ? choice.mechanism : null;
     const marks = [
       Plot.gridY({ ticks: 6, stroke: "currentColor", strokeOpacity: 0.15 }),
       Plot.areaY(rows.filter((r) => r.low !== null), { x: "x", y1: "low", y2: "high", z: "mechanism", fill: "mechanism", fillOpacity: 0.15 }),
@@ -90,7 +90,7 @@ function mountUtility(home) {
       return element("li", {}, icon, `${look(r.mechanism).label}: ${brief(r.value)} at the right end`);
     }));
     chart.append(legend);
-    const setting = [kind.value === "eps" ? `n = ${number.format(story.n)}, eps0 = ${budget.value} for shuffled k-RR` : story.promise, estimator.selectedOptions[0]?.text];
+    const setting = [kind.value === "eps" ? `n = ${number.format(choice.n)}, eps0 = ${budget.value} for shuffled k-RR` : choice.promise, estimator.selectedOptions[0]?.text];
     note.textContent = `${[region.title, ...setting].join("; ")}. ` + { n: "Mean over the repetitions; the shaded band is the 10 % to 90 % range.", ratio: "Ratio of the means over the repetitions; a mechanism above 1 is worse.", eps: "Median over the repetitions and quartiles. The line of shuffled k-RR is level because its noise depends only on eps0. The other mechanisms must meet its delta at each eps. At a large eps this delta is far below any value in use: what the others lose there is no advantage of the shuffle model in practice." }[kind.value] +
       (kind.value !== "ratio" && d3.max(rows, (r) => r.value) > 1 ? " A distance above 1 means only noise: a raw estimate can be farther from the truth than any map." : "");
     showNumbers(rows, xLabel, yLabel);
@@ -103,11 +103,11 @@ function mountUtility(home) {
     table.replaceChildren(element("table", {}, element("caption", { text: `${region.title}: ${yLabel}` }), element("thead", {}, head), element("tbody", {}, ...lines)));
   }
 
-  function show(choice) {
-    const other = choice.region !== region;
-    story = choice;
+  function show(newChoice) {
+    const regionChanged = newChoice.region !== region;
+    choice = newChoice;
     region = choice.region;
-    if (other) {
+    if (regionChanged) {
       fill(kind, KINDS.slice(region.targets ? 0 : -1));
       offerChoices();
       if (region.targets) reference.value = region.targets.mechanism.includes("gaussian") ? "gaussian" : region.targets.mechanism[0];
