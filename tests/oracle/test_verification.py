@@ -167,7 +167,7 @@ def test_hidden(n: int, eps: float) -> None:
     check_upper(3, n, eps, log(max(parts)), "hidden")
     assert max(parts) >= max(delta(3, cells(*counts), eps) for counts in data_sets(3, n))
     with ctx.workprec(128):  # each part by itself, not only the greatest
-        mech = deltas.Mechanism(3, EPS0, eps)
+        mech = deltas.RandomisedResponse(3, EPS0, eps)
         jobs = checker.upper_jobs(n, mech, upper(0.0, "hidden"))
         for name, truth in zip(jobs, [parts[1], parts[2], parts[0]], strict=True):
             assert abs(float(jobs[name].run().log()) - log(truth)) < 1e-12
@@ -253,12 +253,12 @@ def test_bad_guesses_prove_nothing_false(
     guess = deltas.tilt
     eps, n, k = 0.2, 250, 3
     with ctx.workprec(128):
-        mech = deltas.Mechanism(k, EPS0, eps)
+        mech = deltas.RandomisedResponse(k, EPS0, eps)
         makers = [
             lambda: deltas.blanket(n, mech),
             *[lambda c=c: deltas.one_cell(n, mech, c) for c in ("x0", "x1", "x2")],
             *[lambda c=c: deltas.hidden(n, mech, c) for c in ("x0", "x1")],
-            lambda: deltas.two_cells(n, 100, deltas.Mechanism(2, EPS0, eps)),
+            lambda: deltas.two_cells(n, 100, deltas.RandomisedResponse(2, EPS0, eps)),
         ]
         good = [make().run() for make in makers]
         assert all(ball.rad() < ball.mid() * 1e-11 for ball in good)
@@ -290,12 +290,12 @@ def test_bad_guesses_prove_nothing_false(
 )
 def test_corners_are_sharp(n: int, k: int, eps0: float, eps: float) -> None:
     with ctx.workprec(checker.precision(eps0, eps)):
-        mech = deltas.Mechanism(k, eps0, eps)
+        mech = deltas.RandomisedResponse(k, eps0, eps)
         jobs = {"blanket": deltas.blanket(n, mech)}
         jobs |= {c: deltas.one_cell(n, mech, c) for c in ("x0", "x1", "x2")}
         if k == 3:
             jobs |= {f"hidden {c}": deltas.hidden(n, mech, c) for c in ("x0", "x1")}
-        jobs["two cells"] = deltas.two_cells(n, n // 3, deltas.Mechanism(2, eps0, eps))
+        jobs["two cells"] = deltas.two_cells(n, n // 3, deltas.RandomisedResponse(2, eps0, eps))
         for name, job in jobs.items():
             ball = job.run()
             assert ball > 0, name

@@ -21,10 +21,8 @@ from shuffledp.figures.map_panels import (
     MapFiles,
     add_colour_bar,
     draw_attribution,
-    draw_frame,
+    draw_base_map,
     draw_hatch,
-    draw_scale_bar,
-    draw_surroundings,
     draw_triangles,
     draw_values,
     fill_legend,
@@ -60,7 +58,7 @@ _MIN_RANK_SIZE, _MAX_RANK_SIZE = 3.0, 6.5  # points
 _SPREAD: Final = 0.6  # share of a row's height over which the mechanisms are spread
 
 
-class Release(MapFiles):
+class _ReleaseArguments(MapFiles):
     """Files of a region's grid, and the facts about its releases that the title states.
 
     Attributes
@@ -78,17 +76,17 @@ class Release(MapFiles):
     target_delta: float
 
 
-def draw_errors(certainty: Path, **release: Unpack[Release]) -> Figure:
+def draw_errors(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
     """Draw `error_maps` at the largest n from the files and facts of `read_release`."""
     return error_maps(*read_release(certainty, DISTRIBUTION, **release))
 
 
-def draw_trust(certainty: Path, **release: Unpack[Release]) -> Figure:
+def draw_trust(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
     """Draw `trust_maps` at the largest n from the files and facts of `read_release`."""
     return trust_maps(*read_release(certainty, UNBIASED, **release))
 
 
-def draw_ranks(certainty: Path, **release: Unpack[Release]) -> Figure:
+def draw_ranks(certainty: Path, **release: Unpack[_ReleaseArguments]) -> Figure:
     """Draw `ranked_cells` at the largest n from the files and facts of `read_release`."""
     return ranked_cells(*read_release(certainty, UNBIASED, **release))
 
@@ -111,7 +109,7 @@ def read_release(
     estimator
         Name of the estimator whose rows are returned.
     title, unit, target_delta
-        As in `Release`.
+        As in `_ReleaseArguments`.
     files
         Files of the grid and, if there are any, of a base map and an outline.
     """
@@ -266,8 +264,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
 
 def _map_ranks(axes: Axes, place: MapContext, busiest: Integers, width: float) -> None:
     """Outline the busiest cells, and write the rank into each if there is room."""
-    draw_surroundings(axes, place.around)
-    draw_frame(axes, place.corners, margin=not place.around.empty, ordinate=True)
+    draw_base_map(axes, place, ordinate=True)
     shapes = place.corners[busiest]
     outlines = PolyCollection(
         list(shapes), facecolors="white", edgecolors="black", linewidths=0.5, alpha=0.8
@@ -280,7 +277,6 @@ def _map_ranks(axes: Axes, place: MapContext, busiest: Integers, width: float) -
             text = axes.text(x, y, str(rank), fontsize=size, ha="center", va="center", zorder=4)
             text.set_path_effects([withStroke(linewidth=1.4, foreground="white")])
     axes.set_title("Ranks of these cells on the map", loc="left")
-    draw_scale_bar(axes)
     draw_attribution(axes, place.layers)
 
 

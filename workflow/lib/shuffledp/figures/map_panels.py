@@ -208,6 +208,13 @@ def draw_surroundings(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     draw_over(axes, layers)
 
 
+def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
+    """Draw all of a map but its cells; `ordinate` is as in `draw_frame`."""
+    draw_surroundings(axes, place.around)
+    draw_frame(axes, place.corners, margin=not place.around.empty, ordinate=ordinate)
+    draw_scale_bar(axes)
+
+
 def draw_attribution(axes: Axes, layers: gpd.GeoDataFrame) -> None:
     """Print the attributions of a base map, if any, below the right corner of a map."""
     attributions = "; ".join(dict.fromkeys(each for each in layers["attribution"] if each))
@@ -384,11 +391,9 @@ def map_panels(
         row, column = divmod(index, columns)
         low = total - head - (row + 1) * (above + height) - row * _BELOW_PANEL
         axes = axes_at(_LEFT_MARGIN + column * pitch, low, width, height)
-        draw_surroundings(axes, layers)
-        draw_frame(axes, corners, margin=not layers.empty, ordinate=column == 0)
+        draw_base_map(axes, place, ordinate=column == 0)
         axes.set_title(title, loc="left")
         panels.append(axes)
-        draw_scale_bar(axes)
     if named:
         draw_names(panels[0], layers, width)
     draw_attribution(panels[-1], layers)

@@ -22,10 +22,8 @@ from shuffledp.figures.map_panels import (
     MapFiles,
     add_colour_bar,
     draw_attribution,
-    draw_frame,
+    draw_base_map,
     draw_hatch,
-    draw_scale_bar,
-    draw_surroundings,
     draw_values,
     fill_legend,
     is_fine,
@@ -164,9 +162,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
         f"{units.capitalize()} per cell",
     ]
     for axes, title in zip([*left, right], titles, strict=True):
-        draw_surroundings(axes, layers)
-        draw_frame(axes, corners, margin=not layers.empty, ordinate=title == titles[0])
-        draw_scale_bar(axes)
+        draw_base_map(axes, place, ordinate=title == titles[0])
         axes.set_title(title, loc="left")
     draw_names(right, layers, FULL_WIDTH / 2.0)
     draw_attribution(right, layers)

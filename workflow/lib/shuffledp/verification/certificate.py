@@ -13,7 +13,7 @@ from flint import arb, ctx
 
 from shuffledp.verification.deltas import (
     Job,
-    Mechanism,
+    RandomisedResponse,
     RefusedError,
     TooLongError,
     among_dummies,
@@ -29,9 +29,9 @@ from shuffledp.verification.reading import (
     demand,
     integer,
     log_delta,
+    member,
     number,
-    part,
-    shown,
+    shortened,
 )
 from shuffledp.verification.rounds import MIN_LOG_DELTA, Grid, composed
 
@@ -68,7 +68,7 @@ class Claim:
 
 def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
     """Return the data set of the lower end: how many of the other users hold x0, x1 and x2."""
-    counts = part(lower, "others", dict)
+    counts = member(lower, "others", dict)
     demand(set(counts) == {"x0", "x1", "x2"}, "others must have x0, x1 and x2")
     others = {name: integer(counts[name], 0, f"others.{name}") for name in ("x0", "x1", "x2")}
     demand(sum(others.values()) == n - 1, f"others must add up to n-1 = {n - 1}")
@@ -79,22 +79,22 @@ def read_others(lower: dict[str, Any], n: int, k: int) -> dict[str, int]:
 def read_blocks(upper: dict[str, Any], n: int) -> list[tuple[int, int]]:
     """Return the blocks of counts, which must cover 0 to n-1 without gap or overlap."""
     blocks, expected = [], 0
-    listed = part(upper, "blocks", list)
+    listed = member(upper, "blocks", list)
     if len(listed) > MAX_BLOCKS:
         raise TooLongError(f"{len(listed)} blocks, more than {MAX_BLOCKS}")
     for block in listed:
         demand(type(block) is list and len(block) == 2, "a block must be [first, last]")
         first, last = (integer(end, 0, "the end of a block") for end in block)
-        start = f"a block starts at {shown(first)}, not {expected}"
+        start = f"a block starts at {shortened(first)}, not {expected}"
         demand(first == expected, f"gap or overlap: {start}")
-        demand(last >= first, f"block [{first}, {shown(last)}] is empty")
+        demand(last >= first, f"block [{first}, {shortened(last)}] is empty")
         blocks.append((first, last))
         expected = last + 1
-    demand(expected == n, f"the blocks end at {shown(expected - 1)}, not at n-1 = {n - 1}")
+    demand(expected == n, f"the blocks end at {shortened(expected - 1)}, not at n-1 = {n - 1}")
     return blocks
 
 
-def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
+def lower_job(n: int, mech: RandomisedResponse, others: dict[str, int]) -> Job:
     """Return the job for the delta of the data set in which the other users are `others`."""
     if mech.k == 2:
         return two_cells(n, others["x0"], mech)
@@ -102,9 +102,9 @@ def lower_job(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
     return one_cell(n, mech, held[0]) if len(held) == 1 else many_cells(n, mech, others)
 
 
-def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]:
+def upper_jobs(n: int, mech: RandomisedResponse, upper: dict[str, Any]) -> dict[str, Job]:
     """Return jobs by name whose largest delta is an upper bound for every data set."""
-    argument = part(upper, "argument", str)
+    argument = member(upper, "argument", str)
     listed = {"blocks"} if argument == "counts" else set()
     check_keys(upper, {"log_delta", "argument"} | listed, "upper")
     if argument == "blanket":
@@ -113,7 +113,7 @@ def upper_jobs(n: int, mech: Mechanism, upper: dict[str, Any]) -> dict[str, Job]
         demand(mech.k == 3 and n >= 2, 'argument "hidden" is for k = 3 and n >= 2')
         jobs = {f"hidden user in {cell}": hidden(n, mech, cell) for cell in ("x0", "x1")}
         return jobs | {"all others in x2": one_cell(n, mech, "x2")}
-    demand(argument == "counts", f"unknown argument {shown(argument)}")
+    demand(argument == "counts", f"unknown argument {shortened(argument)}")
     demand(mech.k == 2, 'argument "counts" is for k = 2')
     jobs = {}
     for first, last in read_blocks(upper, n):
@@ -142,15 +142,15 @@ def prove(jobs: dict[str, Job], high: float) -> None:
             raise RefusedError(f"upper: delta ({name}) is not shown to be <= exp({high})")
 
 
-def ends_of(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_ends(certificate: dict[str, Any], n: int, k: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the parts lower and upper, and refuse sizes beyond the precision of balls."""
     for size, name in ((n, "n"), (k, "k")):
         if size > 10**15:
-            raise TooLongError(f"{name} = {shown(size)} is more than 10^15")
-    return part(certificate, "lower", dict), part(certificate, "upper", dict)
+            raise TooLongError(f"{name} = {shortened(size)} is more than 10^15")
+    return member(certificate, "lower", dict), member(certificate, "upper", dict)
 
 
-def budget(certificate: dict[str, Any]) -> tuple[float, float]:
+def read_budgets(certificate: dict[str, Any]) -> tuple[float, float]:
     """Return eps0 and eps of a certificate."""
     eps0, eps = number(certificate.get("eps0"), "eps0"), number(certificate.get("eps"), "eps")
     demand(0 <= eps0 <= MAX_EPS and eps >= 0, "eps0 must be from 0 to 350, and eps at least 0")
@@ -161,8 +161,8 @@ def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
     """Check both ends of one round of k-RR."""
     check_keys(certificate, COMMON_KEYS | {"eps0"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
-    eps0, eps = budget(certificate)
-    lower, upper = ends_of(certificate, n, k)
+    eps0, eps = read_budgets(certificate)
+    lower, upper = read_ends(certificate, n, k)
     low, high = log_delta(lower, "lower"), log_delta(upper, "upper")
     demand(low is None or (high is not None and low <= high), "lower is above upper")
     check_keys(lower, {"log_delta", "others"}, "lower")
@@ -176,7 +176,7 @@ def verify_round(certificate: dict[str, Any], limit: int) -> Claim:
     if high is None:
         raise RefusedError("upper: delta is not 0, for eps < eps0")
     with ctx.workprec(precision(eps0, eps)):
-        mech = Mechanism(k, eps0, eps)
+        mech = RandomisedResponse(k, eps0, eps)
         jobs = upper_jobs(n, mech, upper)
         if high >= 0.0:
             # No delta exceeds 1, which needs no sum (and a sum cannot tell 1 from 1 - 1e-99).
@@ -197,7 +197,7 @@ def verify_dummies(certificate: dict[str, Any], limit: int) -> Claim:
         number(certificate.get("dummies"), "dummies"),
         integer(certificate.get("chances"), 1, "r"),
     )
-    lower, upper = ends_of(certificate, n * chances, k)
+    lower, upper = read_ends(certificate, n * chances, k)
     eps = number(certificate.get("eps"), "eps")
     demand(0.0 < dummies <= chances, "dummies must be above 0 and at most chances")
     demand(dummies / chances > 1e-100, "there are too few dummies")
@@ -226,7 +226,7 @@ def read_grid(upper: dict[str, Any]) -> Grid:
     step, infinite = number(upper.get("step"), "step"), number(upper.get("infinite"), "infinite")
     demand(step > 0.0 and 0.0 <= infinite < 1.0, "step must be positive, infinite from 0 to 1")
     masses, previous = [], 0
-    listed = part(upper, "masses", list)
+    listed = member(upper, "masses", list)
     if len(listed) > MAX_MASSES:
         raise TooLongError(f"{len(listed)} masses, more than {MAX_MASSES}")
     for entry in listed:
@@ -245,9 +245,9 @@ def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
     rounds = integer(certificate.get("rounds"), 1, "rounds")
     demand(rounds <= 10**9, "rounds must be at most 10^9")
-    eps0, eps = budget(certificate)
+    eps0, eps = read_budgets(certificate)
     demand(eps0 > 0 and eps <= rounds * eps0, "eps0 must be positive, eps at most rounds * eps0")
-    lower, upper = ends_of(certificate, n, k)
+    lower, upper = read_ends(certificate, n, k)
     check_keys(lower, {"log_delta"}, "lower")
     demand(log_delta(lower, "lower") is None, "over rounds there is no lower end but 0")
     high, grid = log_delta(upper, "upper"), read_grid(upper)
@@ -266,11 +266,11 @@ def verify_rounds(certificate: dict[str, Any], limit: int) -> Claim:
 
 def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
     """Return the job for the delta of one view of a mechanism; n and k have been checked."""
-    name, view = part(certificate, "mechanism", str), part(certificate, "view", str)
-    parameters = part(certificate, "parameters", dict)
+    name, view = member(certificate, "mechanism", str), member(certificate, "view", str)
+    parameters = member(certificate, "parameters", dict)
     views = {"shuffler-dummies": ("analyst", "public")}
     accepted = views.get(name, ("analyst", "mixer", "public"))
-    demand(view in accepted, f"view must be one of {', '.join(accepted)}, got {shown(view)}")
+    demand(view in accepted, f"view must be one of {', '.join(accepted)}, got {shortened(view)}")
     if name in ("shuffler-dummies", "two-servers"):
         check_keys(parameters, {"eps", "nu"}, "parameters")
         noise, nu = number(parameters.get("eps"), "eps of the noise"), parameters.get("nu")
@@ -283,7 +283,7 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
         if view == "mixer" or eps >= noise:
             return geometric(noise, None, eps)
         return both_noises(noise, centre, eps, level)
-    demand(name == "signed-dummies", f"unknown mechanism {shown(name)}")
+    demand(name == "signed-dummies", f"unknown mechanism {shortened(name)}")
     check_keys(parameters, {"ratio", "pairs", "shape", "slots", "smallest", "size"}, "parameters")
     shape = parameters.get("shape")
     signed = SignedDummies(
@@ -307,7 +307,7 @@ def verify_noise(certificate: dict[str, Any], limit: int) -> Claim:
     """Check the upper end of true reports among signed dummies or the noise of servers."""
     check_keys(certificate, COMMON_KEYS | {"mechanism", "parameters", "view"}, "it")
     n, k = integer(certificate.get("n"), 1, "n"), integer(certificate.get("k"), 2, "k")
-    lower, upper = ends_of(certificate, n, k)
+    lower, upper = read_ends(certificate, n, k)
     eps = number(certificate.get("eps"), "eps")
     demand(0 <= eps <= MAX_EPS, "eps must be from 0 to 350")
     check_keys(lower, {"log_delta"}, "lower")
@@ -357,8 +357,10 @@ def verify(certificate: Any, limit: int = MAX_TERMS) -> Claim:
     TooLongError
         If the check would need more than `limit` terms.
     """
-    kind = part(certificate, "certificate", int)
+    kind = member(certificate, "certificate", int)
     demand(kind in KINDS, f"certificate must be one of {', '.join(map(str, KINDS))}")
-    part(certificate, "shuffledp", str)
-    demand(part(certificate, "neighbours", str) == NEIGHBOURS, f"neighbours must be {NEIGHBOURS!r}")
+    member(certificate, "shuffledp", str)
+    demand(
+        member(certificate, "neighbours", str) == NEIGHBOURS, f"neighbours must be {NEIGHBOURS!r}"
+    )
     return KINDS[kind](certificate, limit)

@@ -71,7 +71,7 @@ class Job:
     run: Callable[[], arb]
 
 
-class Mechanism:
+class RandomisedResponse:
     """k-randomised response at eps, in balls; expm1 is precise where eps is small."""
 
     def __init__(self, k: int, eps0: float, eps: float) -> None:
@@ -91,7 +91,11 @@ class Mechanism:
 
 
 def excess(
-    n: int, level: float, values: list[arb], weights: list[arb], partner: Mechanism | None = None
+    n: int,
+    level: float,
+    values: list[arb],
+    weights: list[arb],
+    partner: RandomisedResponse | None = None,
 ) -> Job:
     """Compute (1/n) E[L_+], L = v1 n1 + v2 n2 + v3 n3 + v4 n4, for multinomial (n1, n2, n3, n4).
 
@@ -114,15 +118,15 @@ def excess(
     a = arb(tilt(n, values, weights))
     tilted = [w * (a * v).exp() for v, w in zip(values, weights, strict=True)]
     moment = sum(tilted, arb(0))
-    pair = share(tilted[0] + tilted[1], tilted[2] + tilted[3])
-    one, three = share(tilted[0], tilted[1]), share(tilted[2], tilted[3])
-    sizes = window(n, pair, level)  # of s = n1 + n2
+    in_pair = share(tilted[0] + tilted[1], tilted[2] + tilted[3])
+    first_in_pair, third_in_rest = share(tilted[0], tilted[1]), share(tilted[2], tilted[3])
+    sizes = window(n, in_pair, level)  # of s = n1 + n2
 
     def first(s: int) -> range:
-        return window(s, one, level)  # of n1, given s
+        return window(s, first_in_pair, level)  # of n1, given s
 
     def third(s: int) -> range:
-        return window(n - s, three, level)  # of n3, given s
+        return window(n - s, third_in_rest, level)  # of n3, given s
 
     def run() -> arb:
         spans = (
@@ -132,25 +136,25 @@ def excess(
             span(flip(n - s, third(s)) for s in sizes),
         )
         tables = [Powers(w, js) for w, js in zip(weights, spans, strict=True)]
-        total, missed_one, missed_three = arb(0), arb(0), arb(0)
+        total, missed_n1, missed_n3 = arb(0), arb(0), arb(0)
         step = (values[0] - values[1]) / gap
         for s in sizes:
-            ones, threes, rest = first(s), third(s), n - s
-            missed_one = missed_one.max(outside(s, one, ones))
-            missed_three = missed_three.max(outside(rest, three, threes))
-            row = Row(threes, map(mul, tables[2].at(threes), tables[3].against(rest, threes)))
+            n1s, n3s, rest = first(s), third(s), n - s
+            missed_n1 = missed_n1.max(outside(s, first_in_pair, n1s))
+            missed_n3 = missed_n3.max(outside(rest, third_in_rest, n3s))
+            row = Row(n3s, map(mul, tables[2].at(n3s), tables[3].against(rest, n3s)))
             base = (s * values[1] + rest * values[3]) / gap
-            masses = map(mul, tables[0].at(ones), tables[1].against(s, ones))
-            for n1, mass in zip(ones, masses, strict=True):
+            masses = map(mul, tables[0].at(n1s), tables[1].against(s, n1s))
+            for n1, mass in zip(n1s, masses, strict=True):
                 t = base + n1 * step
                 if partner is None:
                     total += mass * row.excess(t)
-                elif n1 + rest >= 2:  # T = n1 + n3 + n4 reports; with one or none the value is 0
+                elif n1 + rest >= 2:  # T = n1 + n3 + n4 reports; fewer have the value 0
                     scale = n1 + rest - 1 + partner.E_less_1 * n1
                     t -= partner.E_less_1 * values[0] * n1 / (scale * gap)
                     total += mass * scale * row.excess(t)
         total *= factorial(n) * gap
-        missed = outside(n, pair, sizes) + missed_one + missed_three
+        missed = outside(n, in_pair, sizes) + missed_n1 + missed_n3
         left = missed / (arb(1).exp() * a)
         if partner is None:
             return (total + arb(0).union(left * moment**n)) / n
@@ -161,7 +165,7 @@ def excess(
     return Job(len(sizes) * (len(first(middle)) + len(third(middle))), run)
 
 
-def one_cell(n: int, mech: Mechanism, cell: str) -> Job:
+def one_cell(n: int, mech: RandomisedResponse, cell: str) -> Job:
     """Compute delta if all others are in one cell, x0, x1 or x2, for k >= 3.
 
     The types of `excess` are x0, x1 and two classes of other cells.
@@ -175,14 +179,14 @@ def one_cell(n: int, mech: Mechanism, cell: str) -> Job:
     return excess(n, mech.level, [up, down, flat, flat / big], [q, q, (k - 3) * q, p])
 
 
-def blanket(n: int, mech: Mechanism) -> Job:
+def blanket(n: int, mech: RandomisedResponse) -> Job:
     """Compute the privacy blanket's bound; types are x0, x1, other cells and true reports."""
     q = mech.q
     weights = [q, q, (mech.k - 2) * q, mech.E_less_1 * q]
     return excess(n, mech.level, [mech.up, mech.down, mech.flat, arb(0)], weights)
 
 
-def hidden(n: int, mech: Mechanism, cell: str) -> Job:
+def hidden(n: int, mech: RandomisedResponse, cell: str) -> Job:
     """Compute the bound "hidden" for k = 3 if the hidden user holds x0 or x1.
 
     The types of `excess` are this cell, true reports, and the other cells by value.
@@ -210,7 +214,7 @@ def among_dummies(chances: int, k: int, rate: arb, eps: float) -> Job:
 # --- Other data sets ----------------------------------------------------------------------
 
 
-def two_cells(n: int, m: int, mech: Mechanism) -> Job:
+def two_cells(n: int, m: int, mech: RandomisedResponse) -> Job:
     """Compute delta for k = 2 and m others in x0: sum (P(s) - eQ(s))_+ over counts s of x0.
 
     With f the law of the others' count, P(s) = p f(s-1) + q f(s) and Q(s) = q f(s-1) + p f(s), so
@@ -251,7 +255,7 @@ def two_cells(n: int, m: int, mech: Mechanism) -> Job:
     return Job(4 * (len(xs) + len(ys)), run)
 
 
-def many_cells(n: int, mech: Mechanism, others: dict[str, int]) -> Job:
+def many_cells(n: int, mech: RandomisedResponse, others: dict[str, int]) -> Job:
     """Compute delta by convolution over the users, for k >= 3; k-3 empty cells are one category."""
     categories = 3 if mech.k == 3 else 4
 

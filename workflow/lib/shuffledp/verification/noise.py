@@ -67,12 +67,12 @@ def geometric(budget: float, nu: int | None, eps: float) -> Job:
 
     def run() -> arb:
         theta = (-arb(budget) / 2).exp()
-        less = -(arb(eps) - arb(budget)).expm1() if eps < budget else arb(0)
+        factor = -(arb(eps) - arb(budget)).expm1() if eps < budget else arb(0)
         if nu is None:
-            return less / (1 + theta) ** 2
+            return factor / (1 + theta) ** 2
         lowest = (-arb(budget) / 2 * nu).exp()
         whole = 1 + theta - lowest * theta
-        return lowest * (1 - theta) / whole + (1 - lowest) * less / whole**2
+        return lowest * (1 - theta) / whole + (1 - lowest) * factor / whole**2
 
     return Job(1, run)
 

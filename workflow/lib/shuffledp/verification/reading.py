@@ -17,11 +17,11 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(unique) < len(pairs):
         names = [name for name, _ in pairs]
         repeated = next(name for name in names if names.count(name) > 1)
-        raise RefusedError(f"malformed certificate: the key {shown(repeated)} occurs twice")
+        raise RefusedError(f"malformed certificate: the key {shortened(repeated)} occurs twice")
     return unique
 
 
-def shown(value: object) -> str:
+def shortened(value: object) -> str:
     """Return a value as text, shortened so that a message stays on one line."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
@@ -62,9 +62,9 @@ def demand(condition: bool, reason: str) -> None:
 
 
 def check_keys(mapping: dict[str, Any], keys: set[str], name: str) -> None:
-    """Refuse a part of a certificate with unknown keys: readers may believe what is not checked."""
+    """Refuse unknown keys in a part of a certificate: readers may believe what is not checked."""
     unknown = sorted(set(mapping) - keys)
-    demand(not unknown, f"{name} has an unknown key {shown(unknown[0] if unknown else None)}")
+    demand(not unknown, f"{name} has an unknown key {shortened(unknown[0] if unknown else None)}")
 
 
 def integer(value: Any, low: int, name: str) -> int:
@@ -82,7 +82,7 @@ def number(value: Any, name: str) -> float:
     return float(value)
 
 
-def part(mapping: Any, key: str, kind: type) -> Any:
+def member(mapping: Any, key: str, kind: type) -> Any:
     """Return mapping[key], which must exist and be exactly of a type."""
     demand(isinstance(mapping, dict) and key in mapping, f"{key} is missing")
     demand(type(mapping[key]) is kind, f"{key} must be a {kind.__name__}")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from flint import arb, arb_poly
 
-from shuffledp.verification.deltas import Job, Mechanism, RefusedError, blanket
+from shuffledp.verification.deltas import Job, RandomisedResponse, RefusedError, blanket
 
 MIN_LOG_DELTA = -5000.0  # below this, the precision is insufficient
 TERMS_PER_COEFFICIENT = 20  # a coefficient of the power takes as long as 20 terms of a sum
@@ -84,7 +84,7 @@ def composed(
     for index in (0, *(index for index, _ in grid.masses)):
         loss = grid.step * index  # exact: a power of 2 times less than 2^53
         if loss < eps0:
-            jobs.append((grid.profile(index), blanket(n, Mechanism(k, eps0, loss))))
+            jobs.append((grid.profile(index), blanket(n, RandomisedResponse(k, eps0, loss))))
 
     def run() -> arb:
         power = arb_poly(grid.law()) ** rounds
