@@ -35,16 +35,7 @@ DISTRICTS: Final = ("district", "park")  # kinds that name the cells inside them
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
     """Read the base map of a region and its outline, in this order.
 
-    Parameters
-    ----------
-    basemap
-        GeoJSON file for `read_basemap`, if any.
-    outline
-        GeoJSON file of polygons, if any.
-
-    Returns
-    -------
-    Columns ``kind`` (one of `read_basemap`, or ``outline``), ``name``, ``attribution`` and
+    The columns are ``kind`` (one of `read_basemap`, or ``outline``), ``name``, ``attribution`` and
     ``geometry`` (WGS 84 degrees).
 
     Raises
@@ -133,12 +124,7 @@ def named_places(
 ) -> list[PlaceName]:
     """Return the names of districts, the largest first, then of rivers and places.
 
-    Parameters
-    ----------
-    layers
-        Layers from `backdrop`.
-    window
-        West, south, east and north end of the map in degrees.
+    `window` has the west, south, east and north end of the map in degrees.
     """
     west, _, east, _ = window
     named = layers[layers["name"] != ""]
@@ -171,14 +157,7 @@ def named_places(
 def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     """Write the names that fit into their place and do not overlap a name written before.
 
-    Parameters
-    ----------
-    axes
-        Axes whose limits are set.
-    layers
-        Layers from `backdrop`.
-    width
-        Approximate width of the axes in inches.
+    The limits of the axes must be set. `width` is their approximate width in inches.
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
     degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])

@@ -102,16 +102,8 @@ def read_release(
 ) -> tuple[MapContext, pd.DataFrame]:
     """Return the grid, and the rows of one estimator at the largest n.
 
-    Parameters
-    ----------
-    certainty
-        Parquet file with the columns of `pipeline.tables.CERTAINTY`.
-    estimator
-        Name of the estimator whose rows are returned.
-    title, unit, target_delta
-        As in `_ReleaseArguments`.
-    files
-        Files of the grid and, if there are any, of a base map and an outline.
+    `certainty` is a Parquet file with the columns of `pipeline.tables.CERTAINTY`. The other
+    arguments are those of `_ReleaseArguments`.
     """
     n = int(read_tables([certainty], columns=["n"])["n"].max())
     rows = read_tables([certainty], n=n, estimator=estimator)

@@ -115,16 +115,7 @@ class MapContext:
 def draw_frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
     """Set the limits, the labels, and the aspect ratio that is right at the middle latitude.
 
-    Parameters
-    ----------
-    axes
-        Axes of the map.
-    corners
-        Vertices of the cells in degrees, shape ``(k, vertices, 2)``.
-    margin
-        Whether to leave a margin around the cells, which shows their surroundings.
-    ordinate
-        Whether to label latitudes.
+    A margin around the cells shows their surroundings. With `ordinate` latitudes are labelled.
     """
     beyond = margin * _MAP_MARGIN * np.ptp(corners, axis=(0, 1))
     west, south = corners.min(axis=(0, 1)) - beyond
@@ -257,23 +248,7 @@ def draw_values(
     norm: Normalize,
     colours: str | Colormap = COUNT_COLOURS,
 ) -> Collection:
-    """Colour cells by their values.
-
-    Parameters
-    ----------
-    axes
-        Axes of the map.
-    corners
-        Vertices of the cells in degrees, ``(k, vertices, 2)``.
-    values
-        Values of the cells, ``(k,)``.
-    shown
-        Mask of the cells to draw, ``(k,)``.
-    norm
-        Normalisation of the values.
-    colours
-        Matplotlib colour map or its name; the colours of counts by default.
-    """
+    """Colour the cells of the mask `shown` by their values, shape ``(k,)`` each."""
     look: dict[str, Any] = {"cmap": colours, "norm": norm, "edgecolors": "face", "linewidths": 0.2}
     collection: Collection
     if is_fine(len(values)):
@@ -360,7 +335,7 @@ def map_panels(
     titles
         Titles of the panels.
     legend, legend_lines
-        Legend entries, if any, and the number of lines they take.
+        Legend entries, if any, and the number of lines that they take.
     named
         Whether the first panel shows the names of districts.
 

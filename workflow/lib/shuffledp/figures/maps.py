@@ -239,16 +239,7 @@ def release_title(
 ) -> str:
     """Return a title that states region, n, budgets and calibration of releases at one n.
 
-    Parameters
-    ----------
-    region_title
-        Name of the region.
-    unit
-        Unit of the guarantee: ``one check-in`` or ``one user``.
-    rows
-        Columns ``n``, ``eps0``, ``eps`` and ``mechanism`` of the releases.
-    calibration, target_delta
-        As in `shuffledp.figures.style.calibration_title`.
+    The releases have columns ``n``, ``eps0``, ``eps`` and ``mechanism``.
     """
     n, eps0, eps = int(rows["n"].iloc[0]), rows["eps0"].iloc[0], rows["eps"].max()
     calibrated_to = calibration_title(calibration, target_delta, list(rows["mechanism"].unique()))

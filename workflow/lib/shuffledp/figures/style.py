@@ -107,14 +107,8 @@ def series_shifts(table: pd.DataFrame, offset: float) -> list[tuple[Series, floa
 def calibration_title(calibration: str, target_delta: float, mechanisms: Sequence[str]) -> str:
     """Return the line of a title that says to what the mechanisms were calibrated.
 
-    Parameters
-    ----------
-    calibration
-        Name of the calibration; `matched` is the certified (eps, delta) of the shuffle model.
-    target_delta
-        Delta in (0, 1) at which the shuffle model was certified.
-    mechanisms
-        Names of the mechanisms in the figure.
+    With the calibration `matched` it is the eps that is certified for the shuffle model at the
+    target delta.
     """
     if calibration == "matched":
         return (

@@ -114,15 +114,7 @@ def read_basemap(path: Path) -> list[Shape]:
 
 
 def find_shape(shapes: Sequence[Any], longitude: float, latitude: float) -> int | None:
-    """Return the index of the first geometry that contains a point or touches it, else None.
-
-    Parameters
-    ----------
-    shapes
-        Geometries in degrees.
-    longitude, latitude
-        Coordinates of the point in degrees.
-    """
+    """Return the index of the first geometry that contains a point or touches it, else None."""
     containing = np.flatnonzero(shapely.intersects_xy(np.asarray(shapes), longitude, latitude))
     return int(containing[0]) if containing.size else None
 

@@ -69,18 +69,8 @@ def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDA
     within 1e-6 of the lattice's diagonal count as well. That is more than the distance of chord
     and curve: less than 3e-8 of a side of 12 degrees of longitude, and 4e-8 of a meridian.
 
-    Parameters
-    ----------
-    box
-        A box in degrees.
-    crs
-        The projected system, with metres north and east.
-    y_edges, x_edges
-        Edges of the lattice's rows and columns, ascending.
-
-    Returns
-    -------
-    Shape ``(rows * columns,)``, row-major from the south-west.
+    The edges of rows and columns ascend, in metres north and east. The result is row-major from the
+    south-west.
     """
     degrees = shapely.box(box.west, box.south, box.east, box.north)
     project = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
@@ -160,16 +150,7 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
 
 
 def grid_spec(region: str, grids: Mapping[str, Any], grid: str) -> Any:
-    """Return the configuration of a region's grid.
-
-    Parameters
-    ----------
-    region
-        Name of the region.
-    grids
-        Grids of the region by name.
-    grid
-        Name of the grid in a target.
+    """Return the configuration of the grid that a target names.
 
     Raises
     ------

@@ -456,12 +456,7 @@ class _BlockReader:
 def _find_faults(block: bytes, quoting: str | None) -> tuple[NDArray[np.bool_], dict[int, str]]:
     """Return which lines can be parsed, and why others cannot; empty lines are in neither.
 
-    Parameters
-    ----------
-    block : bytes
-        Complete lines.
-    quoting : str or None
-        The separator if fields may be quoted, None otherwise.
+    `quoting` is the separator if fields may be quoted, None otherwise.
     """
     buffer = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(buffer == ord("\n"))

@@ -27,10 +27,7 @@ def best_guess(eps: float, delta: float) -> float:
     with its errors exchanged. Half of ``1 + power - level`` is therefore at most
     ``(e^eps + delta)/(e^eps + 1)`` (Kairouz, Oh and Viswanath 2015, Theorem 2.1).
 
-    Parameters
-    ----------
-    eps, delta
-        Guarantee of the release for the replacement of one record; eps >= 0, delta in ``[0, 1]``.
+    The release is (eps, delta)-DP for the replacement of one record.
     """
     return float(min(1.0, (1.0 + delta * np.exp(-eps)) / (1.0 + np.exp(-eps))))
 
@@ -139,14 +136,7 @@ def trust(entry: Entry) -> str:
 def single_report(mechanism: str, local_eps0: float, k: int) -> str:
     """Return what a single report reveals to somebody who knows its sender.
 
-    Parameters
-    ----------
-    mechanism
-        Name of the mechanism in the catalogue.
-    local_eps0
-        Local budget of a user's messages, infinite if they reveal the record.
-    k
-        Number of cells.
+    `local_eps0` is the budget of a user's messages, infinite if they reveal the record.
     """
     kind = trust_kind(CATALOGUE[mechanism])
     if kind == "curator":
@@ -191,19 +181,10 @@ def _best_by_trust(rows: pd.DataFrame) -> dict[str, str]:
 
 
 def choices(rows: pd.DataFrame, k: int) -> list[str]:
-    """Return advice for each kind of trust: the best mechanism and what a report reveals.
+    """Return sentences for each kind of trust: the best mechanism and what a report reveals.
 
-    Parameters
-    ----------
-    rows
-        Rows of `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one region,
-        n and eps.
-    k
-        Number of cells.
-
-    Returns
-    -------
-    A few sentences for each kind of trust; none if no mechanism meets the target.
+    `rows` are those of `shuffledp.pipeline.selection.at_targets` with unbiased estimates, for one
+    region, n and eps. The list is empty if no mechanism meets the target.
     """
     best = _best_by_trust(rows)
     by_name = {row["mechanism"]: row for row in rows.to_dict("records")}
@@ -220,15 +201,7 @@ def choices(rows: pd.DataFrame, k: int) -> list[str]:
 
 
 def accuracy(row: "pd.Series[Any]", k: int) -> str:
-    """Return the errors of a mechanism, per cell and of the whole map.
-
-    Parameters
-    ----------
-    row
-        Row of `shuffledp.pipeline.selection.at_targets`.
-    k
-        Number of cells.
-    """
+    """Return the errors of a mechanism, per cell and of the whole map; `row` is as in `choices`."""
     unit, error, mean = plural(row["unit"]), row["expected_cell_error"], row["n"] / k
     per_cell = (
         f"The typical error per cell (standard deviation) is {short(error)} {unit}. "
@@ -245,12 +218,8 @@ def accuracy(row: "pd.Series[Any]", k: int) -> str:
 def occupied_cells(estimate: Any, standard_error: Any, truth: Any, limit: float) -> str:
     """Return how many occupied and how many empty cells a release shows to be occupied.
 
-    Parameters
-    ----------
-    estimate, standard_error, truth
-        Values of the cells in one unit, shape ``(k,)`` each.
-    limit
-        Number of standard errors above which an estimate shows a cell to be occupied.
+    A release shows a cell to be occupied if the estimate exceeds `limit` standard errors. Values of
+    the cells are in one unit, shape ``(k,)`` each.
     """
     known = np.asarray(estimate) > limit * np.asarray(standard_error)
     occupied = np.asarray(truth) > 0
@@ -269,15 +238,7 @@ def is_noise(row: "pd.Series[Any]", k: int) -> bool:
 
 
 def verdict(row: "pd.Series[Any]", k: int) -> str:
-    """Return the answer to the page's question for one mechanism.
-
-    Parameters
-    ----------
-    row
-        Row of `shuffledp.pipeline.selection.at_targets`.
-    k
-        Number of cells.
-    """
+    """Return the answer to the page's question for one mechanism; `row` is as in `choices`."""
     unit, error = plural(row["unit"]), short(row["expected_cell_error"])
     if is_noise(row, k):
         return (

@@ -165,15 +165,6 @@ def matched_budgets(
 
     There is a point at each eps and at each target delta. Points with eps = 0 or with delta 0 or 1
     are left out, because no Gaussian mechanism exists there.
-
-    Parameters
-    ----------
-    setting
-        n, k and the local budget eps0.
-    eps
-        Values at least 0.
-    target_deltas
-        Values in (0, 1).
     """
     upper = upper_curve(setting)
     budgets = [Budget(e, upper.log_delta(e).promised, f"eps={e:g}") for e in eps]
@@ -199,12 +190,7 @@ def literal_budgets(matched: Sequence[Budget], setting: Setting, counts: Integer
     sees the whole histogram, not one count, so the true delta of the shuffle model is larger.
     Equation 10 is computed with its misprint corrected, in both directions.
 
-    Parameters
-    ----------
-    matched
-        Points on the setting's certified curve.
-    setting, counts
-        Setting of the release, and the true histogram, shape ``(k,)``.
+    `matched` are points on the setting's certified curve; `counts` is the true histogram.
     """
     log_deltas = BOUNDS["single-bin"].log_deltas_over_counts
     others = other_counts(counts)
