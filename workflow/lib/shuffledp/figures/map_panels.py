@@ -104,7 +104,7 @@ class MapContext:
         return points.reshape(len(self.cells), -1, 2)
 
     @cached_property
-    def around(self) -> gpd.GeoDataFrame:
+    def visible_layers(self) -> gpd.GeoDataFrame:
         """The layers, without details that are too small to see at the width of the grid."""
         return simplify_districts(self.layers, float(np.ptp(self.corners[..., 0])))
 
@@ -200,9 +200,9 @@ def draw_surroundings(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 
 
 def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
-    """Draw all of a map but its cells; `ordinate` is as in `draw_frame`."""
-    draw_surroundings(axes, place.around)
-    draw_frame(axes, place.corners, margin=not place.around.empty, ordinate=ordinate)
+    """Draw everything on a map except the cells; `ordinate` is as in `draw_frame`."""
+    draw_surroundings(axes, place.visible_layers)
+    draw_frame(axes, place.corners, margin=not place.visible_layers.empty, ordinate=ordinate)
     draw_scale_bar(axes)
 
 
@@ -343,7 +343,7 @@ def map_panels(
     -------
     The figure, the axes of the maps, and the axes for `add_colour_bar`.
     """
-    corners, layers = place.corners, place.around
+    corners, layers = place.corners, place.visible_layers
     # Four panels are two by two: three and one would leave most of a row empty.
     columns = 2 if len(titles) == 4 else min(len(titles), _MAX_COLUMNS)
     rows = -(-len(titles) // columns)

@@ -148,7 +148,7 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     The counts on a logarithmic colour scale and, on their left, the points on the grid, which
     vector files contain as pixels.
     """
-    corners, layers = place.corners, place.around
+    corners, layers = place.corners, place.visible_layers
     counts = place.cells["count"].to_numpy(dtype=np.float64)
     width = FULL_WIDTH if dots else _SINGLE_MAP_WIDTH * FULL_WIDTH
     figure = new_figure(map_height(corners, (FULL_WIDTH - 0.7) / 2.0) + 1.15, width)

@@ -85,7 +85,7 @@ def to_integer(column: Any) -> Converted:
 
 
 def to_identifier(column: Any) -> Converted:
-    """Convert identifiers of any type to int64, so that they can be compared. None is invalid.
+    """Convert identifiers of any type to int64, so that they can be compared; all are valid.
 
     Integers up to 2**63-1 keep their value, however they are written. Other identifiers become
     64-bit fingerprints. The probability that two of N distinct identifiers collide is below

@@ -1,1 +1,1 @@
-"""One HTML page that answers: the run's maps, curves and tables, without a server or a network."""
+"""Make the page of a run: one HTML file with maps, curves and tables, without a server."""

@@ -71,8 +71,8 @@ def map_data(
                 "eps": float(part["eps"].iloc[0]),
                 "mechanism": mechanism,
                 "label": CATALOGUE[str(mechanism)].label,
-                "estimate": _records(n * part["estimate"]),
-                "error": _records(n * part["standard_error"]),
+                "estimate": _rounded(n * part["estimate"]),
+                "error": _rounded(n * part["standard_error"]),
             }
             for n, rows in kept
             for (promise, mechanism), part in rows.groupby(["promise", "mechanism"], sort=False)
@@ -80,7 +80,7 @@ def map_data(
     }
 
 
-def _records(values: pd.Series) -> list[float]:
+def _rounded(values: pd.Series) -> list[float]:
     """Round numbers of records so that one decimal of twice a number remains right."""
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
 

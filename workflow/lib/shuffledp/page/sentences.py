@@ -21,7 +21,7 @@ _TRUST_ADVICE: Final = {
 
 
 def best_guess(eps: float, delta: float) -> float:
-    """Return the largest probability of a right guess which of two equally likely records was used.
+    """Return the largest probability of guessing which of two equally likely records was used.
 
     A test of an (eps, delta)-DP release has ``power <= e^eps level + delta``, and the same holds
     with its errors exchanged. Half of ``1 + power - level`` is therefore at most
