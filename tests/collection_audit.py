@@ -176,7 +176,7 @@ def collect(made, tickets, envelopes, folder, exports=1):
     plus, minus = (np.mean(each, axis=0) for each in zip(*seen, strict=True))
     return {
         "analyst": _contrasts(plus, minus, plus - minus),
-        "mixer": [*_contrasts(counts - dummies), *outside(made, envelopes)],
+        "shuffler": [*_contrasts(counts - dummies), *outside(made, envelopes)],
         "public": _contrasts(counts),
         "both": _contrasts(sent[0]),
     }
@@ -227,7 +227,7 @@ def of_devices(made, number, clients=PYTHON):
         counts = _contrasts(plus - minus)
         return {
             "analyst": _contrasts(plus, minus, plus - minus),
-            "mixer": counts,
+            "shuffler": counts,
             "public": counts,
             "both": _contrasts(mine),
         }
@@ -243,7 +243,7 @@ def of_envelopes(made, number, clients=PYTHON):
             [outside(made, sent) for _, sent in _reports(made, number, cell, clients)]
             for cell in (0, 1)
         )
-        return {"mixer": tuple(map(np.array, both))}
+        return {"shuffler": tuple(map(np.array, both))}
 
 
 # --- Events --------------------------------------------------------------------------------

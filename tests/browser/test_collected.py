@@ -207,7 +207,7 @@ def test_the_promise_is_never_said_too_small(files, estimate, visit, tmp_path):
         rows = page.locator("#privacy tbody tr").all()
         lines = [row.locator("td").all_inner_texts() for row in rows]
         whole = page.inner_text("body")
-    for view, (promised, got, words) in zip(("analyst", "mixer", "public"), lines, strict=False):
+    for view, (promised, got, words) in zip(("analyst", "shuffler", "public"), lines, strict=False):
         truth = [known.eps[view], came[view].epsilon(float(np.log(known.delta))).promised]
         for value, said in zip(truth, (promised, got), strict=True):
             assert value <= float(said.removeprefix("eps = ")) <= 1.01 * value

@@ -533,7 +533,7 @@ def test_the_promise_is_never_said_too_small(shared, visit):
         expect(page.locator("#map")).to_be_visible()
         words = page.locator("#views dd").all_inner_texts()
         said = [re.search(r"most ([\d.]+) times .*\(eps ([\d.]+)\)", each) for each in words[:3]]
-        for view, found in zip(("analyst", "mixer", "public"), said, strict=True):
+        for view, found in zip(("analyst", "shuffler", "public"), said, strict=True):
             assert eps[view] <= float(found[2]) < eps[view] + 0.01
             assert 2.71828 ** eps[view] - 0.001 <= float(found[1]) < 2.71828 ** eps[view] + 0.02
         assert eps["both"] is None and words[3] == "They could see your place."

@@ -129,9 +129,11 @@ def audit_extreme_views(findings: Findings, random: Random) -> None:
     setting = Setting(50, 5, rounds=int(random.choice([1, 1, 1, 2, 5])))
     views = TwoServers().views(parameters, setting)
     eps = near(random, 1.5 * setting.rounds * budget)
-    public, mixer = (views[view].log_delta(eps).promised for view in ("public", "mixer"))
+    public, shuffler = (views[view].log_delta(eps).promised for view in ("public", "shuffler"))
     if setting.rounds == 1:  # compositions are right to some digits
-        findings.at_most("the public sees less than the mixer", public, mixer, (parameters, eps))
+        findings.at_most(
+            "the public sees less than the shuffler", public, shuffler, (parameters, eps)
+        )
     analyst = TwoServers().curve(parameters, setting).log_delta(eps)
     findings.at_most("extreme noise", analyst.lower or -np.inf, analyst.promised, (parameters, eps))
 
@@ -359,7 +361,7 @@ def audit_servers(findings: Findings, random: Random) -> None:
     both = enumerated.summed(dummies, noise, range(-reach, reach + 1), arb(-70).exp())
     laws = {
         "analyst": enumerated.noisy_pair(dummies, ends=nu <= deep),
-        "mixer": enumerated.noisy_pair({z: noise[z] for z in both}, ends=False),
+        "shuffler": enumerated.noisy_pair({z: noise[z] for z in both}, ends=False),
         "public": enumerated.noisy_pair(both, ends=False),
     }
     where = (parameters, eps)

@@ -120,7 +120,7 @@ class Collection:
 
 
 class OneMessage(Collection):
-    """The mixer adds its dummies, if any, and the analyst its noise, if any."""
+    """The shuffler adds its dummies, if any, and the analyst its noise, if any."""
 
     analysts = True
 
@@ -137,7 +137,7 @@ class OneMessage(Collection):
         return {
             "analyst": [opened],
             # It knows its dummies, and takes them off.
-            "mixer": [published - dummies],
+            "shuffler": [published - dummies],
             "public": [published],
             "both": [reports],
         }
@@ -168,7 +168,7 @@ class Plain(Collection):
         lengths, counts = sent.sum(axis=2), sent.sum(axis=1)
         return {
             "analyst": [counts],
-            "mixer": [lengths, counts],
+            "shuffler": [lengths, counts],
             "public": [counts],
             "both": [sent],
         }
@@ -205,7 +205,7 @@ class Signed(Collection):
             lengths[:] = self.parameters.slots
         return {
             "analyst": [plus.sum(axis=1), minus.sum(axis=1)],
-            "mixer": [lengths, published],
+            "shuffler": [lengths, published],
             "public": [published],
             "both": [plus, minus],
         }
@@ -220,7 +220,7 @@ class WithoutMinus(Signed):
 
 
 def odd_envelopes(others):
-    """Return a statistic that counts odd cells of the map beside the mixer's records, and lengths.
+    """Return a statistic that counts odd cells of the map, and the lengths of envelopes.
 
     An envelope of pairs and the record has an odd length, and an unpaired clump that is odd makes
     one cell odd: there are as many such clumps as cells, or more.
@@ -256,7 +256,7 @@ HONEST = {
 def shown(collection, view, looks):
     """A statistic must have few values: two cells, and of many envelopes what tells most."""
     statistics = {"two cells": lambda seen: tuple(part[:2] for part in seen)}
-    if view == "mixer" and len(collection.others) > 2:
+    if view == "shuffler" and len(collection.others) > 2:
         statistics = {"odd envelopes": odd_envelopes(collection.others)}
     elif view == "both":
         statistics = None
@@ -268,7 +268,7 @@ LOOKS = [
     (name, view)
     for name, collection in HONEST.items()
     for view in VIEWS
-    if (view != "both" or name == "krr") and (view == "mixer" or collection.k < 16)
+    if (view != "both" or name == "krr") and (view == "shuffler" or collection.k < 16)
 ]
 
 
@@ -290,10 +290,10 @@ def test_a_short_look_at_each_view(view):
 MUTANTS = {
     "M doubled": (Signed(SignedDummies(), SIGNED, 3, FEW, replace(SIGNED, smallest=6)), "analyst"),
     "minus messages dropped": (WithoutMinus(SignedDummies(), SIGNED, 3, FEW), "analyst"),
-    "lengths not padded": (NotPadded(SignedDummies(), SPARSE, 16, MANY), "mixer"),
+    "lengths not padded": (NotPadded(SignedDummies(), SPARSE, 16, MANY), "shuffler"),
     "without the analyst's noise": (
         WithoutTheAnalysts(TwoServers(), ShufflerDummiesParameters(1.0, 3), 3, FEW),
-        "mixer",
+        "shuffler",
     ),
 }
 

@@ -92,9 +92,9 @@ def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"view": "both"}, "view must be one of analyst, mixer, public, got 'both'"),
+        ({"view": "both"}, "view must be one of analyst, shuffler, public, got 'both'"),
         ({"mechanism": "gaussian"}, "unknown mechanism 'gaussian'"),
-        ({"mechanism": "shuffler-dummies", "view": "mixer"}, "analyst, public, got 'mixer'"),
+        ({"mechanism": "shuffler-dummies", "view": "shuffler"}, "analyst, public, got 'shuffler'"),
         ({"parameters": []}, "parameters must be a dict"),
         ({"eps": 351.0}, "eps must be from 0 to 350"),
         ({"lower": {"log_delta": -9.0}}, "no lower end but 0"),

@@ -60,7 +60,7 @@ def test_devices_do_not_beat_their_promise(mechanism, devices):
     assert audit.beaten(audit.of_envelopes(made, 400, honest), made) == set()
 
 
-VIEWS = {"analyst", "mixer", "public"}
+VIEWS = {"analyst", "shuffler", "public"}
 ALL = {*VIEWS, "both"}
 # What catches a mutant, and in how many collections. M doubled moves delta by some percent.
 DRAWN_OTHERWISE = [
@@ -94,7 +94,7 @@ def test_the_audit_catches_signed_dummies_for_twice_as_many(devices):
     """Of wide noise, half moves a small delta too little to be seen; above also in JavaScript."""
     made = small("signed-dummies", delta=0.1)
     found = audit.of_devices(made, 12_000, devices("M doubled"))
-    assert audit.beaten(found, made) & {"mixer", "public"}
+    assert audit.beaten(found, made) & {"shuffler", "public"}
 
 
 @pytest.mark.faults
@@ -141,12 +141,12 @@ def test_the_mixer_refuses_envelopes_of_another_length(mutant, mechanism, device
 )
 def test_the_audit_catches_what_an_envelope_tells_the_mixer(mutant, mechanism, number, devices):
     made = small(mechanism, delta=0.03)
-    assert audit.beaten(audit.of_envelopes(made, number, devices(mutant)), made) == {"mixer"}
+    assert audit.beaten(audit.of_envelopes(made, number, devices(mutant)), made) == {"shuffler"}
 
 
 SERVERS = [
     (mutants.without_servers, VIEWS),
-    (mutants.without_analyst, {"mixer"}),
+    (mutants.without_analyst, {"shuffler"}),
     (mutants.without_mixer, {"analyst"}),
 ]
 

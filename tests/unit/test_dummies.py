@@ -318,7 +318,7 @@ def test_noise_has_its_law_and_its_moments(budget, nu):
     assert nu == np.inf or drawn.min() >= 0
 
 
-# --- by mixer and analyst ------------------------------------------------------------------------
+# --- by shuffler and analyst ----------------------------------------------------------------------
 
 
 def both_noises(theta, nu, reach):
@@ -360,15 +360,15 @@ def test_who_sees_what_when_both_servers_add_noise(eps, nu):
     assert views["both"].epsilon(TARGET).upper == np.inf
     for at in (0.0, 0.5 * eps, 0.9 * eps):
         public = views["public"].log_delta(at).upper
-        assert public <= views["mixer"].log_delta(at).upper <= analyst.log_delta(at).upper
-    assert views["mixer"].log_delta(eps).upper == -np.inf
+        assert public <= views["shuffler"].log_delta(at).upper <= analyst.log_delta(at).upper
+    assert views["shuffler"].log_delta(eps).upper == -np.inf
 
 
 def test_over_rounds_each_view_composes():
     mechanism, parameters = TwoServers(), ShufflerDummiesParameters(0.5, 60)
     views = mechanism.views(parameters, Setting(1000, 5, rounds=4))
     found = {view: curve.epsilon(TARGET).upper for view, curve in views.items()}
-    assert found["public"] < found["mixer"] <= 2.0 < found["both"]
+    assert found["public"] < found["shuffler"] <= 2.0 < found["both"]
 
 
 # --- signed, by users ----------------------------------------------------------------------------

@@ -51,7 +51,7 @@ def test_the_command_answers_for_all_rows_together(capsys, tmp_path):
     # Both servers together see the records of one round; the public less than the analyst.
     assert row["eps_both"] is None
     assert 0.0 < row["eps_public"] < row["eps_analyst"] < 3.2
-    assert row["eps_mixer"] == pytest.approx(row["eps_analyst"], rel=1e-4)
+    assert row["eps_shuffler"] == pytest.approx(row["eps_analyst"], rel=1e-4)
 
 
 def test_delta_of_a_ledger_is_that_of_its_curve(capsys, tmp_path):

@@ -229,7 +229,7 @@ def test_findings_put_the_most_accurate_first():
     for line, whole in zip(
         target_findings(summary, brief=True).splitlines()[2:], lines, strict=True
     ):
-        assert line.endswith("curator" if "curator" in whole else "mixer and analyst")
+        assert line.endswith("curator" if "curator" in whole else "shuffler and analyst")
     few = target_findings(summary[summary["n"] == 200]).splitlines()
     assert few[-1].split()[:5] == ["unable", "-", "-", "-", "-"]
 

@@ -35,7 +35,7 @@ _NOTES: Final = (
     "-: sees every record, or the exact histogram",
     "more: --detail (parameters, largest error, sources), --format json (all digits)",
 )
-_SERVERS: Final = "servers: mixer and analyst, not to join hands"
+_SERVERS: Final = "servers: shuffler and analyst, who must not collude"
 _USERS: Final = "*: and all users, to add dummies"
 # How each column of fractions is rounded where it is shortened: certified ends and answers that
 # keep a promise to their safe side. A column that is not listed cannot be printed.

@@ -15,7 +15,7 @@ UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
 # Who looks, reports being sealed for the analyst: who opens them, without their senders; who mixes
 # them, knows the senders and reads the published map; who reads the map; the first two together.
-VIEWS: Final = ("analyst", "mixer", "public", "both")
+VIEWS: Final = ("analyst", "shuffler", "public", "both")
 RECORDS: Final = "every record"
 
 
@@ -102,9 +102,11 @@ class Entry:
         """Who must be trusted with what."""
         if self.central:
             return f"curator, with {self.seen['analyst']}"
-        words = [f"mixer and analyst, not to join hands: both together see {self.seen['both']}"]
-        if "mixer" in self.seen:
-            words.append(f"mixer, with {self.seen['mixer']}")
+        words = [
+            f"shuffler and analyst, who must not collude: both together see {self.seen['both']}"
+        ]
+        if "shuffler" in self.seen:
+            words.append(f"shuffler, with {self.seen['shuffler']}")
         return "; ".join([*words, self.duty] if self.duty else words)
 
 
@@ -119,7 +121,7 @@ def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[
     )
 
 
-_CENTRAL: Final = dict.fromkeys(("analyst", "mixer", "both"), RECORDS)
+_CENTRAL: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
 _LOCAL: Final = {"both": "reports that reveal at most eps0"}
 _CLEAR: Final = {"both": RECORDS}
 
@@ -188,8 +190,8 @@ _ENTRIES: Final = (
         home="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
         source="close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
         "Wang, Ding, Xu et al. 2020; exact delta: here",
-        seen=_CLEAR | {"mixer": "the exact histogram, once the map is out"},
-        duty="mixer, to add dummies",
+        seen=_CLEAR | {"shuffler": "the exact histogram, once the map is out"},
+        duty="shuffler, to add dummies",
         estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
     ),
     Entry(
@@ -199,7 +201,7 @@ _ENTRIES: Final = (
         source="here; histograms among two servers that do not collude, by encrypted computation: "
         "Bell, Gascón, Ghazi et al. 2022",
         seen=_CLEAR,
-        duty="mixer and analyst, to add noise each",
+        duty="shuffler and analyst, to add noise each",
         estimators=_estimators("noise by both servers", "#117733", ">"),
     ),
     Entry(

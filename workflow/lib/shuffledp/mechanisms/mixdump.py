@@ -180,7 +180,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
     def per_user(self, n: int, k: int, parameters: MixdumpParameters) -> PerUser:
         """Return a report and the user's dummies, which do not depend on the record.
 
-        All messages that the mixer accepts from a user may be of one cell.
+        All messages that the shuffler accepts from a user may be of one cell.
         """
         del n
         p, q = probabilities(parameters.eps0, k)

@@ -151,7 +151,7 @@ class Mechanism(ABC, Generic[P]):
 
         Returns
         -------
-        By default, the curve of analyst and mixer together, who see each user's own messages.
+        By default, the curve of analyst and shuffler together, who see each user's own messages.
         """
         local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
         budget = sum_up([(setting.rounds, local_eps0)])

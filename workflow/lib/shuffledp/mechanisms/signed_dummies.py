@@ -3,7 +3,7 @@
 Every user sends the true cell with sign plus and, for every cell, plus messages, minus messages and
 pairs of both. Over M users the numbers of plus and of minus messages are negative binomial
 (geometric, or of a size just above 1), and the pairs hide how they match. Messages are sealed for
-the analyst, and all envelopes have the same length, so the mixer learns nothing from them.
+the analyst, and all envelopes have the same length, so the shuffler learns nothing from them.
 `shuffledp.accounting.signed` has the law and the exact delta.
 """
 

@@ -1,8 +1,8 @@
-"""True reports, sealed for the analyst; the mixer adds dummies, and the analyst adds noise.
+"""True reports, sealed for the analyst; the shuffler adds dummies, and the analyst adds noise.
 
-The mixer cannot read the reports, and hides a record from the analyst as in `shuffler_dummies`.
+The shuffler cannot read the reports, and hides a record from the analyst as in `shuffler_dummies`.
 Since it knows its own dummies, the analyst's two-sided geometric noise protects the record from the
-mixer once the map is published. The public sees both noises (docs/choosing.md).
+shuffler once the map is published. The public sees both noises (docs/choosing.md).
 """
 
 from dataclasses import replace
@@ -22,7 +22,7 @@ from shuffledp.numerics.arrays import Floats
 
 
 class TwoServers(ShufflerDummies):
-    """Mixer and analyst add noise of one eps each; see `Mechanism`.
+    """Shuffler and analyst add noise of one eps each; see `Mechanism`.
 
     The curve is that of the analyst, who learns most of those who do not see everything.
     """
@@ -32,10 +32,10 @@ class TwoServers(ShufflerDummies):
     def views(
         self, parameters: ShufflerDummiesParameters, setting: Setting
     ) -> dict[str, UpperCurve]:
-        """Return the curves of mixer and public, with discrete Laplace noise and with both."""
+        """Return the curves of shuffler and public, with discrete Laplace noise and with both."""
         once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
-        mixer = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
-        alone = mixer.upper
+        shuffler = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
+        alone = shuffler.upper
 
         def upper(eps: float) -> float:
             return alone(eps) if eps >= parameters.eps else min(both.log_delta(eps), alone(eps))
@@ -43,8 +43,8 @@ class TwoServers(ShufflerDummies):
         composable = Composable(loss=lambda: both.loss)
         public = UpperCurve(parameters.eps, upper=upper, composable=composable)
         return super().views(parameters, setting) | {
-            "mixer": compose(mixer, setting.rounds),
-            "public": compose(public if both.known else mixer, setting.rounds),
+            "shuffler": compose(shuffler, setting.rounds),
+            "public": compose(public if both.known else shuffler, setting.rounds),
         }
 
     def noise(

@@ -181,6 +181,6 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 
     def per_user(self, n: int, k: int, parameters: UserDummiesParameters) -> PerUser:
-        """Return a report and the user's dummies; all that the mixer accepts may be of one cell."""
+        """Return a report and the user's dummies, which may all be of one cell."""
         del n, k
         return PerUser(messages=1.0 + parameters.dummies, moved_by_one=1.0 + parameters.chances)

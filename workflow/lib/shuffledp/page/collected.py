@@ -32,7 +32,7 @@ _MOST_ROWS: Final = 1_000
 _COVERAGE: Final = f"{100.0 * COVERAGE:g} %"
 _WHO: Final = {
     "analyst": "The analyst, who opens the reports",
-    "mixer": "The mixer, who also reads this page",
+    "shuffler": "The mixer, who also reads this page",
     "public": "Everybody who reads this page",
     "both": "Mixer and analyst, if they join hands",
 }

@@ -14,7 +14,7 @@ _MAX_PERCENTAGE: Final = 0.99
 # Beginning of the advice for each kind of trust (`trust_kind`); the last needs the least trust.
 _TRUST_ADVICE: Final = {
     "curator": "If one curator may hold all records",
-    "mixer": "If the shuffler may learn the exact map",
+    "shuffler": "If the shuffler may learn the exact map",
     "apart": "If the shuffler and the analyst do not collude",
     "local": "If even the shuffler and the analyst together may see only noisy reports",
 }
@@ -104,14 +104,14 @@ def strength(eps: float, delta: float) -> str:
 def trust_kind(entry: Entry) -> str:
     """Return the kind of trust that a mechanism needs: which parties learn more than the map.
 
-    ``curator``: one party holds all records. ``mixer``: the shuffler learns the exact map.
+    ``curator``: one party holds all records. ``shuffler``: the shuffler learns the exact map.
     ``apart``: shuffler and analyst together see all records. ``local``: even both together see
     only noisy reports.
     """
     if entry.central:
         return "curator"
-    if "mixer" in entry.seen:
-        return "mixer"
+    if "shuffler" in entry.seen:
+        return "shuffler"
     return "apart" if entry.seen["both"] == RECORDS else "local"
 
 
@@ -121,7 +121,7 @@ def trust(entry: Entry) -> str:
     if kind == "curator":
         return "One curator holds all records and must keep them secret."
     together = {
-        "mixer": "together they see all records. The shuffler alone learns the exact map.",
+        "shuffler": "together they see all records. The shuffler alone learns the exact map.",
         "apart": "together they see all records, but neither does alone.",
         "local": "together they see the report of each person.",
     }[kind]
@@ -162,7 +162,7 @@ def recommended(rows: pd.DataFrame) -> str | None:
     not ask users to add dummies, then the smallest error. `rows` are as in `choices`.
     """
     best = _best_by_trust(rows)
-    by_preference = ("apart", "local", "mixer", "curator")
+    by_preference = ("apart", "local", "shuffler", "curator")
     return next((best[kind] for kind in by_preference if kind in best), None)
 
 

@@ -269,7 +269,7 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
     name, view = member(certificate, "mechanism", str), member(certificate, "view", str)
     parameters = member(certificate, "parameters", dict)
     views = {"shuffler-dummies": ("analyst", "public")}
-    accepted = views.get(name, ("analyst", "mixer", "public"))
+    accepted = views.get(name, ("analyst", "shuffler", "public"))
     demand(view in accepted, f"view must be one of {', '.join(accepted)}, got {shortened(view)}")
     if name in ("shuffler-dummies", "two-servers"):
         check_keys(parameters, {"eps", "nu"}, "parameters")
@@ -280,7 +280,7 @@ def noise_job(certificate: dict[str, Any], eps: float, level: float) -> Job:
         if view == "analyst" or name == "shuffler-dummies":
             return geometric(noise, centre, eps)
         # The sum of both noises has at most the delta of one of them, which is 0 for these eps.
-        if view == "mixer" or eps >= noise:
+        if view == "shuffler" or eps >= noise:
             return geometric(noise, None, eps)
         return both_noises(noise, centre, eps, level)
     demand(name == "signed-dummies", f"unknown mechanism {shortened(name)}")

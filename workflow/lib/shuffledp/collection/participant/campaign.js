@@ -111,7 +111,7 @@ const campaign = object({
     delta: number,
     eps: object({
       analyst: orNull(number),
-      mixer: orNull(number),
+      shuffler: orNull(number),
       public: orNull(number),
       both: orNull(number),
     }),

@@ -138,7 +138,7 @@ function showPromise(campaign) {
   const open = "They could learn your place: nothing is promised.";
   for (const [who, eps, nothing] of [
     ["The analyst, who opens the reports", promise.eps.analyst, open],
-    ["The mixer, who also sees the published map", promise.eps.mixer, open],
+    ["The mixer, who also sees the published map", promise.eps.shuffler, open],
     ["Everybody, from the published map", promise.eps.public, open],
     ["Analyst and mixer, if they join hands", promise.eps.both, "They could see your place."],
   ]) {
