@@ -337,7 +337,7 @@ def audit_signed_noise(findings: Findings, random: Random) -> None:
     with_record = np.vstack([np.zeros(size), law[:-1]])
     p, q = np.outer(with_record, law), np.outer(law, with_record)
     direct = max(np.maximum(x - np.exp(eps) * y, 0.0).sum() for x, y in ((p, q), (q, p)))
-    high = SignedNoise(ratio, pairs, shape, clumps).of_more(n / smallest).log_delta(eps)
+    high = SignedNoise(ratio, pairs, shape, clumps).scaled(n / smallest).log_delta(eps)
     where, kind = (
         (n, smallest, ratio, pairs, shape, clumps, eps),
         "n = M" if n == smallest else "n > M",

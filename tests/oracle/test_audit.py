@@ -10,8 +10,8 @@ from effort import long
 from scipy.stats import nbinom, poisson
 from shuffledp.accounting.one_round import certified
 from shuffledp.accounting.setting import Setting, probabilities
-from shuffledp.mechanisms import two_sided
 from shuffledp.mechanisms.catalogue import VIEWS
+from shuffledp.mechanisms.discrete_laplace import draw_noise
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters, randomise
 from shuffledp.mechanisms.protocol import Mechanism
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
@@ -128,10 +128,10 @@ class OneMessage(Collection):
         reports = self.records(record)
         counts, eps = reports.sum(axis=1), self.parameters.eps
         size = counts.size
-        dummies = two_sided.draw(size, eps, rng, self.parameters.nu).reshape(counts.shape)
+        dummies = draw_noise(size, eps, rng, self.parameters.nu).reshape(counts.shape)
         noise = np.zeros_like(dummies)
         if self.mechanism.name == "two-servers" and self.analysts:
-            noise = two_sided.draw(size, eps, rng).reshape(counts.shape)
+            noise = draw_noise(size, eps, rng).reshape(counts.shape)
         opened = counts + dummies
         published = opened + noise
         return {

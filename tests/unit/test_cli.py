@@ -481,7 +481,7 @@ def test_a_matrix_with_a_zero_has_no_local_budget_and_a_delta(capsys, tmp_path):
     [
         ("0.5,0.5\n1.2,-0.2\n", "must be at least 0 (got -0.2 for record 1, report 1)"),
         ("0.5,0.5\n0.5,0.4\n", "each row must sum to 1 within 1e-09 (got 0.9 for record 1)"),
-        ("0.5,0.5,0\n0.4,0.6,0\n", "no record can lead to report 2"),
+        ("0.5,0.5,0\n0.4,0.6,0\n", "report 2 has probability 0 for every record"),
         ("1,1e-290\n0.4,0.6\n", "must be 0 or at least 1e-280 (got 1e-290 for record 0, report 1)"),
         ("0.5,0.5\n0.4,0.3,0.3\n", "as many probabilities as the first, 2 (got 3 for record 1)"),
         ("0.5,0.5\n0.5,half\n", "every value must be a probability"),
@@ -601,7 +601,7 @@ def test_a_matrix_by_the_hidden_slot_is_nearer(capsys, channel):
         (["--places", "pairs.csv", "--distance", "0.5"], "no column latitude"),
         (["--places", "two.csv", "--distance", "5"], "2 places for 3 records"),
         (["--places", "wide.csv", "--distance", "5"], "latitude must be a number from -90 to 90"),
-        (["--pairs", "odd.csv"], "records are numbered from 0 to 2 (got 3 in pair 1)"),
+        (["--pairs", "odd.csv"], "integers from 0 to 2 (got 3 in pair 1)"),
         (["--pairs", "text.csv"], "every record and neighbour must be a whole number"),
         (["--pairs", "none.csv"], "names no pair"),
     ],
@@ -853,7 +853,7 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
         ([*COMPARE, "--n", "10", "--k", "3", "--response-rate", "2"], "response rate must lie"),
         ([*COMPARE, "--n", "10"], "--n and --k are needed"),
         ([*COMPARE, "--n", "0", "--k", "3"], "n must be an integer"),
-        ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "there is no mechanism"),
+        ([*COMPARE, "--n", "10", "--k", "3", "--mechanism", "none"], "unknown mechanism"),
         (["compare", "--n", "9", "--k", "3", "--eps", "0", "--delta", "0.1"], "eps must be pos"),
         (
             ["compare", *SETTING[:4], "--eps", "1", "--delta", "0.1", "--max-seconds", "0"],
@@ -862,9 +862,12 @@ def test_the_unit_over_rounds_is_all_that_a_user_reports(capsys):
         ([*RELEASED, "krr"], "give --eps0, for k-RR, or --mechanism and its --parameters"),
         ([*RELEASED[:-1]], "give --eps0, for k-RR, or --mechanism and its --parameters"),
         ([*RELEASED, "krr", "--eps0", "1", "--parameters", "eps0=1"], "give --eps0, for k-RR, or"),
-        ([*RELEASED, "none", "--parameters", "eps0=1"], "there is no mechanism 'none'"),
-        ([*RELEASED, "krr", "--parameters", "eps=1"], "of krr are eps0, each once, as in eps0=1"),
-        ([*RELEASED, "krr", "--parameters", "eps0=1,eps0=2"], "of krr are eps0, each once"),
+        ([*RELEASED, "none", "--parameters", "eps0=1"], "unknown mechanism 'none'"),
+        (
+            [*RELEASED, "krr", "--parameters", "eps=1"],
+            "of krr must be eps0, each once, as in eps0=1",
+        ),
+        ([*RELEASED, "krr", "--parameters", "eps0=1,eps0=2"], "of krr must be eps0, each once"),
         ([*RELEASED, "two-servers", "--parameters", "eps=1"], "of two-servers lack nu"),
         (
             [*RELEASED, "signed-dummies", "--parameters", "size=1"],

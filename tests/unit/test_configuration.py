@@ -311,7 +311,7 @@ def test_mechanisms_of_the_targets_are_the_regions_unless_they_are_named():
     regions = effective_regions(named)
     assert all(spec["targets"]["mechanisms"] == ["krr"] for spec in regions.values())
     assert all(spec["mechanisms"] == ["gaussian", "krr"] for spec in regions.values())
-    with pytest.raises(ConfigurationError, match="there is no mechanism 'none'"):
+    with pytest.raises(ConfigurationError, match="unknown mechanism 'none'"):
         check_names(effective_regions(DEFAULTS | _with("targets/mechanisms", ["none"])))
     without = DEFAULTS | _with("targets", None)
     check_schema(without, SCHEMA)

@@ -56,8 +56,8 @@ def test_delta_keeps_its_shape_and_both_ends():
 
 @pytest.mark.parametrize("shift", [None, -3.0, 0.0, 3.0])
 def test_eps_inverts_each_end_whatever_the_lead_says(shift):
-    lead = None if shift is None else (lambda eps: two_rr(eps) + shift)
-    curve = replace(ONE, hints=SearchHints(lead=lead))
+    estimate = None if shift is None else (lambda eps: two_rr(eps) + shift)
+    curve = replace(ONE, hints=SearchHints(estimate=estimate))
     for eps in (0.9, 1.0, 1.9):
         found = curve.epsilon(two_rr(eps))
         assert found.upper == pytest.approx(eps, rel=1e-9)
@@ -175,7 +175,7 @@ def test_the_type_of_an_end_is_checked():
 def test_the_largest_budget_meets_the_target(led):
     def of(eps0):
         upper = lambda eps: two_rr(eps, eps0)  # noqa: E731
-        return UpperCurve(eps0, upper=upper, hints=SearchHints(lead=upper if led else None))
+        return UpperCurve(eps0, upper=upper, hints=SearchHints(estimate=upper if led else None))
 
     target = two_rr(0.7, 1.9)
     found = largest_eps0(0.7, target, of)

@@ -81,7 +81,7 @@ TWIN = replace(
     CATALOGUE["krr"],
     name="twin",
     label="twin+INV",
-    home=f"{__name__}.Twin",
+    class_path=f"{__name__}.Twin",
     estimators=tuple(map(_twin, CATALOGUE["krr"].estimators)),
 )
 

@@ -47,7 +47,7 @@ from shuffledp.mechanisms.protocol import (
     calibrate_rounds_by_search,
     expected_distance,
 )
-from shuffledp.mechanisms.randomiser import lead_log_delta
+from shuffledp.mechanisms.randomiser import approximate_log_delta
 from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms
 from shuffledp.mechanisms.target_calibration import calibrations
 
@@ -119,7 +119,7 @@ def test_what_claims_to_be_a_distribution_is_one(mechanism, name):
     if not estimator.look.filled:
         assert estimates.min() >= 0.0
         np.testing.assert_allclose(estimates.sum(axis=-1), 1.0, rtol=1e-12)
-    elif estimator.like is not None:
+    elif estimator.counterpart is not None:
         assert estimates.min() < 0.0  # there are cells without users
 
 
@@ -200,7 +200,7 @@ def test_the_eps_of_a_round_is_found_in_few_steps_and_never_beyond(guess, steps)
         asked[one] = -np.inf if one < 0.15 else -14.0 * (0.4 / exact) ** 2
         return asked[one]
 
-    found = calibrate.of_one_round(log_delta, -14.0, 0.1, guess)
+    found = calibrate.round_epsilon(log_delta, -14.0, 0.1, guess)
     best = 0.4 if steps == np.inf else 2.0 / 7.0
     assert asked[found] <= -14.0
     assert found == pytest.approx(best, rel=1.1e-3)
@@ -332,11 +332,11 @@ def test_no_other_member_of_a_family_is_better(name, field, n):
             changed = {field: type(value)(share * value)}
             return mechanism.randomiser(k, replace(best, eps0=eps0, **changed))
 
-        def lead(eps0):
-            return lead_log_delta(eps, Setting(n, k), randomiser(eps0))
+        def estimate(eps0):
+            return approximate_log_delta(eps, Setting(n, k), randomiser(eps0))
 
         # Its own largest budget.
-        eps0 = calibrate.led_eps0(lead, LOG_DELTA, eps, lead)
+        eps0 = calibrate.guided_eps0(estimate, LOG_DELTA, eps, estimate)
         return float(randomiser(eps0).variance(1.0 / k, n))
 
     assert error(1.0) < min(error(0.7), error(1.4))
@@ -380,18 +380,18 @@ def test_names_and_labels_are_unique():
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_entry_has_a_raw_and_a_projected_estimate(name):
     raw, projected, *others = CATALOGUE[name].estimators
-    assert (raw.name, raw.like, raw.look.filled) == (UNBIASED, UNBIASED, True)
-    assert (projected.name, projected.like, projected.look.filled) == (
+    assert (raw.name, raw.counterpart, raw.look.filled) == (UNBIASED, UNBIASED, True)
+    assert (projected.name, projected.counterpart, projected.look.filled) == (
         DISTRIBUTION, DISTRIBUTION, False,
     )  # fmt: skip
-    assert {each.like for each in others} <= {UNBIASED, DISTRIBUTION, None}
+    assert {each.counterpart for each in others} <= {UNBIASED, DISTRIBUTION, None}
     assert CATALOGUE[name].trust
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_catalogue_and_classes_agree(name):
     entry, mechanism = CATALOGUE[name], MECHANISMS[name]
-    assert f"{type(mechanism).__module__}.{type(mechanism).__name__}" == entry.home
+    assert f"{type(mechanism).__module__}.{type(mechanism).__name__}" == entry.class_path
     assert mechanism.name == name
     assert mechanism.entry is entry
     assert list(mechanism.estimators) == [each.name for each in entry.estimators]
@@ -406,7 +406,7 @@ def test_every_class_stands_in_the_catalogue():
         waiting += (one := waiting.pop()).__subclasses__()
         if one.__module__.startswith("shuffledp.") and not isabstract(one):
             found.add(f"{one.__module__}.{one.__name__}")
-    assert found == {entry.home for entry in CATALOGUE.values()}
+    assert found == {entry.class_path for entry in CATALOGUE.values()}
 
 
 def test_the_catalogue_needs_nothing_but_the_standard_library():

@@ -168,7 +168,7 @@ def test_a_lead_may_be_wrong(shift, target):
     def log_delta(eps0):
         return min(-50.0 / eps0, 0.0)
 
-    found = calibrate.led_eps0(log_delta, target, 0.01, lambda e: log_delta(e) + shift)
+    found = calibrate.guided_eps0(log_delta, target, 0.01, lambda e: log_delta(e) + shift)
     assert found == pytest.approx(min(-50.0 / target, LARGEST_EPS0), rel=1e-5)
     assert log_delta(found) <= target or found == 0.01
 
@@ -221,7 +221,7 @@ def test_ends_of_the_inverse_problems():
 @pytest.mark.parametrize("steepness", [1.0, 40.0])
 def test_a_lead_of_eps_may_be_wrong(side, steepness):
     """Too high or, where windows cut it, too low: the answer is that of log delta itself."""
-    found = calibrate.led_epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
+    found = calibrate.guided_epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
     assert found == pytest.approx(5.0, rel=1e-9)
     assert found <= 5.0 if side == "lower" else found >= 5.0
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from shuffledp.accounting.setting import Setting
+from shuffledp.errors import InputError
 from shuffledp.figures.mechanisms import slots_errors
 from shuffledp.mechanisms.signed_dummies import SignedDummies
 from shuffledp.mechanisms.target_calibration import calibrate_to_target
@@ -31,6 +32,11 @@ def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame
         SignedDummies(60), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192)
     )
     assert (short["cell_error"], short["messages"]) == (found.cell_sd, found.per_user.messages)
+
+
+def test_without_a_length_that_keeps_a_target_there_is_no_figure(table: pd.DataFrame) -> None:
+    with pytest.raises(InputError, match="no length of envelopes keeps the targets"):
+        slots_errors(table.iloc[:0], pd.DataFrame())
 
 
 def test_the_figure_has_a_level_line_for_each_other_mechanism(table: pd.DataFrame) -> None:

@@ -42,7 +42,7 @@ class Twin(KRandomisedResponse):
 
 @pytest.fixture
 def twin(monkeypatch):
-    entry = replace(CATALOGUE["krr"], name="twin", label="Twin", home=f"{__name__}.Twin")
+    entry = replace(CATALOGUE["krr"], name="twin", label="Twin", class_path=f"{__name__}.Twin")
     monkeypatch.setitem(CATALOGUE, "twin", entry)
 
 

@@ -50,7 +50,7 @@ def unable(monkeypatch):
         replace(each, look=Look("#CC79A7", "v", each.look.filled)) for each in entry.estimators
     )
     entry = replace(entry, name="unable", label="unable", estimators=estimators)
-    monkeypatch.setitem(CATALOGUE, "unable", replace(entry, home=f"{__name__}.Unable"))
+    monkeypatch.setitem(CATALOGUE, "unable", replace(entry, class_path=f"{__name__}.Unable"))
 
 
 def both(mechanism, **changes):

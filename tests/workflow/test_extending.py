@@ -33,9 +33,9 @@ ENTRY = """
     Entry(
         name="twin",
         label="twin",
-        home="shuffledp.mechanisms.twin.Twin",
+        class_path="shuffledp.mechanisms.twin.Twin",
         source="nobody: a test",
-        seen=_LOCAL,
+        seen=_SEEN_IF_RANDOMISED,
         estimators=_estimators("twin of shuffle+INV", "#CC79A7", "v"),
         matched=False,
     ),"""

@@ -89,14 +89,14 @@ class Structure:
     ceiling
         Cheap, and below the log of delta at most by rounding and, over several rounds, by what
         windows leave out. It leads the search for eps, and for one round decides.
-    lead
+    estimate
         Cheap estimate of the log of delta on either side of it: where a search over settings
         begins, and any search without a ceiling.
     """
 
     pair: Callable[[Setting], Pair | None] | None = None
     ceiling: Formula | None = None
-    lead: Formula | None = None
+    estimate: Formula | None = None
 
 
 @dataclass(frozen=True)
@@ -204,13 +204,13 @@ class Bound:
         return self.formulas.log_delta(eps, setting)
 
     def _hints(self, setting: Setting) -> SearchHints:
-        epsilon, above, lead = self.formulas.epsilon, None, None
+        epsilon, above, estimate = self.formulas.epsilon, None, None
         # The estimates do not cover dummies.
         if self.structure.ceiling is not None and not setting.dummies:
             # The effect of rounding on a sum over all users is below 1.
             above = _at(setting, self.structure.ceiling, added=1.0)
-        if self.structure.lead is not None and not setting.dummies:
-            lead = _at(setting, self.structure.lead)
+        if self.structure.estimate is not None and not setting.dummies:
+            estimate = _at(setting, self.structure.estimate)
 
         def inverse(log_delta: float) -> float:
             self._require(setting, log_delta)
@@ -219,8 +219,8 @@ class Bound:
 
         return SearchHints(
             ceiling=above if setting.rounds == 1 else None,
-            lead=above or lead,
-            scout=lead,
+            estimate=above or estimate,
+            setting_estimate=estimate,
             inverse=None if epsilon is None else inverse,
         )
 

@@ -58,12 +58,13 @@ class _Crossing:
 
 
 def _crossing(
-    log_delta: Curve, target: float, lead: Curve, low: float, high: float, xtol: float
+    log_delta: Curve, target: float, estimate: Curve, low: float, high: float, xtol: float
 ) -> _Crossing:
     """Locate where an expensive, growing log delta crosses a target, in few evaluations.
 
     The two points are at most ``xtol`` apart, unless one of them does not exist or the target is
-    met exactly. ``lead`` is cheap and growing, and its distance from ``log_delta`` varies slowly.
+    met exactly. ``estimate`` is cheap and growing, and its distance from ``log_delta`` varies
+    slowly.
     """
     tried: dict[float, float] = {}
 
@@ -73,7 +74,7 @@ def _crossing(
         return tried[point]
 
     def led(log_delta: float) -> float:
-        above = _excess(lead, log_delta)
+        above = _excess(estimate, log_delta)
         if above(high) <= 0.0:
             return high
         return low if above(low) >= 0.0 else brentq(above, low, high, xtol=XTOL)
@@ -83,7 +84,7 @@ def _crossing(
     following, step = point, FIRST_RELATIVE_STEP
     if excess(point) > LOG_OF_ZERO:
         # The root of the lead shifted through the evaluated point lies near the true root.
-        following = led(lead(point) - excess(point))
+        following = led(estimate(point) - excess(point))
         step = max(abs(following - point), step)
     while (excess(following) <= 0.0) == meets and following != (high if meets else low):
         point, following = following, min(max(following + (step if meets else -step), low), high)
@@ -139,12 +140,12 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
     return min(root * (1.0 + 4.0 * XTOL), budget)
 
 
-def led_epsilon(
+def guided_epsilon(
     log_delta: Curve,
     target: float,
     budget: float,
     side: Side,
-    lead: Curve,
+    estimate: Curve,
     xtol: float = XTOL,
 ) -> float:
     """Return the smallest eps that meets a target, in few evaluations of an expensive log delta.
@@ -153,7 +154,7 @@ def led_epsilon(
     ----------
     log_delta, target, budget, side
         As for `epsilon`.
-    lead
+    estimate
         Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly with eps.
     xtol
         Relative distance of the answer from the root.
@@ -171,7 +172,9 @@ def led_epsilon(
         return min(float(np.exp(-log_inverse)), budget * (1.0 - 1e-15))
 
     low, high = -float(np.log(budget)), -float(np.log(budget * SMALLEST_RELATIVE_VALUE))
-    found = _crossing(lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, high, xtol)
+    found = _crossing(
+        lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
+    )
     if found.fails is None and (side == "lower" or log_delta(0.0) <= target):
         return 0.0
     if side == "upper":
@@ -218,8 +221,8 @@ def eps0(log_delta: Curve, target: float, eps: float) -> float:
     return max(root * (1.0 - back), eps)
 
 
-def led_eps0(
-    log_delta: Curve, target: float, eps: float, lead: Curve, xtol: float = COARSE_XTOL
+def guided_eps0(
+    log_delta: Curve, target: float, eps: float, estimate: Curve, xtol: float = COARSE_XTOL
 ) -> float:
     """Return the largest eps0 that meets a target, in few evaluations of an expensive log delta.
 
@@ -227,7 +230,7 @@ def led_eps0(
     ----------
     log_delta, target, eps
         As for `eps0`.
-    lead
+    estimate
         Cheap, non-decreasing estimate whose distance from ``log_delta`` varies slowly with eps0.
     xtol
         Relative distance by which the answer may lie below the root.
@@ -246,11 +249,13 @@ def led_eps0(
         return min(max(float(np.exp(log_eps0)), least), largest)
 
     low, high = float(np.log(least)), float(np.log(largest))
-    found = _crossing(lambda x: log_delta(at(x)), target, lambda x: lead(at(x)), low, high, xtol)
+    found = _crossing(
+        lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
+    )
     return eps if found.meets is None else max(at(found.meets), eps)
 
 
-def largest_kept(meets: Callable[[float], bool], budget: float) -> float:
+def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
     """Return the budget, or one slightly smaller, that meets a target despite rounding.
 
     A mechanism may round its own budget up, so that it exceeds the eps that it was made for.
@@ -276,7 +281,7 @@ def largest_kept(meets: Callable[[float], bool], budget: float) -> float:
     )
 
 
-def smallest_whole(
+def smallest_integer(
     meets: Callable[[int], bool], least: int, largest: int, start: int | None = None
 ) -> int | None:
     """Return the smallest integer from ``least`` to ``largest`` that meets a target.
@@ -313,7 +318,7 @@ def smallest_whole(
     return number
 
 
-def least_noise(log_delta: Curve, target: float, high: float) -> float:
+def smallest_noise(log_delta: Curve, target: float, high: float) -> float:
     """Return the smallest number in ``(0, high]`` whose delta is at most ``exp(target)``.
 
     Its relative tolerance is 1e-9.
@@ -352,16 +357,16 @@ def least_noise(log_delta: Curve, target: float, high: float) -> float:
     return best
 
 
-def led_noise(
-    log_delta: Curve, target: float, high: float, lead: Curve, xtol: float = NOISE_XTOL
+def guided_noise(
+    log_delta: Curve, target: float, high: float, estimate: Curve, xtol: float = NOISE_XTOL
 ) -> float | None:
     """Return the smallest number in ``(0, high]`` that meets a target, in few evaluations.
 
     Parameters
     ----------
     log_delta, target, high
-        As for `least_noise`, but ``high`` need not meet the target.
-    lead
+        As for `smallest_noise`, but ``high`` need not meet the target.
+    estimate
         Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly.
     xtol
         Relative distance by which the answer may lie above the smallest number.
@@ -378,7 +383,7 @@ def led_noise(
     found = _crossing(
         lambda x: log_delta(at(x)),
         target,
-        lambda x: lead(at(x)),
+        lambda x: estimate(at(x)),
         low,
         low - np.log(SMALLEST_RELATIVE_VALUE),
         xtol,
@@ -386,7 +391,7 @@ def led_noise(
     return None if found.meets is None else at(found.meets)
 
 
-def of_one_round(log_delta: Curve, target: float, eps: float, guess: float) -> float:
+def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> float:
     """Return nearly the largest eps of one round with which all rounds keep a target.
 
     The search uses secants of log delta over log eps and needs few evaluations, since each may take

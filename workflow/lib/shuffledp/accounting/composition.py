@@ -208,7 +208,7 @@ class _Composition:
     def curve(self) -> UpperCurve:
         """Return the curve of all rounds together."""
 
-        def lead(eps: float) -> float:
+        def estimate(eps: float) -> float:
             return -np.inf if eps >= self._budget else log_chernoff(self._upper_laws(DEPTH), eps)
 
         has_lower_end = any(loss.down for loss in self._losses) or any(
@@ -223,7 +223,7 @@ class _Composition:
             upper=self._upper,
             lower=self._lower if has_lower_end else None,
             horizon=horizon,
-            hints=SearchHints(lead=lead, xtol=calibrate.COARSE_XTOL),
+            hints=SearchHints(estimate=estimate, xtol=calibrate.COARSE_XTOL),
         )
 
 

@@ -70,7 +70,7 @@ def over_eps(
     return _over(eps_values, function)
 
 
-def of_one_round(
+def over_eps_of_one_round(
     function: Callable[Concatenate[float, Setting, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, Setting, _Rest], Floats]:
     """Extend a function of one eps and a setting of one round to eps of any shape."""

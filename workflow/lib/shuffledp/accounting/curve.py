@@ -95,10 +95,10 @@ class SearchHints:
     ----------
     ceiling
         Cheap log of delta that is never below the upper end.
-    lead
+    estimate
         Cheap estimate of the log of delta, on either side of it: where a search for eps begins. By
         default the ceiling.
-    scout
+    setting_estimate
         Like the lead, but cheap even for a setting that was not asked before: where a search over
         settings begins. By default the lead.
     xtol
@@ -108,15 +108,15 @@ class SearchHints:
     """
 
     ceiling: LogDelta | None = None
-    lead: LogDelta | None = None
-    scout: LogDelta | None = None
+    estimate: LogDelta | None = None
+    setting_estimate: LogDelta | None = None
     xtol: float = calibrate.XTOL
     inverse: Callable[[float], float] | None = None
 
     @property
     def for_settings(self) -> LogDelta | None:
         """The cheapest estimate for a search over settings, or None."""
-        return self.ceiling or self.scout or self.lead
+        return self.ceiling or self.setting_estimate or self.estimate
 
 
 @dataclass(frozen=True)
@@ -280,14 +280,16 @@ class Curve:
             if np.isnan(eps):
                 return self.budget if side == "upper" else 0.0
             return eps
-        lead = self.hints.lead or self.hints.ceiling
+        estimate = self.hints.estimate or self.hints.ceiling
         with _counted(log_delta) as counted:
             sufficient = self._sufficient_eps(target, counted)
             if sufficient in (0.0, np.inf):
                 return sufficient
-            if lead is None:
+            if estimate is None:
                 return calibrate.epsilon(counted, target, sufficient, side)
-            return calibrate.led_epsilon(counted, target, sufficient, side, lead, self.hints.xtol)
+            return calibrate.guided_epsilon(
+                counted, target, sufficient, side, estimate, self.hints.xtol
+            )
 
     def _sufficient_eps(self, target: float, log_delta: LogDelta) -> float:
         """Return some eps whose delta meets the target, or inf."""
@@ -385,10 +387,10 @@ def largest_eps0(
             eps0 = calibrate.eps0(counted, log_delta, least)
         else:
             xtol = calibrate.XTOL if example.hints.ceiling else calibrate.COARSE_XTOL
-            eps0 = calibrate.led_eps0(counted, log_delta, least, estimate, xtol)
+            eps0 = calibrate.guided_eps0(counted, log_delta, least, estimate, xtol)
         if eps0 > least or not least:
             return eps0
-        return calibrate.largest_kept(lambda eps0: counted(eps0) <= log_delta, least)
+        return calibrate.largest_feasible_budget(lambda eps0: counted(eps0) <= log_delta, least)
 
 
 def no_guarantee(budget: float = np.inf) -> UpperCurve:

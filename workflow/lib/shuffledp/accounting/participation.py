@@ -111,8 +111,8 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
         horizon=full.horizon,
         hints=SearchHints(
             # One number of participants in place of some fifty.
-            lead=participants.log_delta_of_mean if pair is None else estimate,
-            scout=None if pair is None else estimate,
+            estimate=participants.log_delta_of_mean if pair is None else estimate,
+            setting_estimate=None if pair is None else estimate,
         ),
     )
 

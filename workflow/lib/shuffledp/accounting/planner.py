@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from shuffledp.accounting.calibrate import smallest_whole
+from shuffledp.accounting.calibrate import smallest_integer
 from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.registry import upper_curve
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
@@ -79,14 +79,14 @@ def complete(plan: Plan) -> Plan:
     def smallest(low: int, high: int) -> int:
         def seems_to_meet(value: int) -> bool:
             curve = curve_with(value)
-            return (curve.hints.scout or curve.upper)(eps) <= target
+            return (curve.hints.setting_estimate or curve.upper)(eps) <= target
 
         def meets(value: int) -> bool:
             curve = curve_with(value)
             return curve.surely_below(eps, target) or curve.log_delta(eps).promised <= target
 
-        start = smallest_whole(seems_to_meet, low, high) or high
-        value = smallest_whole(meets, low, high, start)
+        start = smallest_integer(seems_to_meet, low, high) or high
+        value = smallest_integer(meets, low, high, start)
         if value is None:
             raise InputError(f"no {name} up to {high:,} meets the target; relax eps, delta or eps0")
         return value

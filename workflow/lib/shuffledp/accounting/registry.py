@@ -116,7 +116,7 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
 
     @cache
     def worst() -> UpperCurve:
-        return rounds_of_two_cells.worst_rounds(setting, composed.hints.lead or composed.upper)
+        return rounds_of_two_cells.worst_rounds(setting, composed.hints.estimate or composed.upper)
 
     def smaller(eps: float) -> float:
         high = composed.upper(eps)
@@ -160,7 +160,7 @@ _BOUNDS = (
         structure=Structure(
             pair=lambda s: None if s.dummies else pairs.weak_adversary(s),
             ceiling=_ceiling,
-            lead=lambda eps, s: central_limit(pairs.weak_adversary, eps, s),
+            estimate=lambda eps, s: central_limit(pairs.weak_adversary, eps, s),
         ),
     ),
     Bound(

@@ -135,7 +135,7 @@ class SignedNoise:
     tail: float = DEFAULT_TAIL
 
     @lru_cache(maxsize=128)  # noqa: B019 (numbers of participants that are asked at each eps)
-    def of_more(self, times: float) -> "SignedNoise":
+    def scaled(self, times: float) -> "SignedNoise":
         """Return the noise of ``times`` as many users, each of whom sends as much."""
         return replace(
             self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size

@@ -55,7 +55,7 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     """Delta or eps of a randomiser that is given as a matrix."""
     from shuffledp.cli.tables import read_matrix
     from shuffledp.mechanisms.matrix import MatrixRandomiser
-    from shuffledp.mechanisms.protocol import drawing_variance, expected_distance
+    from shuffledp.mechanisms.protocol import expected_distance, participation_variance
 
     if (arguments.eps is None) == (arguments.delta is None):
         raise InputError("give one of --eps and --delta")
@@ -76,7 +76,7 @@ def matrix_rows(arguments: Namespace) -> Iterable[Row]:
     try:
         shares = np.full(k, 1.0 / k)
         variance = randomiser.variance(shares, n * setting.part)
-        variance = variance + drawing_variance(shares, n, setting.part)
+        variance = variance + participation_variance(shares, n, setting.part)
         errors: Row = {
             "cell_sd_users": n * float(np.sqrt(variance.max())),
             "tv_distance": float(expected_distance(variance)),

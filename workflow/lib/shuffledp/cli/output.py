@@ -185,16 +185,15 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     narrower than the table gets what `print_rows` prints, once all rows are known.
     """
     name_width = max(map(len, [_HEADS[0], *names]))
-    widths = [name_width, *map(len, _HEADS[1:-1])]
-    if sum(widths) + 2 * len(widths) + len("servers*") > shutil.get_terminal_size().columns:
+    # One space before a long heading and two before others fit into 80 columns.
+    widths = [len(head) + (2 if len(head) < 7 else 1) for head in _HEADS[1:-1]]
+    if name_width + sum(widths) + len("  servers*") > shutil.get_terminal_size().columns:
         print_rows(most_accurate_first(rows), "table")
         return
 
     def print_line(line: Sequence[str]) -> None:
         # A cell that is too wide takes of the gap before it, and moves the others if need be.
-        cells = [
-            f" {cell}".rjust(size + 2) for cell, size in zip(line[1:-1], widths[1:], strict=True)
-        ]
+        cells = [f" {cell}".rjust(width) for cell, width in zip(line[1:-1], widths, strict=True)]
         print(f"{line[0].ljust(name_width)}{''.join(cells)}  {line[-1]}".rstrip(), flush=True)
 
     printed = list[Row]()

@@ -228,7 +228,7 @@ def distance_over_eps(utility: pd.DataFrame, region_title: str, unit: str) -> Fi
     rows = utility[(utility["n"] == n) & utility["calibration"].isin(["none", "matched"])]
     boxes = list_series(rows[rows["calibration"] == "matched"])
     unmatched = list_series(rows[rows["calibration"] == "none"])
-    compared = [each for each in unmatched if get_estimator(*each).like is not None]
+    compared = [each for each in unmatched if get_estimator(*each).counterpart is not None]
     bands = dict(zip(compared, cycle(_BAND_LINES), strict=False))
     budgets = sorted(rows["eps0"].unique())
     figure = new_figure(1.0 + 2.2 * len(budgets))

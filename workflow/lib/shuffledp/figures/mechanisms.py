@@ -192,7 +192,17 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     -------
     One row per eps, with the error against the slots of an envelope on the left and against the
     messages of a user on the right. Horizontal lines are other mechanisms at the same n.
+
+    Raises
+    ------
+    InputError
+        If the table is empty.
     """
+    if table.empty:
+        raise InputError(
+            "slots: no length of envelopes keeps the targets; add longer envelopes, or raise eps or "
+            "delta"
+        )
     n, unit = int(table["n"].iloc[0]), summary["unit"].iloc[0]
     others = summary[
         (summary["n"] == n)

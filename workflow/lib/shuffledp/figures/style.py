@@ -88,7 +88,7 @@ def list_series(table: pd.DataFrame) -> list[Series]:
     """Return the (mechanism, estimator) pairs of a table, comparable estimators side by side."""
     pairs = table[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
     order = {"raw": 0, None: 2}
-    return sorted(pairs, key=lambda pair: order.get(get_estimator(*pair).like, 1))
+    return sorted(pairs, key=lambda pair: order.get(get_estimator(*pair).counterpart, 1))
 
 
 def series_rows(table: pd.DataFrame, series: Series) -> pd.DataFrame:

@@ -1,7 +1,7 @@
-"""Every mechanism as data: its names, labels and looks, who must be trusted, where its code is.
+"""Catalogue of the mechanisms: their names, labels, colours and trust assumptions.
 
-Whoever shows a mechanism, or checks its name, reads this module and none of the mathematics. To add
-a mechanism, write its module and a row here (docs/extending.md).
+Code that shows a mechanism or checks its name needs only this module, and imports no mathematics.
+To add a mechanism, write its module and an entry here (docs/extending.md).
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,21 +10,22 @@ from typing import Final
 
 from shuffledp.errors import InputError
 
-# Names that every mechanism has: the unbiased estimate, and that on the simplex.
+# The estimators that every mechanism has: unbiased, and projected onto the simplex.
 UNBIASED: Final = "raw"
 DISTRIBUTION: Final = "projected"
-# Who looks, reports being sealed for the analyst: who opens them, without their senders; who mixes
-# them, knows the senders and reads the published map; who reads the map; the first two together.
+# Parties that a guarantee protects against. The analyst decrypts the reports but does not know
+# their senders. The shuffler knows the senders but cannot decrypt, and reads the published map. The
+# public reads the published map. "both" stands for shuffler and analyst together.
 VIEWS: Final = ("analyst", "shuffler", "public", "both")
 RECORDS: Final = "every record"
 
 
 @dataclass(frozen=True)
 class Look:
-    """How a series is drawn everywhere.
+    """Marker of a series, the same in all figures.
 
-    The colour (of Okabe and Ito's) and the shape of the marker tell the mechanism, white filling
-    that the estimate is a distribution: no two look alike in grey.
+    Colour (from the palette of Okabe and Ito) and shape identify the mechanism. A marker that is
+    not filled stands for an estimate that is a distribution. Shapes differ even in greyscale.
     """
 
     colour: str
@@ -34,52 +35,52 @@ class Look:
 
 @dataclass(frozen=True)
 class Estimator:
-    """A way to estimate the distribution of a mechanism's users from what the analyst sees.
+    """An estimator of the users' distribution from a mechanism's observations.
 
     Attributes
     ----------
     name
-        In tables.
+        Name in tables.
     label, look
-        In figures.
-    like
-        Estimator of another mechanism that it is fairly compared with; None for no comparison.
+        Label and marker in figures.
+    counterpart
+        Name of the other mechanism's estimator in a comparison; None if it is not compared.
     """
 
     name: str
     label: str
     look: Look
-    like: str | None
+    counterpart: str | None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What there is to say of a mechanism.
+    """Description of one mechanism.
 
     Attributes
     ----------
     name, label
-        In tables and configuration, and in figures.
-    home
-        Its class: dotted names of module and class.
+        Name in tables and configuration, and label in figures.
+    class_path
+        Dotted path of the mechanism's class.
     source
-        Who published it, and what of it is of this project.
+        Publications, and which parts are new here.
     seen
-        What those of `VIEWS` see who see more than what is promised, in a few words.
+        For each of `VIEWS` that the guarantee does not cover, a few words on what that view sees.
     estimators
-        `UNBIASED` first, then `DISTRIBUTION`, then its own.
+        `UNBIASED` first, then `DISTRIBUTION`, then estimators of this mechanism alone.
     duty
-        Who must add what, beside mixing.
+        Who must add dummies or noise, in addition to shuffling.
     matched
-        Whether its parameters are calibrated to the budgets of a comparison; else they follow from
-        the setting's eps0.
+        Whether the parameters are calibrated to the target of a comparison; otherwise they follow
+        from the setting's eps0.
     own_calibrations
-        Names of calibrations that are not at equal privacy, and what figures say of each.
+        Names of calibrations that are not at equal privacy, with their captions in figures.
     """
 
     name: str
     label: str
-    home: str
+    class_path: str
     source: str
     seen: Mapping[str, str]
     estimators: tuple[Estimator, ...]
@@ -89,29 +90,29 @@ class Entry:
 
     @property
     def module(self) -> str:
-        """Dotted name of the module that has its class."""
-        return self.home.rpartition(".")[0]
+        """Dotted path of the module that defines the class."""
+        return self.class_path.rpartition(".")[0]
 
     @property
     def central(self) -> bool:
-        """Whether a curator counts the records: nobody mixes."""
+        """Whether a curator counts the records, without a shuffler."""
         return "analyst" in self.seen
 
     @property
     def trust(self) -> str:
-        """Who must be trusted with what."""
+        """Statement of which parties must be trusted with what."""
         if self.central:
             return f"curator, with {self.seen['analyst']}"
-        words = [
+        parts = [
             f"shuffler and analyst, who must not collude: both together see {self.seen['both']}"
         ]
         if "shuffler" in self.seen:
-            words.append(f"shuffler, with {self.seen['shuffler']}")
-        return "; ".join([*words, self.duty] if self.duty else words)
+            parts.append(f"shuffler, with {self.seen['shuffler']}")
+        return "; ".join([*parts, self.duty] if self.duty else parts)
 
 
 def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[Estimator, ...]:
-    """The two that every mechanism has, each compared with its like, and its own."""
+    """Return the two estimators that every mechanism has, and then the additional ones."""
     return (
         Estimator(UNBIASED, f"{label}, raw", Look(colour, marker), UNBIASED),
         Estimator(
@@ -121,23 +122,27 @@ def _estimators(label: str, colour: str, marker: str, *own: Estimator) -> tuple[
     )
 
 
-_CENTRAL: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
-_LOCAL: Final = {"both": "reports that reveal at most eps0"}
-_CLEAR: Final = {"both": RECORDS}
+_SEEN_BY_CURATOR: Final = dict.fromkeys(("analyst", "shuffler", "both"), RECORDS)
+_SEEN_IF_RANDOMISED: Final = {"both": "reports that reveal at most eps0"}
+_SEEN_IF_TRUE: Final = {"both": RECORDS}
 
 
-def _shuffled(name: str, label: str, home: str, source: str, colour: str, marker: str) -> Entry:
-    """A local randomiser whose reports are mixed."""
-    return Entry(name, label, home, source, _LOCAL, _estimators(label, colour, marker))
+def _shuffled(
+    name: str, label: str, class_path: str, source: str, colour: str, marker: str
+) -> Entry:
+    """Return the entry of a local randomiser whose reports are shuffled."""
+    return Entry(
+        name, label, class_path, source, _SEEN_IF_RANDOMISED, _estimators(label, colour, marker)
+    )
 
 
 _ENTRIES: Final = (
     Entry(
         name="gaussian",
         label="Gaussian",
-        home="shuffledp.mechanisms.gaussian.CentralGaussian",
+        class_path="shuffledp.mechanisms.gaussian.CentralGaussian",
         source="Dwork, Kenthapadi, McSherry et al. 2006; calibrated exactly: Balle and Wang 2018",
-        seen=_CENTRAL,
+        seen=_SEEN_BY_CURATOR,
         estimators=_estimators("Gaussian", "#0072B2", "o"),
         own_calibrations={
             "as-published": "NOT equal privacy, calibration as published: "
@@ -148,10 +153,10 @@ _ENTRIES: Final = (
     Entry(
         name="krr",
         label="shuffle+INV",
-        home="shuffledp.mechanisms.krr.KRandomisedResponse",
+        class_path="shuffledp.mechanisms.krr.KRandomisedResponse",
         source="Warner 1965 for k = 2; Kairouz, Oh and Viswanath 2014; shuffled: Balle, Bell, "
         "Gascón and Nissim 2019",
-        seen=_LOCAL,
+        seen=_SEEN_IF_RANDOMISED,
         estimators=_estimators(
             "shuffle+INV",
             "#D55E00",
@@ -169,56 +174,56 @@ _ENTRIES: Final = (
     Entry(
         name="discrete-laplace",
         label="discrete Laplace",
-        home="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
+        class_path="shuffledp.mechanisms.discrete_laplace.DiscreteLaplace",
         source="Ghosh, Roughgarden and Sundararajan 2009",
-        seen=_CENTRAL,
+        seen=_SEEN_BY_CURATOR,
         estimators=_estimators("discrete Laplace", "#56B4E9", "P"),
     ),
     Entry(
         name="user-dummies",
         label="dummies by users",
-        home="shuffledp.mechanisms.user_dummies.UserDummies",
+        class_path="shuffledp.mechanisms.user_dummies.UserDummies",
         source="close to FE1: Luo, Wang and Yi 2022; pureDUMP: Li, Liu, Feng et al. 2020, a "
         "preprint; fake users: Cheu and Zhilyaev 2022; exact delta: here",
-        seen=_CLEAR,
+        seen=_SEEN_IF_TRUE,
         duty="all users, to add dummies",
         estimators=_estimators("dummies by users", "#E69F00", "X"),
     ),
     Entry(
         name="shuffler-dummies",
         label="dummies by the shuffler",
-        home="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
+        class_path="shuffledp.mechanisms.shuffler_dummies.ShufflerDummies",
         source="close to: Murakami, Sei and Eriguchi 2025; uniform fake reports of shufflers: "
         "Wang, Ding, Xu et al. 2020; exact delta: here",
-        seen=_CLEAR | {"shuffler": "the exact histogram, once the map is out"},
+        seen=_SEEN_IF_TRUE | {"shuffler": "the exact histogram, once the map is out"},
         duty="shuffler, to add dummies",
         estimators=_estimators("dummies by the shuffler", "#CC79A7", "*"),
     ),
     Entry(
         name="two-servers",
         label="noise by both servers",
-        home="shuffledp.mechanisms.two_servers.TwoServers",
+        class_path="shuffledp.mechanisms.two_servers.TwoServers",
         source="here; histograms among two servers that do not collude, by encrypted computation: "
         "Bell, Gascón, Ghazi et al. 2022",
-        seen=_CLEAR,
+        seen=_SEEN_IF_TRUE,
         duty="shuffler and analyst, to add noise each",
         estimators=_estimators("noise by both servers", "#117733", ">"),
     ),
     Entry(
         name="signed-dummies",
         label="signed dummies by users",
-        home="shuffledp.mechanisms.signed_dummies.SignedDummies",
+        class_path="shuffledp.mechanisms.signed_dummies.SignedDummies",
         source="for sums: Ghazi, Kumar, Manurangsi, Pagh and Sinha 2021; law of histograms: here",
-        seen=_CLEAR,
+        seen=_SEEN_IF_TRUE,
         duty="all users, to add dummies",
         estimators=_estimators("signed dummies by users", "#AA4499", "<"),
     ),
     Entry(
         name="mixdump",
         label="k-RR and dummies by users",
-        home="shuffledp.mechanisms.mixdump.Mixdump",
+        class_path="shuffledp.mechanisms.mixdump.Mixdump",
         source="close to mixDUMP: Li, Liu, Feng et al. 2020, a preprint; certified delta: here",
-        seen=_LOCAL,
+        seen=_SEEN_IF_RANDOMISED,
         duty="all users, to add dummies",
         estimators=_estimators("k-RR and dummies by users", "#661100", "^"),
     ),
@@ -286,32 +291,25 @@ def get_entries(names: Iterable[str]) -> list[Entry]:
     names = list(names)
     for name in names:
         if name not in CATALOGUE:
-            raise InputError(f"there is no mechanism {name!r} (mechanisms: {', '.join(CATALOGUE)})")
+            raise InputError(f"unknown mechanism {name!r} (mechanisms: {', '.join(CATALOGUE)})")
     return [CATALOGUE[name] for name in names]
 
 
 def get_estimator(mechanism: str, estimator: str) -> Estimator:
-    """Look up an estimator by the two names that tables have for a series.
-
-    Raises
-    ------
-    KeyError
-        If there is none.
-    """
-    found = {each.name: each for each in CATALOGUE[mechanism].estimators}
-    return found[estimator]
+    """Look up an estimator by its mechanism's name and its own; raises `KeyError` if unknown."""
+    return {each.name: each for each in CATALOGUE[mechanism].estimators}[estimator]
 
 
 def own_calibrations(names: Iterable[str]) -> dict[str, str]:
-    """Calibrations that are not at equal privacy, of any of the named mechanisms, and their words.
+    """Return the captions of calibrations of these mechanisms that are not at equal privacy.
 
     Raises
     ------
     InputError
-        As `get_entries`.
+        If a mechanism does not exist.
     """
     return {
-        calibration: words
+        calibration: caption
         for entry in get_entries(names)
-        for calibration, words in entry.own_calibrations.items()
+        for calibration, caption in entry.own_calibrations.items()
     }

@@ -1,6 +1,6 @@
-"""Estimates of the users' distribution from what the analyst sees, and their distance to the truth.
+"""Estimators of the users' distribution, and their distance from the true one.
 
-Every mechanism has two estimates: an unbiased one, and its projection onto the simplex.
+Every mechanism has two estimators: an unbiased one, and its projection onto the simplex.
 """
 
 from typing import Any
@@ -15,27 +15,16 @@ from shuffledp.numerics.arrays import Floats
 
 
 def noisy_shares(noisy: Floats, n: int, parameters: Any) -> Floats:
-    """Divide counts with noise of mean 0 by the number of users.
+    """Return the shares of counts with noise of mean 0, both of shape ``(repetitions, k)``.
 
-    Parameters
-    ----------
-    noisy
-        Counts, shape ``(repetitions, k)``.
-    n
-        Number of users, at least 1.
-    parameters
-        Parameters of the mechanism, unused.
-
-    Returns
-    -------
-    Shares, shape ``(repetitions, k)``.
+    It is the unbiased `Estimate` of central mechanisms, and does not depend on the parameters.
     """
     del parameters
     return np.asarray(noisy / n)
 
 
 def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:
-    """Return an unbiased estimate and its projection onto the simplex, by their names."""
+    """Return an unbiased estimator and its projection onto the simplex, by name."""
 
     def projected(observed: Floats, n: int, parameters: P) -> Floats:
         return project_simplex(unbiased(observed, n, parameters))
@@ -44,7 +33,7 @@ def raw_and_projected(unbiased: Estimate[P]) -> dict[str, Estimate[P]]:
 
 
 def project_simplex(values: ArrayLike) -> Floats:
-    """Euclidean projection of each row onto the probability simplex.
+    """Return the Euclidean projection of each row onto the probability simplex.
 
     Wang and Carreira-Perpinan (2013), used by paper A for shuffle+INV.
 
@@ -59,7 +48,7 @@ def project_simplex(values: ArrayLike) -> Floats:
     """
     values = np.asarray(values, dtype=np.float64)
     if not np.isfinite(values).all():
-        raise ValueError("only finite numbers can be projected onto the simplex")
+        raise ValueError("values must be finite to be projected onto the simplex")
     ordered = -np.sort(-values, axis=-1)
     excess = np.cumsum(ordered, axis=-1) - 1.0
     rank = np.arange(1, values.shape[-1] + 1)
@@ -69,7 +58,7 @@ def project_simplex(values: ArrayLike) -> Floats:
 
 
 def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
-    """Maximum-likelihood distribution of the users, given histograms of k-RR reports.
+    """Return the maximum-likelihood distribution of the users for histograms of k-RR reports.
 
     Parameters
     ----------
@@ -80,7 +69,7 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
 
     Returns
     -------
-    Shape ``(..., k)``: non-negative rows that sum to 1. Each depends on its own row alone.
+    Shape ``(..., k)``: non-negative rows that sum to 1. Each depends only on its row of reports.
 
     Raises
     ------
@@ -110,7 +99,7 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
     """
     reports = np.asarray(reports, dtype=np.float64)
     k = reports.shape[-1]
-    probabilities(eps0, k)  # raises for what k-RR does not take
+    probabilities(eps0, k)  # raises InputError if eps0 or k is out of range
     odds = np.expm1(eps0)
     ordered = -np.sort(-reports, axis=-1)
     totals = np.cumsum(ordered, axis=-1)
@@ -122,10 +111,11 @@ def maximum_likelihood(reports: ArrayLike, eps0: float) -> Floats:
 
 
 def total_variation(estimate: ArrayLike, truth: ArrayLike) -> Floats:
-    """Half the L1 distance along the last axis.
+    """Return half the L1 distance along the last axis.
 
-    For two distributions this is their total variation distance, in ``[0, 1]``. An estimate that
-    is no distribution (a raw Gaussian release, an inversion without projection) may exceed 1.
+    For two distributions this is their total variation distance, in ``[0, 1]``. It may exceed 1 if
+    the estimate is not a distribution, like a raw Gaussian release or an inversion without
+    projection.
     """
     difference = np.asarray(estimate, np.float64) - np.asarray(truth, np.float64)
     return np.asarray(0.5 * np.abs(difference).sum(axis=-1))

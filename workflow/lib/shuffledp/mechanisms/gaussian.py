@@ -1,4 +1,4 @@
-"""Gaussian noise on the true histogram, added by a curator and calibrated exactly.
+"""Gaussian noise, added to the true histogram by a curator and calibrated exactly.
 
 Histograms that differ in one record (replacement) are sqrt(2) apart in L2 norm.
 """
@@ -22,11 +22,13 @@ HISTOGRAM_SENSITIVITY = float(np.sqrt(2.0))
 # Paper A's Gaussian is what diffprivlib returns for any delta in 1e-17..1e-40 (docs/accounting.md).
 PUBLISHED_DELTA = 1e-20
 PUBLISHED_SENSITIVITY = 1.0
-# Below this delta diffprivlib's calibration is not accurate (it returns one sigma for 1e-17 on).
+# Below this delta diffprivlib's calibration is inaccurate; from 1e-17 on its sigma is constant.
 DIFFPRIVLIB_DELTA = 1e-12
 SIGMA_AGREEMENT = 1e-6
-MAX_LOG_SIGMA = 600.0  # so that the square of the noise and its bounds do not overflow
-_PUBLISHED = "as-published"  # name in the catalogue
+# The square of a larger sigma could overflow.
+MAX_LOG_SIGMA = 600.0
+# Name in the catalogue of the calibration that paper A uses.
+AS_PUBLISHED = "as-published"
 
 
 def gaussian_sigma(
@@ -39,7 +41,7 @@ def gaussian_sigma(
     eps
         Positive.
     log_delta
-        Natural log of delta, negative and finite: no Gaussian is (eps, 0)-DP.
+        Natural log of delta, negative and finite, because no Gaussian is (eps, 0)-DP.
     sensitivity
         L2 sensitivity; by default that of a histogram under replacement of one record.
 
@@ -55,7 +57,7 @@ def gaussian_sigma(
     Source: Balle and Wang, "Improving the Gaussian mechanism" (2018), Algorithm 1.
     """
     if not eps > 0.0:
-        raise InputError(f"eps must be positive for a Gaussian (got eps={eps})")
+        raise InputError(f"eps must be positive for the Gaussian mechanism (got eps={eps})")
     if not (-np.inf < log_delta < 0.0):
         raise InputError(
             f"delta must lie strictly between 0 and 1 for a Gaussian (got log delta={log_delta}); "
@@ -63,12 +65,13 @@ def gaussian_sigma(
         )
     # The classical sigma is sufficient up to eps = 1, and of the right order of magnitude beyond.
     log_classical = float(np.log(sensitivity) - np.log(eps) + 0.5 * np.log(2.0 * (1.0 - log_delta)))
-    # At eps = 0 delta is below mu / sqrt(2 pi), and no other eps needs more noise.
-    log_most = float(np.log(sensitivity) - log_delta - 0.5 * np.log(2.0 * np.pi))
-    log_guess = min(float(np.logaddexp(log_classical, np.log(sensitivity))), log_most)
+    # At eps = 0 delta is below mu / sqrt(2 pi), and a larger eps never needs more noise.
+    log_largest = float(np.log(sensitivity) - log_delta - 0.5 * np.log(2.0 * np.pi))
+    log_guess = min(float(np.logaddexp(log_classical, np.log(sensitivity))), log_largest)
     if log_guess > MAX_LOG_SIGMA:
         raise InputError(
-            f"no float is as large as the noise for eps={eps} and log delta={log_delta:g}"
+            f"the noise would exceed exp({MAX_LOG_SIGMA:g}) for eps={eps} and log "
+            f"delta={log_delta:g}; eps or delta must be larger"
         )
 
     def gap(log_sigma: float) -> float:
@@ -119,8 +122,8 @@ class DiffprivlibRequest:
         return float(self.mechanism(0)._scale)
 
     def mechanism(self, seed: int):  # type: ignore[no-untyped-def]
-        """Return diffprivlib's mechanism with a random state of its own."""
-        # Importing diffprivlib imports all of scikit-learn: only when it is needed.
+        """Return diffprivlib's mechanism with its own random state."""
+        # The import is deferred because diffprivlib imports all of scikit-learn.
         from diffprivlib.mechanisms import GaussianAnalytic
 
         return GaussianAnalytic(
@@ -134,8 +137,8 @@ class DiffprivlibRequest:
 def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
     """Return the standard deviation of diffprivlib's ``GaussianAnalytic``.
 
-    Not a guarantee below delta of about 1e-16, where it stops growing: paper A's Gaussian at
-    eps = eps0 is explained by just that.
+    It is no guarantee for delta below about 1e-16, where it stops growing. This explains paper A's
+    Gaussian at eps = eps0.
 
     Parameters
     ----------
@@ -150,7 +153,7 @@ def diffprivlib_sigma(eps: float, delta: float, sensitivity: float) -> float:
 
 
 def published_sigma(eps0: float) -> float:
-    """Return the standard deviation of paper A's Gaussian, which no (eps, delta) explains."""
+    """Return the standard deviation of paper A's Gaussian, which keeps no stated (eps, delta)."""
     return diffprivlib_sigma(eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
 
 
@@ -158,7 +161,7 @@ def published_sigma(eps0: float) -> float:
 class GaussianParameters:
     """Standard deviation of the noise in counts, and the equivalent request to diffprivlib.
 
-    diffprivlib draws the noise where its own standard deviation agrees to 1e-6, NumPy elsewhere.
+    diffprivlib draws the noise if its standard deviation agrees to 1e-6, otherwise NumPy does.
 
     Raises
     ------
@@ -177,11 +180,11 @@ class GaussianParameters:
 def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:
     """Return paper A's Gaussian: eps = eps0, with diffprivlib's noise at delta = 1e-20.
 
-    It is not at the shuffle model's privacy: delta is 0 there, and no Gaussian exists.
+    It is not at the shuffle model's privacy, where delta is 0 and no Gaussian exists.
     """
     request = DiffprivlibRequest(setting.eps0, PUBLISHED_DELTA, PUBLISHED_SENSITIVITY)
     return Calibration(
-        _PUBLISHED,
+        AS_PUBLISHED,
         setting.eps0,
         float(np.log(PUBLISHED_DELTA)),
         "",
@@ -190,7 +193,7 @@ def published_calibration(setting: Setting) -> Calibration[GaussianParameters]:
 
 
 class CentralGaussian(Mechanism[GaussianParameters]):
-    """A curator adds normal noise to the true counts; see `Mechanism`."""
+    """Mechanism in which a curator adds normal noise to the true counts."""
 
     name = "gaussian"
     form = GaussianParameters
@@ -207,7 +210,7 @@ class CentralGaussian(Mechanism[GaussianParameters]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> GaussianParameters:
         """Return the least noise: for m rounds, sqrt(m) times that of one round.
 
-        As many Gaussians together are as private as one of the root's share of the noise.
+        The composition of m Gaussians equals one Gaussian with 1 / sqrt(m) times the noise.
         """
         sigma = gaussian_sigma(eps, log_delta)
         if setting.rounds > 1:
@@ -224,14 +227,14 @@ class CentralGaussian(Mechanism[GaussianParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Draw histograms with noise, in counts."""
+        """Draw noisy histograms, in counts."""
         counts = np.asarray(counts, dtype=np.float64)
         shape = (repetitions, counts.size)
         request, sigma = parameters.request, parameters.sigma
         if request is None or abs(request.sigma / sigma - 1.0) >= SIGMA_AGREEMENT:
             return np.asarray(counts + rng.normal(0.0, sigma, size=shape))
         source = request.mechanism(int(rng.integers(2**32)))
-        # To the bit what its `randomise` draws, one value after the other: a hundredth of the time.
+        # Bit for bit the values of its `randomise`, a hundred times as fast as one by one.
         pairs = source._rng.standard_normal((*shape, 2))
         return np.asarray(counts + pairs.sum(axis=2) / np.sqrt(2.0) * source._scale)
 

@@ -1,4 +1,4 @@
-"""Shuffled k-randomised response (paper A): local reports, mixed by a shuffler."""
+"""Shuffled k-randomised response (paper A)."""
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,9 +17,9 @@ from shuffledp.numerics.arrays import Floats, Integers
 def randomise(
     counts: ArrayLike, eps0: float, rng: np.random.Generator, repetitions: int = 1
 ) -> Integers:
-    """Histograms of the shuffled reports of users who hold ``counts``, in O(k) each.
+    """Draw histograms of the shuffled k-RR reports of all users, in O(k) each.
 
-    A report is truthful with probability ``1 - k q`` and uniform over all cells otherwise (the
+    A report is truthful with probability ``1 - k q`` and otherwise uniform over all cells (the
     privacy blanket), so no loop over users is needed.
 
     Parameters
@@ -31,11 +31,11 @@ def randomise(
     rng
         Source of randomness.
     repetitions
-        Independent releases to draw.
+        Number of independent releases.
 
     Returns
     -------
-    Integers of shape ``(repetitions, k)``, each row summing to ``sum(counts)``.
+    Integers of shape ``(repetitions, k)``; each row sums to ``sum(counts)``.
     """
     counts = np.asarray(counts, dtype=np.int64)
     _, q = probabilities(eps0, counts.size)
@@ -46,7 +46,7 @@ def randomise(
 
 
 def invert(reports: ArrayLike, eps0: float) -> Floats:
-    """Unbiased estimate of the distribution from noisy histograms (matrix inversion, A eq. 7).
+    """Return the unbiased estimate of the distribution by matrix inversion (paper A, eq. 7).
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def invert(reports: ArrayLike, eps0: float) -> Floats:
 
     Returns
     -------
-    Shares of shape ``(..., k)``; each row sums to 1, entries may be negative.
+    Shares of shape ``(..., k)``; each row sums to 1, and entries may be negative.
     """
     reports = np.asarray(reports, dtype=np.float64)
     p, q = probabilities(eps0, reports.shape[-1])
@@ -88,7 +88,7 @@ def _most_likely(reports: Floats, n: int, parameters: KRRParameters) -> Floats:
 
 
 class KRandomisedResponse(Mechanism[KRRParameters]):
-    """Each user reports through k-RR, the shuffler mixes the reports; see `Mechanism`."""
+    """Mechanism in which each user reports through k-RR, and a shuffler shuffles the reports."""
 
     name = "krr"
     form = KRRParameters
@@ -104,10 +104,10 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> KRRParameters:
         """Return the largest local budget whose certified delta at ``eps`` meets the target."""
 
-        def of(eps0: float) -> UpperCurve:
+        def curve_of(eps0: float) -> UpperCurve:
             return self.curve(KRRParameters(eps0), setting)
 
-        return KRRParameters(largest_eps0(eps, log_delta, of, setting.rounds))
+        return KRRParameters(largest_eps0(eps, log_delta, curve_of, setting.rounds))
 
     def observe(
         self,
@@ -134,7 +134,7 @@ class KRandomisedResponse(Mechanism[KRRParameters]):
         return np.asarray(variance / n / (p - q) ** 2)
 
     def per_user(self, n: int, k: int, parameters: KRRParameters) -> PerUser:
-        """Return one report, of the cell or of another, with its local budget."""
+        """Return the local budget and the influence of one report."""
         del n
         p, q = probabilities(parameters.eps0, k)
         return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))

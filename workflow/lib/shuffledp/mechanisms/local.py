@@ -14,13 +14,13 @@ from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.estimators import raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism, PerUser
-from shuffledp.mechanisms.randomiser import SupportRandomiser, lead_log_delta
+from shuffledp.mechanisms.randomiser import SupportRandomiser, approximate_log_delta
 from shuffledp.numerics.arrays import Floats, quotient_down
 
-# Tolerance of the place of a family member; the error is flat near its minimum.
-PLACE_XTOL: Final = 0.02
-# Relative tolerance of the largest budget over several rounds. Each evaluation takes a second, and
-# the points of the curve have an effect of the same size.
+# Tolerance in the shape of a family member; the error is flat near its minimum.
+SHAPE_XTOL: Final = 0.02
+# Relative tolerance of the largest budget over several rounds. An evaluation takes a second, and
+# the discretisation of the curve has an effect of the same size.
 ROUNDS_EPS0_XTOL: Final = 1e-4
 
 
@@ -36,14 +36,15 @@ Q = TypeVar("Q", bound=LocalParameters)
 
 @dataclass(frozen=True)
 class ShuffledRandomiser(Mechanism[Q]):
-    """Each user reports through a randomiser, and the shuffler mixes the reports.
+    """Mechanism in which each user reports through a randomiser, and a shuffler shuffles reports.
 
-    The analyst observes how many reports speak for each cell.
+    The analyst observes how many reports support each cell. A family of randomisers has a real
+    parameter in addition to eps0, its shape.
 
     Attributes
     ----------
     hidden_slot
-        Whether the bound of docs/hidden-slot.md is used where it applies and is tighter.
+        Whether the bound of docs/hidden-slot.md is used if it applies and is tighter.
     """
 
     hidden_slot: bool = False
@@ -56,11 +57,11 @@ class ShuffledRandomiser(Mechanism[Q]):
         """Return the randomiser for k cells; raises `InputError` if there is none."""
 
     @abstractmethod
-    def member(self, eps0: float, place: float) -> Q:
-        """Return the parameters of a local budget, of the family member at a place."""
+    def member(self, eps0: float, shape: float) -> Q:
+        """Return the parameters of the family member with this local budget and shape."""
 
-    def places(self, k: int) -> tuple[float, float]:
-        """Return the range of places of the family members for k cells; by default there is one."""
+    def shape_range(self, k: int) -> tuple[float, float]:
+        """Return the range of shapes for k cells; by default the family has one member."""
         del k
         return 0.0, 0.0
 
@@ -75,35 +76,36 @@ class ShuffledRandomiser(Mechanism[Q]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> Q:
         """Return nearly the largest local budget whose certified delta meets the target.
 
-        Delta was evaluated there. In a family the member has the least mean variance over the
-        cells, which is the same for every histogram; it is found with deltas that are accurate to
-        some per cent.
+        The certified delta was evaluated at the result. The shape minimises the mean variance over
+        the cells, which is the same for every histogram; its search uses approximate deltas.
         """
         k, least = setting.k, quotient_down(eps, setting.rounds)
 
-        def lead(place: float, hidden_slot: bool = False) -> Callable[[float], float]:
-            return lambda eps0: lead_log_delta(
-                eps, setting, self.randomiser(k, self.member(eps0, place)), hidden_slot=hidden_slot
+        def estimate(shape: float, hidden_slot: bool = False) -> Callable[[float], float]:
+            return lambda eps0: approximate_log_delta(
+                eps, setting, self.randomiser(k, self.member(eps0, shape)), hidden_slot=hidden_slot
             )
 
         @cache
-        def error(place: float) -> float:
-            eps0 = calibrate.led_eps0(lead(place), log_delta, least, lead(place))
-            randomiser = self.randomiser(k, self.member(eps0, place))
+        def error(shape: float) -> float:
+            eps0 = calibrate.guided_eps0(estimate(shape), log_delta, least, estimate(shape))
+            randomiser = self.randomiser(k, self.member(eps0, shape))
             return float(randomiser.variance(1.0 / k, setting.n))
 
-        best = _least(error, *self.places(k))
+        best = _minimise(error, *self.shape_range(k))
 
         def log_delta_of(eps0: float) -> float:
             upper = self.curve(self.member(eps0, best), setting).upper
             return upper(eps)
 
         xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else ROUNDS_EPS0_XTOL
-        scout = lead(best, self.hidden_slot)
-        eps0 = calibrate.led_eps0(log_delta_of, log_delta, least, scout, xtol)
+        best_estimate = estimate(best, self.hidden_slot)
+        eps0 = calibrate.guided_eps0(log_delta_of, log_delta, least, best_estimate, xtol)
         if eps0 <= least:
-            # Even without a shuffler that budget keeps eps, unless a budget is rounded up.
-            eps0 = calibrate.largest_kept(lambda each: log_delta_of(each) <= log_delta, least)
+            # Without a shuffler this budget keeps eps, unless the randomiser rounds it up.
+            eps0 = calibrate.largest_feasible_budget(
+                lambda each: log_delta_of(each) <= log_delta, least
+            )
         return self.member(eps0, best)
 
     def observe(
@@ -113,7 +115,7 @@ class ShuffledRandomiser(Mechanism[Q]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Draw the numbers of reports that speak for each cell."""
+        """Draw the numbers of reports that support each cell."""
         counts = np.asarray(counts, np.int64)
         randomiser = self.randomiser(counts.size, parameters)
         return np.stack([randomiser.observe(counts, rng) for _ in range(repetitions)])
@@ -124,30 +126,30 @@ class ShuffledRandomiser(Mechanism[Q]):
         return randomiser.variance(shares, n)
 
     def per_user(self, n: int, k: int, parameters: Q) -> PerUser:
-        """Return one report, which speaks for the cell or does not, with its local budget."""
+        """Return the local budget and the influence of one report."""
         del n
         p, q = self.randomiser(k, parameters).chances
         return PerUser(parameters.eps0, moved_by_one=1.0 / (p - q))
 
 
 class ShuffledOne(ShuffledRandomiser[LocalParameters]):
-    """Mechanisms with a single randomiser for each local budget."""
+    """Base class of mechanisms with one randomiser for each local budget."""
 
     form = LocalParameters
 
-    def member(self, eps0: float, place: float) -> LocalParameters:
-        """Return parameters that consist of the budget."""
-        del place
+    def member(self, eps0: float, shape: float) -> LocalParameters:
+        """Return the parameters, which consist of the local budget."""
+        del shape
         return LocalParameters(eps0)
 
 
-def _least(error: Callable[[float], float], low: float, high: float) -> float:
-    """Return the place of the least error, to `PLACE_XTOL`; the error must be unimodal."""
+def _minimise(error: Callable[[float], float], low: float, high: float) -> float:
+    """Return the minimiser of a unimodal error, to `SHAPE_XTOL`."""
     points = np.linspace(low, high, 9).tolist()
     while True:
         best = min(range(len(points)), key=lambda index: error(points[index]))
         low, high = points[max(best - 1, 0)], points[min(best + 1, len(points) - 1)]
-        if high - low <= PLACE_XTOL:
+        if high - low <= SHAPE_XTOL:
             return float(points[best])
-        # The ends and the middle have been evaluated, unless the best was an end.
+        # The ends and the middle have been evaluated, unless the best point was an end.
         points = np.linspace(low, high, 5).tolist()

@@ -1,7 +1,7 @@
-"""Local hashing: draw a function of the cells into g values, report it and k-RR of one's value.
+"""Local hashing: report a random hash function into g values, and k-RR of the hashed cell.
 
-Wang et al., "Locally differentially private protocols for frequency estimation" (2017). Functions
-are uniform: each cell's value is drawn on its own.
+Wang et al., "Locally differentially private protocols for frequency estimation" (2017). The hash
+function is uniform among all functions: the values of the cells are independent.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from shuffledp.mechanisms.randomiser import IndependentSupport, check_budget, ch
 
 @dataclass(frozen=True)
 class LocalHashing(IndependentSupport):
-    """Functions into ``values`` values (g), local budget eps0.
+    """Local hashing into ``values`` (g) values with local budget eps0.
 
     Raises `InputError` if g is below 2 or another parameter is out of range.
     """
@@ -29,8 +29,7 @@ class LocalHashing(IndependentSupport):
         check_budget(self.eps0)
         if not (self.values >= 2 and self.values == int(self.values)):
             raise InputError(
-                f"local hashing needs a whole number g of values, at least 2: a function into one "
-                f"value says nothing (got g={self.values})"
+                f"g, the number of hash values, must be an integer >= 2 (got g={self.values})"
             )
 
     @property
@@ -39,7 +38,7 @@ class LocalHashing(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> LocalHashing:
-    """Return OLH, with the least variance for an empty cell: g nearest to ``E + 1``."""
+    """Return OLH, which has the least variance for an empty cell: g is nearest to ``E + 1``."""
     check_budget(eps0)
     return LocalHashing(k, eps0, round(float(np.exp(eps0))) + 1)
 
@@ -49,25 +48,25 @@ MAX_VALUES = 2**40
 
 @dataclass(frozen=True)
 class HashingParameters(LocalParameters):
-    """Local budget, and number g of values of a function."""
+    """Local budget, and number g of hash values."""
 
     g: int
 
 
 class ShuffledHashing(ShuffledRandomiser[HashingParameters]):
-    """Functions into the best number g of values. See `Mechanism`."""
+    """Mechanism that shuffles reports of local hashing with the best g."""
 
     name = "local-hashing"
     form = HashingParameters
 
-    def places(self, k: int) -> tuple[float, float]:
+    def shape_range(self, k: int) -> tuple[float, float]:
         """Return the range of log g."""
         del k
         return float(np.log(2.0)), float(np.log(MAX_VALUES))
 
-    def member(self, eps0: float, place: float) -> HashingParameters:
+    def member(self, eps0: float, shape: float) -> HashingParameters:
         """Return the parameters with the nearest integer g."""
-        return HashingParameters(eps0, round(float(np.exp(place))))
+        return HashingParameters(eps0, round(float(np.exp(shape))))
 
     def randomiser(self, k: int, parameters: HashingParameters) -> LocalHashing:
         """Return the randomiser for k cells."""

@@ -1,4 +1,4 @@
-"""Any randomiser with finitely many reports, given as a stochastic matrix."""
+"""Randomisers with finitely many reports, given as a stochastic matrix."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +15,10 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.randomiser import Randomiser
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
 
-# Largest deviation of a row's sum from 1.
+# Largest accepted deviation of a row's sum from 1.
 ROW_SUM_TOLERANCE = 1e-9
-# Mean radius of the Earth.
 EARTH_RADIUS_KM = 6371.0088
-# Smaller probabilities are near the range where floats lose digits.
+# Floats near and below this size lose digits.
 SMALLEST_PROBABILITY = 1e-280
 
 
@@ -27,25 +26,26 @@ SMALLEST_PROBABILITY = 1e-280
 class MatrixRandomiser(Randomiser):
     """A randomiser given by the probability of each report (column) for each record (row).
 
-    A row may sum to 1 within 1e-9; certified is the matrix whose rows are the given floats divided
-    by their exact sums. If an entry is 0, eps0 is infinite. Two rows may be the same.
+    Rows must sum to 1 within 1e-9. Each row is divided by its exact sum, and certified ends hold
+    for the resulting matrix. Entries may be 0, in which case eps0 can be infinite. Rows may be
+    equal.
 
     Attributes
     ----------
     rows
-        Shape ``(records, reports)``.
+        Probabilities, shape ``(records, reports)``.
     near
-        Pairs of records that are neighbours, in both orders, shape ``(pairs, 2)``; by default all.
-        The records of other users are not restricted.
+        Pairs of records that are neighbours, shape ``(pairs, 2)``; each pair stands for both
+        orders. By default all pairs are. The records of other users are not restricted.
     k, eps0
         Number of records, and the local budget for neighbours.
 
     Raises
     ------
     InputError
-        If an entry is negative, no number or below 1e-280, a row does not sum to 1, a column
-        cannot be reported, or positive chances of a report differ by more than exp(350); if a pair
-        is none of two records, or there are no pairs.
+        If an entry is negative, NaN, or positive but below 1e-280; if a row does not sum to 1, or a
+        column has no positive entry; if positive probabilities of a report differ by a factor of
+        more than exp(350); or if ``near`` is empty or is not an array of pairs of records.
     """
 
     rows: Floats
@@ -63,16 +63,16 @@ class MatrixRandomiser(Randomiser):
         rows.setflags(write=False)
         _, first, same = np.unique(given, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)
-        place = np.argsort(order)[same.ravel()]
-        near = None if self.near is None else _table(self.near, place, order.size)
+        distinct_index = np.argsort(order)[same.ravel()]
+        near = None if self.near is None else _adjacency(self.near, distinct_index, order.size)
         pairs = Pairs(rows[first[order]], near)
         for name, value in (("rows", rows), ("k", len(rows)), ("_pairs", pairs)):
             object.__setattr__(self, name, value)
-        object.__setattr__(self, "eps0", self.horizon if self._told[0] else np.inf)
+        object.__setattr__(self, "eps0", self.horizon if self._purity[0] else np.inf)
 
     @cached_property
-    def _told(self) -> tuple[bool, float]:
-        """Whether no report excludes a neighbour, and the largest finite ratio of neighbours."""
+    def _purity(self) -> tuple[bool, float]:
+        """Whether eps0 is finite, and the largest finite ratio of probabilities of neighbours."""
         rows, pure, largest = self._pairs.rows, True, 0.0
         positive = np.where(rows > 0.0, rows, np.inf)
         for first, near in zip(rows, self._pairs.among, strict=True):
@@ -84,39 +84,39 @@ class MatrixRandomiser(Randomiser):
     @cached_property
     def horizon(self) -> float:
         """The largest log-ratio of positive probabilities of neighbours, rounded up."""
-        largest = self._told[1]
+        largest = self._purity[1]
         if largest == 0.0:  # there are no neighbours, or their rows are equal
             return 0.0
-        found = max(float(np.log(largest)), 0.0)
-        return found + UNIT * (8.0 + 4.0 * found)  # each entry is accurate to 2 units
+        log_ratio = max(float(np.log(largest)), 0.0)
+        return log_ratio + UNIT * (8.0 + 4.0 * log_ratio)  # each entry is accurate to 2 units
 
     @cached_property
-    def _telling(self) -> Integers:
-        """Pairs of different records that are easy to distinguish."""
+    def _distinguishable(self) -> Integers:
+        """Pairs of records that are easy to distinguish."""
         return self._pairs.telling(self.horizon)
 
     @cached_property
-    def _held(self) -> Integers:
-        """Pairs of records, each with the record that all other users hold."""
-        return self._pairs.held(self._telling)
+    def _triples(self) -> Integers:
+        """Pairs of records, each together with the record that all other users hold."""
+        return self._pairs.held(self._distinguishable)
 
     def log_blanket(self, eps: float, n: int) -> float:
         """Return the bound for the worst pair of records."""
-        return self._pairs.log_high(eps, n, self._telling)
+        return self._pairs.log_high(eps, n, self._distinguishable)
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return the bound for the worst pair and data set; exposed users send the shared law."""
+        """Return the bound for the worst pair of records and the worst data set."""
         slots = HiddenSlots(self._pairs, eps, n, kappa)
-        return slots.log_high(ceiling, self._held) if slots.possible else ceiling
+        return slots.log_high(ceiling, self._triples) if slots.possible else ceiling
 
-    def log_lead(self, eps: float, n: int) -> float:
-        return self._pairs.log_lead(eps, n, self._telling)
+    def log_blanket_estimate(self, eps: float, n: int) -> float:
+        return self._pairs.log_blanket_estimate(eps, n, self._distinguishable)
 
-    def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """Return laws where all others hold one record, for triples that are easy to tell apart."""
+    def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
+        """Return the laws for the triples of records that are easy to distinguish."""
         rows = self._pairs.rows
         return tuple(
-            difference(rows[x0], rows[x1], rows[x2], eps, -1.0) for x0, x1, x2 in self._held
+            difference(rows[x0], rows[x1], rows[x2], eps, -1.0) for x0, x1, x2 in self._triples
         )
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
@@ -128,17 +128,17 @@ class MatrixRandomiser(Randomiser):
     def _inverse(self) -> Floats:
         if np.linalg.matrix_rank(self.rows) < self.k:
             raise InputError(
-                "the rows of the matrix are linearly dependent: no estimate tells all records "
-                f"apart (rank {np.linalg.matrix_rank(self.rows)}, {self.k} records)"
+                "the rows of the matrix must be linearly independent for an unbiased estimate (got "
+                f"rank {np.linalg.matrix_rank(self.rows)} for {self.k} records)"
             )
         return np.asarray(np.linalg.pinv(self.rows.T), np.float64)
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Return shares by least squares; raises `InputError` if rows are linearly dependent."""
+        """Return shares by least squares; raise `InputError` if rows are linearly dependent."""
         return np.asarray(np.asarray(observed, np.float64) / n @ self._inverse.T)
 
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """Return the variance of each share; raises as `estimate`."""
+        """Return the variance of each share; raise `InputError` like `estimate`."""
         shares = np.asarray(shares, np.float64)
         mean_square = shares @ (self.rows @ (self._inverse**2).T)
         own = self.rows @ self._inverse.T  # the identity up to rounding
@@ -146,14 +146,14 @@ class MatrixRandomiser(Randomiser):
 
 
 def pairs_within(places: ArrayLike, distance: float) -> Integers:
-    """Return pairs of places within a great-circle distance on a sphere.
+    """Return the pairs of places within a great-circle distance on a sphere.
 
     Parameters
     ----------
     places
         Latitudes and longitudes in degrees, shape ``(places, 2)``.
     distance
-        In km, at least 0.
+        Distance in km, at least 0.
 
     Returns
     -------
@@ -163,7 +163,7 @@ def pairs_within(places: ArrayLike, distance: float) -> Integers:
     apart = np.sin(0.5 * (latitude[:, None] - latitude)) ** 2
     across = np.sin(0.5 * (longitude[:, None] - longitude)) ** 2
     half = np.sqrt(apart + np.cos(latitude)[:, None] * np.cos(latitude) * across)
-    # A tolerance for rounding, since additional neighbours are on the safe side.
+    # The tolerance for rounding is safe, because it can only add neighbours.
     near = (
         2.0 * EARTH_RADIUS_KM * np.arcsin(np.minimum(half, 1.0)) <= distance * (1.0 + 1e-9) + 1e-6
     )
@@ -189,7 +189,7 @@ def _check_entries(rows: Floats) -> None:
         )
     if (empty := np.flatnonzero(~rows.any(axis=0))).size:
         raise InputError(
-            f"no record can lead to report {empty[0]}: leave that column out of the matrix"
+            f"report {empty[0]} has probability 0 for every record: leave out that column"
         )
     if (small := (rows > 0.0) & (rows < SMALLEST_PROBABILITY)).any():
         x, y = np.argwhere(small)[0]
@@ -200,37 +200,37 @@ def _check_entries(rows: Floats) -> None:
 
 
 def _check_ratios(rows: Floats) -> None:
-    least = np.where(rows > 0.0, rows, np.inf).min(axis=0)
-    found = float(np.log(rows.max(axis=0) / least).max())
-    if found > LARGEST_EPS0:
+    smallest = np.where(rows > 0.0, rows, np.inf).min(axis=0)
+    log_ratio = float(np.log(rows.max(axis=0) / smallest).max())
+    if log_ratio > LARGEST_EPS0:
         raise InputError(
-            f"the chances of a report may differ by a factor of at most exp({LARGEST_EPS0:g}), "
-            f"or be 0 (got exp({found:g}))"
+            f"positive probabilities of a report must differ by a factor of at most "
+            f"exp({LARGEST_EPS0:g}) (got exp({log_ratio:g}))"
         )
 
 
-def _table(near: ArrayLike, place: Integers, different: int) -> Bools:
-    """Return the table of neighbours among different rows; equal rows count as one record.
+def _adjacency(near: ArrayLike, distinct_index: Integers, distinct: int) -> Bools:
+    """Return the adjacency matrix of neighbours; records with equal rows count as one.
 
     Parameters
     ----------
     near
         Pairs of records, shape ``(pairs, 2)``.
-    place
-        Index of each record's row among the different rows.
-    different
-        Number of different rows.
+    distinct_index
+        Index of each record's row among the distinct rows.
+    distinct
+        Number of distinct rows.
     """
     pairs = np.array(near)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or not pairs.size:
-        raise InputError(f"neighbours are pairs of records, at least one (got shape {pairs.shape})")
-    wrong = (pairs != np.floor(pairs)) | ~((pairs >= 0) & (pairs < place.size))
+        raise InputError(f"neighbours must have shape (pairs, 2), pairs >= 1 (got {pairs.shape})")
+    wrong = (pairs != np.floor(pairs)) | ~((pairs >= 0) & (pairs < distinct_index.size))
     if wrong.any():
         raise InputError(
-            f"records are numbered from 0 to {place.size - 1} (got {pairs[wrong][0]:g} in pair "
-            f"{int(np.argwhere(wrong)[0, 0])})"
+            f"records of neighbours must be integers from 0 to {distinct_index.size - 1} (got "
+            f"{pairs[wrong][0]:g} in pair {int(np.argwhere(wrong)[0, 0])})"
         )
-    found = np.zeros((different, different), bool)
-    one, other = place[pairs.astype(np.int64).T]
-    found[one, other] = found[other, one] = True
-    return found
+    adjacent = np.zeros((distinct, distinct), bool)
+    one, other = distinct_index[pairs.astype(np.int64).T]
+    adjacent[one, other] = adjacent[other, one] = True
+    return adjacent

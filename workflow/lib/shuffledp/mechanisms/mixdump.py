@@ -1,4 +1,4 @@
-"""k-RR among dummies (mixDUMP): users send noisy reports, among which they mix uniform dummies.
+"""k-RR with dummies (mixDUMP): users send a k-RR report and uniform dummies.
 
 `shuffledp.accounting.one_round.dummies` has its certified delta.
 """
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, led_noise
+from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, guided_noise
 from shuffledp.accounting.curve import UpperCurve
 from shuffledp.accounting.registry import krr_curve
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
@@ -22,10 +22,10 @@ from shuffledp.mechanisms.protocol import Mechanism, PerUser
 from shuffledp.mechanisms.user_dummies import draw_dummies
 from shuffledp.numerics.arrays import Floats
 
-# Candidates for the local budget in excess of the one without dummies. With few cells the error
-# falls with it to that of dummies alone, which do not protect single reports.
+# Candidates for the local budget, relative to that of k-RR without dummies. With few cells, larger
+# ones have smaller errors, down to that of dummies alone, which do not protect single reports.
 EXTRA_EPS0: Final = (0.25, 0.5, 0.75, 1.0)
-# With at least this many uniform reports per cell, the central limit compares budgets.
+# With more uniform reports per cell than this, candidates are compared by the central limit.
 MIN_NORMAL_REPORTS_PER_CELL: Final = 30.0
 
 
@@ -45,17 +45,17 @@ class MixdumpParameters:
     def __post_init__(self) -> None:
         if not 0.0 <= self.dummies < np.inf:
             raise InputError(
-                f"dummies of a user must be a mean number, at least 0 (got {self.dummies})"
+                f"dummies, a user's mean number, must be finite and >= 0 (got {self.dummies})"
             )
 
     @property
     def chances(self) -> int:
-        """Number of chances of one dummy each: the smallest number for the mean."""
+        """Number of possible dummies of a user, the smallest one for the mean."""
         return ceil(self.dummies)
 
     @property
     def rate(self) -> float:
-        """Probability that a chance is taken; 1 if there is none."""
+        """Probability of each possible dummy; 1 if there are none."""
         return self.dummies / self.chances if self.chances else 1.0
 
 
@@ -66,7 +66,7 @@ def _unbiased(reports: Floats, n: int, parameters: MixdumpParameters) -> Floats:
 
 
 class Mixdump(Mechanism[MixdumpParameters]):
-    """Users report through k-RR and add dummies, the shuffler mixes all; see `Mechanism`."""
+    """Mechanism in which users send a k-RR report and uniform dummies."""
 
     name = "mixdump"
     form = MixdumpParameters
@@ -80,46 +80,46 @@ class Mixdump(Mechanism[MixdumpParameters]):
         """Return the parameters with the least error, for local budgets up to 1 above k-RR's.
 
         The budgets are spaced by 1/4. The mean variance over the cells is the same for every
-        histogram. Over several rounds, or with many uniform reports, the central limit selects the
-        best budget.
+        histogram. For several rounds, or with many uniform reports, the best budget is selected by
+        the central limit.
         """
-        alone = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
+        krr_eps0 = KRandomisedResponse().calibrate(eps, log_delta, setting).eps0
         if log_delta == -np.inf:
-            return MixdumpParameters(alone, 0.0)
+            return MixdumpParameters(krr_eps0, 0.0)
         largest = float((LARGEST_N - 1) // setting.n)
 
         def reports_for(eps0: float) -> float:
-            """Return the uniform reports with which the loss deviates as that of k-RR alone."""
+            """Return the uniform reports for which the loss varies as that of k-RR alone."""
             p, q = probabilities(eps0, setting.k)
-            return self._uniform_reports(alone, setting) * ((p - q) / gap) ** 2
+            return self._uniform_reports(krr_eps0, setting) * ((p - q) / gap) ** 2
 
-        p, q = probabilities(alone, setting.k)
+        p, q = probabilities(krr_eps0, setting.k)
         gap = p - q
-        found = [MixdumpParameters(alone, 0.0)]
-        for more in EXTRA_EPS0:
-            eps0 = min(alone + more, LARGEST_EPS0)
+        candidates = [MixdumpParameters(krr_eps0, 0.0)]
+        for extra in EXTRA_EPS0:
+            eps0 = min(krr_eps0 + extra, LARGEST_EPS0)
             missing = reports_for(eps0) - self._uniform_reports(eps0, setting)
             if 0.0 < missing <= largest * setting.n:
-                found.append(MixdumpParameters(eps0, missing / setting.n))
+                candidates.append(MixdumpParameters(eps0, missing / setting.n))
         shares = np.full(setting.k, 1.0 / setting.k)
 
         def error(parameters: MixdumpParameters) -> float:
             return float(self.variance(shares, setting.n, parameters)[0])
 
-        # In these cases an evaluation takes seconds, and the central limit is accurate enough.
+        # Here an evaluation takes seconds, and the central limit is accurate enough.
         if (
             setting.rounds > 1
-            or self._uniform_reports(alone, setting) > MIN_NORMAL_REPORTS_PER_CELL * setting.k
+            or self._uniform_reports(krr_eps0, setting) > MIN_NORMAL_REPORTS_PER_CELL * setting.k
         ):
-            found = [found[0], *sorted(found[1:], key=error)[:1]]
+            candidates = [candidates[0], *sorted(candidates[1:], key=error)[:1]]
         certified = [
-            self._certified(likely, eps, log_delta, setting, largest) for likely in found[1:]
+            self._certified(likely, eps, log_delta, setting, largest) for likely in candidates[1:]
         ]
-        return min([found[0], *(each for each in certified if each is not None)], key=error)
+        return min([candidates[0], *(each for each in certified if each is not None)], key=error)
 
     @staticmethod
     def _uniform_reports(eps0: float, setting: Setting) -> float:
-        """Return the mean number of uniform reports of k-RR, including the target's."""
+        """Return the mean number of uniform reports of k-RR, counting the target user's as one."""
         _, q = probabilities(eps0, setting.k)
         return 1.0 + (setting.n - 1) * setting.k * q
 
@@ -131,23 +131,23 @@ class Mixdump(Mechanism[MixdumpParameters]):
         setting: Setting,
         largest: float,
     ) -> MixdumpParameters | None:
-        """Return the fewest dummies for a local budget, sought near a likely number, or None."""
+        """Return the fewest dummies for a candidate's local budget; None if none suffice."""
         p, q = probabilities(likely.eps0, setting.k)
-        own = self._uniform_reports(likely.eps0, setting)
+        krr_reports = self._uniform_reports(likely.eps0, setting)
 
         def normal(dummies: float) -> float:
-            reports = own + dummies * setting.n
+            reports = krr_reports + dummies * setting.n
             deviation = (p - q) * np.sqrt(2.0 * setting.k / reports * setting.rounds)
             return float(gdp_to_log_delta(eps, deviation))
 
         def log_delta_of(dummies: float) -> float:
             return self.curve(replace(likely, dummies=dummies), setting).upper(eps)
 
-        # The central limit is shifted such that the likely number meets the target.
-        moved = log_delta - normal(likely.dummies)
+        # The approximation is shifted such that the candidate just meets the target.
+        shift = log_delta - normal(likely.dummies)
         xtol = NOISE_XTOL if setting.rounds == 1 else COARSE_XTOL
-        dummies = led_noise(
-            log_delta_of, log_delta, largest, lambda dummies: normal(dummies) + moved, xtol
+        dummies = guided_noise(
+            log_delta_of, log_delta, largest, lambda dummies: normal(dummies) + shift, xtol
         )
         return None if dummies is None else replace(likely, dummies=dummies)
 
@@ -178,10 +178,7 @@ class Mixdump(Mechanism[MixdumpParameters]):
         return np.asarray((reports + dummies) / n / (p - q) ** 2)
 
     def per_user(self, n: int, k: int, parameters: MixdumpParameters) -> PerUser:
-        """Return a report and the user's dummies, which do not depend on the record.
-
-        All messages that the shuffler accepts from a user may be of one cell.
-        """
+        """Return a report and the user's dummies; a dishonest user may send one cell only."""
         del n
         p, q = probabilities(parameters.eps0, k)
         return PerUser(

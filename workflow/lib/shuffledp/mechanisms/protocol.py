@@ -1,7 +1,7 @@
 """The interface of a mechanism: its privacy, its calibration and the error of its estimate.
 
-Figures, tables, planner and commands use this interface alone. Names, looks and trust of each
-mechanism are in `shuffledp.mechanisms.catalogue`.
+Figures, tables, planner and commands use only this interface. Names, markers and trust assumptions
+are in `shuffledp.mechanisms.catalogue`.
 """
 
 from abc import ABC, abstractmethod
@@ -20,8 +20,8 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, Entry
 from shuffledp.numerics.arrays import Floats, quotient_down, sum_up
 
 P = TypeVar("P")  # a mechanism's parameters: a frozen dataclass
-# Estimated shares from observations, both of shape (repetitions, k), n and the parameters. Each row
-# of the result depends on the same row of the observations only.
+# A function of observations, n and parameters that returns estimated shares. Observations and
+# shares have shape (repetitions, k), and a row of shares depends only on its row of observations.
 Estimate = Callable[[Floats, int, P], Floats]
 
 
@@ -34,11 +34,11 @@ class Budget:
     eps, log_delta
         Central budget and the natural logarithm of delta.
     asked
-        The request, ``eps=0.5`` or ``delta=1e-06``. It names the random stream, since computed
-        digits may differ between machines.
+        The request as text, such as ``eps=0.5`` or ``delta=1e-06``. It labels the random stream,
+        because the last digits of computed numbers may differ between machines.
     calibration
-        Name of the calibration to it: ``matched`` for a point of the certified curve, which means
-        equal privacy.
+        Name of the calibration; ``matched`` for a point of the certified curve, which means equal
+        privacy.
     """
 
     eps: float
@@ -49,7 +49,7 @@ class Budget:
 
 @dataclass(frozen=True)
 class Calibration(Generic[P]):
-    """Parameters to release with, and the privacy they were chosen for.
+    """Parameters of a release, and the budget they were calibrated to.
 
     Attributes
     ----------
@@ -59,9 +59,9 @@ class Calibration(Generic[P]):
     eps, log_delta
         The budget; NaN where the parameters follow from eps0.
     asked
-        As in `Budget`; empty for ``none``.
+        Like `Budget.asked`; empty for ``none``.
     parameters
-        Of the mechanism.
+        Parameters of the mechanism.
     """
 
     name: str
@@ -73,18 +73,18 @@ class Calibration(Generic[P]):
 
 @dataclass(frozen=True)
 class PerUser:
-    """The local budget of one user, the messages sent, and the largest change by them.
+    """What one user reveals, sends, and can change in the estimate.
 
     Attributes
     ----------
     local_eps0
-        Local budget of the user's own messages, for whoever sees them before they are mixed; inf
-        if they reveal everything.
+        Local budget of the user's own messages, for a party that sees them before they are
+        shuffled; inf if they reveal the record.
     messages
         Mean number of messages per user that reach the shuffler or the curator.
     moved_by_one
         The largest change, in people, of a cell's estimate by one user's messages in a round,
-        compared with messages that say nothing about the cell. The estimate is a sum over users, so
+        compared with messages that do not depend on the cell. The estimate is a sum over users, so
         m dishonest users change it by up to m times as much.
     """
 
@@ -94,19 +94,19 @@ class PerUser:
 
 
 class Mechanism(ABC, Generic[P]):
-    """A randomised way from the records of n users to a histogram over k cells.
+    """A randomised algorithm from the records of n users to an estimated histogram over k cells.
 
     Attributes
     ----------
     name
         Name in the catalogue.
     estimators
-        Estimators by their names in the catalogue, in its order; the first is unbiased.
+        Estimators by name, in the order of the catalogue; the first is unbiased.
     form
-        Class of the parameters, whose numbers are fields of type int or float.
+        Class of the parameters, a dataclass whose numbers are fields of type int or float.
     published
-        Functions of a setting that return calibrations as papers print them. They are not at equal
-        privacy, and the catalogue says what figures call them.
+        Functions from a setting to a calibration that a paper prints. These calibrations are not at
+        equal privacy; their captions are in the catalogue.
     """
 
     name: str
@@ -116,7 +116,7 @@ class Mechanism(ABC, Generic[P]):
 
     @property
     def entry(self) -> Entry:
-        """The mechanism's row in the catalogue."""
+        """The mechanism's entry in the catalogue."""
         return CATALOGUE[self.name]
 
     @abstractmethod
@@ -126,9 +126,9 @@ class Mechanism(ABC, Generic[P]):
         Parameters
         ----------
         parameters
-            Of the mechanism, the same in each round.
+            Parameters of the mechanism, the same in each round.
         setting
-            All users are honest and take part in every round.
+            Setting in which all users are honest and take part in every round.
         """
 
     def achieved(self, parameters: P, setting: Setting) -> UpperCurve:
@@ -142,7 +142,7 @@ class Mechanism(ABC, Generic[P]):
         return self.curve(parameters, setting)
 
     def views(self, parameters: P, setting: Setting) -> dict[str, UpperCurve]:
-        """Return the curves of those `catalogue.VIEWS` for which `curve` does not hold.
+        """Return the curves of the views in `catalogue.VIEWS` for which `curve` does not hold.
 
         Parameters
         ----------
@@ -151,7 +151,7 @@ class Mechanism(ABC, Generic[P]):
 
         Returns
         -------
-        By default, the curve of analyst and shuffler together, who see each user's own messages.
+        By default, the curve of analyst and shuffler together, who see each user's messages.
         """
         local_eps0 = self.per_user(setting.n, setting.k, parameters).local_eps0
         budget = sum_up([(setting.rounds, local_eps0)])
@@ -163,16 +163,16 @@ class Mechanism(ABC, Generic[P]):
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> P:
         """Return the parameters with the least error that keep (eps, delta) of all rounds.
 
-        They are the same in every round. A mechanism that can be calibrated to one round only
-        returns `calibrate_rounds_by_search` for several.
+        The parameters are the same in every round. A mechanism that can only be calibrated to one
+        round calls `calibrate_rounds_by_search` for several.
 
         Parameters
         ----------
         eps, log_delta
             Central budget of all rounds together, and natural log of delta.
         setting
-            n, k and the number of rounds. All users are honest and take part
-            (`target_calibration.calibrated` covers others).
+            Numbers of users, cells and rounds. All users are honest and take part; use
+            `target_calibration.calibrated` for other settings.
 
         Raises
         ------
@@ -184,14 +184,14 @@ class Mechanism(ABC, Generic[P]):
     def observe(
         self, counts: ArrayLike, parameters: P, rng: np.random.Generator, repetitions: int = 1
     ) -> Floats:
-        """Draw what the analyst sees from its exact law, without a loop over users.
+        """Draw the analyst's observations from their exact law, without a loop over users.
 
         Parameters
         ----------
         counts
             True histogram, shape ``(k,)``, integers >= 0.
         parameters
-            Of the mechanism.
+            Parameters of the mechanism.
         rng
             Source of randomness.
         repetitions
@@ -213,7 +213,7 @@ class Mechanism(ABC, Generic[P]):
         n
             Number of users, positive.
         parameters
-            Of the mechanism.
+            Parameters of the mechanism.
 
         Returns
         -------
@@ -223,8 +223,8 @@ class Mechanism(ABC, Generic[P]):
     def expected_distance(self, shares: ArrayLike, n: float, parameters: P) -> Floats:
         """Return the expected total variation distance of the unbiased estimate.
 
-        This is half the sum of the shares' mean absolute errors; by default the errors are taken as
-        normally distributed.
+        This is half the sum of the shares' mean absolute errors. By default the errors are assumed
+        to be normally distributed.
 
         Parameters
         ----------
@@ -238,16 +238,14 @@ class Mechanism(ABC, Generic[P]):
         return expected_distance(self.variance(shares, n, parameters))
 
     def per_user(self, n: int, k: int, parameters: P) -> PerUser:
-        """Return what one user reveals, sends and can change.
-
-        By default one message that reveals everything.
+        """Return what one user reveals, sends and can change; by default for one true message.
 
         Parameters
         ----------
         n, k
             Numbers of users and of cells.
         parameters
-            Of the mechanism.
+            Parameters of the mechanism.
         """
         del n, k, parameters
         return PerUser()
@@ -256,15 +254,15 @@ class Mechanism(ABC, Generic[P]):
 def calibrate_rounds_by_search(
     mechanism: Mechanism[P], eps: float, log_delta: float, setting: Setting
 ) -> P:
-    """Return parameters of one round whose composition keeps the target of all rounds.
+    """Return parameters of one round with which all rounds together keep the target.
 
-    They are those of `Mechanism.calibrate` for one round, at a share of delta and nearly the
-    largest eps with which the composed rounds keep the target.
+    Each round is calibrated to a share of delta, and to nearly the largest eps with which the
+    composition still keeps the target.
 
     Parameters
     ----------
     mechanism
-        It is calibrated to one round.
+        A mechanism whose `calibrate` supports one round.
     eps, log_delta, setting
         As for `Mechanism.calibrate`.
 
@@ -278,14 +276,14 @@ def calibrate_rounds_by_search(
     if not 0.0 < eps < np.inf:
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     rounds, once = setting.rounds, replace(setting, rounds=1)
-    # Half of delta is left for what no eps of the rounds covers.
-    share = log_delta - float(np.log(2.0 * rounds))
+    # The rounds' own deltas add up to half of the target; composition takes the other half.
+    round_log_delta = log_delta - float(np.log(2.0 * rounds))
     parameters: dict[float, P] = {}
-    bar = tqdm(desc=f"{mechanism.name}, budgets of a round", delay=2.0, leave=False, disable=None)
+    bar = tqdm(desc=f"{mechanism.name}, eps per round", delay=2.0, leave=False, disable=None)
 
     def composed(round_eps: float) -> float:
         bar.update()
-        parameters[round_eps] = mechanism.calibrate(round_eps, share, once)
+        parameters[round_eps] = mechanism.calibrate(round_eps, round_log_delta, once)
         return mechanism.curve(parameters[round_eps], setting).upper(eps)
 
     def composed_if_possible(round_eps: float) -> float:
@@ -294,15 +292,18 @@ def calibrate_rounds_by_search(
         except InputError:
             if round_eps > 2.0 * eps:
                 raise
-            return -np.inf  # a larger eps may be possible
+            return -np.inf  # continue with a larger eps
 
-    # With this budget each round keeps its share of the target.
-    least = quotient_down(eps, rounds)
-    guess = least * float(np.sqrt(rounds * share / log_delta)) if log_delta < 0.0 else least
+    # Basic composition: with this eps per round the target surely holds.
+    smallest = quotient_down(eps, rounds)
+    factor = float(np.sqrt(rounds * round_log_delta / log_delta)) if log_delta < 0.0 else 1.0
+    guess = smallest * factor
     with bar:
-        best = calibrate.of_one_round(composed_if_possible, log_delta, least, guess)
+        best = calibrate.round_epsilon(composed_if_possible, log_delta, smallest, guess)
         if best not in parameters:
-            best = calibrate.largest_kept(lambda round_eps: composed(round_eps) <= log_delta, best)
+            best = calibrate.largest_feasible_budget(
+                lambda round_eps: composed(round_eps) <= log_delta, best
+            )
     return parameters[best]
 
 
@@ -316,13 +317,13 @@ def expected_distance(variances: ArrayLike) -> Floats:
     return np.asarray(np.sqrt(0.5 / np.pi) * deviations.sum(axis=-1))
 
 
-def drawing_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
+def participation_variance(shares: ArrayLike, n: int, rate: float) -> Floats:
     """Return the variance of the participants' shares about the shares of all users.
 
     Parameters
     ----------
     shares
-        Of all users, any shape.
+        Shares of all users, any shape.
     n
         Number of all users.
     rate

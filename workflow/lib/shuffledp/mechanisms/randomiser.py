@@ -1,10 +1,11 @@
-"""The interface of a local randomiser: its budget, its certified ends and its estimator.
+"""The interface of a local randomiser: its budget, its certified curve and its estimator.
 
-Most randomisers here give each report y a *support* S(y), the records it speaks for, and are
-``R(y|x) = nu(y) g E^[x in S(y)]`` with ``E = exp(eps0)``, a law nu and ``g = 1 / (1 + (E - 1) s)``,
-where s is the probability under nu that a record is in the support. By symmetry every pair of
-records is a worst pair, and only three properties of a report matter: whether its support contains
-the two records that the target may hold, and one that others hold.
+Most randomisers here give each report y a *support* S(y), the set of records that it supports.
+Their probabilities are ``R(y|x) = nu(y) g E^[x in S(y)]`` with ``E = exp(eps0)``, a law nu and
+``g = 1 / (1 + (E - 1) s)``, where s is the probability under nu that a record is in the support. By
+symmetry every pair of records is a worst pair. Only three properties of a report matter: whether
+its support contains each of the two records that the target user may hold, and a third one that
+others hold.
 """
 
 from abc import ABC, abstractmethod
@@ -36,8 +37,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 Pattern = tuple[int, int, int]
 # Relative error of the probabilities of patterns, in units of rounding.
 PROBABILITY_UNITS = 64.0
-# Splitting of atoms may add this much to the log of delta at points of a curve that composes. The
-# distance of the points costs more, and the time falls with the square root.
+# Largest increase of log delta by the splitting of atoms, at points of a curve that composes. The
+# spacing of the points costs more, and computing time falls with the square root of this number.
 COMPOSED_LOG_TOLERANCE = 1e-3
 
 
@@ -49,7 +50,7 @@ class Randomiser(ABC):
     k
         Number of records.
     eps0
-        Local budget: the largest log-ratio of the probabilities of a report, rounded up; possibly
+        Local budget: the largest log-ratio of the probabilities of a report, rounded up. It may be
         infinite.
     """
 
@@ -58,29 +59,27 @@ class Randomiser(ABC):
 
     @property
     def horizon(self) -> float:
-        """The finite eps from which on delta no longer falls; eps0, if that is finite."""
+        """The finite eps from which on delta is constant; eps0 if that is finite."""
         return self.eps0
 
     @abstractmethod
     def log_blanket(self, eps: float, n: int) -> float:
-        """Return log delta for every data set by the privacy blanket, rounded up."""
+        """Return an upper bound of log delta for every data set, by the privacy blanket."""
 
     def log_blanket_coarse(self, eps: float, n: int) -> float:
-        """Return `log_blanket` with a lower accuracy that suffices for composition."""
+        """Return `log_blanket` less accurately, which suffices for composition."""
         return self.log_blanket(eps, n)
 
     @abstractmethod
-    def log_lead(self, eps: float, n: int) -> float:
+    def log_blanket_estimate(self, eps: float, n: int) -> float:
         """Return a cheap estimate of `log_blanket`."""
 
     @abstractmethod
-    def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """Return the laws of data sets in which all other users hold the same record."""
+    def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
+        """Return the laws of G for data sets in which all other users hold the same record."""
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
-        """Return log delta by the bound of docs/hidden-slot.md, rounded up.
-
-        By default this is the ceiling.
+        """Return an upper bound of log delta by docs/hidden-slot.md; by default the ceiling.
 
         Parameters
         ----------
@@ -89,9 +88,9 @@ class Randomiser(ABC):
         n
             Number of users, at least 2.
         kappa
-            Probability with which a user is exposed.
+            Probability that a user is exposed.
         ceiling
-            Log of a delta that is known to hold; the result is at most that.
+            A known upper bound of log delta; the result is at most that.
         """
         del eps, n, kappa
         return ceiling
@@ -108,19 +107,19 @@ class Randomiser(ABC):
 
         Returns
         -------
-        The upper end holds for every data set; some data set attains the lower one.
+        A curve whose upper end holds for every data set; some data set attains the lower end.
         """
         n = setting.n
 
-        def lead(eps: float) -> float:
-            return lead_log_delta(eps, setting, self, hidden_slot=hidden_slot)
+        def estimate(eps: float) -> float:
+            return approximate_log_delta(eps, setting, self, hidden_slot=hidden_slot)
 
         once = UpperCurve(
             self.eps0,
             upper=lambda eps: upper_log_delta(eps, n, self, hidden_slot=hidden_slot),
             lower=lambda eps: lower_log_delta(eps, n, self),
             horizon=self.horizon,
-            hints=SearchHints(lead=lead, xtol=calibrate.COARSE_XTOL),
+            hints=SearchHints(estimate=estimate, xtol=calibrate.COARSE_XTOL),
         )
         if setting.rounds == 1:
             return once
@@ -136,7 +135,7 @@ class Randomiser(ABC):
 
     @abstractmethod
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Draw what the analyst counts from its exact law, without a loop over users.
+        """Draw the analyst's counts from their exact law, without a loop over users.
 
         Parameters
         ----------
@@ -147,17 +146,17 @@ class Randomiser(ABC):
 
         Returns
         -------
-        Numbers of reports that speak for each record, shape ``(k,)``; for a matrix, of reports of
-        each column.
+        Numbers of reports that support each record, shape ``(k,)``; for a matrix, numbers of
+        reports of each column.
         """
 
     @abstractmethod
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Return unbiased shares, shape ``(..., k)``, of n users from observations."""
+        """Return unbiased estimates of the shares of n users, shape ``(..., k)``."""
 
     @abstractmethod
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """Return the variance of each estimated share, shaped like ``shares``, ``(..., k)``."""
+        """Return the variance of each estimated share, shape ``(..., k)`` like ``shares``."""
 
 
 def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
@@ -165,17 +164,17 @@ def _checked(eps: float, n: int, randomiser: Randomiser) -> float:
     if not (eps >= 0.0 and np.isfinite(eps)):
         raise InputError(f"eps must be at least 0 and finite (got eps={eps})")
     if not (n >= 1 and n == int(n)):
-        raise InputError(f"n must be a whole number of users, at least 1 (got n={n})")
+        raise InputError(f"n, the number of users, must be an integer >= 1 (got n={n})")
     return min(float(eps), randomiser.horizon)
 
 
 def upper_log_delta(
     eps: float, n: int, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """Return log delta for every data set of n users (replacement), rounded up.
+    """Return an upper bound of log delta for every data set of n users (replacement).
 
-    It is the privacy blanket, where the analyst is told which other users drew from the part that
-    all records share. With ``hidden_slot`` it is the smaller of that and the bound of
+    It is the bound of the privacy blanket, which tells the analyst which other users drew from the
+    part that all records share. With ``hidden_slot`` it is the minimum of that and the bound of
     docs/hidden-slot.md, which nobody outside this project has reviewed. Raises `InputError` for an
     eps below 0 or an n below 1.
 
@@ -188,35 +187,37 @@ def upper_log_delta(
     randomiser
         The randomiser of each user.
     hidden_slot
-        Whether the bound of docs/hidden-slot.md is used as well.
+        Whether to use the bound of docs/hidden-slot.md as well.
     """
     eps = _checked(eps, n, randomiser)
-    find = _hidden if hidden_slot else _upper
-    return find(eps, int(n), randomiser)
+    upper = _hidden_slot_upper if hidden_slot else _blanket_upper
+    return upper(eps, int(n), randomiser)
 
 
 @lru_cache(maxsize=64)
-def _hidden(eps: float, n: int, randomiser: Randomiser) -> float:
-    blanket = _upper(eps, n, randomiser)
+def _hidden_slot_upper(eps: float, n: int, randomiser: Randomiser) -> float:
+    blanket = _blanket_upper(eps, n, randomiser)
     if n == 1 or blanket == -np.inf:
         return blanket
-    return randomiser.log_hidden(eps, n, exposure(_leaked(eps, n, randomiser), n), blanket)
+    return randomiser.log_hidden(
+        eps, n, exposure(_attained_log_delta(eps, n, randomiser), n), blanket
+    )
 
 
-def _leaked(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return an estimate of the log delta that some data set attains."""
-    return max(log_saddle_point(atoms, n) for atoms in randomiser.alike(eps))
+def _attained_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
+    """Return an approximation of the largest log delta that a known data set attains."""
+    return max(log_saddle_point(atoms, n) for atoms in randomiser.homogeneous_laws(eps))
 
 
 @lru_cache(maxsize=64)
-def _upper(eps: float, n: int, randomiser: Randomiser) -> float:
+def _blanket_upper(eps: float, n: int, randomiser: Randomiser) -> float:
     if eps >= randomiser.eps0:
         return -np.inf
     return min(randomiser.log_blanket(eps, n), 0.0)
 
 
 def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
-    """Return a log delta that some data set of n users attains, rounded down.
+    """Return a lower bound of log delta, which some data set of n users attains.
 
     Parameters
     ----------
@@ -225,22 +226,22 @@ def lower_log_delta(eps: float, n: int, randomiser: Randomiser) -> float:
     n
         Number of users, at least 1.
     randomiser
-        What each user's record goes through.
+        The randomiser of each user.
     """
     eps = _checked(eps, n, randomiser)
     if eps >= randomiser.eps0:
         return -np.inf
-    laws = randomiser.alike(eps)
+    laws = randomiser.homogeneous_laws(eps)
     return log_mean_excess_low(max(laws, key=lambda atoms: log_saddle_point(atoms, n)), n)
 
 
-def lead_log_delta(
+def approximate_log_delta(
     eps: float, setting: Setting, randomiser: Randomiser, *, hidden_slot: bool = False
 ) -> float:
-    """Estimate the log of delta of all rounds cheaply, where a search begins; it is no bound.
+    """Return a cheap approximation of log delta of all rounds, the starting point of searches.
 
-    Over several rounds the sum of the losses is taken as normally distributed. The standard
-    deviation of a round follows from its delta at eps = 0.
+    Over several rounds the sum of the losses is assumed to be normally distributed. The standard
+    deviation of a round follows from its delta at eps = 0. The result is not a bound.
 
     Parameters
     ----------
@@ -259,9 +260,9 @@ def lead_log_delta(
         return -np.inf
     once = eps if setting.rounds == 1 else 0.0
     if hidden_slot:
-        log_delta = _leaked(once, setting.n, randomiser)
+        log_delta = _attained_log_delta(once, setting.n, randomiser)
     else:
-        log_delta = randomiser.log_lead(once, setting.n)
+        log_delta = randomiser.log_blanket_estimate(once, setting.n)
     if setting.rounds == 1:
         return log_delta
     advantage = min(float(np.exp(log_delta)), 1.0 - 1e-9)
@@ -271,7 +272,7 @@ def lead_log_delta(
 
 def check_budget(eps0: float) -> None:
     """Raise `InputError` if a local budget is not positive, or too large for the accountant."""
-    # A computed budget is rounded up, so 350 may become larger by some units.
+    # Computed budgets are rounded up, so 350 may have grown by some units of rounding.
     if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
         raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g} (got eps0={eps0:g})")
 
@@ -279,18 +280,18 @@ def check_budget(eps0: float) -> None:
 def check_cells(k: int) -> None:
     """Raise `InputError` if there are fewer than two cells."""
     if not (k >= 2 and k == int(k)):
-        raise InputError(f"k must be a whole number of cells, at least 2 (got k={k})")
+        raise InputError(f"k, the number of cells, must be an integer >= 2 (got k={k})")
 
 
 class SupportRandomiser(Randomiser):
-    """A randomiser whose reports have supports, as the module describes.
+    """A randomiser whose reports have supports, as described in the module's docstring.
 
     Attributes
     ----------
     interchangeable
-        Whether `patterns` holds for every third record x2, not only for some.
+        Whether `patterns` holds for every third record x2 rather than for some.
     eps0_error
-        Largest amount by which eps0, which is rounded up, may exceed the exact value.
+        Largest amount by which eps0 may exceed the exact value.
     """
 
     interchangeable: bool = False
@@ -304,28 +305,32 @@ class SupportRandomiser(Randomiser):
     @property
     @abstractmethod
     def patterns(self) -> Mapping[Pattern, float]:
-        """Probabilities under nu that (x0, x1, x2) are in the support; for k = 2 x2 never is."""
+        """Probabilities under nu of the indicators that x0, x1 and x2 are in the support.
+
+        For k = 2 the third indicator is 0.
+        """
 
     @property
     def everywhere(self) -> float:
-        """Probability under nu that all records are in the support, so that a report is useless.
+        """Probability under nu that all records are in the support, rounded down.
 
-        It is rounded down, since a blanket may be smaller than the part that all records share.
+        Such reports carry no information. Rounding down is safe, because a blanket may be smaller
+        than the part that all records share.
         """
         return 0.0
 
     @property
     def likelihood(self) -> float:
-        """The factor g."""
+        """Normalising factor g."""
         return float(1.0 / (1.0 + np.expm1(self.eps0) * self.share))
 
     @property
     def chances(self) -> tuple[float, float]:
-        """Probabilities ``(p, q)`` that a report speaks for the user's record, and for another."""
+        """Probabilities ``(p, q)`` that a report supports the user's record, and another record."""
         both = sum(b for (i, j, _), b in self.patterns.items() if i and j)
         other = sum(b for (i, j, _), b in self.patterns.items() if j and not i)
-        g, grown = self.likelihood, float(np.exp(self.eps0))
-        return g * grown * self.share, g * (grown * both + other)
+        g, exp_eps0 = self.likelihood, float(np.exp(self.eps0))
+        return g * exp_eps0 * self.share, g * (exp_eps0 * both + other)
 
     def log_blanket(self, eps: float, n: int) -> float:
         return log_mean_excess_high(self.blanket(eps), n)
@@ -333,11 +338,11 @@ class SupportRandomiser(Randomiser):
     def log_blanket_coarse(self, eps: float, n: int) -> float:
         return log_mean_excess_high(self.blanket(eps), n, COMPOSED_LOG_TOLERANCE)
 
-    def log_lead(self, eps: float, n: int) -> float:
+    def log_blanket_estimate(self, eps: float, n: int) -> float:
         return log_saddle_point(self.blanket(eps), n)
 
     def blanket(self, eps: float) -> Atoms:
-        """Return G for the blanket ``g nu``, which is larger where all records are supported."""
+        """Return the law of G under the blanket, ``g nu`` or more."""
         pairs: dict[tuple[int, int], float] = {}
         for (i, j, _), chance in self.patterns.items():
             pairs[i, j] = pairs.get((i, j), 0.0) + chance
@@ -346,8 +351,8 @@ class SupportRandomiser(Randomiser):
         masses = np.append(list(pairs.values()), self.everywhere * np.exp(self.eps0))
         return self._atoms(log_ratios, masses, eps)
 
-    def alike(self, eps: float) -> tuple[Atoms, ...]:
-        """Return the laws where all others hold a third record, or one of the target's two."""
+    def homogeneous_laws(self, eps: float) -> tuple[Atoms, ...]:
+        """Return the laws of G where all others hold a third record, or one of the target's."""
         patterns = np.array(list(self.patterns), np.float64)
         chances = np.array(list(self.patterns.values()))
         log_ratios = self.eps0 * patterns
@@ -359,7 +364,7 @@ class SupportRandomiser(Randomiser):
 
     def log_hidden(self, eps: float, n: int, kappa: float, ceiling: float) -> float:
         """Return the bound for interchangeable records; exposed reports have the law nu."""
-        # For kappa near g, the rest of a report outside the support is small, and its G is large.
+        # For kappa near g, the unexposed part of the law outside the support is small, and G large.
         if not self.interchangeable or kappa > 0.5 * self.likelihood:
             return ceiling
         return hidden_slot_log_delta(self.slots(eps, kappa), n, kappa, ceiling)
@@ -373,7 +378,7 @@ class SupportRandomiser(Randomiser):
         for held in (0, 1, 2) if self.k > 2 else (0, 1):
             left = np.exp(log_ratios[:, held]) - kappa / self.likelihood
             law = self._atoms(log_ratios, chances * left, eps)
-            # The difference is at least half of the minuend.
+            # Rounding errors grow little, because the difference is at least half of the minuend.
             laws.append(Atoms(law.values / left, law.masses, 3.0 * law.units, law.errors / left))
         return tuple(laws)
 
@@ -389,12 +394,12 @@ class SupportRandomiser(Randomiser):
         )
 
     def estimate(self, observed: ArrayLike, n: int) -> Floats:
-        """Return shares by inversion of the numbers of reports that speak for each record."""
+        """Return shares by inversion of the numbers of reports that support each record."""
         p, q = self.chances
         return np.asarray((np.asarray(observed, np.float64) / n - q) / (p - q))
 
     def variance(self, shares: ArrayLike, n: float) -> Floats:
-        """Return the variance of sums of Bernoulli variables, p for holders and q for others."""
+        """Return the variance of each share, from sums of Bernoulli variables (p or q)."""
         shares = np.asarray(shares, np.float64)
         p, q = self.chances
         spread = shares * p * (1.0 - p) + (1.0 - shares) * q * (1.0 - q)
@@ -420,7 +425,7 @@ class IndependentSupport(SupportRandomiser):
 
     @property
     def everywhere(self) -> float:
-        # Rounded down by more than the error of the probability of (1, 1), which it is taken from.
+        # The allowance exceeds the rounding error of the probability of (1, 1) in `blanket`.
         return float(self.share**self.k * (1.0 - 2.0 * (self.k + PROBABILITY_UNITS) * UNIT))
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:

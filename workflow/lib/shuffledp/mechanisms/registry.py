@@ -1,7 +1,6 @@
-"""The mechanisms of the catalogue; each is imported and created when it is first used.
+"""Mechanism objects by name; each is imported and created when it is first used.
 
-A job thus depends on the mechanisms that it uses, not on all of them
-(`shuffledp.pipeline.modules`).
+A job therefore depends only on the mechanisms that it uses (`shuffledp.pipeline.modules`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,15 +16,15 @@ M = TypeVar("M", bound=Mechanism[Any])
 
 
 @cache
-def _made(module: str, name: str) -> Mechanism[Any]:
-    made: Mechanism[Any] = getattr(import_module(module), name)()
-    return made
+def _create(module: str, class_name: str) -> Mechanism[Any]:
+    mechanism: Mechanism[Any] = getattr(import_module(module), class_name)()
+    return mechanism
 
 
 class _Mechanisms(Mapping[str, Mechanism[Any]]):
     def __getitem__(self, name: str) -> Mechanism[Any]:
         entry = CATALOGUE[name]
-        return _made(entry.module, entry.home.rpartition(".")[2])
+        return _create(entry.module, entry.class_path.rpartition(".")[2])
 
     def __iter__(self) -> Iterator[str]:
         return iter(CATALOGUE)
@@ -38,10 +37,10 @@ MECHANISMS: Final[Mapping[str, Mechanism[Any]]] = _Mechanisms()
 
 
 def with_options(mechanism: M, **options: Any) -> M:
-    """Return the mechanism with those of the options that it has as fields; None changes nothing.
+    """Return the mechanism with new values of the options that it has; None keeps the default.
 
-    The options are ``hidden_slot`` of shuffled randomisers, ``slots`` and ``share`` of signed
-    dummies.
+    Options are ``hidden_slot`` of shuffled randomisers, and ``slots`` and ``share`` of signed
+    dummies. Options that the mechanism does not have are ignored.
     """
     if not is_dataclass(mechanism):
         return mechanism
@@ -51,7 +50,7 @@ def with_options(mechanism: M, **options: Any) -> M:
 
 
 def get_mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
-    """Return the mechanisms of these names.
+    """Return the mechanisms with these names.
 
     Raises
     ------

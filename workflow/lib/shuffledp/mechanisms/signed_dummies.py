@@ -1,10 +1,10 @@
-"""True reports among signed dummies of the users: noise that the analyst subtracts from itself.
+"""True reports among dummies with signs, most of which cancel in the analyst's sum.
 
 Every user sends the true cell with sign plus and, for every cell, plus messages, minus messages and
-pairs of both. Over M users the numbers of plus and of minus messages are negative binomial
-(geometric, or of a size just above 1), and the pairs hide how they match. Messages are sealed for
-the analyst, and all envelopes have the same length, so the shuffler learns nothing from them.
-`shuffledp.accounting.signed` has the law and the exact delta.
+pairs of both. Summed over M users, the numbers of plus and minus messages are negative binomial
+(geometric, or of a size just above 1); the pairs cancel, but hide these numbers. Messages are
+encrypted for the analyst, and all envelopes have the same length, so the shuffler learns nothing
+from them. `shuffledp.accounting.signed` has the law and the exact delta.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import noisy_shares, raw_and_projected
 from shuffledp.mechanisms.protocol import Mechanism, PerUser, calibrate_rounds_by_search
 from shuffledp.mechanisms.signed_dummies_search import (
-    LENGTHS,
+    ENVELOPE_LENGTHS,
     SignedDummiesParameters,
     Target,
     best_noise,
@@ -37,31 +37,31 @@ from shuffledp.numerics.arrays import Floats
 
 __all__ = ["SignedDummies", "SignedDummiesParameters"]
 
-# Share of delta for messages that do not fit into their envelope, the best of those tried for short
-# envelopes.
+# Share of delta for messages that do not fit into their envelope; it was the best of those tried
+# for short envelopes.
 OVERFLOW_SHARE = 0.2
-# Approximate number of blocks of values in the sum for a mean absolute difference.
+# Approximate largest number of blocks in the sum for a mean absolute difference.
 MAX_BLOCKS = 2**16
 
 
 @dataclass(frozen=True)
 class SignedDummies(Mechanism[SignedDummiesParameters]):
-    """Users report the truth and signed dummies; see `Mechanism`.
+    """Mechanism in which users send their true cell and signed dummies.
 
     Attributes
     ----------
     slots
-        Number of messages in an envelope; by default the first of some lengths whose error is at
-        most a tenth above the least.
+        Number of messages in an envelope; by default the first of `ENVELOPE_LENGTHS` with which the
+        error is at most a tenth above the least.
     share
-        Smallest share of the users that takes part, for which the promise holds.
-    total
-        Eps at which `calibrate` counts messages that do not fit; by default that of the target.
+        Smallest share of the users who take part for which the promise holds.
+    overflow_eps
+        Eps at which `calibrate` accounts for overflow; by default that of the target.
     """
 
     slots: int | None = None
     share: float = 0.9
-    total: float | None = None
+    overflow_eps: float | None = None
     name = "signed-dummies"
     form = SignedDummiesParameters
     estimators = raw_and_projected(noisy_shares)
@@ -70,24 +70,24 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         check_sizes(2 if self.slots is None else self.slots, self.share)
 
     def curve(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the exact curve for the smallest number of users, which holds for more users.
+        """Return the curve for the smallest number of users, which also holds for more users.
 
-        An envelope whose messages do not fit is drawn anew. This changes the law of all messages by
-        at most the probability of that event, for each of the two records.
+        Messages that do not fit into an envelope are redrawn. For each of the two records this
+        changes the law of all messages by at most the probability of that event.
         """
         return self._curve(parameters, setting, parameters.smallest)
 
     def achieved(self, parameters: SignedDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the curve for the noise of all n, if its law is short enough to be summed."""
+        """Return the curve for the noise of all n users, if its law can be summed."""
         promised = self._curve(parameters, setting, parameters.smallest)
         if (
             setting.n <= parameters.smallest
-            or not parameters.noise.of_more(setting.n / parameters.smallest).known
+            or not parameters.noise.scaled(setting.n / parameters.smallest).known
         ):
             return promised
         once = self._curve(parameters, setting.once, setting.n)
-        # It composes by the curve alone. Over rounds the promise, which composes by its losses, may
-        # be smaller.
+        # This curve composes without its loss distribution, so over several rounds the promised
+        # one may be smaller.
         return pointwise_minimum(
             promised, compose(replace(once, composable=Composable()), setting.rounds)
         )
@@ -95,27 +95,31 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
     def _curve(
         self, parameters: SignedDummiesParameters, setting: Setting, users: int
     ) -> UpperCurve:
-        """Return the curve for the noise of this many honest users; more noise hides more."""
+        """Return the curve for the noise of this many honest users."""
         if setting.n < parameters.smallest:
             return no_guarantee()
-        noise = parameters.noise.of_more(users / parameters.smallest).summable()
-        over = parameters.anybody(setting.k, users)
+        noise = parameters.noise.scaled(users / parameters.smallest).summable()
+        overflow = parameters.any_overflow_probability(setting.k, users)
 
-        # There is no lower end: of data sets that attain it, only the law of all messages is known.
+        # There is no lower end, because redrawing changes the law in a way that is not computed.
         once = UpperCurve(
             np.inf,
-            upper=add_total_variation(noise.log_delta, float(np.log(over)) if over else -np.inf),
-            composable=Composable(loss=lambda: replace(parameters.noise.loss, down=(), apart=over)),
+            upper=add_total_variation(
+                noise.log_delta, float(np.log(overflow)) if overflow else -np.inf
+            ),
+            composable=Composable(
+                loss=lambda: replace(parameters.noise.loss, down=(), apart=overflow)
+            ),
         )
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> SignedDummiesParameters:
-        """Return the least noise: as many pairs as fit into the envelope, best size, least ratio.
+        """Return the least noise: the best size, as many pairs as fit, and the least ratio.
 
-        Over several rounds, what does not fit counts at the eps of all rounds.
+        For several rounds, overflow is accounted for at the eps of all rounds.
         """
         if setting.rounds > 1:
-            once = replace(self, total=eps)
+            once = replace(self, overflow_eps=eps)
             return calibrate_rounds_by_search(once, eps, log_delta, setting)
         check_budget(eps)
         if not -np.inf < log_delta < 0.0:
@@ -123,19 +127,19 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
                 f"delta must lie strictly between 0 and 1 for signed dummies (got log "
                 f"delta={log_delta}); pure DP needs another mechanism"
             )
-        counted = eps if self.total is None else self.total
+        overflow_eps = eps if self.overflow_eps is None else self.overflow_eps
         target = Target(
             eps,
             log_delta + float(np.log1p(-OVERFLOW_SHARE)),
-            log_delta + float(np.log(OVERFLOW_SHARE) - np.logaddexp(0.0, counted)),
+            log_delta + float(np.log(OVERFLOW_SHARE) - np.logaddexp(0.0, overflow_eps)),
             setting.k,
             max(int(np.floor(self.share * setting.n)), 1),
         )
         if (best := best_noise(target, self.slots)) is None:
             raise InputError(
-                f"signed dummies need more slots, or more users, for this promise (got "
-                f"slots={self.slots or LENGTHS[-1]}, n={setting.n}, k={setting.k}, eps={eps}, "
-                f"log delta={log_delta})"
+                f"no signed dummies keep this target: more slots or users are needed (got "
+                f"slots={self.slots or ENVELOPE_LENGTHS[-1]}, n={setting.n}, k={setting.k}, "
+                f"eps={eps}, log delta={log_delta})"
             )
         return best
 
@@ -146,7 +150,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         rng: np.random.Generator,
         repetitions: int = 1,
     ) -> Floats:
-        """Draw the numbers of plus minus minus messages; the pairs cancel and reveal nothing."""
+        """Draw the differences of the numbers of plus and minus messages; pairs cancel."""
         counts = np.asarray(counts, dtype=np.int64)
         size = parameters.size * counts.sum() / parameters.smallest
         keep = 1.0 - parameters.ratio
@@ -158,24 +162,24 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
         return np.asarray(counts + np.stack(noise), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters) -> Floats:
-        """Return the variance of each share, that of two negative binomial numbers."""
+        """Return the variance of each share, from the difference of two negative binomials."""
         variance = n / parameters.smallest * parameters.deviation**2
         return np.full(np.shape(shares), variance / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: SignedDummiesParameters
     ) -> Floats:
-        """Return it from the exact mean absolute difference of the two numbers."""
+        """Return the distance from the mean absolute difference of two negative binomials."""
         law = stats.nbinom(parameters.size * n / parameters.smallest, 1.0 - parameters.ratio)
         last = np.ceil(law.isf(1e-17))
-        # The middle value of each block of odd length represents the block.
+        # Each block has an odd length and is represented by its middle value.
         block = 2.0 * np.floor(last / MAX_BLOCKS) + 1.0
         below = law.cdf(np.arange(block // 2.0, last + block, block))
         error = 2.0 * block * float(below @ (1.0 - below))
         return np.full(np.shape(shares)[:-1], 0.5 * np.shape(shares)[-1] * error / n)
 
     def per_user(self, n: int, k: int, parameters: SignedDummiesParameters) -> PerUser:
-        """Return the true message and the dummies; blanks fill the envelope up to its slots.
+        """Return the number of true and dummy messages, not counting blanks.
 
         A dishonest user may fill the envelope with messages of one cell and one sign.
         """

@@ -1,4 +1,4 @@
-"""Subset selection: report a set of m cells that contains the own cell with raised probability.
+"""Subset selection: report a set of m cells that is likely to contain the user's cell.
 
 Wang et al., "Mutual information optimally local private discrete distribution estimation" (2016);
 Ye and Barg, "Optimal schemes for discrete distribution estimation under locally differential
@@ -20,9 +20,10 @@ from shuffledp.numerics.arrays import Floats
 
 @dataclass(frozen=True)
 class SubsetSelection(SupportRandomiser):
-    """Sets of ``size`` of k cells; one with the own cell is exp(eps0) times as likely as another.
+    """Subset selection of ``size`` out of k cells with local budget eps0.
 
-    Raises `InputError` if the size is not in ``1..k-1`` or another parameter is out of range.
+    A set that contains the user's cell is exp(eps0) times as likely as one that does not. Raises
+    `InputError` if the size is not in ``1..k-1`` or another parameter is out of range.
     """
 
     k: int
@@ -35,7 +36,7 @@ class SubsetSelection(SupportRandomiser):
         check_budget(self.eps0)
         if not (1 <= self.size <= self.k - 1 and self.size == int(self.size)):
             raise InputError(
-                f"the size m of a subset must be whole and in 1..k-1 = 1..{self.k - 1} "
+                f"m, the size of a subset, must be an integer from 1 to k - 1 = {self.k - 1} "
                 f"(got m={self.size})"
             )
 
@@ -58,13 +59,14 @@ class SubsetSelection(SupportRandomiser):
         return chances
 
     def observe(self, counts: ArrayLike, rng: np.random.Generator) -> Floats:
-        """Cell after cell: of users with as many cells still to name, how many name this one.
+        """Draw the observations cell by cell, with ``k^2 m`` binomial draws.
 
-        Costs ``k^2 m`` binomial draws.
+        For each cell, users are grouped by their own cell and by how many cells they still have to
+        name.
         """
         counts = np.asarray(counts, np.int64)
         own = rng.binomial(counts, self.chances[0])
-        # Users by own cell and by how many other cells they still have to name, from 1 on.
+        # Users by own cell and by the number of other cells they still have to name, from 1 on.
         users = np.zeros((self.k, self.size), np.int64)
         users[:, -1] = counts - own
         if self.size > 1:
@@ -80,7 +82,10 @@ class SubsetSelection(SupportRandomiser):
 
 @lru_cache(maxsize=4)
 def _chances(k: int, size: int) -> Floats:
-    """Chance to name a cell, by cell, own cell and how many are still to name; ``(k, k, size)``."""
+    """Return the probability to name a cell, shape ``(k, k, size)``.
+
+    The axes are the cell, the user's own cell, and the number of cells still to name minus 1.
+    """
     cell, own, still = np.ogrid[:k, :k, 1 : size + 1]
     left = k - cell - (own > cell)  # other cells not yet passed
     return np.asarray(np.where(cell == own, 0.0, np.minimum(still / left, 1.0)), np.float64)
@@ -94,18 +99,18 @@ class SubsetParameters(LocalParameters):
 
 
 class ShuffledSubsets(ShuffledRandomiser[SubsetParameters]):
-    """Subset selection with the best m >= 2; m = 1 is k-RR. See `Mechanism`."""
+    """Mechanism that shuffles reports of subset selection with the best m >= 2; m = 1 is k-RR."""
 
     name = "subset-selection"
     form = SubsetParameters
 
-    def places(self, k: int) -> tuple[float, float]:
+    def shape_range(self, k: int) -> tuple[float, float]:
         """Return the range of log m."""
         return float(np.log(2.0)), float(np.log(max(k - 1, 2)))
 
-    def member(self, eps0: float, place: float) -> SubsetParameters:
+    def member(self, eps0: float, shape: float) -> SubsetParameters:
         """Return the parameters with the nearest integer m."""
-        return SubsetParameters(eps0, round(float(np.exp(place))))
+        return SubsetParameters(eps0, round(float(np.exp(shape))))
 
     def randomiser(self, k: int, parameters: SubsetParameters) -> SubsetSelection:
         """Return the randomiser for k >= 3 cells."""

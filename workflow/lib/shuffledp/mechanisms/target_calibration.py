@@ -1,4 +1,4 @@
-"""Mechanisms calibrated to a target (eps, delta), and the errors that follow."""
+"""Calibration of mechanisms to a target (eps, delta), and the errors that result."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
@@ -21,32 +21,32 @@ from shuffledp.mechanisms.protocol import (
     Mechanism,
     P,
     PerUser,
-    drawing_variance,
     expected_distance,
+    participation_variance,
 )
 from shuffledp.numerics.arrays import Floats
 from shuffledp.numerics.number_parsing import number, whole
 
-# First margin, in the log of delta, by which calibration with dropouts misses the target.
+# First margin in log delta that is added when a calibration with dropouts misses the target.
 DROPOUT_LOG_MARGIN: Final = 0.002
 
 
 @dataclass(frozen=True)
 class Released(Generic[P]):
-    """A mechanism with its parameters, as a `Setting` takes it."""
+    """A mechanism with its parameters, for use as `Setting.mechanism`."""
 
     mechanism: Mechanism[P]
     parameters: P
 
     def curve(self, setting: Setting) -> UpperCurve:
-        """Return the curve of a setting whose users are honest and all take part."""
+        """Return the curve of a setting in which all users are honest and take part."""
         return self.mechanism.achieved(self.parameters, replace(setting, mechanism=None))
 
     def views(self, setting: Setting, curve: UpperCurve) -> dict[str, UpperCurve]:
-        """Return the curve of each of `catalogue.VIEWS`; ``curve`` is the one of the analyst.
+        """Return the curve of each of `catalogue.VIEWS`, given that of the analyst.
 
-        The curves of views with more knowledge assume that nobody is sampled or drops out, since
-        servers may know who took part.
+        Curves of views with more knowledge do not use sampling or dropouts, because servers may
+        know who took part.
         """
         everybody = replace(setting.honest, mechanism=None, sampling_rate=1.0, response_rate=1.0)
         return dict.fromkeys(VIEWS, curve) | self.mechanism.views(self.parameters, everybody)
@@ -55,14 +55,14 @@ class Released(Generic[P]):
 def views_of_rounds(
     rounds: Iterable[tuple[Released[Any], Setting, int]], curve: UpperCurve
 ) -> dict[str, UpperCurve]:
-    """Return the curve of each of `catalogue.VIEWS` after rounds that differ.
+    """Return the curve of each of `catalogue.VIEWS` after a sequence of different rounds.
 
     Parameters
     ----------
     rounds
-        The mechanism and the setting of a round, and the number of such rounds.
+        Mechanism and setting of a round, and the number of such rounds.
     curve
-        The curve of all rounds for views that know no more than the analyst in any of them.
+        Curve of all rounds for views that never know more than the analyst.
     """
     history: dict[str, list[tuple[UpperCurve, int]]] = {view: [] for view in VIEWS}
     with_more_knowledge = set[str]()
@@ -85,11 +85,11 @@ class TargetCalibration(Generic[P]):
     Attributes
     ----------
     parameters
-        Of the mechanism.
+        Parameters of the mechanism.
     views
-        Eps of each of `catalogue.VIEWS` at the target's delta, rounded up; inf if it sees all.
+        Eps of each of `catalogue.VIEWS` at the target's delta, rounded up; inf for no guarantee.
     per_user
-        What a user who responds reveals, sends and can change.
+        Local budget, messages and influence of a user who responds.
     cell_sd, largest_cell_sd
         Standard deviation of a cell's count in people: root mean square over the cells, and
         largest. With dropouts it refers to the counts of all users.
@@ -113,16 +113,16 @@ def calibrations(
     Parameters
     ----------
     mechanism
-        Any of the registry.
+        Any mechanism of the registry.
     setting
-        n, k and the local budget eps0 of those who randomise.
+        Numbers n and k, and the local budget eps0 of local randomisers.
     budgets
-        Points of the setting's certified curve, and others that are named.
+        Points of the setting's certified curve, and possibly other named budgets.
 
     Returns
     -------
-    One calibration for each budget, or a single one if the parameters follow from eps0; then those
-    that papers print.
+    One calibration for each budget, or a single one if the parameters follow from eps0, and then
+    the mechanism's published calibrations.
     """
     if mechanism.entry.matched:
         own = [
@@ -151,9 +151,9 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
     Parameters
     ----------
     mechanism
-        Any of the registry.
+        Any mechanism of the registry.
     eps, log_delta
-        The target: central budget, and natural log of delta, of all rounds.
+        Target of all rounds together: central budget, and natural log of delta.
     setting
         Users, some of whom may collude or drop out, cells and rounds.
 
@@ -167,14 +167,14 @@ def calibrated(mechanism: Mechanism[P], eps: float, log_delta: float, setting: S
         raise InputError(f"eps must be positive and finite, got eps={eps}")
     if honest.response_rate == 1.0:
         return mechanism.calibrate(eps, log_delta, honest)
-    # The mean of delta over the number of respondents is a little above delta at their mean number.
-    # The mechanism is calibrated for the mean number, to a target that is lower by that excess.
+    # With dropouts, delta is its mean over the number of respondents, slightly above delta at their
+    # mean number. The mechanism is calibrated for the mean number, to a target lowered accordingly.
     mean = replace(honest.once, n=1 + round((honest.n - 1) * honest.response_rate))
     reduction, step = 0.0, DROPOUT_LOG_MARGIN
     while True:
         parameters = mechanism.calibrate(eps, log_delta - reduction, mean)
         curve_of = partial(mechanism.curve, parameters)
-        # Parameters that protect a single user protect one of many.
+        # Parameters that protect a single user alone also protect one of many users.
         if curve_of(replace(mean, n=1)).log_delta(eps).promised <= log_delta:
             return parameters
         excess = with_participation(curve_of, setting).log_delta(eps).promised - log_delta
@@ -188,22 +188,22 @@ def predicted(
 ) -> tuple[Floats, float]:
     """Return the variance of each share and the expected total variation distance.
 
-    Both are about the shares of all n users.
+    Both refer to the shares of all n users.
 
     Parameters
     ----------
     mechanism, parameters
         The mechanism and its parameters.
     shares
-        Of all users in each cell, shape ``(k,)``.
+        Shares of all users, shape ``(k,)``.
     n
         Number of all users.
     part
         Probability in ``(0, 1]`` with which each user reports.
     """
     variance = mechanism.variance(shares, n * part, parameters)
-    variance = variance + drawing_variance(shares, n, part)
-    # Sampling errors are nearly normal; without sampling the mechanism knows its own law.
+    variance = variance + participation_variance(shares, n, part)
+    # Sampling errors are nearly normal. Without sampling the mechanism may know its exact law.
     distance = (
         mechanism.expected_distance(shares, n, parameters)
         if part == 1.0
@@ -224,33 +224,33 @@ def calibrate_to_target(
     Parameters
     ----------
     mechanism
-        Any of the registry.
+        Any mechanism of the registry.
     eps, log_delta
-        The target: central budget, and natural log of delta, of all rounds.
+        Target of all rounds together: central budget, and natural log of delta.
     setting
-        Users, some of whom may collude or drop out, cells and rounds. Errors are those of one
-        round, and assume that colluders report as they should.
+        Users, some of whom may collude or drop out, cells and rounds. Errors refer to one round,
+        and assume that colluding users follow the protocol.
     shares
-        Of the users in each cell, shape ``(k,)``.
+        Shares of the users, shape ``(k,)``.
 
     Raises
     ------
     InputError
-        If the mechanism cannot meet the target; the message says why.
+        If the mechanism cannot meet the target; the message gives the reason.
     """
     shares = np.asarray(shares, np.float64)
     n, part = setting.n, setting.response_rate
     parameters = calibrated(mechanism, eps, log_delta, setting)
     variance, distance = predicted(mechanism, shares, n, parameters, part)
-    known = mechanism.views(parameters, setting.honest)
+    view_curves = mechanism.views(parameters, setting.honest)
     respondent = mechanism.per_user(round(part * n), shares.size, parameters)
     return TargetCalibration(
         parameters=parameters,
         views={
-            view: known[view].epsilon(log_delta).promised if view in known else eps
+            view: view_curves[view].epsilon(log_delta).promised if view in view_curves else eps
             for view in VIEWS
         },
-        # With dropouts a respondent counts for more than one of all users.
+        # With dropouts a respondent stands for more than one user.
         per_user=replace(respondent, moved_by_one=respondent.moved_by_one / part),
         cell_sd=n * float(np.sqrt(variance.mean())),
         largest_cell_sd=n * float(np.sqrt(variance.max())),
@@ -259,7 +259,7 @@ def calibrate_to_target(
 
 
 def read_parameters(mechanism: Mechanism[P], text: str) -> P:
-    """Return the parameters that `format_parameters` wrote, as in ``eps=1.0, nu=25``.
+    """Return the parameters written by `format_parameters`, for example ``eps=1.0, nu=25``.
 
     Raises
     ------
@@ -274,8 +274,8 @@ def read_parameters(mechanism: Mechanism[P], text: str) -> P:
         name, _, value = (piece.strip() for piece in part.partition("="))
         if name not in types or name in values:
             raise InputError(
-                f"parameters of {mechanism.name} are {', '.join(types)}, each once, as in "
-                f"{next(iter(types))}=1, got {part.strip()}"
+                f"parameters of {mechanism.name} must be {', '.join(types)}, each once, as in "
+                f"{next(iter(types))}=1 (got {part.strip()})"
             )
         try:
             values[name] = number(value) if types[name] is float else whole(value)

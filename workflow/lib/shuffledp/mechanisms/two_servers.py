@@ -1,8 +1,9 @@
-"""True reports, sealed for the analyst; the shuffler adds dummies, and the analyst adds noise.
+"""Encrypted true reports: the shuffler adds dummies, and the analyst adds noise.
 
-The shuffler cannot read the reports, and hides a record from the analyst as in `shuffler_dummies`.
-Since it knows its own dummies, the analyst's two-sided geometric noise protects the record from the
-shuffler once the map is published. The public sees both noises (docs/choosing.md).
+The shuffler cannot decrypt the reports. Its dummies hide a record from the analyst, as in
+`shuffler_dummies`. Because the shuffler knows its dummies, the analyst adds two-sided geometric
+noise, which hides the record from the shuffler once the map is published. The public sees the sum
+of both noises (docs/choosing.md).
 """
 
 from dataclasses import replace
@@ -14,17 +15,21 @@ from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.geometric import BothNoises
 from shuffledp.accounting.setting import Setting
-from shuffledp.mechanisms import two_sided
-from shuffledp.mechanisms.discrete_laplace import DiscreteLaplace, DiscreteLaplaceParameters
+from shuffledp.mechanisms.discrete_laplace import (
+    DiscreteLaplace,
+    DiscreteLaplaceParameters,
+    draw_noise,
+    noise_moments,
+)
 from shuffledp.mechanisms.protocol import expected_distance
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummies, ShufflerDummiesParameters
 from shuffledp.numerics.arrays import Floats
 
 
 class TwoServers(ShufflerDummies):
-    """Shuffler and analyst add noise of one eps each; see `Mechanism`.
+    """Mechanism in which shuffler and analyst each add noise with the same eps.
 
-    The curve is that of the analyst, who learns most of those who do not see everything.
+    The curve is the analyst's: no other single party has a larger delta.
     """
 
     name = "two-servers"
@@ -32,13 +37,13 @@ class TwoServers(ShufflerDummies):
     def views(
         self, parameters: ShufflerDummiesParameters, setting: Setting
     ) -> dict[str, UpperCurve]:
-        """Return the curves of shuffler and public, with discrete Laplace noise and with both."""
+        """Return the curves of the shuffler (one noise) and of the public (both noises)."""
         once, both = replace(setting, rounds=1), BothNoises(parameters.eps, parameters.nu)
         shuffler = DiscreteLaplace().curve(DiscreteLaplaceParameters(parameters.eps), once)
-        alone = shuffler.upper
 
         def upper(eps: float) -> float:
-            return alone(eps) if eps >= parameters.eps else min(both.log_delta(eps), alone(eps))
+            one_noise = shuffler.upper(eps)
+            return one_noise if eps >= parameters.eps else min(both.log_delta(eps), one_noise)
 
         composable = Composable(loss=lambda: both.loss)
         public = UpperCurve(parameters.eps, upper=upper, composable=composable)
@@ -58,19 +63,19 @@ class TwoServers(ShufflerDummies):
             As for `ShufflerDummies.noise`.
         """
         dummies = super().noise(k, parameters, rng)
-        return dummies + two_sided.draw(k, parameters.eps, rng)
+        return dummies + draw_noise(k, parameters.eps, rng)
 
     def variance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Return the variance of each share, that of both noises."""
-        analyst = two_sided.moments(parameters.eps).variance
-        return np.full(np.shape(shares), (parameters.moments.variance + analyst) / n**2)
+        """Return the variance of each share, the sum of the variances of both noises."""
+        analyst_variance = noise_moments(parameters.eps).variance
+        return np.full(np.shape(shares), (parameters.moments.variance + analyst_variance) / n**2)
 
     def expected_distance(
         self, shares: ArrayLike, n: float, parameters: ShufflerDummiesParameters
     ) -> Floats:
-        """Return it from the exact mean absolute error, if the law of both can be summed."""
+        """Return the distance from the exact mean absolute error, if the sum's law is known."""
         both, moments = BothNoises(parameters.eps, parameters.nu), parameters.moments
         if not both.known:
             return expected_distance(self.variance(shares, n, parameters))

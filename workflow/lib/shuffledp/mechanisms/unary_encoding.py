@@ -1,4 +1,4 @@
-"""Unary encoding: report a bit for each cell, each flipped independently.
+"""Unary encoding: report one bit per cell, each flipped independently.
 
 Wang et al., "Locally differentially private protocols for frequency estimation" (2017);
 symmetric encoding is the basic RAPPOR of Erlingsson, Pihur and Korolova (2014).
@@ -17,10 +17,9 @@ from shuffledp.numerics.arrays import UNIT
 
 @dataclass(frozen=True)
 class UnaryEncoding(IndependentSupport):
-    """The bit of the own cell is 1 with probability p, every other with q < p, both inside (0, 1).
+    """Unary encoding in which the user's bit is 1 with probability p, and every other with q.
 
-    Its eps0, ``log(p (1 - q) / (q (1 - p)))`` of the two floats, is rounded up. Raises `InputError`
-    if p and q are no such numbers.
+    eps0 is ``log(p (1 - q) / (q (1 - p)))``, rounded up. Raises `InputError` unless 0 < q < p < 1.
     """
 
     k: int
@@ -32,12 +31,9 @@ class UnaryEncoding(IndependentSupport):
     def __post_init__(self) -> None:
         check_cells(self.k)
         if not 0.0 < self.q < self.p < 1.0:
-            raise InputError(
-                f"unary encoding needs 0 < q < p < 1: a report must say something, and not "
-                f"everything (got p={self.p:g}, q={self.q:g})"
-            )
+            raise InputError(f"unary encoding needs 0 < q < p < 1 (got p={self.p:g}, q={self.q:g})")
         logs = np.array([np.log(self.p), -np.log1p(-self.p), np.log1p(-self.q), -np.log(self.q)])
-        # Each of them is right to 2 units, each of three sums to one more.
+        # Each log is accurate to 2 units of rounding, and each of the three sums adds one.
         error = 8.0 * UNIT * float(np.abs(logs).sum())
         object.__setattr__(self, "eps0", float(logs.sum()) + error)
         object.__setattr__(self, "eps0_error", 2.0 * error)
@@ -49,7 +45,7 @@ class UnaryEncoding(IndependentSupport):
 
 
 def optimised(k: int, eps0: float) -> UnaryEncoding:
-    """Return OUE, with the least variance for an empty cell: ``p = 1/2, q = 1/(E + 1)``."""
+    """Return OUE, which has the least variance for an empty cell: ``p = 1/2, q = 1/(E + 1)``."""
     check_budget(eps0)
     return UnaryEncoding(k, 0.5, float(1.0 / (np.exp(eps0) + 1.0)))
 
@@ -57,42 +53,43 @@ def optimised(k: int, eps0: float) -> UnaryEncoding:
 def symmetric(k: int, eps0: float) -> UnaryEncoding:
     """Return basic RAPPOR, ``p = 1 - q = sqrt(E) / (sqrt(E) + 1)``, with p < 1 as a float."""
     check_budget(eps0)
-    half = float(np.exp(0.5 * eps0))
-    return UnaryEncoding(k, min(half / (half + 1.0), 1.0 - 2.0**-53), 1.0 / (half + 1.0))
+    root = float(np.exp(0.5 * eps0))
+    return UnaryEncoding(k, min(root / (root + 1.0), 1.0 - 2.0**-53), 1.0 / (root + 1.0))
 
 
 @dataclass(frozen=True)
 class UnaryParameters(LocalParameters):
-    """Local budget, and probability p that the own bit is 1."""
+    """Local budget, and probability p that the bit of the user's cell is 1."""
 
     p: float
 
 
 class ShuffledUnaryEncoding(ShuffledRandomiser[UnaryParameters]):
-    """Unary encoding with the best p. See `Mechanism`."""
+    """Mechanism that shuffles reports of unary encoding with the best p."""
 
     name = "unary-encoding"
     form = UnaryParameters
 
-    def places(self, k: int) -> tuple[float, float]:
-        """Return the range of the log odds of p."""
+    def shape_range(self, k: int) -> tuple[float, float]:
+        """Return the range of log odds of p."""
         del k
         return -8.0, 8.0
 
-    def member(self, eps0: float, place: float) -> UnaryParameters:
-        """Return the parameters with p of these log odds."""
-        return UnaryParameters(eps0, float(expit(place)))
+    def member(self, eps0: float, shape: float) -> UnaryParameters:
+        """Return the parameters in which p has these log odds."""
+        return UnaryParameters(eps0, float(expit(shape)))
 
     def randomiser(self, k: int, parameters: UnaryParameters) -> UnaryEncoding:
-        """Return the randomiser for k cells; other bits have odds lower by exp(eps0)."""
+        """Return the randomiser for k cells; the odds of q are those of p divided by exp(eps0)."""
         p = parameters.p
         return UnaryEncoding(k, p, float(expit(logit(p) - parameters.eps0)))
 
 
 class ShuffledOUE(ShuffledOne):
-    """The own bit is 1 with probability 1/2: best for an empty cell at a local budget.
+    """Mechanism that shuffles reports of optimised unary encoding (OUE), with p = 1/2.
 
-    Optimised local hashing has the same error. See `Mechanism`.
+    For a given local budget its error in an empty cell is the least, like that of optimised local
+    hashing.
     """
 
     name = "oue"
@@ -103,7 +100,7 @@ class ShuffledOUE(ShuffledOne):
 
 
 class ShuffledRappor(ShuffledOne):
-    """All bits are flipped with the same probability. See `Mechanism`."""
+    """Mechanism that shuffles reports of basic RAPPOR, which flips all bits equally often."""
 
     name = "rappor"
 

@@ -1,7 +1,7 @@
-"""True reports, among which the users themselves mix uniform dummies.
+"""True reports and uniform dummies of the users themselves.
 
-Every user sends the true cell and takes r chances of one dummy each, with probability lambda / r:
-lambda dummies on average. `shuffledp.accounting.pairs.dummies` is the exact pair.
+Every user sends the true cell and, r times, a dummy with probability lambda / r, hence lambda
+dummies on average. `shuffledp.accounting.pairs.dummies` is the exact dominating pair.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, led_noise, smallest_whole
+from shuffledp.accounting.calibrate import COARSE_XTOL, NOISE_XTOL, guided_noise, smallest_integer
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import Composable, UpperCurve
 from shuffledp.accounting.rounds.privacy_loss import (
@@ -29,7 +29,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 @dataclass(frozen=True)
 class UserDummiesParameters:
-    """Mean number lambda of a user's dummies, in ``(0, r]``, and the number r of chances.
+    """Mean number lambda of a user's dummies, in ``(0, r]``, and number r of possible dummies.
 
     Raises
     ------
@@ -43,35 +43,36 @@ class UserDummiesParameters:
     def __post_init__(self) -> None:
         if not (self.chances >= 1 and self.chances == int(self.chances)):
             raise InputError(
-                f"r must be whole and at least 1, chances of a dummy each (got r={self.chances})"
+                f"r, a user's largest number of dummies, must be an integer >= 1 (got "
+                f"r={self.chances})"
             )
         if not 0.0 < self.dummies <= self.chances:
             raise InputError(
-                f"lambda must lie in (0, r], a user's dummies on average of r={self.chances} "
-                f"chances (got lambda={self.dummies})"
+                f"lambda, a user's mean number of dummies, must lie in (0, r] for r={self.chances} "
+                f"(got lambda={self.dummies})"
             )
 
     @property
     def rate(self) -> float:
-        """Probability that a chance is taken."""
+        """Probability of each possible dummy."""
         return self.dummies / self.chances
 
     def share(self, k: int) -> float:
-        """Probability q that a chance makes a dummy in a given cell of k."""
+        """Return the probability q that a possible dummy is sent and lies in a given cell of k."""
         return self.rate / k
 
 
 def draw_dummies(chances: int, k: int, rate: float, rng: np.random.Generator) -> Integers:
-    """Draw the histogram of the dummies of all users.
+    """Draw the histogram of the dummies of all users, each uniform over the cells.
 
     Parameters
     ----------
     chances
-        Number of chances of one dummy each, of all users together.
+        Number of possible dummies of all users together.
     k
-        Number of cells; a dummy is uniform over them.
+        Number of cells.
     rate
-        Probability that a chance is taken.
+        Probability of each possible dummy.
     rng
         Source of randomness.
     """
@@ -83,28 +84,29 @@ def _unbiased(reports: Floats, n: int, parameters: UserDummiesParameters) -> Flo
 
 
 class UserDummies(Mechanism[UserDummiesParameters]):
-    """Users report the truth and dummies, the shuffler mixes the reports; see `Mechanism`."""
+    """Mechanism in which users send their true cell and uniform dummies."""
 
     name = "user-dummies"
     form = UserDummiesParameters
     estimators = raw_and_projected(_unbiased)
 
     def curve(self, parameters: UserDummiesParameters, setting: Setting) -> UpperCurve:
-        """Return the exact curve, rounded outwards; over rounds it is some 1e-5 too large.
+        """Return the exact curve, rounded outwards; over rounds it is about 1e-5 too large.
 
-        The pair of a round is the same for all data sets, so it composes even if records change.
+        The dominating pair of a round is the same for all data sets, so it composes even if records
+        change between rounds.
         """
-        number = setting.n * parameters.chances
-        if number >= LARGEST_N:
+        chances = setting.n * parameters.chances
+        if chances >= LARGEST_N:
             raise InputError(
-                f"n r must be below {LARGEST_N:,} chances of a dummy (got n={setting.n}, "
-                f"r={parameters.chances})"
+                f"n r, the largest number of dummies, must be below {LARGEST_N:,} (got "
+                f"n={setting.n}, r={parameters.chances})"
             )
-        less = (parameters.chances - parameters.dummies) / parameters.chances
-        pair = pairs.dummies(number, setting.k, parameters.rate, less)
+        no_dummy = (parameters.chances - parameters.dummies) / parameters.chances
+        pair = pairs.dummies(chances, setting.k, parameters.rate, no_dummy)
 
         def upper(eps: float) -> float:
-            # For larger eps, exp(eps) may overflow; delta falls with eps.
+            # For larger eps, exp(eps) may overflow; delta does not grow with eps.
             return min(pairs.hockey_stick(pair, min(eps, LARGEST_EPS0), "upper").high, 0.0)
 
         def lower(eps: float) -> float:
@@ -124,7 +126,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return compose(once, setting.rounds)
 
     def calibrate(self, eps: float, log_delta: float, setting: Setting) -> UserDummiesParameters:
-        """Return the fewest chances and dummies of each round that keep the target of all."""
+        """Return the fewest possible and mean dummies per round that keep the target."""
         if not log_delta < 0.0 or log_delta == -np.inf:
             raise InputError(
                 f"delta must lie strictly between 0 and 1 for dummies by users (got log "
@@ -138,20 +140,20 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         largest = (LARGEST_N - 1) // n
 
         def normal(dummies: float) -> float:
-            """Estimate log delta by the central limit; both searches begin there."""
+            """Return the central-limit approximation of log delta, where both searches begin."""
             deviation = np.sqrt(2.0 * setting.k / (n * dummies) * setting.rounds)
             return float(gdp_to_log_delta(eps, deviation))
 
-        likely = led_noise(normal, log_delta, float(largest), normal) or largest
-        chances = smallest_whole(
-            lambda r: log_delta_of(r, r) <= log_delta, 1, largest, ceil(likely)
+        start = guided_noise(normal, log_delta, float(largest), normal) or largest
+        chances = smallest_integer(
+            lambda r: log_delta_of(r, r) <= log_delta, 1, largest, ceil(start)
         )
         if chances is None:
             raise InputError(
-                f"delta must be larger for dummies by users: none of up to {largest:,} a user meet "
-                f"it (got eps={eps}, log delta={log_delta}, n={n})"
+                f"delta must be larger for dummies by users: {largest:,} dummies per user do not "
+                f"keep the target (got eps={eps}, log delta={log_delta}, n={n})"
             )
-        dummies = led_noise(
+        dummies = guided_noise(
             lambda dummies: log_delta_of(dummies, chances),
             log_delta,
             float(chances),
@@ -176,7 +178,7 @@ class UserDummies(Mechanism[UserDummiesParameters]):
         return np.asarray(counts + np.stack(dummies), dtype=np.float64)
 
     def variance(self, shares: ArrayLike, n: float, parameters: UserDummiesParameters) -> Floats:
-        """Return the variance of each share, that of a binomial number of dummies."""
+        """Return the variance of each share, from a binomial number of dummies."""
         q = parameters.share(np.shape(shares)[-1])
         return np.full(np.shape(shares), parameters.chances * q * (1.0 - q) / n)
 

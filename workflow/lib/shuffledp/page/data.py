@@ -332,7 +332,7 @@ def _sweep(utility: pd.DataFrame) -> dict[str, Any]:
     """Return quartiles of the distances over the repetitions, at equal privacy."""
     rows = utility[utility["calibration"].isin(["matched", "none"])]
     series = rows[["mechanism", "estimator"]].drop_duplicates().itertuples(index=False, name=None)
-    compared = [pair for pair in series if get_estimator(*pair).like is not None]
+    compared = [pair for pair in series if get_estimator(*pair).counterpart is not None]
     keys = ["n", "eps0", "eps", "calibration", "mechanism", "estimator"]
     distances = rows.groupby(keys, sort=False, dropna=False)["tv_distance"]
     table = pd.DataFrame({name: distances.quantile(q) for name, q in _QUARTILES.items()})

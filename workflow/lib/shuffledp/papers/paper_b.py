@@ -323,7 +323,7 @@ def certified_composition(setting: Setting, rounds: Floats, side: Side) -> Float
         if side == "lower":
             return float(shuffled_krr.composed_epsilon(log_delta, one, side, step))
         # The bound against the weak adversary holds for every randomiser, not only 2-RR.
-        return calibrate.led_epsilon(
+        return calibrate.guided_epsilon(
             lambda eps: shuffled_krr.dominated_log_delta(eps, one, step),
             log_delta,
             one.budget,

@@ -155,7 +155,7 @@ def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.i
     return LogInterval(best, min(max(float(bound.max()), best), 0.0))
 
 
-def lead(eps: float, budget: float, others: BudgetGroups) -> float:
+def estimate(eps: float, budget: float, others: BudgetGroups) -> float:
     """Return a cheap approximation of the upper end of `worst`: all others hold the target's cell.
 
     Parameters

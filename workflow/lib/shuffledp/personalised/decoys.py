@@ -77,12 +77,12 @@ def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
     return min(tilt * count + log_moment + 1.0, 0.0)
 
 
-def _tilt(others: RandomTrials, lead: Callable[[int], float]) -> float:
+def _tilt(others: RandomTrials, estimate: Callable[[int], float]) -> float:
     """Return the approximate slope of -log delta in m where the mean accumulates."""
     tilt, m = 0.0, 1.0 + _mean(others, 0.0)
     for _ in range(5):
         step = np.ceil(0.01 * m)
-        here, ahead = lead(int(m)), lead(int(m + step))
+        here, ahead = estimate(int(m)), estimate(int(m + step))
         tilt = max((here - ahead) / step, 0.0) if here > -np.inf and ahead > -np.inf else 0.0
         tilt = min(tilt, _MAX_TILT)
         m = 1.0 + _mean(others, tilt)
@@ -103,7 +103,7 @@ def _starts(mass: Floats, blocks: int) -> Integers:
 def log_mean_over_decoys(
     others: RandomTrials,
     log_delta: Callable[[int], float],
-    lead: Callable[[int], float],
+    estimate: Callable[[int], float],
     blocks: int,
 ) -> float:
     """Return an upper bound on log ``E[delta_m]``, ``m - 1`` being the number of decoys.
@@ -114,13 +114,13 @@ def log_mean_over_decoys(
         Log odds of each other user to be a decoy.
     log_delta
         Upper bound on the natural log of delta_m for an integer m >= 1; non-increasing.
-    lead
+    estimate
         Cheap approximation of ``log_delta``, which only places windows and blocks.
     blocks
         Approximate maximum number of blocks of m. A block has the delta of its smallest m: with 8
         blocks the result is that of a third of a standard deviation fewer decoys, on average.
     """
-    tilt = _tilt(others, lead)
+    tilt = _tilt(others, estimate)
     rates, co_rates = expit(others.log_odds - tilt), expit(tilt - others.log_odds)
     window = poisson_binomial(rates, others.counts, co_rates)
     moments = _log_moments(others, tilt)
@@ -222,10 +222,10 @@ def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> 
     if log_delta(1) == -np.inf:  # no G is positive
         return -np.inf
 
-    def lead(m: int) -> float:
+    def estimate(m: int) -> float:
         return log_saddle_point(atoms, m)
 
-    return min(log_mean_over_decoys(others, log_delta, lead, _BLOCKS), 0.0)
+    return min(log_mean_over_decoys(others, log_delta, estimate, _BLOCKS), 0.0)
 
 
 def approximate_log_delta(eps: float, target: Target, others: RandomTrials) -> float:

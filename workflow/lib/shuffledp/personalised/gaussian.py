@@ -239,11 +239,11 @@ def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None
     def upper(eps: float) -> float:
         return end(eps, log_delta_among_decoys(eps, target, decoys))
 
-    def lead(eps: float) -> float:
+    def estimate(eps: float) -> float:
         return end(eps, approximate_log_delta(eps, coarse, decoys))
 
     def inverse(log_delta: float) -> float:
         alone = gdp_epsilon(mu, log_delta)
-        return calibrate.led_epsilon(upper, log_delta, alone, "upper", lead, XTOL)
+        return calibrate.guided_epsilon(upper, log_delta, alone, "upper", estimate, XTOL)
 
     return UpperCurve(np.inf, upper=upper, hints=SearchHints(inverse=inverse))

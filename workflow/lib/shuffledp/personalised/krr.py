@@ -60,10 +60,10 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
     def log_delta(m: int) -> float:
         return min(pairs.hockey_stick(replace(pair, trials=m), eps, "upper").high, 0.0)
 
-    def lead(m: int) -> float:
+    def estimate(m: int) -> float:
         return log_chernoff_bound(replace(pair, trials=m).weighted_sum(eps))
 
-    return min(log_mean_over_decoys(trials, log_delta, lead, _BLOCKS), 0.0)
+    return min(log_mean_over_decoys(trials, log_delta, estimate, _BLOCKS), 0.0)
 
 
 def _terms(others: RandomTrials, k: int) -> float:
@@ -202,10 +202,10 @@ def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
         # With two cells, all data sets can be searched.
         return weak if k > 2 else min(weak, binary.worst(eps, budget, others, weak).high)
 
-    def lead(eps: float) -> float:
+    def estimate(eps: float) -> float:
         if k > 2:
             return personalised_lead(eps, groups, k, group)
-        return binary.lead(eps, budget, others)
+        return binary.estimate(eps, budget, others)
 
     others = groups.without(group)
-    return UpperCurve(budget, upper=upper, hints=SearchHints(lead=lead, xtol=XTOL))
+    return UpperCurve(budget, upper=upper, hints=SearchHints(estimate=estimate, xtol=XTOL))

@@ -87,7 +87,7 @@ def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCu
     def upper(eps: float) -> float:
         return -np.inf if eps >= high else log_delta_among_decoys(eps, target, decoys)
 
-    def lead(eps: float) -> float:
+    def estimate(eps: float) -> float:
         return -np.inf if eps >= high else approximate_log_delta(eps, target, decoys)
 
-    return UpperCurve(high, upper=upper, hints=SearchHints(lead=lead, xtol=XTOL))
+    return UpperCurve(high, upper=upper, hints=SearchHints(estimate=estimate, xtol=XTOL))

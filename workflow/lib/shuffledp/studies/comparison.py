@@ -102,7 +102,7 @@ def _compare_series(rows: pd.DataFrame, reference: str) -> pd.DataFrame:
     }
     parts = []
     for (mechanism, estimator), numbers in groups.items():
-        like = get_estimator(mechanism, estimator).like
+        like = get_estimator(mechanism, estimator).counterpart
         base = groups.get((reference, str(like)))
         if like is None or base is None:
             continue

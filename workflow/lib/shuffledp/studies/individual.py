@@ -80,7 +80,7 @@ def individual_summary(
     series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
     compared = []
     for calibration, mechanism, estimator in series.itertuples(index=False):
-        like = get_estimator(mechanism, estimator).like
+        like = get_estimator(mechanism, estimator).counterpart
         unequal = calibration not in ("none", "matched")
         # At unequal privacy only the raw estimate is shown.
         if like is not None and not (unequal and like != "raw"):

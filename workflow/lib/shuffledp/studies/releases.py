@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import UNBIASED
-from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, drawing_variance
+from shuffledp.mechanisms.protocol import Calibration, Mechanism, P, participation_variance
 from shuffledp.mechanisms.registry import get_mechanisms
 from shuffledp.mechanisms.target_calibration import format_parameters, predicted
 from shuffledp.numerics.arrays import Floats, Integers
@@ -193,7 +193,7 @@ def _deviations(point: Point, release: Release, setting: Setting) -> Floats:
     plausible = release.estimates.clip(0.0, 1.0)
     parameters, response = point.calibration.parameters, setting.response_rate
     variance = point.mechanism.variance(plausible, setting.n * response, parameters)
-    return np.sqrt(variance + drawing_variance(plausible, setting.n, response))
+    return np.sqrt(variance + participation_variance(plausible, setting.n, response))
 
 
 def _estimates(release: Release, first: int, deviations: Floats) -> dict[str, Any]:

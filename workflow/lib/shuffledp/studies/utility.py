@@ -41,7 +41,7 @@ def utility_summary(utility: pd.DataFrame, region: str, unit: str) -> pd.DataFra
     that a user's messages reveal the record.
     """
     pairs = pd.MultiIndex.from_frame(utility[["mechanism", "estimator"]])
-    compared = [pair for pair in pairs.unique() if get_estimator(*pair).like is not None]
+    compared = [pair for pair in pairs.unique() if get_estimator(*pair).counterpart is not None]
     groups = utility[pairs.isin(compared)].groupby(_SERIES, sort=False, dropna=False)
     parts: list[pd.DataFrame | pd.Series[float]] = [
         groups[[*_PREDICTED, *_COSTS, *_PARTICIPATION]].first()

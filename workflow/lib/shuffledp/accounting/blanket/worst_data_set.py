@@ -114,10 +114,10 @@ class HiddenSlots:
             Triples to evaluate first, shape ``(triples, 3)``.
         """
         leading = max(held.tolist(), key=lambda each: log_saddle_point(self.law(*each), self.n))
-        lead = self.law(*leading)
-        if not lead.values.max() > 0.0:
+        leading_law = self.law(*leading)
+        if not leading_law.values.max() > 0.0:
             return ceiling
-        kernel = Kernel.of(lead, self.n, self.kappa)
+        kernel = Kernel.of(leading_law, self.n, self.kappa)
         worst = self._of_pair(*leading[:2]) + LOG_TOLERANCE
         near = list[Integers]()
         records = range(len(self._left))

@@ -169,7 +169,7 @@ class Pairs:
         )
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
-    def log_lead(self, eps: float, n: int, telling: Integers) -> float:
+    def log_blanket_estimate(self, eps: float, n: int, telling: Integers) -> float:
         """Return a cheap estimate of `log_high`.
 
         Parameters

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.conventions import of_one_round
+from shuffledp.accounting.conventions import over_eps_of_one_round
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound, tilted_shares
 from shuffledp.accounting.one_round import hidden_user, two_cells, two_groups
 from shuffledp.accounting.pairs import hockey_stick
@@ -39,7 +39,7 @@ def _one_hidden_log_delta(eps: float, setting: Setting, weak: float) -> float:
     return min(max(candidates), weak)
 
 
-@of_one_round
+@over_eps_of_one_round
 def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
     """Return log delta against an adversary who learns which of the other users randomised.
 
@@ -50,7 +50,7 @@ def weak_adversary_log_delta(eps: float, setting: Setting) -> float:
     return min(hockey_stick(pairs.weak_adversary(setting), eps, "upper").high, 0.0)
 
 
-@of_one_round
+@over_eps_of_one_round
 def upper_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of a delta that holds for every data set of n users (a guarantee).
 
@@ -118,7 +118,7 @@ def attained(eps: float, setting: Setting) -> Attained:
     return max(found, key=lambda each: each.log_delta)
 
 
-@of_one_round
+@over_eps_of_one_round
 def lower_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of a delta that some data set attains; no guarantee can be smaller.
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.conventions import of_one_round
+from shuffledp.accounting.conventions import over_eps_of_one_round
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.accounting.pairs import Pair, symmetric_form
@@ -47,7 +47,7 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
     return dummies / chances
 
 
-@of_one_round
+@over_eps_of_one_round
 def krr_among_dummies_log_delta(
     eps: float, setting: Setting, dummies: float, chances: int = 1
 ) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from shuffledp.accounting.conventions import eps_values, of_one_round
+from shuffledp.accounting.conventions import eps_values, over_eps_of_one_round
 from shuffledp.accounting.laws.binomial_sum import Chance, log_falling_tail
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
@@ -243,7 +243,7 @@ def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
     return float(log_moment - theta * s[0] + np.log(total))
 
 
-@of_one_round
+@over_eps_of_one_round
 def worst_count_log_delta(eps: float, setting: Setting) -> float:
     """Return the log divergence of one bin's count at the worst count found, rounded down.
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from shuffledp.accounting.conventions import of_one_round
+from shuffledp.accounting.conventions import over_eps_of_one_round
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.one_round.single_bin import forward_ends
 from shuffledp.accounting.setting import Setting
@@ -117,7 +117,7 @@ def two_rr_domain(setting: Setting) -> str | None:
     return None
 
 
-@of_one_round
+@over_eps_of_one_round
 def two_rr_log_delta(eps: float, setting: Setting) -> float:
     """Return the log of the exact delta of shuffled 2-RR, the largest over all data sets.
 

@@ -221,7 +221,7 @@ def composed_epsilon(
     InputError
         If a parameter is outside its range.
     """
-    return calibrate.led_epsilon(
+    return calibrate.guided_epsilon(
         lambda eps: float(composed_log_delta(eps, setting, side, discretisation)),
         log_delta,
         setting.budget,

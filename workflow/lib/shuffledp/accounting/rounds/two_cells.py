@@ -36,14 +36,14 @@ MAX_NEGATIVE_LOG_DELTA = 36.0
 POINTS_PER_DEVIATION = 12.0
 
 
-def worst_rounds(setting: Setting, lead: LogDelta) -> UpperCurve:
+def worst_rounds(setting: Setting, estimate: LogDelta) -> UpperCurve:
     """Return an upper bound for rounds with two cells, down to `-MAX_NEGATIVE_LOG_DELTA`.
 
     Parameters
     ----------
     setting
         Two cells, at most `MAX_ROUNDS` rounds.
-    lead
+    estimate
         Estimate of the log of delta of all rounds: how far to look.
     """
     low, high = _blocks(setting.n)
@@ -52,7 +52,7 @@ def worst_rounds(setting: Setting, lead: LogDelta) -> UpperCurve:
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + min(advantage, 1.0 - 1e-9))))
     step = float(2.0 ** np.floor(np.log2(min(deviation, setting.eps0) / POINTS_PER_DEVIATION)))
     furthest = deviation
-    while furthest < setting.budget and lead(furthest) > -DEPTH:
+    while furthest < setting.budget and estimate(furthest) > -DEPTH:
         furthest *= 1.25
     size = int(np.ceil(min(furthest, setting.budget) / step)) + 2
     log_deltas = _recursion(_laws(setting, step), setting.rounds, step, size)

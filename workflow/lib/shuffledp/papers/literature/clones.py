@@ -46,13 +46,13 @@ from dataclasses import replace
 import numpy as np
 
 from shuffledp.accounting import pairs
-from shuffledp.accounting.conventions import of_one_round
+from shuffledp.accounting.conventions import over_eps_of_one_round
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting, probabilities
 
 
-@of_one_round
+@over_eps_of_one_round
 def clones_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of the clones delta, a guarantee for any shuffled eps0-LDP randomiser.
 
@@ -82,7 +82,7 @@ def clones_log_delta(eps: float, setting: Setting) -> float:
     return min(hockey_stick(pairs.clones(setting), eps, "upper").high, 0.0)
 
 
-@of_one_round
+@over_eps_of_one_round
 def generic_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of a delta for every eps0-LDP randomiser that all users share.
 
@@ -96,7 +96,7 @@ def generic_log_delta(eps: float, setting: Setting) -> float:
     return float(weak_adversary_log_delta(eps, replace(setting, k=2)))
 
 
-@of_one_round
+@over_eps_of_one_round
 def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of the variation-ratio delta with k-RR's parameters: NOT a guarantee.
 
@@ -124,7 +124,7 @@ def variation_ratio_log_delta(eps: float, setting: Setting) -> float:
     return hockey_stick(pairs.variation_ratio(setting), eps, "lower").low
 
 
-@of_one_round
+@over_eps_of_one_round
 def strong_adversary_log_delta(eps: float, setting: Setting) -> float:
     """Return the natural log of delta of paper C's strong adversary (Definition 8), rounded up.
 
