@@ -8,8 +8,8 @@ gives those at eps >= 0.1 to all digits, cut; nothing gives the first along with
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
-from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
 from shuffledp.accounting.setting import Setting
+from shuffledp.papers.literature.as_printed import log_delta_as_printed
 
 N = 1000
 EPS = (0.01, 0.1, 0.2, 0.3, 0.4)

@@ -14,6 +14,7 @@ from shuffledp.accounting.one_round import certified, single_bin, two_cells
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.papers.literature.as_printed import log_delta_as_printed
 
 from oracle import exact, high_precision
 
@@ -244,13 +245,13 @@ def test_two_cells_with_impossible_counts_in_a_bucket(eps):
 def test_as_printed_equals_the_printed_formula_in_rationals(n, E, e):
     for m in (0, n // 2, 4 * n // 5, n - 1):
         expected = exact.single_bin_as_printed(n, 10, m, E, e)
-        got = float(single_bin.log_delta_as_printed(log(e), Setting(n, 10, log(E)), m))
+        got = float(log_delta_as_printed(log(e), Setting(n, 10, log(E)), m))
         assert (got == -np.inf) if expected == 0 else relative_error(got, expected) < 1e-9
 
 
 def test_as_printed_in_deep_tails():
     reference = float(high_precision.single_bin_as_printed_log_delta(2000, 408, 37, 4.0, 0.5))
-    got = float(single_bin.log_delta_as_printed(0.5, Setting(2000, 408, 4.0), 37))
+    got = float(log_delta_as_printed(0.5, Setting(2000, 408, 4.0), 37))
     assert got == pytest.approx(reference, rel=1e-9)
 
 
@@ -259,7 +260,7 @@ def test_as_printed_has_one_rate_at_every_size(k, eps):
     # log delta / n tends to a limit: a law too long for direct sums must agree with shorter ones.
     def rates(n):
         counts = np.array([1, 10, 100, 500]) * n // 1000
-        return single_bin.log_delta_as_printed(eps, Setting(n, k, 4.0), counts) / n
+        return log_delta_as_printed(eps, Setting(n, k, 4.0), counts) / n
 
     assert rates(10**7) == pytest.approx(rates(10**5), rel=2e-3)
 
@@ -278,7 +279,7 @@ NOT_TO_THE_LAST_DIGIT = {(2, 0.1): 2.48373e-15, (3, 0.1): 8.76592e-11}
 @pytest.mark.parametrize("eps0", TABLE_IV_A)
 @pytest.mark.parametrize("eps", [0.1, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0])
 def test_as_printed_gives_table_iv_a(eps0, eps):
-    value = float(np.exp(single_bin.log_delta_as_printed(eps, Setting(100, 10, eps0), 80)))
+    value = float(np.exp(log_delta_as_printed(eps, Setting(100, 10, eps0), 80)))
     printed = TABLE_IV_A[eps0].get(eps)
     if printed is None:
         assert value == 0.0
@@ -290,7 +291,7 @@ def test_as_printed_gives_table_iv_a(eps0, eps):
 
 
 def test_the_printed_loss_errs_in_the_unsafe_direction():
-    printed = single_bin.log_delta_as_printed(0.1, Setting(100, 10, 1.0), 80)
+    printed = log_delta_as_printed(0.1, Setting(100, 10, 1.0), 80)
     right = single_bin.log_delta(0.1, Setting(100, 10, 1.0), 80)
     assert (right - printed) / np.log(10) > 15  # orders of magnitude
 

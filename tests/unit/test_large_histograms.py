@@ -5,6 +5,7 @@ import pytest
 from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.papers.literature.as_printed import log_delta_as_printed
 from shuffledp.studies.privacy import MAX_COUNTS, privacy_table
 from shuffledp.studies.samples import sample_counts
 
@@ -21,7 +22,7 @@ def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
     table = privacy_table({n: counts}, 4.0, [eps], BOUNDS).set_index("bound")["log10_delta"]
     for name, bound in [
         ("single-bin", single_bin.log_delta),
-        ("single-bin-as-printed", single_bin.log_delta_as_printed),
+        ("single-bin-as-printed", log_delta_as_printed),
     ]:
         every = bound(eps, Setting(n, k, 4.0), counts[1:] - 1).max() / np.log(10.0)
         # Whole reports pass a threshold one at a time: neighbours differ by a power of ten or so.

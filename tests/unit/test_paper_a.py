@@ -13,7 +13,6 @@ import pytest
 import yaml
 from flint import arb, ctx
 from scipy.stats import kstest, norm, poisson
-from shuffledp.accounting.one_round.single_bin import log_delta_as_printed
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.geography.grid import make_lattice
@@ -33,6 +32,7 @@ from shuffledp.papers.answers import (
     relative_difference,
 )
 from shuffledp.papers.figures import delta_contours, synthetic_distances
+from shuffledp.papers.literature.as_printed import log_delta_as_printed
 from shuffledp.papers.literature.clones import clones_log_delta
 from shuffledp.papers.paper_a import james_stein, log_delta_as_tabulated, soft_threshold
 from shuffledp.papers.reproduction import (

@@ -18,15 +18,15 @@ from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
+from shuffledp.papers.paper_d.curves import (
+    largest_budget_log_delta,
+    personalised_clones_log_delta,
+)
 from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.personalised import krr
 from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import (
-    largest_budget_log_delta,
-    personalised_clones_log_delta,
-    personalised_log_delta,
-)
+from shuffledp.personalised.krr import personalised_log_delta
 
 
 def view_law(records, ratios, k, revealed):
@@ -126,7 +126,7 @@ EQUAL = [
 
 @pytest.mark.parametrize(("n", "k", "eps0", "eps"), EQUAL)
 def test_equal_budgets_are_the_weak_adversary(monkeypatch, n, k, eps0, eps):
-    monkeypatch.setattr(krr, "_MAX_TERMS", np.inf)  # the exact sum
+    monkeypatch.setattr(krr, "MAX_TERMS", np.inf)  # the exact sum
     reference = hockey_stick(pairs.weak_adversary(Setting(n, k, eps0)), eps).high
     groups = BudgetGroups(np.array([eps0]), np.array([n]))
     got = float(personalised_log_delta(eps, groups, k))

@@ -200,8 +200,8 @@ def slots_errors(table: pd.DataFrame, summary: pd.DataFrame) -> Figure:
     """
     if table.empty:
         raise InputError(
-            "slots: no length of envelopes keeps the targets; add longer envelopes, or raise eps or "
-            "delta"
+            "slots: no length of envelopes keeps the targets; add longer envelopes, or raise eps "
+            "or delta"
         )
     n, unit = int(table["n"].iloc[0]), summary["unit"].iloc[0]
     others = summary[

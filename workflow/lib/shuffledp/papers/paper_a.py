@@ -40,6 +40,7 @@ from shuffledp.mechanisms.target_calibration import calibrations
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.papers.answers import Answer, Published, from_log
 from shuffledp.papers.literature import clones, closed_forms
+from shuffledp.papers.literature.as_printed import log_delta_as_printed
 from shuffledp.pipeline.streams import stream
 from shuffledp.studies.releases import releases
 from shuffledp.studies.sweeps import matched_budgets
@@ -156,7 +157,7 @@ def _agrees(answer: Answer, row: Published) -> bool:
 def _note_on_sums(answer: Answer, row: Published, count: int) -> str:
     """Return a note with the delta of the sums to r = s, unless it has the same printed digits."""
     setting = Setting(int(row.n), int(row.k or CELLS), float(row.eps0))
-    whole = from_log(float(single_bin.log_delta_as_printed(float(row.eps), setting, count)))
+    whole = from_log(float(log_delta_as_printed(float(row.eps), setting, count)))
     return "" if row.agrees(whole) else _SUMS_END_EARLY.format(whole)
 
 
@@ -614,7 +615,7 @@ def surface_table(budgets: Floats = BUDGETS) -> pd.DataFrame:
     settings = [(e, Setting(SURFACE_N, CELLS, e0)) for e, e0 in pairs]
     log_deltas = {
         "single-bin-as-printed": [
-            single_bin.log_delta_as_printed(e, setting, SURFACE_COUNT) for e, setting in settings
+            log_delta_as_printed(e, setting, SURFACE_COUNT) for e, setting in settings
         ],
         "upper": [certified.upper_log_delta(e, setting) for e, setting in settings],
     }

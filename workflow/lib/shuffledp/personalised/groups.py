@@ -76,15 +76,15 @@ class BudgetGroups:
         return BudgetGroups(self.values[counts > 0], counts[counts > 0])
 
 
-def among(
+def split_target(
     budgets: ArrayLike | BudgetGroups, target: int | None
 ) -> tuple[float, BudgetGroups, BudgetGroups]:
-    """Budget of the target, everybody, and the other users.
+    """Return the target's budget, the groups of all users, and the groups of the others.
 
     Parameters
     ----------
     budgets
-        One per user, or groups of users.
+        Budget of each user, or groups of users.
     target
         Index of a user, or of the target's group; by default a user with the largest budget.
 

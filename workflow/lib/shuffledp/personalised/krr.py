@@ -1,8 +1,8 @@
-"""Bound delta of shuffled k-RR, and of clones, with personal budgets (paper D).
+"""Bounds on delta of shuffled k-RR with personal budgets (paper D).
 
 User i runs a randomiser with budget eps_i and reports once; a report does not say whose it is, nor
 which budget made it. Neighbours differ in the record of one user, the target, who has budget
-``eps_t``: ``E = exp(eps_t)``, ``e = exp(eps)``.
+``eps_t``. Let ``E = exp(eps_t)`` and ``e = exp(eps)``.
 
 k-RR reports the true cell, except that with probability ``gamma_i = k/(exp(eps_i)+k-1)`` it reports
 a uniform cell. Reveal which of the *other* users did so, and the reports of the rest. With m-1 such
@@ -35,26 +35,42 @@ from shuffledp.accounting.conventions import over_eps
 from shuffledp.accounting.curve import SearchHints, UpperCurve
 from shuffledp.accounting.laws.mixture import RandomTrials
 from shuffledp.accounting.laws.multinomial import log_chernoff_bound
-from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.registry import upper_curve
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.personalised import binary
 from shuffledp.personalised.decoys import XTOL, log_mean_over_decoys
-from shuffledp.personalised.groups import BudgetGroups, among
+from shuffledp.personalised.groups import BudgetGroups, split_target
 
-# With more terms than this, numbers of uniform reports are taken in 16 blocks.
-_MAX_TERMS, _BLOCKS = 1e6, 16
+# With more terms than this, the numbers of uniform reports are divided into this many blocks.
+MAX_TERMS, BLOCKS = 1e6, 16
 
 
 @over_eps
-def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroups, k: int) -> float:
+def divergence_log_delta(
+    eps: float, target: float, log_odds: Floats, others: BudgetGroups, k: int
+) -> float:
+    """Return the log divergence of a k-RR target among uniform reports of the other users.
+
+    Parameters
+    ----------
+    eps
+        At least 0, any shape.
+    target
+        Budget of the target.
+    log_odds
+        Log odds that a user of each group of the others sends a uniform report.
+    others
+        Groups of all users but the target.
+    k
+        Number of cells, at least 2.
+    """
     if eps >= target:
         return -np.inf
     setting = Setting(1 + int(others.counts.sum()), k, target)
     trials = RandomTrials(log_odds, others.counts)
     pair = pairs.personalised(setting, trials)
-    if _terms(trials, k) <= _MAX_TERMS:
+    if _terms(trials, k) <= MAX_TERMS:
         return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
 
     def log_delta(m: int) -> float:
@@ -63,7 +79,7 @@ def _divergence(eps: float, target: float, log_odds: Floats, others: BudgetGroup
     def estimate(m: int) -> float:
         return log_chernoff_bound(replace(pair, trials=m).weighted_sum(eps))
 
-    return min(log_mean_over_decoys(trials, log_delta, estimate, _BLOCKS), 0.0)
+    return min(log_mean_over_decoys(trials, log_delta, estimate, BLOCKS), 0.0)
 
 
 def _terms(others: RandomTrials, k: int) -> float:
@@ -73,7 +89,8 @@ def _terms(others: RandomTrials, k: int) -> float:
     return float((20.0 * np.sqrt(variance) + 80.0) * (20.0 * np.sqrt(2.0 * mean / k) + 40.0))
 
 
-def _log_expm1(x: Floats) -> Floats:
+def log_expm1(x: Floats) -> Floats:
+    """Return ``log(exp(x) - 1)`` without overflow, -inf for 0."""
     with np.errstate(divide="ignore"):
         return np.asarray(x + np.log(-np.expm1(-x)))
 
@@ -111,13 +128,13 @@ def personalised_log_delta(
     InputError
         If eps, a budget, a count, k or target is outside its range.
     """
-    budget, _, others = among(budgets, target)
-    cells = Setting(1, k).k  # which refuses what is no number of cells
-    log_odds = np.log(cells) - _log_expm1(others.values)
-    return _divergence(eps, budget, log_odds, others, cells)
+    budget, _, others = split_target(budgets, target)
+    cells = Setting(1, k).k  # raises InputError if k is out of range
+    log_odds = np.log(cells) - log_expm1(others.values)
+    return divergence_log_delta(eps, budget, log_odds, others, cells)
 
 
-def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> float:
+def approximate_log_delta(eps: float, groups: BudgetGroups, k: int, group: int) -> float:
     """Return a cheap approximation of `personalised_log_delta` for a member of a group.
 
     Parameters
@@ -133,53 +150,10 @@ def personalised_lead(eps: float, groups: BudgetGroups, k: int, group: int) -> f
     if eps >= budget:
         return -np.inf
     others = groups.without(group)
-    decoys = others.counts @ expit(np.log(k) - _log_expm1(others.values))
+    decoys = others.counts @ expit(np.log(k) - log_expm1(others.values))
     setting = Setting(1 + int(others.counts.sum()), k, budget)
     pair = pairs.personalised(setting, RandomTrials(np.zeros(0), np.zeros(0, np.int64)))
     return log_chernoff_bound(replace(pair, trials=1 + round(decoys)).weighted_sum(eps))
-
-
-def personalised_clones_log_delta(
-    eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", target: int | None = None
-) -> Floats:
-    """Return the log of paper D's clones delta, with corrected weights: a conditional guarantee.
-
-    Each of the others is a decoy with probability ``exp(-eps_i)``, and the target is 2-RR with its
-    own budget; the value is exact and rounded up. It is proven if every other user's randomiser
-    satisfies ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t being the target's:
-    this holds if all are 2-RR, or all are the same. LDP alone does not imply it, since R_t and R_i
-    may be unrelated, and k-RR with k >= 3 and unequal budgets violates it: there data sets leak
-    more than this value. Unrelated randomisers get no amplification at all.
-
-    Return value and errors are those of `personalised_log_delta`. By default the value covers every
-    target: it uses the largest budget, without the decoy of the smallest.
-
-    Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
-
-    Parameters
-    ----------
-    eps, budgets, target
-        As for `personalised_log_delta`.
-    """
-    budget, groups, others = among(budgets, target)
-    if target is None:
-        others = groups.without(int(np.argmin(groups.values)))
-    log_odds = -_log_expm1(others.values)
-    return _divergence(eps, budget, log_odds, others, 2)
-
-
-def largest_budget_log_delta(eps: ArrayLike, budgets: "ArrayLike | BudgetGroups", k: int) -> Floats:
-    """Return log delta as if all users had the largest budget: a guarantee, but a loose one.
-
-    It is never below `personalised_log_delta` for delta above exp(-700).
-
-    Parameters
-    ----------
-    eps, budgets, k
-        As for `personalised_log_delta`, which raises the same errors.
-    """
-    groups = BudgetGroups.of(budgets)
-    return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
 def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
@@ -194,8 +168,8 @@ def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
     """
     budget = float(groups.values[group])
     if groups.values.size == 1 and budget:  # equal budgets have a sharper bound
-        sharper = upper_curve(groups.setting(budget, k))
-        return replace(sharper, hints=replace(sharper.hints, xtol=XTOL))
+        equal = upper_curve(groups.setting(budget, k))
+        return replace(equal, hints=replace(equal.hints, xtol=XTOL))
 
     def upper(eps: float) -> float:
         weak = float(personalised_log_delta(eps, groups, k, group))
@@ -204,7 +178,7 @@ def curve(groups: BudgetGroups, group: int, k: int) -> UpperCurve:
 
     def estimate(eps: float) -> float:
         if k > 2:
-            return personalised_lead(eps, groups, k, group)
+            return approximate_log_delta(eps, groups, k, group)
         return binary.estimate(eps, budget, others)
 
     others = groups.without(group)

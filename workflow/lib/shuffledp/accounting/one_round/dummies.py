@@ -24,15 +24,15 @@ from shuffledp.accounting.setting import LARGEST_EPS0, LARGEST_N, Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 
-# Numbers of uniform reports are taken together in ranges. Their width is this share of the number,
-# which changes eps by a quarter of the share, or this share of the standard deviation.
+# Numbers of uniform reports are grouped into ranges. The width of a range is the larger of this
+# share of the number, which changes eps by a quarter of the share, and this share of the deviation.
 RELATIVE_RANGE_WIDTH, RANGE_WIDTH_IN_DEVIATIONS = 1e-3, 0.125
-# The law of that number may leave out this share of delta (a log): some 1e-6 of eps.
+# Log of the share of delta that the law of that number may leave out, which costs 1e-6 of eps.
 LOG_LEFT_OUT_SHARE = -11.0
 
 
 def chance_of_dummy(dummies: float, chances: int) -> float:
-    """Return the probability that a chance makes a dummy, for a mean number of dummies per user.
+    """Return the probability of each of a user's possible dummies, from their mean number.
 
     Raises
     ------
@@ -41,8 +41,8 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
     """
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
-            f"lambda dummies of a user must lie in [0, r], of a whole number r of chances (got "
-            f"lambda={dummies}, r={chances})"
+            f"lambda, a user's mean number of dummies, must lie in [0, r] for an integer r >= 1 "
+            f"(got lambda={dummies}, r={chances})"
         )
     return dummies / chances
 
@@ -51,10 +51,10 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
 def krr_among_dummies_log_delta(
     eps: float, setting: Setting, dummies: float, chances: int = 1
 ) -> float:
-    """Return log delta of shuffled k-RR whose users also send uniform dummies, rounded up.
+    """Return an upper bound of log delta of shuffled k-RR with uniform dummies of the users.
 
     It holds for every data set and the replacement of one record, even against an analyst who
-    learns which of the other users told the truth.
+    learns which of the other users reported the truth.
 
     Parameters
     ----------
@@ -63,8 +63,8 @@ def krr_among_dummies_log_delta(
     setting
         One round.
     dummies, chances
-        Mean number of a user's dummies, in ``[0, chances]``, and the number of chances of one dummy
-        each.
+        Mean number of a user's dummies, in ``[0, chances]``, and largest number. Each of the
+        possible dummies is sent independently.
 
     Returns
     -------
@@ -78,7 +78,8 @@ def krr_among_dummies_log_delta(
     rate = chance_of_dummy(dummies, chances)
     if setting.n * chances > LARGEST_N:
         raise InputError(
-            f"n r must be at most {LARGEST_N:,} chances of a dummy (got n={setting.n}, r={chances})"
+            f"n r, the largest number of dummies, must be at most {LARGEST_N:,} (got "
+            f"n={setting.n}, r={chances})"
         )
     if dummies == 0.0:
         return min(pairs.hockey_stick(pairs.weak_adversary(setting), eps, "upper").high, 0.0)
@@ -86,20 +87,21 @@ def krr_among_dummies_log_delta(
     return min(pairs.hockey_stick(pair, eps, "upper").high, 0.0)
 
 
-def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
-    """Return the privacy loss of one round if the number of uniform reports is known, too.
+def loss_among_dummies(setting: Setting, loss_of_curve: Callable[[], Loss]) -> Loss:
+    """Return the privacy loss of one round for an analyst who learns the number of uniform reports.
 
-    That number has the same law whatever the target holds. Given the number, the pair is that of a
-    fixed number of trials. Numbers are taken in ranges, each of which counts as its smallest
-    number, since more uniform reports hide more. The mass that their law leaves out counts as
-    infinite loss.
+    The law of that number does not depend on the target's record. Given the number, the pair is
+    that of a fixed number of trials. Numbers are grouped into ranges; each range is replaced by its
+    smallest number, because more uniform reports hide more. Mass that the law leaves out is counted
+    as infinite loss.
 
     Parameters
     ----------
     setting
-        One round with dummies, in which all users are honest and report.
-    of_curve
-        The loss derived from the curve of one round, for deltas below the mass left out.
+        Setting of one round with dummies, in which all users are honest and report.
+    loss_of_curve
+        Function that returns the loss derived from the curve of one round. It is used for deltas
+        below the mass that is left out.
     """
     chances = ceil(setting.dummies)
     mixed = pairs.among_dummies(setting, setting.n * chances, setting.dummies / chances)
@@ -115,7 +117,7 @@ def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         if depth > DEPTH:
-            return of_curve().up(step, depth)
+            return loss_of_curve().up(step, depth)
         step = step or default_step(mean)
         window = poisson_binomial(rates, counts, co_rates)
         starts = [0]
@@ -130,7 +132,7 @@ def loss_among_dummies(setting: Setting, of_curve: Callable[[], Loss]) -> Loss:
         for law, share in zip(laws, shares.tolist(), strict=True):
             total[law.start - start :][: law.mass.size] += share * law.mass
             infinite += share * law.infinite
-        # The factor of each chance in the shares is accurate to 16 units.
+        # The factor of each trial in the shares is accurate to 16 units of rounding.
         units = 16.0 * float(counts.sum()) + len(laws) + window.mass.size + 16.0
         mass_error = max(law.mass_error for law in laws) + UNIT * units
         loss_error = max(law.loss_error for law in laws)

@@ -1,15 +1,16 @@
-"""The gain of hiding one other user from the weak adversary, which sharpens ``upper`` at k = 3.
+"""The reduction of the upper bound at k = 3 if one other user is hidden from the weak adversary.
 
-With three cells, either all others hold the third cell, whose divergence is known exactly, or at
-least one of them holds x0 or x1. The weak adversary is then told about every other user but that
-one. This is still more than the analyst sees, so the divergence bounds that of the data set.
+With three cells, either all others hold the third cell, and the divergence is known exactly, or at
+least one of them holds x0 or x1. In the second case the adversary learns about every other user but
+that one. This is still more than the analyst sees, so the divergence is an upper bound for the data
+set.
 
 Let M of the n-2 revealed users randomise; with the target and the hidden user T = M + 2 reports are
 shuffled. The adversary of ``upper`` knows whether the hidden user randomised (T reports count, h)
 or reported x0 truthfully (T - 1 count, h - e_0). Merging the two cases reduces the divergence by
 sum min(|a|, |b|) over the outcomes where the differences a = P - e Q of the first case and b of the
-second have opposite signs, because (a)_+ + (b)_+ - (a+b)_+ = min(|a|, |b|) there. Every term left
-out makes the bound larger, so it is safe. Derivation: docs/accounting.md.
+second have opposite signs, because (a)_+ + (b)_+ - (a+b)_+ = min(|a|, |b|) there. Leaving out terms
+makes the bound larger, which is safe. Derivation: docs/accounting.md.
 """
 
 import numpy as np
@@ -19,10 +20,13 @@ from shuffledp.accounting.laws.binomial import log_pmf, log_pmf_error
 from shuffledp.accounting.setting import Setting, probabilities
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Half-width of the windows in tilted standard deviations; terms outside are not subtracted.
+# Half-width of the windows in tilted standard deviations, and a margin. Terms outside the windows
+# are left out of the reduction.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 5.0, 3.0
-MAX_STEPS = 8  # evaluated numbers of reports in the other cell, for each pair of counts
-INPUT_UNITS = 8.0  # relative error of the probabilities, in units of rounding
+# Largest number of evaluated counts of the other cell for each pair of counts.
+MAX_STEPS = 8
+# Relative error of the probabilities, in units of rounding.
+INPUT_UNITS = 8.0
 
 
 def _window(trials: int, share: float) -> Floats:

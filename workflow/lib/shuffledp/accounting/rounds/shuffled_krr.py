@@ -1,7 +1,8 @@
 """Composition of rounds of shuffled k-RR with the same users, n, k and eps0.
 
-The loss distribution of one round is put on a grid and convolved with itself (`sums`): rounded up
-for the weak adversary's dominating pair, and down for an explicit data set.
+The loss distribution of one round is discretised on a grid and convolved with itself (`sums`). For
+the upper end it is that of the weak adversary's dominating pair, rounded up. For the lower end it
+is that of an explicit data set, rounded down.
 """
 
 from collections.abc import Callable
@@ -37,13 +38,13 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
-# The grid of the lower end is finer by this factor, because rounding down is of first order in the
-# step at gaps between atoms.
+# The grid of the lower end is finer by this factor, because at gaps between atoms the error of
+# rounding down is of first order in the step.
 LOWER_GRID_REFINEMENT = 8
 
 
 def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
-    """Return the loss of a pair of two cells, rounded down; one count determines it."""
+    """Return the loss of a pair with two cells, which is a function of one count, rounded down."""
     p1, p2, _, _ = pair.probabilities
     half = 9.3 * np.sqrt(n * p1 * p2) + 20.0
     count = np.arange(max(np.floor(n * p1 - half), 0.0), min(n * p1 + half, n) + 1.0)
@@ -59,12 +60,12 @@ def _two_cell_loss(pair: Pair, n: int, step: float) -> LossDistribution:
 def single_round(
     setting: Setting, side: Side, discretisation: float | None = None, depth: float = DEPTH
 ) -> tuple[LossDistribution, ...]:
-    """Return loss distributions of one round: a dominating one, or those of explicit data sets.
+    """Return the dominating loss distribution of one round, or those of explicit data sets.
 
     Parameters
     ----------
     setting
-        Users, cells and budget; its number of rounds is not used.
+        Setting whose number of rounds is not used.
     side, discretisation
         As for `composed_log_delta`.
     depth
@@ -75,23 +76,23 @@ def single_round(
         return (rounded_up(weak, discretisation or default_step(weak), depth),)
     step = discretisation or default_step(weak) / LOWER_GRID_REFINEMENT
     if setting.k == 2:
-        alike = (pairs.other_cell(setting), pairs.same_cell(setting))
-        return tuple(_two_cell_loss(pair, setting.n, step) for pair in alike)
+        uniform_pairs = (pairs.other_cell(setting), pairs.same_cell(setting))
+        return tuple(_two_cell_loss(pair, setting.n, step) for pair in uniform_pairs)
     return (rounded_down(pairs.third_cell(setting), step),)
 
 
 def loss_of(setting: Setting) -> Loss:
-    """Return the loss of a round against the weak adversary, and of explicit data sets.
+    """Return the loss of a round against the weak adversary, and the losses of explicit data sets.
 
-    There are two data sets for k = 2, otherwise one. All users are honest and report, without
-    dummies.
+    There are two data sets for k = 2, otherwise one. In the setting all users are honest and
+    report, and there are no dummies.
     """
     once = replace(setting, rounds=1)
 
-    def data_set(place: int) -> Callable[[float], list[LossDistribution]]:
-        return lambda step: [single_round(once, "lower", step)[place]]
+    def loss_of_data_set(index: int) -> Callable[[float], list[LossDistribution]]:
+        return lambda step: [single_round(once, "lower", step)[index]]
 
-    down = tuple(map(data_set, range(2 if once.k == 2 else 1)))
+    down = tuple(map(loss_of_data_set, range(2 if once.k == 2 else 1)))
     return replace(loss_of_pair(pairs.weak_adversary(once)), down=down)
 
 
@@ -103,9 +104,9 @@ def _check(side: Side, discretisation: float | None) -> None:
 
 
 def dominated_log_delta(eps: float, setting: Setting, discretisation: float | None = None) -> float:
-    """Return the natural log of delta of all rounds against the weak adversary, rounded up.
+    """Return the log delta of all rounds against the weak adversary, rounded up.
 
-    With k = 2 it holds for every shuffled eps0-LDP randomiser (`one_round.clones`).
+    With k = 2 it holds for every shuffled eps0-LDP randomiser (`papers.literature.clones`).
 
     Parameters
     ----------
@@ -122,22 +123,22 @@ def dominated_log_delta(eps: float, setting: Setting, discretisation: float | No
         return -np.inf
     rounds, once = setting.rounds, replace(setting, rounds=1)
 
-    def of(depth: float) -> Rounds:
+    def rounds_at(depth: float) -> Rounds:
         return [(single_round(once, "upper", discretisation, depth)[0], rounds)]
 
-    return min(deep_enough(of, eps), 0.0)
+    return min(deep_enough(rounds_at, eps), 0.0)
 
 
 @over_eps
 def composed_log_delta(
     eps: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Return the natural log of delta of all rounds, each with budget eps0, by the same users.
+    """Return a certified bound of log delta of all rounds, each with budget eps0.
 
-    ``"upper"`` holds for every data set, and for rounds chosen in view of earlier ones;
-    ``"lower"`` is attained by some data set (all others in a third cell; for k = 2, all others in
-    one cell). Both are certified: discretisation, windows and rounding are on the safe side. The
-    windows leave out some 1e-11 of delta; below about 1e-280, where windows end, ``"upper"`` is
+    The upper bound holds for every data set, also if records depend on the outcomes of earlier
+    rounds. The lower bound is attained by a data set in which all others hold a third cell, or, for
+    k = 2, one cell. Discretisation, windows and rounding are on the safe side. The windows leave
+    out about 1e-11 of delta; below about 1e-280, where windows cannot be deeper, the upper bound is
     that of basic composition.
 
     Parameters
@@ -145,12 +146,12 @@ def composed_log_delta(
     eps
         Central budget of all rounds, at least 0, any shape.
     setting
-        The collection.
+        Setting of each round, and the number of rounds.
     side
         ``"upper"`` (pessimistic) or ``"lower"`` (optimistic).
     discretisation
-        Distance of the grid's losses. By default it is about 1/128 (upper) or 1/1024 (lower) of the
-        standard deviation of one round's loss, which changes eps by some 1e-5 of itself.
+        Distance of grid points. By default it is about 1/128 (upper) or 1/1024 (lower) of the
+        standard deviation of one round's loss, which changes eps by about 1e-5 of itself.
 
     Returns
     -------
@@ -169,30 +170,31 @@ def composed_log_delta(
     rounds, once = setting.rounds, replace(setting, rounds=1)
     if side == "upper":
         high = dominated_log_delta(eps, setting, discretisation)
-        # Basic composition of (eps / rounds, delta) is smaller only far out, where windows end.
+        # Basic composition is smaller only for tiny deltas, for which windows are too shallow.
         share = quotient_down(eps, rounds)
         if np.log(rounds) + 2.0 * _chernoff(share, once) - 30.0 < high:
-            simple = np.log(rounds) + float(certified.upper_log_delta(share, once))
-            high = min(high, float(simple))
+            basic = np.log(rounds) + float(certified.upper_log_delta(share, once))
+            high = min(high, float(basic))
         return high
     parts = single_round(once, side, discretisation)
     coarse = (coarse_enough([(part, rounds)], eps) for part in parts)
     low = max(log_hockey_stick(part, eps).low for part in coarse)
-    # Seeing all rounds includes seeing one. For k = 2 this would search all data sets, in seconds.
+    # The view of all rounds includes that of one. For k = 2 its search takes seconds and is
+    # skipped.
     if (rounds == 1 or setting.k > 2) and _chernoff(eps, once) + 1.0 > low:
         low = max(low, float(certified.lower_log_delta(eps, once)))
     return low
 
 
 def _chernoff(eps: float, once: Setting) -> float:
-    """Return a bound on the log of one round's delta that holds up to rounding, less than 1."""
+    """Return Chernoff's bound on one round's log delta, whose rounding error is less than 1."""
     if eps >= once.eps0:
         return -np.inf
     return min(log_chernoff_bound(pairs.weak_adversary(once).weighted_sum(eps)), 0.0)
 
 
 def ceiling(eps: float, setting: Setting) -> float:
-    """Estimate the log of delta of all rounds by Chernoff's bound within the windows."""
+    """Return Chernoff's bound on log delta of all rounds, neglecting mass outside the windows."""
     if eps >= setting.budget:
         return -np.inf
     (loss,) = single_round(replace(setting, rounds=1), "upper")
@@ -203,18 +205,18 @@ def ceiling(eps: float, setting: Setting) -> float:
 def composed_epsilon(
     log_delta: float, setting: Setting, side: Side, discretisation: float | None = None
 ) -> float:
-    """Return the smallest central budget of all rounds at a log of delta.
+    """Return a certified bound of the smallest eps of all rounds at a log delta.
 
     Parameters
     ----------
     log_delta
-        Natural logs of delta, at most 0, any shape.
+        Natural log of delta, at most 0, any shape.
     setting, side, discretisation
         As for `composed_log_delta`.
 
     Returns
     -------
-    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded to the side.
+    Numbers in ``[0, rounds * eps0]`` shaped like ``log_delta``, rounded up or down by the side.
 
     Raises
     ------

@@ -15,12 +15,11 @@ from scipy.special import expit
 
 from shuffledp.accounting import pairs
 from shuffledp.accounting.bound import Bound, Formulas, Kind, Scope, Structure
-from shuffledp.accounting.one_round import single_bin
 from shuffledp.accounting.registry import upper_curve
 from shuffledp.accounting.rounds import shuffled_krr, tradeoff
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
-from shuffledp.papers.literature import clones, closed_forms, fourier, renyi, theorems
+from shuffledp.papers.literature import as_printed, clones, closed_forms, fourier, renyi, theorems
 
 FOURIER_GRID_POINTS: Final = 2_000_000
 
@@ -45,7 +44,7 @@ def _fourier(setting: Setting) -> fourier.FourierBounds:
 
 def _as_printed(eps: float, s: Setting) -> float:
     assert s.count is not None
-    return float(single_bin.log_delta_as_printed(eps, s, s.count))
+    return float(as_printed.log_delta_as_printed(eps, s, s.count))
 
 
 def _needs_count(s: Setting, log_delta: float | None) -> str | None:
@@ -132,7 +131,7 @@ _ENTRIES: Final = (
         "as printed",
         "Biswas et al. 2023, Theorem IV.1, as printed",
         "misprinted privacy loss: far too small; only to reproduce the paper's tables",
-        Formulas(log_delta=_as_printed, over_counts=single_bin.log_delta_as_printed),
+        Formulas(log_delta=_as_printed, over_counts=as_printed.log_delta_as_printed),
         scope=Scope(domain=_needs_count),
     ),
     Bound(

@@ -13,11 +13,13 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from numpy.polynomial.legendre import leggauss
+from numpy.typing import ArrayLike
 from scipy.optimize import root_scalar
 from scipy.special import ndtr, ndtri
 
 from shuffledp.accounting.calibrate import epsilon
 from shuffledp.accounting.laws.binomial import log_pmf
+from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.rounds.tradeoff import tradeoff
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.answers import Answer, Published
@@ -25,12 +27,8 @@ from shuffledp.papers.figure_specs import FigureSpec, Kind, curve, curves
 from shuffledp.papers.literature import theorems
 from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
 from shuffledp.papers.paper_d.published import echoes_epsilon, mu_gdp_epsilon
-from shuffledp.personalised.groups import BudgetGroups
-from shuffledp.personalised.krr import (
-    largest_budget_log_delta,
-    personalised_clones_log_delta,
-    personalised_log_delta,
-)
+from shuffledp.personalised.groups import BudgetGroups, split_target
+from shuffledp.personalised.krr import divergence_log_delta, log_expm1, personalised_log_delta
 from shuffledp.pipeline.streams import stream
 
 # --- Figures 2 and 3: trade-off functions ---------------------------------------------------------
@@ -235,6 +233,49 @@ def _solved(log_delta: Callable[[float], float], target: float, guess: float) ->
     if not solution.converged:
         raise RuntimeError(f"the search for log delta {target} failed: {solution.flag}")
     return float(np.exp(solution.root))
+
+
+def personalised_clones_log_delta(
+    eps: ArrayLike, budgets: ArrayLike | BudgetGroups, target: int | None = None
+) -> Floats:
+    """Return the log of paper D's clones delta, with corrected weights: a conditional guarantee.
+
+    Each of the others is a decoy with probability ``exp(-eps_i)``, and the target is 2-RR with its
+    own budget; the value is exact and rounded up. It is proven if every other user's randomiser
+    satisfies ``R_i(x) >= exp(-eps_i) (R_t(x0) + R_t(x1)) / 2`` for all x, R_t being the target's:
+    this holds if all are 2-RR, or all are the same. LDP alone does not imply it, since R_t and R_i
+    may be unrelated, and k-RR with k >= 3 and unequal budgets violates it: there data sets leak
+    more than this value. Unrelated randomisers get no amplification at all.
+
+    Return value and errors are those of `personalised_log_delta`. By default the value covers every
+    target: it uses the largest budget, without the decoy of the smallest.
+
+    Source: paper D, Theorem 1 with delta_i = 0; eqs. (7), (8) and Lemma 2 corrected.
+
+    Parameters
+    ----------
+    eps, budgets, target
+        As for `personalised_log_delta`.
+    """
+    budget, groups, others = split_target(budgets, target)
+    if target is None:
+        others = groups.without(int(np.argmin(groups.values)))
+    log_odds = -log_expm1(others.values)
+    return divergence_log_delta(eps, budget, log_odds, others, 2)
+
+
+def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, k: int) -> Floats:
+    """Return log delta as if all users had the largest budget: a guarantee, but a loose one.
+
+    It is never below `personalised_log_delta` for delta above exp(-700).
+
+    Parameters
+    ----------
+    eps, budgets, k
+        As for `personalised_log_delta`, which raises the same errors.
+    """
+    groups = BudgetGroups.of(budgets)
+    return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))
 
 
 def bounds_on_epsilon(groups: BudgetGroups, log_delta: float, guess: float) -> dict[str, float]:

@@ -9,7 +9,7 @@ from shuffledp.accounting.rounds.tradeoff import gdp_epsilon
 from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import Floats
 from shuffledp.papers.literature.clones import clones_log_delta
-from shuffledp.personalised.groups import BudgetGroups, among
+from shuffledp.personalised.groups import BudgetGroups, split_target
 
 
 def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> float:
@@ -23,7 +23,7 @@ def mu_gdp(budgets: "ArrayLike | BudgetGroups", target: int | None = None) -> fl
     -------
     mu; inf if there is no other user. Errors as for `krr.personalised_log_delta`.
     """
-    others = among(budgets, target)[2]
+    others = split_target(budgets, target)[2]
     weight = float(others.counts @ expit(-others.values))
     return float(np.sqrt(2.0 / weight)) if weight > 0.0 else np.inf
 

@@ -1,0 +1,117 @@
+"""Paper A's Theorem IV.1 exactly as printed, to reproduce its tables; it is no guarantee."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from shuffledp.accounting.conventions import eps_values
+from shuffledp.accounting.laws.binomial_sum import Chance
+from shuffledp.accounting.one_round.single_bin import channel
+from shuffledp.accounting.setting import Setting
+from shuffledp.numerics.arrays import Floats
+
+# Half-width of windows in tilted standard deviations, and a margin; they leave out about 1e-20.
+WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
+# Convolutions of up to this many products are computed directly, others by FFT.
+MAX_DIRECT_PRODUCTS = 4_000_000
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Binomial probabilities from ``start`` on, where they exceed 1e-20."""
+
+    start: int
+    mass: Floats
+
+    @property
+    def values(self) -> Floats:
+        return self.start + np.arange(self.mass.size, dtype=np.float64)
+
+
+def _binomial(n: int, chance: Chance) -> _Window:
+    p, q = chance.p, chance.q
+    if n == 0 or q <= 0.0:  # a tilt near eps0 can round q to 0
+        return _Window(n, np.ones(1))
+    half = WINDOW_DEVIATIONS * np.sqrt(n * p * q) + WINDOW_MARGIN
+    start = max(int(np.floor(n * p - half)), 0)
+    stop = min(int(np.ceil(n * p + half)), n)
+    mode = min(max(int((n + 1) * p), start), stop)
+    x = np.arange(start, stop + 1.0)
+    # Multiplying ratios of neighbours from the mode outwards is ten times faster than log_pmf.
+    ratios = (n - x[:-1]) / x[1:] * (p / q)
+    mass = np.ones(x.size)
+    mass[mode - start + 1 :] = np.cumprod(ratios[mode - start :])
+    mass[: mode - start] = np.cumprod(1.0 / ratios[: mode - start][::-1])[::-1]
+    return _Window(start, mass / mass.sum())
+
+
+def _convolve(x: Floats, y: Floats) -> Floats:
+    if x.size * y.size <= MAX_DIRECT_PRODUCTS:
+        return np.convolve(x, y)
+    size = x.size + y.size - 1
+    padded = scipy.fft.next_fast_len(size, real=True)
+    # Accurate to 1e-16 of the mode, around which the tilted sums are concentrated.
+    product = scipy.fft.rfft(x, padded) * scipy.fft.rfft(y, padded)
+    return np.asarray(scipy.fft.irfft(product, padded)[:size])
+
+
+def log_delta_as_printed(eps: ArrayLike, setting: Setting, counts: ArrayLike) -> Floats:
+    """Return the log of delta by the printed theorem.
+
+    The printed privacy loss averages the square of ``(s - r) / (n - count)`` where the correct one
+    averages its first power. Delta is too small, at small eps by many orders of magnitude.
+    Parameters, return value and errors are those of `single_bin.log_delta`.
+    """
+    setting.require_one_round()
+    values, counts = np.broadcast_arrays(eps_values(eps), setting.checked_counts(counts))
+    results = [
+        -np.inf if e >= setting.eps0 else _log_as_printed(float(e), setting, int(count))
+        for e, count in zip(values.ravel(), counts.ravel(), strict=True)
+    ]
+    return np.array(results, np.float64).reshape(values.shape)
+
+
+def _log_as_printed(eps: float, setting: Setting, m: int) -> float:
+    n, k, eps0 = setting.n, setting.k, setting.eps0
+    high, low = channel(setting)
+    kappa2 = (k - 1.0) / (np.expm1(eps0) + k - 1.0)
+    # The loss exceeds eps about where the mean square of (s - r) / (n - m) reaches this.
+    gap = np.expm1(eps0) / (
+        np.expm1(eps0) + k - 1.0
+    )  # 1 - kappa2, accurate even for the smallest eps0
+    share = np.sqrt((np.expm1(eps) + gap) / (np.expm1(eps0) + gap))
+    kappa = share / (1.0 - share) * low.q / low.p
+    theta = np.log(kappa)
+    total = high.q + kappa * high.p
+    same = _binomial(m, Chance(kappa * high.p / total, high.q / total))
+    different = _binomial(n - m, Chance(share, 1.0 - share))
+    fraction = different.values / (n - m)
+    law = _convolve(same.mass, different.mass)
+    square = _convolve(same.mass, different.mass * fraction**2)
+    start = same.start + different.start
+    with np.errstate(divide="ignore", invalid="ignore"):
+        loss = np.log(kappa2 + (np.exp(eps0) - kappa2) * square / law)
+    others = _binomial(n - 1 - m, Chance(share, 1.0 - share))
+    count = _convolve(same.mass, others.mass)
+    shift = same.start + others.start
+    # P(s) = p f(s - 1) + (1 - p) f(s), with the tilt's exp(-theta s) kept apart.
+    target = np.zeros(count.size + 1)
+    target[1:] += high.p * kappa * count
+    target[:-1] += high.q * count
+    s = np.arange(max(start, shift), min(start + law.size, shift + target.size))
+    loss, target = loss[s - start], target[s - shift]
+    counted = np.isfinite(loss) & (loss > eps)
+    # The loss grows with s and, by the choice of tilt, exceeds eps near the mode. Far below, where
+    # the transforms of long laws consist of rounding errors, it may seem to exceed eps again.
+    mode = min(max(int(np.argmax(law)) + start - int(s[0]), 0), s.size - 1)
+    below = np.flatnonzero(~counted[: mode + 1])
+    counted[: below[-1] if below.size else 0] = False
+    if not counted.any():
+        return -np.inf
+    s, loss, target = s[counted], loss[counted], target[counted]
+    total = (target * -np.expm1(eps - loss) * np.exp(-theta * (s - s[0]))).sum()
+    log_moment = m * np.log1p(high.p * (kappa - 1.0))
+    log_moment += (n - 1 - m) * np.log1p(low.p * (kappa - 1.0))
+    return float(log_moment - theta * s[0] + np.log(total))
