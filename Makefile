@@ -15,12 +15,12 @@ export OPENBLAS_NUM_THREADS := 1
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml packages/collect/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Python 3.11 or later is needed (PYTHON=/path/to/python3 make ...)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e . -e packages/collect
 	@touch $@
 
 $(DOCS_READY): $(READY) requirements-docs.lock
@@ -47,7 +47,7 @@ FAULTS := $(if $(GROUP),tests/faults/test_$(GROUP).py,tests/faults)
 
 faults: $(READY) ## Break runs and files in every way we know: kills, full disks, two at once (GROUP=kills)
 	$(BIN)/python -m pytest -m "" --hypothesis-profile=slow $(FAULTS)
-	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/workflow)
+	$(if $(GROUP),,$(BIN)/python -m pytest -m faults tests/unit tests/workflow packages/collect/tests)
 
 lint: $(READY) ## Check style, types and the workflow
 	$(BIN)/ruff check .
@@ -62,7 +62,7 @@ wheel: $(READY) ## Build the package that pip installs, in dist/
 
 bench: $(READY) ## Measure accountant and collection against their targets and alternatives
 	$(BIN)/python benchmarks/accounting.py
-	$(BIN)/python benchmarks/collection.py
+	$(BIN)/python packages/collect/benchmarks/speed.py
 
 audit: $(READY) ## Search for a false end at random, ten minutes (SECONDS=3600 SEED=2)
 	$(BIN)/python tests/oracle/audit.py --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1)
@@ -88,8 +88,7 @@ report: run ## Write results/report.html, a page to explore, and Snakemake's own
 
 collect: $(READY) ## Collect a map of Paris from thousands of devices on this machine (experimental)
 	$(BIN)/snakemake --cores $(CORES) -- results/grids/paris.shape.parquet
-	$(BIN)/python benchmarks/collect.py --folder results/collect
-	$(BIN)/snakemake --cores $(CORES) --configfile config/config.yaml results/collect/config.yaml -- collections
+	$(BIN)/python packages/collect/benchmarks/collect.py
 
 pictures: run docs ## Take the pictures of README and docs/ from a run (and from `make reproduce`, if it was made)
 	$(BIN)/python docs/_site/pictures.py

@@ -25,6 +25,7 @@ ADDED = {
     "CITATION.cff": "CITATION.cff",
     "CONTRIBUTING.md": "contributing.md",
     "config/README.md": "configuration.md",
+    "packages/collect/README.md": "collect.md",
     "resources/basemaps/README.md": "basemaps.md",
 }
 SOURCES = {place: name for name, place in ADDED.items()}

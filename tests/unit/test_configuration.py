@@ -246,7 +246,6 @@ def test_exactly_the_keys_of_the_schema_are_documented():
     top = SCHEMA["properties"]
     source = top["sources"]["additionalProperties"]
     assert documented["# Configuration"] == _keys(SCHEMA)
-    assert documented["Collections"] == _keys(top["collections"]["additionalProperties"])
     assert documented["Two sweeps"] == _keys(top["targets"])
     assert documented["A source"] == _keys(source) | _keys(source["properties"]["layout"])
     images = top["personalised"]["properties"]["mnist"]

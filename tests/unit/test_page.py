@@ -14,19 +14,14 @@ import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pytest
-from collection_parts import campaign
 from git import Repo
 from shapely import LineString, box
-from shuffledp.cli import main as command
-from shuffledp.collection.analyst import Opened
-from shuffledp.errors import InputError
 from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.page import collected, maps
-from shuffledp.page.collected import round_data
+from shuffledp.page import maps
 from shuffledp.page.data import columns, configuration_text, provenance, records_of, revision
 from shuffledp.page.maps import map_data
-from shuffledp.page.render import embedded_json, render, render_round
+from shuffledp.page.render import embedded_json, render
 from shuffledp.page.sentences import (
     accuracy,
     best_guess,
@@ -338,54 +333,3 @@ def test_a_repository_without_a_commit_has_no_revision(tmp_path):
 
 def test_configuration_is_shown_in_its_own_order():
     assert configuration_text({"seed": 1, "eps0": [4, 6]}) == "seed: 1\neps0:\n- 4\n- 6\n"
-
-
-def test_a_page_of_a_round_has_what_is_known_and_no_more(tmp_path, monkeypatch):
-    made = campaign(cells=5, at_least=30)
-    (tmp_path / "campaign.json").write_bytes(made.text)
-    files = [tmp_path / "campaign.json", tmp_path / "counts.json"]
-
-    def data(counts, **given):
-        opened = Opened(made.name, 1, 100, np.array(counts), 0, 0, 0)
-        (tmp_path / "counts.json").write_bytes(opened.text)
-        return round_data(*files, **given)
-
-    some = data([400, 0, 0, 0, 0])
-    assert some["sure"] == [True, False, False, False, False] and not some["noise"]
-    assert "somebody is in 1 of 5 cells" in some["verdict"]
-    assert some["map"] is None and some["rows"][0][0] == "0"
-    assert data([0] * 5)["verdict"].startswith("100 people reported. The noise hides them all")
-    answers = dict(some["answers"])
-    assert "they see every record" in answers["What is not protected"]
-    page = render_round(some)
-    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
-    hashes = [b64encode(sha256(one.encode()).digest()).decode() for one in scripts]
-    assert re.search("script-src (.*?);", page)[1].split() == [f"'sha256-{h}'" for h in hashes]
-    assert not re.search(r"<(link|img|iframe)|<script[^>]+src=|@import|url\(http", page)
-    monkeypatch.setattr(collected, "_MOST", 4)
-    many = data([400, 0, 0, 0, 0])
-    assert many["columns"] == {} and "estimate prints them all" in render_round(many)
-    (tmp_path / "cells.geojson").write_text('{"type": "FeatureCollection", "features": []}')
-    monkeypatch.setattr(collected, "_MOST", 5)
-    with pytest.raises(InputError, match="not the cells of the campaign"):
-        data([0] * 5, cells=tmp_path / "cells.geojson")
-    with pytest.raises(InputError, match="different cells"):
-        data([0] * 5, regions={"south": [5]})
-    words = ["estimate", str(files[1]), "--campaign", str(files[0]), "--page"]
-    assert command([*words, str(tmp_path / "out.txt")]) == 2
-    assert command([*words, str(tmp_path / "out.html")]) == 2  # other cells lie beside it
-    assert not list(tmp_path.glob("out*"))
-
-
-def test_a_page_of_krr_says_what_both_together_see(tmp_path):
-    made = campaign("krr", cells=5, at_least=300)
-    (tmp_path / "campaign.json").write_bytes(made.text)
-    (tmp_path / "counts.json").write_bytes(
-        Opened(made.name, 1, 400, np.array([200, 50, 50, 50, 50]), 0, 0, 0).text
-    )
-    data = round_data(tmp_path / "campaign.json", tmp_path / "counts.json")
-    _, promised, came, words = data["views"][-1]
-    eps0 = made.eps["both"]
-    assert made.eps["analyst"] < eps0 <= float(promised.removeprefix("eps = ")) < eps0 + 0.01
-    assert came == promised and words.startswith("They see each person's noisy reports. Of two")
-    assert "noisy reports" in dict(data["answers"])["What is not protected"]

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from collect_page import follow
+from collect_guide import PACKAGE, follow
 from needs import needs
 
 ROOT = Path(__file__).parents[2]
@@ -105,12 +105,11 @@ def test_what_an_extra_is_needed_for_is_said(environment):
     assert "pip install 'shuffledp[verify]'" in done.stderr
 
 
-def test_a_collection_needs_the_wheel_and_its_extra(environment, tmp_path):
-    (wheel,) = environment.parents[1].glob("*.whl")
+def test_the_guide_of_the_collection_runs_on_its_wheel(environment, tmp_path):
     pins = environment.parents[1] / "pins.txt"
-    install = ["-m", "pip", "install", "-q", "-c", str(pins), f"{wheel}[collect]"]
+    install = ["-m", "pip", "install", "-q", "-c", str(pins), str(PACKAGE)]
     installed = run(str(environment / "python"), *install)
     assert installed.returncode == 0, installed.stderr
     where = {"PATH": f"{environment}:{os.environ['PATH']}", "HOME": str(tmp_path)}
-    follow(tmp_path, where, maps=False)
+    follow(tmp_path, where)
     assert (tmp_path / "counts-1.json").is_file()

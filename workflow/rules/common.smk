@@ -382,39 +382,6 @@ def report_labels(name):
     return labels
 
 
-# --- Collections from people -------------------------------------------------------------
-
-COLLECTIONS = config.get("collections", {})
-
-
-def of_collection(key):
-    """Input or params function: a file of a collection, as the configuration names it."""
-    return lambda wildcards: COLLECTIONS[wildcards.collection].get(key, [])
-
-
-def cells_of_collection(wildcards):
-    """Input function: the cells that lie beside a campaign."""
-    campaign = Path(COLLECTIONS[wildcards.collection]["campaign"])
-    return str(campaign.with_name("cells.geojson"))
-
-
-def opened_parts(wildcards):
-    """Input function: what is found in each part of a batch, by its manifest."""
-    # Not at the top: a run without collections shall not load what they need.
-    from shuffledp.collection.batch import read_batch
-    from shuffledp.collection.campaign import read_campaign
-
-    spec = COLLECTIONS[wildcards.collection]
-    try:
-        campaign = read_campaign(Path(spec["campaign"]))
-        names = read_batch(Path(spec["batch"]), campaign).parts
-    except InputError as error:
-        key = f"collections.{wildcards.collection}"
-        raise WorkflowError(f"config: {key}: {error}") from None
-    place = f"collections/{wildcards.collection}"
-    return [result(f"{place}/{Path(name).stem}.sealed") for name in names]
-
-
 # --- What there is to make --------------------------------------------------------------
 
 

@@ -53,29 +53,6 @@ use rule write_page as write_reproduction_page with:
         benchmark_of("write_reproduction_page")
 
 
-rule write_collection_page:
-    input:
-        campaign=of_collection("campaign"),
-        counts=result("collections/{collection}/counts.json"),
-        cells=cells_of_collection,
-        basemap=of_collection("basemap"),
-        parts=PAGE_PARTS,
-    output:
-        result("collections/{collection}/page.html"),
-    log:
-        log_of("write_collection_page.{collection}"),
-    benchmark:
-        benchmark_of("write_collection_page.{collection}")
-    conda:
-        "../../environment.yml"
-    resources:
-        **cost(1500, 5),
-    params:
-        library=library("write_collection_page"),
-    script:
-        "../scripts/write_collection_page.py"
-
-
 rule page:
     input:
         result("report.html"),

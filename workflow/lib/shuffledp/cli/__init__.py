@@ -51,7 +51,6 @@ def _answered(parsed: Namespace) -> int:
     # NumPy and SciPy, which --help does not need.
     from shuffledp.cli.answers import answer
     from shuffledp.cli.certificates import PROVEN, certify
-    from shuffledp.cli.collection import ROLES, role_rows
 
     if parsed.command == "certify":
         certify(parsed)
@@ -59,9 +58,8 @@ def _answered(parsed: Namespace) -> int:
     if parsed.command == "compare" and parsed.format == "table" and not parsed.detail:
         print_compared(answer(parsed), parsed.mechanism or CATALOGUE)
         return 0
-    rows = list(role_rows(parsed) if parsed.command in ROLES else answer(parsed))
+    rows = list(answer(parsed))
     if parsed.command == "compare":
         rows = most_accurate_first(rows)
-    if rows:  # a server says where it is, and no more
-        print_rows(rows, parsed.format)
+    print_rows(rows, parsed.format)
     return int(any(row.get("verdict", PROVEN) != PROVEN for row in rows))

@@ -25,7 +25,6 @@ from shuffledp.cli.options import (
     SEVERAL_DELTAS,
     SEVERAL_EPS,
 )
-from shuffledp.cli.roles import GROUPS, ROLE_COMMANDS
 from shuffledp.cli.words import decimal, one_line, real, whole
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.mechanisms.catalogue import VIEWS
@@ -269,15 +268,14 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
     "list": ("every bound and mechanism: its kind, worth and source", {}),
-    **ROLE_COMMANDS,
     "completion": (
         "print what a shell needs to complete commands and options: a line for its start-up file "
         'is eval "$(shuffledp completion bash)"',
         {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
     ),
 }
-# They print JSON, a script, and an address.
-_WITHOUT_FORMAT: Final = ("certify", "completion", "mixer serve")
+# They print JSON and a script.
+_WITHOUT_FORMAT: Final = ("certify", "completion")
 
 
 def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
@@ -291,14 +289,10 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    groups, made = dict[str, Any](), dict[str, _Parser]()
+    made = dict[str, _Parser]()
     for name, (about, options) in _COMMANDS.items():
-        group, last = name.split() if " " in name else ("", name)
-        if group and group not in groups:
-            part = commands.add_parser(group, help=GROUPS[group], description=GROUPS[group])
-            groups[group] = part.add_subparsers(required=True, metavar="COMMAND")
-        where, words = groups.get(group, commands), re.split(r" \(|:|;", about)[0]
-        command = made[name] = where.add_parser(last, help=words, description=about)
+        words = re.split(r" \(|:|;", about)[0]
+        command = made[name] = commands.add_parser(name, help=words, description=about)
         command.set_defaults(command=name)
         for option, details in options.items():
             command.add_argument(option, **details)
@@ -324,9 +318,7 @@ def _check_words(parser: _Parser, parsers: Mapping[str, _Parser], words: Sequenc
     _check_options(parser, before, ("--help", "--version"))
     if not after:
         return
-    command = " ".join(after[: 2 if after[0] in GROUPS else 1])
-    if command in GROUPS or command.endswith((" -h", " --help")):
-        return  # argparse says what may follow
+    command = after[0]
     if command not in _COMMANDS:
         meant = did_you_mean(command, _COMMANDS) or f" (commands: {', '.join(_COMMANDS)})"
         parser.error(f"there is no command {command}{meant}")

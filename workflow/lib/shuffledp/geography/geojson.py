@@ -2,12 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import shapely
 from shapely.errors import ShapelyError
 from shapely.geometry import shape
@@ -111,12 +110,6 @@ def read_basemap(path: Path) -> list[Shape]:
             reason = shapely.is_valid_reason(each.geometry)
             raise InputError(f"basemap: {path} has an invalid shape ({reason}): repair it in a GIS")
     return shown
-
-
-def find_shape(shapes: Sequence[Any], longitude: float, latitude: float) -> int | None:
-    """Return the index of the first geometry that contains a point or touches it, else None."""
-    containing = np.flatnonzero(shapely.intersects_xy(np.asarray(shapes), longitude, latitude))
-    return int(containing[0]) if containing.size else None
 
 
 def _refuse(constant: str) -> None:

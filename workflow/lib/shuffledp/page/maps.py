@@ -1,7 +1,6 @@
 """Collect the data of the page's maps: cells, base map, true counts and releases."""
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import geopandas as gpd
@@ -9,7 +8,7 @@ import numpy as np
 import pandas as pd
 import shapely
 
-from shuffledp.figures.basemap import DISTRICTS, backdrop, named_places, simplify_districts
+from shuffledp.figures.basemap import DISTRICTS, named_places, simplify_districts
 from shuffledp.mechanisms.catalogue import CATALOGUE
 from shuffledp.numerics.arrays import Floats, Integers
 
@@ -83,24 +82,6 @@ def map_data(
 def _rounded(values: pd.Series) -> list[float]:
     """Round numbers of records so that one decimal of twice a number remains right."""
     return [round(x, 2) if abs(x) >= 10.0 else float(f"{x:.4g}") for x in values.tolist()]
-
-
-def read_surroundings(basemap: Path, cells: Sequence[Any]) -> dict[str, Any]:
-    """Return `surroundings` of cells from the file of a base map.
-
-    Parameters
-    ----------
-    basemap
-        GeoJSON file for `shuffledp.geography.geojson.read_basemap`.
-    cells
-        Geometries of the cells in degrees.
-
-    Raises
-    ------
-    InputError
-        If the file is not a base map.
-    """
-    return surroundings(backdrop(basemap), shapely.total_bounds(np.asarray(cells)))
 
 
 def surroundings(layers: gpd.GeoDataFrame, box: Floats) -> dict[str, Any]:

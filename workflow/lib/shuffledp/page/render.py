@@ -18,10 +18,10 @@ _SCRIPTS = (
         for name in ("maps", "privacy", "utility", "planner", "reproduction", "page")
     ),
 )
-_OF_A_ROUND = ("vendor/d3.min.js", *(f"scripts/{n}.js" for n in ("common", "drawing", "collected")))
 
 
-def _text(name: str) -> str:
+def page_part(name: str) -> str:
+    """Return the text of a file that belongs to the page: a template, a script or the style."""
     return _PARTS.joinpath(name).read_text(encoding="utf-8")
 
 
@@ -44,22 +44,17 @@ def _source(script: str) -> str:
 
 def render(data: Mapping[str, Any]) -> str:
     """Return the page as HTML; `data` has what `workflow/scripts/write_page.py` collects."""
-    return _rendered("page.html", _SCRIPTS, data)
+    return render_template(page_part("page.html"), [page_part(name) for name in _SCRIPTS], data)
 
 
-def render_round(data: Mapping[str, Any]) -> str:
-    """Return the page of a round, with data from `shuffledp.page.collected.round_data`, as HTML."""
-    return _rendered("collected.html", _OF_A_ROUND, data)
-
-
-def _rendered(template: str, names: Sequence[str], data: Mapping[str, Any]) -> str:
+def render_template(template: str, scripts: Sequence[str], data: Mapping[str, Any]) -> str:
+    """Return a page from its template, its scripts in order, and its data, in the common style."""
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    scripts = [_text(name) for name in names]
-    return environment.from_string(_text(template)).render(
+    return environment.from_string(template).render(
         data=data,
-        style=_text("style.css"),
+        style=page_part("style.css"),
         scripts=scripts,
         allowed=" ".join(map(_source, scripts)),
         embedded=embedded_json(data),
