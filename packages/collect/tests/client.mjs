@@ -1,6 +1,7 @@
 // Does what tests ask of the JavaScript client in a folder: jobs as JSON on standard input, answers
 // as JSON.
 
+import { createPrivateKey, createPublicKey } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -52,15 +53,19 @@ const jobs = {
     const found = await campaignOf(campaign);
     return hex(Buffer.concat(cells.flatMap((cell) => drawMessages(found, cell, systemRandom))));
   },
-  async open({ key, info, sealed }) {
-    const suite = new hpke.CipherSuite({
-      kem: new hpke.DhkemX25519HkdfSha256(),
-      kdf: new hpke.HkdfSha256(),
-      aead: new hpke.Aes128Gcm(),
-    });
-    const recipientKey = await suite.kem.importKey("raw", Buffer.from(key, "hex"), false);
-    const [enc, ct] = [Buffer.from(sealed, "hex").subarray(0, 32), Buffer.from(sealed, "hex").subarray(32)];
-    return hex(await suite.open({ recipientKey, enc, info: Buffer.from(info, "hex") }, ct));
+  async schedule({ recipient, info, scalar }) {
+    const secret = Buffer.from(scalar, "hex");
+    const prefix = Buffer.from("302e020100300506032b656e04220420", "hex");
+    const privateKey = createPrivateKey({ key: Buffer.concat([prefix, secret]), format: "der", type: "pkcs8" });
+    const jwk = createPublicKey(privateKey).export({ format: "jwk" });
+    const [mine, theirs] = await Promise.all([
+      crypto.subtle.importKey("pkcs8", Buffer.concat([prefix, secret]), "X25519", false, ["deriveBits"]),
+      crypto.subtle.importKey("jwk", jwk, "X25519", true, []),
+    ]);
+    const bytesIn = (text) => new Uint8Array(Buffer.from(text, "hex"));
+    const made = await hpke.keySchedule(
+      bytesIn(recipient), bytesIn(info), { publicKey: theirs, privateKey: mine });
+    return Object.values(made).map(hex);
   },
   async cells({ campaign, cells, points }) {
     const found = await client.readCells(bytes(cells), await campaignOf(campaign));

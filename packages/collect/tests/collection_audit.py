@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 from collection_parts import bodies, key_file, messages_of
-from javascript import changed, client, found
+from javascript import CLIENT, changed, client, found
 from scipy.stats import beta
 from shuffledp_collect import analyst, device, messages, mixer
 from shuffledp_collect.analyst import open_batch
@@ -50,21 +50,16 @@ def _xor(first, second):
     return (int.from_bytes(first, "big") ^ int.from_bytes(second, "big")).to_bytes(PLAIN, "big")
 
 
-# The same in JavaScript, in place of its module.
+# The same in JavaScript, in place of the function of its module.
 _PAD = f"""
-const random = (count) => crypto.getRandomValues(new Uint8Array(count));
-export class CipherSuite {{
-  kem = {{ deserializePublicKey: async () => null }};
-  async seal(_, message) {{
-    const [enc, ct] = [random(32), random({_FRONT - 32 + PLAIN})];
-    message.forEach((byte, i) => {{ ct[{_FRONT - 32} + i] = byte ^ enc[i]; }});
-    return {{ enc, ct }};
-  }}
+export async function seal(recipient, info, message) {{
+  const [front, end] = [crypto.getRandomValues(new Uint8Array({_FRONT})), message.slice()];
+  message.forEach((byte, i) => {{ end[i] = byte ^ front[i]; }});
+  return joined(front, end);
 }}
-export class Aes128Gcm {{}}
-export class DhkemX25519HkdfSha256 {{}}
-export class HkdfSha256 {{}}
 """
+_HPKE = CLIENT.joinpath("hpke.js").read_text(encoding="utf-8")
+_PADDED = _HPKE[: _HPKE.index("/** Seal a message")] + _PAD
 
 
 @contextmanager
@@ -107,7 +102,7 @@ class JavaScript:
     """Devices in JavaScript; `changes` of their source make mutants."""
 
     def __init__(self, folder, *changes):
-        self._folder = changed(folder / "javascript", changes, hpke=_PAD)
+        self._folder = changed(folder / "javascript", changes, hpke=_PADDED)
 
     def _asked(self, job, made, **given):
         given |= {"job": job, "campaign": b64encode(made.text).decode()}

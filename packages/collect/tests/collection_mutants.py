@@ -158,9 +158,8 @@ JAVASCRIPT = {
     ],
     "not sealed": [
         (
-            "sealed.push(joined(new Uint8Array(enc), new Uint8Array(ct)));",
+            "sealed.push(await seal(key, info, message));",
             f"sealed.push(joined(message, new Uint8Array({SEALED - PLAIN})));",
         ),
-        ("const { enc, ct } = await suite.seal({ recipientPublicKey, info }, message);", ""),
     ],
 }

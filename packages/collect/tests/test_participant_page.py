@@ -509,7 +509,7 @@ def test_other_scripts_are_blocked(shared, visit):
 def test_it_is_not_shown_inside_another_page(shared, visit):
     link = shared.link()
     with visit(
-        shared, f"{shared.address}/LICENSES.txt", ["/LICENSES.txt", *FILES[:1]], [FAILED]
+        shared, f"{shared.address}/campaign.json", ["/campaign.json", *FILES[:1]], [FAILED]
     ) as page:
         page.evaluate(
             """(link) => new Promise((resolve) => {

@@ -34,7 +34,7 @@ _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-
 def write_participant_folder(
     folder: Path, campaign: Campaign, cells: Path, around: Mapping[str, Any] | None = None
 ) -> None:
-    """Write page, campaign, cells and licences into a folder, to be served as they are.
+    """Write page, campaign and cells into a folder, to be served as they are.
 
     Parameters
     ----------
@@ -64,7 +64,6 @@ def write_participant_folder(
         (made / "index.html").write_bytes(page.encode())
         (made / "campaign.json").write_bytes(campaign.text)
         (made / "cells.geojson").write_bytes(cells.read_bytes())
-        (made / "LICENSES.txt").write_text(_text("LICENSES.txt"), encoding="utf-8")
 
 
 def make_page(campaign: Campaign, around: Mapping[str, Any] | None = None) -> str:

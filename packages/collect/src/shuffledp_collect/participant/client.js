@@ -3,7 +3,7 @@
 
 import { Refused, bytesOf, hex, sha256 } from "./campaign.js";
 import { drawMessages, shuffled, systemRandom } from "./draw.js";
-import { Aes128Gcm, CipherSuite, DhkemX25519HkdfSha256, HkdfSha256 } from "./hpke.js";
+import { joined, seal } from "./hpke.js";
 
 export { Refused, parseCampaign } from "./campaign.js";
 
@@ -41,13 +41,6 @@ function checkRound(campaign, round) {
   }
 }
 
-function joined(...parts) {
-  const bytes = parts.map((part) => (typeof part === "string" ? new TextEncoder().encode(part) : part));
-  const made = new Uint8Array(bytes.reduce((size, each) => size + each.length, 0));
-  bytes.reduce((start, each) => (made.set(each, start), start + each.length), 0);
-  return made;
-}
-
 const numbered = (round) => Uint8Array.of(round >>> 24, round >>> 16, round >>> 8, round);
 
 /** Return the token with which the holder of a ticket takes part in a round, once. */
@@ -68,16 +61,11 @@ export async function makeEnvelope(campaign, round, ticket, cell) {
   if (!Number.isInteger(cell) || cell < 0 || cell >= campaign.cells.count) {
     throw new Refused(`the campaign has cells 0 to ${campaign.cells.count - 1}, got ${cell}`);
   }
-  const suite = new CipherSuite({
-    kem: new DhkemX25519HkdfSha256(), kdf: new HkdfSha256(), aead: new Aes128Gcm(),
-  });
   const key = bytesOf(campaign.rounds[round - 1]);
-  const recipientPublicKey = await suite.kem.deserializePublicKey(key);
   const info = joined("shuffledp message 1", bytesOf(campaign.name), numbered(round));
   const sealed = [];
   for (const message of drawMessages(campaign, cell, systemRandom)) {
-    const { enc, ct } = await suite.seal({ recipientPublicKey, info }, message);
-    sealed.push(joined(new Uint8Array(enc), new Uint8Array(ct)));
+    sealed.push(await seal(key, info, message));
   }
   // The place of a message must not tell a mixer which one has the record.
   const token = await makeToken(campaign, round, ticket);
