@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import replace
-from io import BytesIO
 from unittest import mock
 
 from shuffledp_collect import device
@@ -77,26 +76,6 @@ def _without_minus(made):
     return replace(made.laws, device=tuple(n for n in made.laws.device if n.sign == "plus"))
 
 
-def _used_twice():
-    """Every second device draws from the same bytes as the one before."""
-    tapes = []
-
-    def drawn(draw, made, cell):
-        if tapes:
-            return draw(made, cell, BytesIO(tapes.pop()).read)
-        taken = bytearray()
-
-        def random(count):
-            taken.extend(os.urandom(count))
-            return bytes(taken[-count:])
-
-        found = draw(made, cell, random)
-        tapes.append(bytes(taken))
-        return found
-
-    return _messages(drawn)
-
-
 def _clear():
     def seal(_, __, some):
         return [each + bytes(SEALED - PLAIN) for each in some]
@@ -108,7 +87,6 @@ PYTHON = {
     "no noise": _laws(lambda made: Laws(made.laws.slots)),
     "M doubled": _laws(_doubled),
     "minus messages dropped": _laws(_without_minus),
-    "randomness used twice": _used_twice,
     "a seed": lambda: _messages(lambda draw, *given: draw(*given, lambda count: b"\x5a" * count)),
     "biased cells": lambda: mock.patch.object(device, "draw_below", lambda *_: 0),
     "not padded": lambda: _messages(lambda draw, *given: [x for x in draw(*given) if x != BLANK]),
@@ -123,29 +101,13 @@ PYTHON = {
 _CLUMPS = "let clumps = drawFrom(number, random); clumps > 0; clumps--"
 _CELL = "const cell = drawBelow(campaign.cells.count, random);"
 _PADDING = "while (drawn.length < campaign.slots) drawn.push(message(0));"
-_DRAW = "export function drawMessages(campaign, cell, random) {"
 _RANDOM = "export const systemRandom = (count) => crypto.getRandomValues(new Uint8Array(count));"
-_AGAIN = """
-let tape = null;
-function again(random) {
-  const [before, now] = [tape, []];
-  tape = before ? null : now;
-  return (count) => {
-    now.push(before ? before[now.length] : random(count));
-    return now.at(-1);
-  };
-}
-"""
 _LENGTH = "if (envelope.length !== TOKEN_BYTES + NONCE_BYTES + SEALED_BYTES * campaign.slots)"
 JAVASCRIPT = {
     "no noise": [(_CLUMPS, "; false; ")],
     "M doubled": [(_CELL, f"if (random(1)[0] < 128) continue; {_CELL}")],
     "minus messages dropped": [
         (_CLUMPS, _CLUMPS.replace("clumps >", 'sign === "plus" && clumps >'))
-    ],
-    "randomness used twice": [
-        (_DRAW, f"{_DRAW} random = again(random);"),
-        (_RANDOM, _AGAIN + _RANDOM),
     ],
     "a seed": [
         (_RANDOM, "export const systemRandom = (count) => new Uint8Array(count).fill(0x5a);")

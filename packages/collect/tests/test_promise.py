@@ -63,7 +63,6 @@ DRAWN_OTHERWISE = [
     ("no noise", VIEWS, 120),
     long("a seed", VIEWS, 400),
     long("biased cells", VIEWS, 400),
-    nightly("randomness used twice", VIEWS, 400),
     long("minus messages dropped", VIEWS, 6000),
 ]
 
