@@ -14,7 +14,8 @@ from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.selection import DELTA_HAT, OWN_DELTA, at_target
 
-_CELL_KEYS: Final = ["n", "eps0", "calibration", "mechanism", "estimator", "cell"]
+_SERIES: Final = ["calibration", "mechanism", "estimator"]
+_CELL_KEYS: Final = ["n", "eps0", *_SERIES, "cell"]
 # Mean and quantiles of the absolute value of a standard normal variable.
 _NORMAL_MEAN: Final = float(np.sqrt(2.0 / np.pi))
 _NORMAL_P10, _NORMAL_P90 = (float(ndtri(0.5 + 0.5 * share)) for share in (0.1, 0.9))
@@ -77,27 +78,15 @@ def individual_summary(
     # Delta-hat is for the whole histogram; `own_delta_summary` has a delta for each cell.
     others = rows[~rows["calibration"].isin(["matched", DELTA_HAT])]
     rows = pd.concat([others, at_target(rows, target_delta)])
-    series = rows[["calibration", "mechanism", "estimator"]].drop_duplicates()
     compared = []
-    for calibration, mechanism, estimator in series.itertuples(index=False):
-        like = get_estimator(mechanism, estimator).counterpart
+    for (calibration, mechanism, estimator), part in rows.groupby(_SERIES, sort=False):
+        like = get_estimator(str(mechanism), str(estimator)).counterpart
         unequal = calibration not in ("none", "matched")
         # At unequal privacy only the raw estimate is shown.
         if like is not None and not (unequal and like != "raw"):
-            compared.append((not unequal, like != "raw", calibration, mechanism, estimator))
-    return pd.concat(
-        [
-            _describe(
-                rows[
-                    (rows["calibration"] == calibration)
-                    & (rows["mechanism"] == mechanism)
-                    & (rows["estimator"] == estimator)
-                ]
-            )
-            for *_, calibration, mechanism, estimator in sorted(compared, key=lambda key: key[:2])
-        ],
-        ignore_index=True,
-    )
+            compared.append((not unequal, like != "raw", part))
+    ordered = sorted(compared, key=lambda each: each[:2])
+    return pd.concat([_describe(part) for *_, part in ordered], ignore_index=True)
 
 
 def own_delta_summary(summary: pd.DataFrame, counts: Integers) -> pd.DataFrame:

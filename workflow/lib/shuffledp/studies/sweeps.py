@@ -4,7 +4,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -52,22 +52,6 @@ class Point:
     reason: str | None = None
 
 
-class Sweep(Protocol):
-    """A set of calibrations at which a histogram is released."""
-
-    def setting(self, counts: Integers) -> Setting:
-        """Return the setting in which a histogram, shape ``(k,)``, is collected."""
-        ...
-
-    def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return the names of the random streams, to which mechanism and calibration are added."""
-        ...
-
-    def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Yield each mechanism with each of its calibrations for a histogram, shape ``(k,)``."""
-        ...
-
-
 @dataclass(frozen=True)
 class BudgetSweep:
     """Calibrations to the certified curve of shuffled k-RR with one local budget.
@@ -94,11 +78,11 @@ class BudgetSweep:
         return Setting(int(counts.sum()), counts.size, self.eps0)
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return region, grid, n and the local budget."""
+        """Return the names of the random streams, without mechanism and calibration."""
         return ("release", region, grid, n, f"eps0={self.eps0:g}")
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Calibrate each mechanism to every point; see `target_calibration.calibrations`."""
+        """Yield each mechanism with each of its `target_calibration.calibrations`."""
         setting = self.setting(counts)
         at_target = matched_budgets(setting, [], [self.target_delta])
         budgets = [
@@ -139,11 +123,11 @@ class TargetSweep:
         )
 
     def labels(self, region: str, grid: str, n: int) -> tuple[object, ...]:
-        """Return region, grid and n; the calibration names the target."""
+        """Return the names of the random streams; those of calibrations include the target."""
         return ("target", region, grid, n)
 
     def points(self, mechanisms: Sequence[Mechanism[Any]], counts: Integers) -> Iterator[Point]:
-        """Calibrate each mechanism to every target, with a reason if that is impossible."""
+        """Yield each mechanism at every target, with a reason if it cannot be calibrated."""
         setting, log_delta = self.setting(counts), float(np.log(self.delta))
         for mechanism in mechanisms:
             for eps in self.eps:
@@ -156,6 +140,9 @@ class TargetSweep:
                 target = f"eps={eps:g}, delta={self.delta:g}"
                 calibration = Calibration(TARGET, eps, log_delta, target, parameters)
                 yield Point(mechanism, calibration, np.nan, self.delta, reason)
+
+
+Sweep = BudgetSweep | TargetSweep  # calibrations at which a histogram is released
 
 
 def matched_budgets(
