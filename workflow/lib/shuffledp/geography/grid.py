@@ -126,11 +126,6 @@ def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
 
     Cells that do not meet the region are left out, and the others are numbered.
 
-    Parameters
-    ----------
-    region, spec
-        As for `make_lattice`.
-
     Returns
     -------
     GeoDataFrame
@@ -163,18 +158,8 @@ def count_checkins(
 ) -> tuple[gpd.GeoDataFrame, GridTally]:
     """Count the check-ins in each cell of a grid.
 
-    Parameters
-    ----------
-    region, spec
-        As for `grid_cells`.
-    checkins : Path
-        Parquet with columns latitude and longitude in degrees.
-
-    Returns
-    -------
-    cells : GeoDataFrame
-        As returned by `grid_cells`, with a column count (int64).
-    tally : GridTally
+    The file has columns latitude and longitude in degrees. The cells are those of `grid_cells`,
+    with a column count (int64).
 
     Raises
     ------
@@ -204,16 +189,8 @@ def count_checkins(
 def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd.DataFrame:
     """Count the check-ins with each budget in each cell of a grid.
 
-    Parameters
-    ----------
-    region, spec
-        As for `grid_cells`.
-    checkins : Path
-        As for `count_checkins`, with a column budget.
-
-    Returns
-    -------
-    Columns budget, cell, count, in order of budget and cell, with positive counts.
+    The file has a column budget in addition to those for `count_checkins`. The result has columns
+    budget, cell and count, in order of budget and cell, with positive counts.
 
     Raises
     ------
@@ -239,14 +216,8 @@ def grid_checkins(
 ) -> GridTally:
     """Count the check-ins in each cell of a grid and write the cells as GeoParquet.
 
-    Parameters
-    ----------
-    checkins, region, spec
-        As for `count_checkins`.
-    destination : Path
-        Columns cell, row, column, geometry, count. It appears only if everything succeeds.
-    metadata : Mapping[str, str]
-        Added to the file's key-value metadata, next to the keys of GeoParquet.
+    The columns are those of `count_checkins`. The destination appears only if everything succeeds;
+    its key-value metadata are `metadata` and the keys of GeoParquet.
 
     Raises
     ------

@@ -175,12 +175,8 @@ def layout_from_config(spec: Mapping[str, Any]) -> Layout:
 def source_layout(spec: str | Mapping[str, Any], budget_column: str | int | None = None) -> Layout:
     """Return the layout of a source.
 
-    Parameters
-    ----------
-    spec
-        The source's `layout`: ``snap`` or a block for `layout_from_config`.
-    budget_column
-        Name or position of the column with the users' personal budgets; None reads no budgets.
+    `spec` is ``snap`` or a block for `layout_from_config`. `budget_column` is the name or position
+    of the column with personal budgets; with None, no budgets are read.
 
     Raises
     ------

@@ -53,18 +53,8 @@ def sample_sizes(sizes: Sequence[int | str], total: int, place: str) -> list[int
 def sample_counts(counts: Integers, n: int, seed: int, region: str, grid: str) -> Integers:
     """Return the histogram of ``n`` check-ins drawn without replacement.
 
-    Parameters
-    ----------
-    counts
-        Check-ins per cell, shape ``(k,)``.
-    n
-        Number to draw, at most all.
-    seed, region, grid
-        Together with n they name the random stream.
-
-    Returns
-    -------
-    Shape ``(k,)``; ``counts`` itself if n is the number of all check-ins.
+    It is ``counts`` itself, shape ``(k,)``, if n is the number of all check-ins. The random stream
+    is named by seed, region, grid and n.
 
     Raises
     ------
@@ -88,18 +78,8 @@ def sample_table(
 ) -> pd.DataFrame:
     """Return a histogram of drawn participants for every sample size.
 
-    Parameters
-    ----------
-    counts
-        Check-ins per cell, shape ``(k,)``.
-    sizes
-        Numbers of users, or ``all``.
-    seed, region, grid
-        Together with the size they name the random stream of each sample.
-
-    Returns
-    -------
-    Columns of `pipeline.tables.SAMPLES`, sizes increasing.
+    Arguments are as for `sample_sizes` and `sample_counts`. The table has the columns of
+    `pipeline.tables.SAMPLES`, sizes increasing.
 
     Raises
     ------
