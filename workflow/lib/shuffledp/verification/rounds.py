@@ -1,14 +1,17 @@
-"""Compute delta of several rounds of shuffled k-RR in balls, from a grid of losses.
+"""Compute delta of several rounds of shuffled k-RR in balls, from a grid of privacy losses.
 
-A certificate gives the probabilities p_i, i > 0, of the losses i * step, and that of an infinite
-loss. P also has p_i exp(-i step) at -i step, and the remaining mass at a loss of 0; Q is its mirror
-image. With alpha = exp(eps), the hockey-stick divergence of P and the true one of a round,
-h(alpha) = sup sum (P - alpha Q)_+, are convex and non-increasing. That of P is linear between its
-losses, constant above them, and 1 at alpha = 0. Both obey h(alpha) = 1 - alpha + alpha h(1/alpha).
-So that of P is nowhere below the true one if, at the losses from 0 on, it is not below that of the
-privacy blanket. Then the T-fold product dominates any T rounds with fresh randomness, even if each
-is chosen after the results of the earlier ones
-(Zhu, Dong and Wang 2022, theorem 10).
+A certificate gives the probabilities p_i of the losses i * step, i > 0, and that of an infinite
+loss. They define a law P of the loss of one round: it also has the losses -i * step, with
+probabilities p_i exp(-i * step), and a loss of 0 with the remaining probability. Q is the mirror
+image of P.
+
+Let h(alpha) be the hockey-stick divergence sup sum (P - alpha Q)_+ at alpha = exp(eps), once of
+this pair and once of the true round. Both are convex and non-increasing, and obey h(alpha) = 1 -
+alpha + alpha h(1/alpha). That of the pair is linear between its losses, constant above them, and 1
+at alpha = 0. Hence it is nowhere below the true one if, at its losses from 0 on, it is not below
+the bound of the privacy blanket. Then the T-fold product dominates any T rounds with fresh
+randomness, even if each is chosen after the results of the earlier ones (Zhu, Dong and Wang 2022,
+theorem 10).
 
 The product is a power of a polynomial in balls. The accountant uses Fourier transforms of floats.
 """
@@ -38,20 +41,22 @@ class Grid:
         return self.masses[-1][0]
 
     def precision(self, eps0: float, eps: float, high: float) -> int:
-        """Return a precision in bits for a claimed log delta `high` of all rounds at eps."""
-        smallest = min(x for x in (eps0, eps, self.step, 1.0) if x > 0)
-        # The smallest positive difference of eps0 and a loss.
-        near = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
-        smallest = min(smallest, near) if near > 0.0 else smallest
+        """Return a precision in bits that suffices if all rounds have log delta `high` at eps.
+
+        Bits are added for cancellation at small numbers, and for a small delta.
+        """
+        # The smallest positive difference between eps0 and a loss.
+        gap = eps0 - self.step * math.floor(eps0 / self.step) if self.step < eps0 else eps0
+        smallest = min(x for x in (eps0, eps, self.step, 1.0, gap) if x > 0)
         log2_delta = max(high, MIN_LOG_DELTA) / math.log(2.0)
         return 128 + math.ceil(6 * eps0 - math.log2(smallest) - log2_delta)
 
     def profile(self, index: int) -> arb:
-        """Return the hockey-stick divergence at eps = index * step, index >= 0."""
+        """Return the hockey-stick divergence of the pair at eps = index * step, index >= 0."""
         total = arb(self.infinite)
-        for other, mass in self.masses:
-            if other > index:
-                total -= mass * (arb(self.step) * (index - other)).expm1()
+        for larger, mass in self.masses:
+            if larger > index:
+                total -= mass * (arb(self.step) * (index - larger)).expm1()
         return total
 
     def law(self) -> list[arb]:
