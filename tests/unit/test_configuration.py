@@ -41,12 +41,13 @@ JARGON = re.compile(
 )
 
 
-def _check(config):
-    """Check what the schema has completed, as the workflow does."""
+def check(config):
+    """Check a configuration that the schema has completed, as the workflow does."""
     check_configuration(DEFAULTS | config, CITIES)
 
 
-def _with(path, value):
+def changed(path, value):
+    """Return the default configuration with one value replaced, or removed if it is None."""
     config = copy.deepcopy(DEFAULT)
     *parents, last = path.split("/")
     node = config
@@ -60,10 +61,12 @@ def _with(path, value):
 
 
 def test_the_shipped_configurations_are_valid():
-    gowalla = yaml.safe_load((ROOT / "config" / "gowalla.yaml").read_text())
-    for config in (DEFAULT, DEFAULT | gowalla):
+    for name in ("config", "gowalla", "mechanisms", "personalised"):
+        config = copy.deepcopy(DEFAULT)
+        update_config(config, yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text()))
+        leave_out(config)
         check_schema(config, SCHEMA)
-        _check(config)
+        check(config)
         check_names(effective_regions(DEFAULTS | config))
 
 
@@ -105,54 +108,47 @@ def test_the_shipped_configurations_are_valid():
 )  # fmt: skip
 def test_mistakes_in_relations_are_named(path, value, message):
     with pytest.raises(ConfigurationError, match=message):
-        _check(_with(path, value))
+        check(changed(path, value))
 
 
 @pytest.mark.parametrize(
-    ("path", "value"),
+    ("path", "values"),
     [
-        ("seeds", 1),
-        ("seed", -1),
-        ("seed", "one"),
-        ("eps0", []),
-        ("eps0", [0]),
-        ("eps0", [-1]),
-        ("eps0", ["four"]),
-        ("eps", [0]),
-        ("target_delta", 0),
-        ("target_delta", 1),
-        ("repetitions", 0),
-        ("regions", {}),
-        ("regions/Paris; rm", {}),
-        ("regions/paris/n", [1.5]),
-        ("regions/paris/n", ["some"]),
-        ("regions/paris/grids/shape", {"shape": [0, 3]}),
-        ("regions/paris/grids/shape", {"shape": [3, 3], "metres": 5}),
-        ("regions/paris/outline", "a.geojson"),
-        ("regions/paris/box/north", 91),
-        ("sources/mine", {"kind": "ftp"}),
-        ("sources/mine", {"kind": "download", "url": "file:///etc/passwd"}),
-        ("max_malformed_share", 2),
-        ("run", "../elsewhere"),
-        ("run", "a/b"),
-        ("run", "-x"),
-        ("run", "Paper"),
-        ("run", "paper\n"),
-        ("mechanisms", []),
-        ("mechanisms", ["krr", "krr"]),
-        ("bounds", "upper"),
-        ("regions/paris/repetitions", 0),
-        ("regions/paris/eps0", [0]),
-        ("regions/paris/mechanisms", []),
-        ("regions/paris/bounds", ["upper", 1]),
-        ("regions/paris/target_delta", 1.0e-6),
+        ("seed", [-1, "one"]),
+        ("eps0", [[], [0], [-1], ["four"]]),
+        ("eps", [[0]]),
+        ("target_delta", [0, 1]),
+        ("repetitions", [0]),
+        ("regions", [{}]),
+        ("regions/paris/n", [[1.5], ["some"]]),
+        ("regions/paris/grids/shape", [{"shape": [0, 3]}, {"shape": [3, 3], "metres": 5}]),
+        ("regions/paris/box/north", [91]),
+        ("sources/mine", [{"kind": "ftp"}, {"kind": "download", "url": "file:///etc/passwd"}]),
+        ("max_malformed_share", [2]),
+        ("run", ["../elsewhere", "a/b", "-x", "Paper", "paper\n"]),
+        ("mechanisms", [[], ["krr", "krr"]]),
+        ("regions/paris/repetitions", [0]),
+        ("regions/paris/eps0", [[0]]),
+        ("regions/paris/mechanisms", [[]]),
+        ("regions/paris/bounds", [["upper", 1]]),
+        ("regions/paris/target_delta", [1.0e-6]),
     ],
 )
-def test_the_schema_refuses(path, value):
+def test_the_schema_refuses(path, values):
     above = path.rpartition("/")[0] or path
-    with pytest.raises(InputError, match=re.escape(above.replace("/", "."))) as refused:
-        check_schema(_with(path, value), SCHEMA)
-    assert not JARGON.search(str(refused.value)), "the validator's own words"
+    for value in values:
+        with pytest.raises(InputError, match=re.escape(above.replace("/", "."))) as refused:
+            check_schema(changed(path, value), SCHEMA)
+        assert not JARGON.search(str(refused.value)), "the validator's own words"
+
+
+def test_only_the_first_ten_mistakes_are_printed():
+    config = changed("eps0", ["a"] * 12) | {"eps": [0]}
+    with pytest.raises(InputError) as refused:
+        check_schema(config, SCHEMA)
+    lines = str(refused.value).splitlines()
+    assert len(lines) == 11
+    assert lines[-1] == "and 4 more"  # 12 words, one repetition, and an eps of 0
 
 
 @pytest.mark.parametrize(
@@ -208,28 +204,19 @@ def test_the_schema_refuses(path, value):
 )  # fmt: skip
 def test_mistakes_are_said_in_words(path, value, message):
     with pytest.raises(InputError) as refused:
-        check_schema(_with(path, value), SCHEMA)
+        check_schema(changed(path, value), SCHEMA)
     (line,) = str(refused.value).splitlines()
     assert line.startswith(message)
 
 
-def test_many_mistakes_are_all_counted():
-    config = _with("eps0", ["a"] * 12) | {"eps": [0]}
-    with pytest.raises(InputError) as refused:
-        check_schema(config, SCHEMA)
-    lines = str(refused.value).splitlines()
-    assert len(lines) == 11
-    assert lines[-1] == "and 4 more"  # 12 words, no two of which may be alike, and an eps of 0
-
-
 def _keys(node):
-    """Keys that a part of the schema names itself, its choices included."""
+    """Return the keys that a part of the schema names itself, its choices included."""
     keys = set(node.get("properties", {}))
     return keys.union(*(_keys(choice) for choice in node.get("oneOf", [])))
 
 
 def _documented():
-    """First column of the tables of config/README.md, by heading."""
+    """Return the keys in the first column of the tables of config/README.md, by heading."""
     readme = (ROOT / "config" / "README.md").read_text()
     return {
         part.partition("\n")[0]: {
@@ -262,16 +249,11 @@ def test_a_defect_is_not_a_mistake_in_the_configuration(monkeypatch, name):
 
     monkeypatch.setattr(configuration, name, broken)
     with pytest.raises(ValueError, match="negative area") as caught:
-        _check(DEFAULT)
+        check(DEFAULT)
     assert not isinstance(caught.value, InputError)
 
 
-# --- runs and regions of their own values -------------------------------------------------------
-
-
-@pytest.mark.parametrize("run", ["", "paper", "2026-11_a"])
-def test_a_run_is_named_like_a_folder(run):
-    check_schema(DEFAULT | {"run": run}, SCHEMA)
+# --- regions with values of their own -----------------------------------------------------------
 
 
 OWN = {
@@ -284,19 +266,10 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", ["mechanisms", "personalised"])
-def test_overlays_are_valid(name):
-    overlay = yaml.safe_load((ROOT / "config" / f"{name}.yaml").read_text())
-    config = copy.deepcopy(DEFAULT)
-    update_config(config, overlay)
-    check_schema(config, SCHEMA)
-    _check(config)
-
-
-def test_mechanisms_of_the_targets_are_the_regions_unless_they_are_named():
+def test_targets_use_the_mechanisms_of_the_region_unless_they_name_their_own():
     targets = {key: DEFAULT["targets"][key] for key in ("eps", "delta")}
-    unnamed = DEFAULTS | _with("targets", targets)
-    regions = _with("regions/paris/mechanisms", ["krr", "gaussian"])["regions"]
+    unnamed = DEFAULTS | changed("targets", targets)
+    regions = changed("regions/paris/mechanisms", ["krr", "gaussian"])["regions"]
     own = unnamed | {"regions": regions}
     regions = effective_regions(own)
     assert regions["paris"]["targets"]["mechanisms"] == ["krr", "gaussian"]
@@ -305,20 +278,20 @@ def test_mechanisms_of_the_targets_are_the_regions_unless_they_are_named():
         "colluding": 0,
         "response_rate": 1.0,
     }
-    named = DEFAULTS | _with("targets/mechanisms", ["krr"])
+    named = DEFAULTS | changed("targets/mechanisms", ["krr"])
     check_schema(named, SCHEMA)
     regions = effective_regions(named)
     assert all(spec["targets"]["mechanisms"] == ["krr"] for spec in regions.values())
     assert all(spec["mechanisms"] == ["gaussian", "krr"] for spec in regions.values())
     with pytest.raises(ConfigurationError, match="unknown mechanism 'none'"):
-        check_names(effective_regions(DEFAULTS | _with("targets/mechanisms", ["none"])))
-    without = DEFAULTS | _with("targets", None)
+        check_names(effective_regions(DEFAULTS | changed("targets/mechanisms", ["none"])))
+    without = DEFAULTS | changed("targets", None)
     check_schema(without, SCHEMA)
     assert not any("targets" in spec for spec in effective_regions(without).values())
 
 
 def test_a_region_has_its_own_values_or_the_common_ones():
-    config = DEFAULTS | _with("regions/paris", DEFAULT["regions"]["paris"] | OWN)
+    config = DEFAULTS | changed("regions/paris", DEFAULT["regions"]["paris"] | OWN)
     check_schema(config, SCHEMA)
     regions = effective_regions(config)
     assert {key: regions["paris"][key] for key in OWN} == OWN
@@ -344,37 +317,37 @@ LAYOUT = {"format": "csv", "header": False, "columns": {"latitude": 0, "longitud
     ],
 )
 def test_a_region_has_budgets_of_its_own_file(column, message):
-    """Beside others whose budgets are common, since embedded counts have none."""
-    config = _with("sources/mine", {"kind": "file", "path": "x.csv", "layout": LAYOUT})
+    """The other regions share common budgets, because embedded counts contain none."""
+    config = changed("sources/mine", {"kind": "file", "path": "x.csv", "layout": LAYOUT})
     config["budgets"] = 2
     config["regions"]["paris"] |= {"source": "mine", "budgets": {"column": column}}
     check_schema(config, SCHEMA)
     if message:
         with pytest.raises(ConfigurationError, match=re.escape(f"regions.paris: {message}")):
-            _check(config)
+            check(config)
         return
-    _check(config)
+    check(config)
     regions = effective_regions(DEFAULTS | config)
     assert [budget_column(regions[name]) for name in ("paris", "san_francisco")] == [2, None]
     assert regions["san_francisco"]["budgets"] == 2
 
 
-def test_users_are_asked_for_only_where_they_are_protected():
+def test_a_source_needs_users_only_where_the_unit_is_a_user():
     layout = {"format": "csv", "header": False, "columns": {"latitude": 2, "longitude": 3}}
     nobody = {"kind": "file", "path": "check-ins.txt", "layout": layout}
     named = {"kind": "file", "path": "check-ins.txt", "layout": "snap"}
     config = DEFAULT | {"sources": {"nobody": nobody, "named": named}, "source": "nobody"}
     paris = DEFAULT["regions"]["paris"]
     protected = {**paris, "title": "Protected", "source": "named", "unit": "user"}
-    _check(config | {"regions": {"paris": paris, "lyon": protected}})
+    check(config | {"regions": {"paris": paris, "lyon": protected}})
     with pytest.raises(ConfigurationError, match=r"column `user` .* regions\.paris"):
-        _check(config | {"regions": {"paris": paris | {"unit": "user"}, "lyon": protected}})
+        check(config | {"regions": {"paris": paris | {"unit": "user"}, "lyon": protected}})
 
 
 def test_a_region_may_exceed_what_is_common():
     """A larger eps is no mistake where the region's own eps0 is larger as well."""
-    config = _with("regions/paris", DEFAULT["regions"]["paris"] | {"eps": [5], "eps0": [8]})
-    _check(config)
+    config = changed("regions/paris", DEFAULT["regions"]["paris"] | {"eps": [5], "eps0": [8]})
+    check(config)
 
 
 def test_an_overlay_leaves_a_region_out():
@@ -384,21 +357,13 @@ def test_an_overlay_leaves_a_region_out():
     assert list(config["regions"]) == ["san_francisco"]
     assert config["regions"]["san_francisco"] == DEFAULT["regions"]["san_francisco"]
     check_schema(config, SCHEMA)
-    _check(config)
+    check(config)
 
 
-def test_to_leave_all_regions_out_is_a_mistake():
-    config = DEFAULT | {"regions": dict.fromkeys(DEFAULT["regions"])}
-    leave_out(config)
-    with pytest.raises(InputError, match="regions"):
-        check_schema(config, SCHEMA)
-
-
-@pytest.mark.parametrize("regions", [None, [], "paris"])
-def test_what_is_no_mapping_is_left_to_the_schema(regions):
+@pytest.mark.parametrize("regions", [None, "paris", dict.fromkeys(DEFAULT["regions"])])
+def test_a_configuration_without_regions_is_left_to_the_schema(regions):
     config = DEFAULT | {"regions": regions}
     leave_out(config)
-    assert config["regions"] == regions
     with pytest.raises(InputError, match="regions"):
         check_schema(config, SCHEMA)
 
@@ -409,7 +374,7 @@ def test_what_is_no_mapping_is_left_to_the_schema(regions):
 )
 @pytest.mark.parametrize("own", [True, False])
 def test_unknown_names_are_told_which_exist(key, names, known, own):
-    config = _with(f"regions/paris/{key}", names) if own else DEFAULT | {key: names}
+    config = changed(f"regions/paris/{key}", names) if own else DEFAULT | {key: names}
     with pytest.raises(ConfigurationError) as refused:
         check_names(effective_regions(DEFAULTS | config))
     message = str(refused.value)
@@ -418,8 +383,8 @@ def test_unknown_names_are_told_which_exist(key, names, known, own):
     assert all(name in message for name in known)
 
 
-def test_a_comparison_needs_a_mechanism_that_is_matched():
-    regions = effective_regions(DEFAULTS | _with("regions/paris/mechanisms", ["krr"]))
+def test_a_comparison_needs_a_mechanism_with_matched_privacy():
+    regions = effective_regions(DEFAULTS | changed("regions/paris/mechanisms", ["krr"]))
     with pytest.raises(ConfigurationError, match=r"regions\.paris: mechanisms.*gaussian.*got krr"):
         check_names(regions)
 
@@ -444,12 +409,6 @@ def test_a_title_that_figures_cannot_show_is_refused(title, missing):
 # --- cells --------------------------------------------------------------------------------------
 
 
-def _cells_of(every, place, **grids):
-    spec = {**place, "grids": grids, "n": ["all"]}
-    spec |= {} if every is None else {"individual_every": every}
-    check_cells({"lyon": spec})
-
-
 BOX = {"box": {"south": 45.0, "north": 46.0, "west": 4.0, "east": 5.0}}
 
 
@@ -457,15 +416,17 @@ def test_individual_every_must_leave_a_cell_of_every_grid(tmp_path):
     ring = [[4, 45], [5, 45], [5, 45.2], [4.2, 46], [4, 46], [4, 45]]
     (tmp_path / "cut.geojson").write_text(json.dumps({"type": "Polygon", "coordinates": [ring]}))
     outline = {"outline": str(tmp_path / "cut.geojson")}
-    # Of 3 x 3 cells the one in the north-east does not meet the outline.
+    grids = {"fine": {"shape": [9, 9]}, "coarse": {"shape": [3, 3]}}
+    # The north-eastern one of the 3 x 3 cells does not meet the outline.
     for place, k in [(BOX, 9), (outline, 8)]:
-        for every in (None, 1, k - 1):
-            _cells_of(every, place, fine={"shape": [9, 9]}, coarse={"shape": [3, 3]})
+        spec = {**place, "grids": grids, "n": ["all"]}
+        for every in ({}, {"individual_every": 1}, {"individual_every": k - 1}):
+            check_cells({"lyon": spec | every})
         with pytest.raises(
             ConfigurationError,
             match=rf"regions\.lyon\.individual_every .* {k} for the grid coarse \(got {k}\)",
         ):
-            _cells_of(k, place, fine={"shape": [9, 9]}, coarse={"shape": [3, 3]})
+            check_cells({"lyon": spec | {"individual_every": k}})
 
 
 # --- base maps ----------------------------------------------------------------------------------
@@ -542,10 +503,8 @@ def test_the_shipped_files_give_every_key_once():
         (b"seed: 1\nregions:\n  paris:\n\ttitle: a\n", "indent with spaces, not with tabs"),
         ("seed: 1\nrun: caf\u00e9\n".encode("latin-1"), "line 2: the byte 0xe9 is no UTF-8"),
         (b"seed: 1\neps: [1, 2\nrun: a\n", "line 3 is no YAML"),
-        (b"a: 'open\n", "is no YAML"),
         (b"a: \x01\n", "is no YAML"),
-        (b"[" * 100_000, "is no YAML"),
-        (b"\xff\xfea\x00", "line 1: the byte 0xff is no UTF-8"),
+        (b"[" * 3_000, "is no YAML"),
         (b"a: *b\n", "line 1 is no YAML"),
         (b"just text", "must hold keys and their values"),
     ],
@@ -560,26 +519,22 @@ def test_a_broken_file_is_named_with_its_line(tmp_path, content, message):
     assert "\n" not in str(refused.value)
 
 
-def test_the_page_has_a_command_that_names_the_line(tmp_path):
+def test_the_documented_command_names_the_line(tmp_path):
     page = (ROOT / "config" / "README.md").read_text()
     (command,) = re.findall(r"^\$ (python -c .*) mine.yaml$", page, re.MULTILINE)
     (tmp_path / "mine.yaml").write_text("seed: 1\nregions:\n\tparis: {}\n")
-    _, option, code = shlex.split(command)
-    told = run(
-        [sys.executable, option, code, "mine.yaml"],
-        seconds=100,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "lib")},
-    )
-    assert "mine.yaml, line 3 is no YAML" in told.stderr
+    arguments = [sys.executable, *shlex.split(command)[1:], "mine.yaml"]
+    path = {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    result = run(arguments, seconds=100, cwd=tmp_path, env=os.environ | path)
+    assert "mine.yaml, line 3 is no YAML" in result.stderr
 
 
-def test_a_configuration_of_regions_and_their_source_is_whole():
-    """An overlay in a module may be alone: what it leaves out is as in the default run."""
+def test_regions_and_sources_alone_are_a_complete_configuration():
+    """A module may have only these: the schema's defaults are the values of the default run."""
     own = ("source", "sources", "regions")
     config = {key: DEFAULT[key] for key in own}
     check_schema(config, SCHEMA)
-    _check(config)
+    check(config)
     shared = DEFAULT.keys() & DEFAULTS.keys() - {*own, "targets"}
     assert {"seed", "eps0", "eps", "repetitions", "target_delta"} <= shared
     assert {key: DEFAULT[key] for key in shared} == {key: DEFAULTS[key] for key in shared}
