@@ -1,4 +1,4 @@
-"""A web server on the loopback interface that serves one file and fails as it is told to."""
+"""A web server on the loopback interface that serves one file and fails on request."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Answer:
-    """How one request is answered; by default as a good server answers."""
+    """Describe the answer to one request; the default is that of a sound server."""
 
     status: int | None = None  # answer this status and no file
     body: bytes = b""  # with this text
@@ -21,7 +21,7 @@ class Answer:
 
 @dataclass
 class FileServer:
-    """Serves `content` under every path; the first requests are answered by `answers` in turn."""
+    """Serve `content` under every path, after the first requests have got the given `answers`."""
 
     content: bytes
     answers: list[Answer] = field(default_factory=list)
@@ -50,6 +50,9 @@ class FileServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join(timeout=60)

@@ -1,4 +1,4 @@
-"""Base maps: reading of files, refusal of unusable ones, and drawing."""
+"""Base maps are read, refused if unusable, and drawn."""
 
 import json
 from itertools import combinations
@@ -99,10 +99,19 @@ def test_no_file_but_the_map_is_opened_and_no_address(tmp_path):
         assert server.requests == []
 
 
+def test_properties_are_optional_and_heights_are_left_out(tmp_path):
+    ring = [[*point, 7.0] for point in square(0, 0, 1)]
+    odd = feature("Polygon", [ring], name=None, attribution=["a", {"b": 1}], kind=3)
+    nameless_place = feature("Point", [2.0, 60.0])  # nothing to show
+    layers = basemap.backdrop(written(tmp_path, odd, nameless_place, RIVER))
+    assert layers[["kind", "name"]].values.tolist() == [["district", ""], ["river", ""]]
+    assert not layers.geometry.has_z.any()
+    assert layers.crs == "EPSG:4326"
+
+
 @pytest.mark.parametrize(
     "crs",
     [
-        {"type": "name", "properties": {"name": "EPSG:2154"}},
         {"type": "name", "properties": {"name": "EPSG:14326"}},
         {"type": "name", "properties": {"name": "+proj=pipeline +step +proj=4326"}},
         {"type": "link", "properties": {"href": "http://localhost/crs"}},
@@ -118,24 +127,6 @@ def test_a_map_in_another_system_is_refused(tmp_path, crs):
             match=r"map\.geojson is in .*: convert it to longitude and latitude in WGS84",
         ):
             read(path)
-
-
-def test_heights_and_odd_properties_are_left_out(tmp_path):
-    ring = [[*point, 7.0] for point in square(0, 0, 1)]
-    odd = feature("Polygon", [ring], name=None, attribution=["a", {"b": 1}], kind=3)
-    layers = basemap.backdrop(written(tmp_path, odd))
-    assert layers[["kind", "name"]].values.tolist() == [["district", ""]]
-    assert not layers.geometry.has_z.any()
-    assert layers.crs == "EPSG:4326"
-
-
-def test_properties_are_optional(tmp_path):
-    point = feature("Point", [2.0, 60.0])  # nothing to show
-    layers = basemap.backdrop(
-        written(tmp_path, feature("Polygon", [square(0, 0, 1)]), point, RIVER)
-    )
-    assert layers["kind"].tolist() == ["district", "river"]
-    assert layers["name"].tolist() == ["", ""]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +167,7 @@ def colour_at(figure, axes, longitude, latitude):
 
 
 def test_land_lies_on_water_and_holes_stay_open(tmp_path, cells):
-    """A hole, and both parts of a district, in the order of the file."""
+    """The district has two parts and a hole."""
     figure = Figure(figsize=(6, 6))
     axes = figure.subplots()
     axes.set(xlim=(1.99, 2.05), ylim=(59.99, 60.05))
@@ -260,7 +251,7 @@ def test_a_park_is_a_green_district(tmp_path):
 
 
 def test_an_outline_is_drawn_whole(tmp_path, cells):
-    # Points and lines of its file are no part of a region.
+    # Points and lines in the file do not belong to the region.
     part = feature("Polygon", [square(2.0, 60.0, 0.03)])["geometry"]
     several = feature("Point", [2.0, 60.0]) | {
         "geometry": {"type": "GeometryCollection", "geometries": [part, RIVER["geometry"]]}
@@ -272,7 +263,7 @@ def test_an_outline_is_drawn_whole(tmp_path, cells):
     assert shapely.Polygon(drawn).equals(shapely.Polygon(square(2.0, 60.0, 0.03)))
 
 
-def test_what_cannot_be_seen_is_left_out_and_borders_stay_common(tmp_path):
+def test_invisible_details_are_left_out_and_borders_stay_common(tmp_path):
     pier = [[2, 60], [2.01, 60], [2.01, 60.0049], [2.0105, 60.0049], [2.0105, 60.0051]]
     pier += [[2.01, 60.0051], [2.01, 60.01], [2, 60.01], [2, 60]]
     neighbour = feature("Polygon", [square(1.99, 60.0, 0.01)])
@@ -291,8 +282,8 @@ def boxes(figure):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "around"), [(1, 1), (2, 0), (3, 1), (4, 1), (5, 0)])
-def test_maps_stay_where_they_are_and_nothing_overlaps(tmp_path, cells, number, around):
+@pytest.mark.parametrize(("number", "around"), [(1, 1), (2, 0), (4, 1)])
+def test_maps_have_a_stable_layout_without_overlaps(tmp_path, cells, number, around):
     """PNG, PDF and SVG are drawn one after another and must have the same layout."""
     shares = np.append(np.full(11, 1 / 11), 0.0)
     estimates = {f"Mechanism {index}, raw": shares for index in range(number)}

@@ -1,4 +1,4 @@
-"""Check-ins laid from counts, the counts the repository ships, and the script that makes them."""
+"""Check-ins laid out from the shipped counts have these counts, and a script remakes them."""
 
 import csv
 import gzip
@@ -25,12 +25,12 @@ SAN_FRANCISCO = Region(
     "san_francisco", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789)
 )
 POINTS = Layout("csv", ",", True, {name: name for name in ("user", "latitude", "longitude")})
-# Totals: docs/accounting.md, from the real check-ins.
+# Numbers of cells and totals of the real check-ins: docs/accounting.md; paper A on its data.
 GRIDS = [
-    (PARIS, {"shape": [12, 16]}, 11_190),
-    (PARIS, {"step": [0.00427, 0.0066]}, 10_260),
-    (SAN_FRANCISCO, {"shape": [17, 24]}, 123_094),
-    (SAN_FRANCISCO, {"step": [0.0044875, 0.005683]}, 123_094),
+    (PARIS, {"shape": [12, 16]}, 12 * 16, 11_190),
+    (PARIS, {"step": [0.00427, 0.0066]}, 11 * 15, 10_260),
+    (SAN_FRANCISCO, {"shape": [17, 24]}, 17 * 24, 123_094),
+    (SAN_FRANCISCO, {"step": [0.0044875, 0.005683]}, 16 * 24, 123_094),
 ]
 REAL = {
     "paris": (GOWALLA / "paris_checkins.txt.gz", SNAP),
@@ -47,22 +47,23 @@ def laid(tmp_path, region, seed=1) -> Path:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2**40])
-@pytest.mark.parametrize(("region", "spec", "total"), GRIDS)
-def test_totals_on_the_grids_of_the_paper(tmp_path, region, spec, total, seed):
+@pytest.mark.parametrize(("region", "spec", "k", "total"), GRIDS)
+def test_totals_on_the_grids_of_the_paper(tmp_path, region, spec, k, total, seed):
     cells, tally = count_checkins(region, spec, laid(tmp_path, region, seed))
+    assert len(cells) == k
     assert tally.kept == cells["count"].sum() == total
 
 
-@pytest.mark.parametrize(("region", "spec", "total"), GRIDS)
+@pytest.mark.parametrize(("region", "spec", "k", "total"), GRIDS)
 @needs_gowalla
-def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, total):
+def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, k, total):
     source, layout = REAL[region.name]
     real = tmp_path / "real.parquet"
     crop_checkins(source, layout, region, real, max_malformed_share=0, metadata={})
     expected, _ = count_checkins(region, spec, real)
     cells, _ = count_checkins(region, spec, laid(tmp_path, region))
     assert_array_equal(cells["count"], expected["count"])
-    assert expected["count"].sum() == total
+    assert (len(expected), expected["count"].sum()) == (k, total)
 
 
 @needs_gowalla
@@ -114,7 +115,7 @@ def regenerate():
 
 
 def test_script_keeps_small_pieces_empty_where_it_can(tmp_path):
-    """Two grids whose middle edges are 0.002 apart, with two points that only fit between them."""
+    """Two points fit only between the middle edges of two grids, which are 0.002 apart."""
     script = regenerate()
     lattice = script.Lattice
     rows = np.array([0.0, 1.0])
