@@ -1,4 +1,4 @@
-"""Fixtures of the tests of faults: a clone of the workflow, and the tables of a calm run."""
+"""Fixtures of the tests of faults: a clone of the workflow, and the tables of a normal run."""
 
 import shutil
 
@@ -10,7 +10,7 @@ from faults.runs import TARGET, tables
 
 @pytest.fixture
 def undisturbed(clone):  # noqa: F811 - the fixture
-    """Results of a run, which are removed again: every one that the workflow says it makes."""
+    """Return every result of a complete run, and remove the results again."""
     clone.run(TARGET)
     made = tables(clone)
     assert set(made) == set(clone.plan(TARGET))

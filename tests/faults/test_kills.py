@@ -1,4 +1,4 @@
-"""Runs that are killed at random moments, and the next run's results byte for byte."""
+"""A run killed at a random moment does not change the bytes of the next run's results."""
 
 import os
 import shutil
@@ -12,22 +12,20 @@ from waiting import session, wait_until
 from faults.runs import RUN, TARGET, tables
 
 pytestmark = pytest.mark.faults
-TRIALS = [("whole group", 4), ("snakemake alone", 4), ("one job", 2)]
-# What a run does to files; a moment is the number of one of these events.
+# What is killed, how many times, and the options of the run.
+TRIALS = [
+    pytest.param("whole group", 4, [], id="whole group"),
+    pytest.param("whole group", 3, ["--forceall"], id="whole group, forced run"),
+    pytest.param("snakemake alone", 4, [], id="snakemake alone"),
+    pytest.param("one job", 2, [], id="one job"),
+]
+# Patterns of file events; the number of such an event is a moment of the run.
 EVENTS = {
     "whole group": r" results/|/\.snakemake/(locks|incomplete|metadata)/",
     "snakemake alone": r" results/|/\.snakemake/(locks|incomplete|metadata)/",
     "one job": r"^job ",
 }
 LOCKED = "Directory cannot be locked"
-
-
-def forget(clone, options):
-    """Before a first run: as if there had been none."""
-    if "--forceall" in options:
-        return
-    shutil.rmtree(clone.path / "results", ignore_errors=True)
-    shutil.rmtree(clone.path / ".snakemake", ignore_errors=True)
 
 
 def events_of_a_run(clone, folder, pattern, *arguments):
@@ -38,20 +36,20 @@ def events_of_a_run(clone, folder, pattern, *arguments):
 
 
 def kill(run, victim):
-    """Kill what is to be killed where the run has stopped."""
+    """Kill the victim at the event where the run has stopped."""
     stopped = run.wait_for_stop()
     if victim == "whole group":
         run.kill()
     elif victim == "snakemake alone":
         run.process.kill()
-        run.stop.go_on()  # its orphans finish what they do
+        run.stop.go_on()  # the orphaned jobs finish their work
     else:
         os.kill(stopped, signal.SIGKILL)
         assert run.finished() == 1  # Snakemake says which job failed
 
 
 def recover(clone, victim, printed, targets):
-    """Do what the documentation tells a user to do, and see that Snakemake says so itself."""
+    """Follow the documentation, and check that Snakemake's own messages advise the same."""
     locked = any((clone.path / ".snakemake" / "locks").glob("*"))
     if victim == "one job":
         assert "Error in rule" in printed
@@ -67,11 +65,10 @@ def recover(clone, victim, printed, targets):
     clone.run(*targets)
 
 
-@pytest.mark.parametrize("options", [[], ["--forceall"]], ids=["first run", "forced"])
-@pytest.mark.parametrize(("victim", "times"), TRIALS)
+@pytest.mark.parametrize(("victim", "times", "options"), TRIALS)
 def test_killed_at_a_random_moment(clone, tmp_path, victim, times, options):
-    clone.config["eps0"] = [1]  # one job of each kind: more of them bring no other moments
-    # A run promises what it was asked for: that is each table of every stage.
+    clone.config["eps0"] = [1]  # one job of each kind: more jobs add no other moments
+    # Only what a run is asked for is complete at its end, so each table of every stage is named.
     targets = sorted(clone.plan(TARGET))
     arguments = [*RUN, *targets, *options]
     random = np.random.default_rng(20)
@@ -83,7 +80,9 @@ def test_killed_at_a_random_moment(clone, tmp_path, victim, times, options):
     assert targets == sorted(undisturbed)
     assert first in ({}, undisturbed)
     for number in random.integers(1, events, size=times, endpoint=True):
-        forget(clone, options)
+        if not options:  # as if there had been no earlier run
+            shutil.rmtree(clone.path / "results", ignore_errors=True)
+            shutil.rmtree(clone.path / ".snakemake", ignore_errors=True)
         stop = Stop(tmp_path / f"before {number}", EVENTS[victim], number)
         with Background(clone, *arguments, stop=stop) as run:
             kill(run, victim)

@@ -1,4 +1,4 @@
-"""Two runs in one folder, and files whose times say that the clock was set back or forward."""
+"""Two runs in one folder, interrupted runs, and files dated in the past or the future."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ import time
 import pytest
 from background import Background, Stop
 
-from faults.printed import has_our_traceback
 from faults.runs import RUN, TARGET, first_named, tables
 
 pytestmark = pytest.mark.faults
@@ -21,7 +20,7 @@ def locks(clone):
 
 
 def test_two_runs_at_once(clone, undisturbed, tmp_path):
-    """The second is turned away, saying why; the first does the work."""
+    """The second run is refused with the reason; the first does the work."""
     with Background(clone, *RUN, stop=Stop(tmp_path / "stop", first_named(clone))) as first:
         first.wait_for_stop()
         second = clone.run(TARGET, check=False)
@@ -33,24 +32,9 @@ def test_two_runs_at_once(clone, undisturbed, tmp_path):
         assert tables(clone) == undisturbed
 
 
-def test_two_runs_that_ignore_the_lock(clone, undisturbed, tmp_path):
-    """With --nolock jobs run twice at once; results are whole all the same."""
-    options = [*RUN, "--nolock"]
-    with Background(clone, *options, stop=Stop(tmp_path / "stop", first_named(clone))) as first:
-        first.wait_for_stop()
-        second = clone.run(*options, check=False)
-        first.stop.go_on()
-        failed = [first.finished(), second.returncode]
-        printed = [first.printed(), second.stdout + second.stderr]
-        assert not any(map(has_our_traceback, printed)), printed
-        if any(failed):
-            clone.run(TARGET)
-        assert tables(clone) == undisturbed
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_cleans_up_after_itself(clone, undisturbed, tmp_path, number):
-    """Control-C and a batch system's SIGTERM: no lock is left, and the next run goes on."""
+    """After Control-C or a batch system's SIGTERM no lock is left, and the next run continues."""
     with Background(clone, *RUN, stop=Stop(tmp_path / "stop", first_named(clone))) as run:
         run.wait_for_stop()
         run.process.send_signal(number)
@@ -72,7 +56,7 @@ def results(clone):
 
 
 def test_times_of_files_change_no_result(clone):
-    """The clock may be set back or forward: results stay the same bytes, and none stays stale."""
+    """After the clock was set back or forward, results have the same bytes and none is stale."""
     data = clone.path / "check-ins.txt"
     shift([data], DAY)
     refused = clone.run(GRID, check=False)

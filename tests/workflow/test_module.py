@@ -37,6 +37,9 @@ rule copy:
     input: expand(rules.shuffledp_collect_privacy.output, region="town", grid="shape")
     output: "copied.parquet"
     shell: "cp {{input}} {{output}}"
+
+onsuccess:
+    shuffledp.onsuccess()
 """
 
 DEPLOYED = """
@@ -57,7 +60,7 @@ use rule * from version_{number} as version_{number}_*
 
 
 def _one_budget(clone):
-    """The tiny town with few jobs, and a city whose counts ship with the workflow."""
+    """Give the tiny town few jobs, and add a city whose counts ship with the workflow."""
     clone.config["eps0"] = [2]
     clone.config["sources"]["tiny"]["path"] = str(clone.path / "check-ins.txt")
     clone.config["sources"]["embedded"] = {"kind": "embedded"}
@@ -84,7 +87,7 @@ def clone(clone):
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory):
-    """Tables of a run in the clone itself."""
+    """Return the tables of a run in the clone itself."""
     clone = _one_budget(make_clone(tmp_path_factory.mktemp("plain") / "clone"))
     clone.run(*TABLES, LAID)
     return _bytes(clone.path, *TABLES, LAID)
@@ -92,14 +95,14 @@ def plain(tmp_path_factory):
 
 @pytest.fixture
 def user(clone):
-    """The folder around the clone: somebody else's, with a configuration but no workflow yet."""
+    """Return a user's folder around the clone, with a configuration but no workflow yet."""
     (clone.path.parent / "config").mkdir()
     return Clone(clone.path.parent, clone.config)
 
 
 @pytest.fixture
 def host(clone, tmp_path):
-    """Environment in which the clone, tagged v1, is what git finds at ADDRESS."""
+    """Return an environment in which git finds the clone, tagged v1, at ADDRESS."""
     identity = {f"GIT_{who}_NAME": "a" for who in ("AUTHOR", "COMMITTER")}
     identity |= {f"GIT_{who}_EMAIL": "a@example.org" for who in ("AUTHOR", "COMMITTER")}
     environment = {
@@ -108,7 +111,7 @@ def host(clone, tmp_path):
         "GIT_CONFIG_COUNT": "1",
         "GIT_CONFIG_KEY_0": f"url.file://{clone.path}.insteadOf",
         "GIT_CONFIG_VALUE_0": ADDRESS,
-        "GITHUB_TOKEN": "",  # would stand in the address, and git not know it again
+        "GITHUB_TOKEN": "",  # a token would change the address, so that git would not replace it
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
     }
     for arguments in (["init", "-q"], ["add", "."], ["commit", "-qm", "First"], ["tag", "v1"]):
@@ -119,12 +122,15 @@ def host(clone, tmp_path):
 @pytest.mark.slow
 def test_a_module_gives_the_bytes_of_a_plain_run_in_the_users_folder(clone, user, plain):
     (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path))
-    user.config = {"shuffledp": clone.config, "other": {"key": "of the user's own"}}
-    found = sorted(clone.path.iterdir())
-    user.run("copy", *(f"cities/{name}" for name in (*TABLES, LAID)))
+    user.config = {"shuffledp": clone.config, "other": {"key": "the user's own value"}}
+    files_before = sorted(clone.path.iterdir())
+    targets = [f"cities/{name}" for name in (*TABLES, LAID, FIGURE)]
+    summary = user.run("copy", *targets).stdout
+    assert "Figures: 1 in cities/results/figures/, as PNG, PDF and SVG.\n" in summary
+    assert "shuffledp.onsuccess()" in (ROOT / "docs" / "module.md").read_text()
     assert _bytes(user.path / "cities", *TABLES, LAID) == plain
     assert (user.path / "copied.parquet").read_bytes() == plain[TABLES[1]]
-    assert sorted(clone.path.iterdir()) == found, "nothing is written into the clone"
+    assert sorted(clone.path.iterdir()) == files_before, "nothing is written into the clone"
 
 
 MADE = """
@@ -144,7 +150,7 @@ rule export:
 
 
 @pytest.mark.slow
-def test_a_file_that_another_rule_makes_is_not_missed(clone, user):
+def test_a_source_may_be_made_by_another_rule(clone, user):
     (user.path / "Snakefile").write_text(MADE.format(clone=clone.path))
     user.config["sources"]["tiny"]["path"] = "made.txt"
     planned = user.run("--dry-run", f"cities/{TABLES[0]}")
@@ -155,21 +161,6 @@ def test_a_file_that_another_rule_makes_is_not_missed(clone, user):
     assert refused.returncode != 0
     missing = user.path / "cities" / "absent.txt"
     assert f"sources.tiny.path: there is no {missing}" in refused.stdout + refused.stderr
-
-
-SAYING = """
-onsuccess:
-    shuffledp.onsuccess()
-"""
-
-
-@pytest.mark.faults
-def test_a_module_says_what_came_out_where_it_is_asked_to(clone, user):
-    (user.path / "Snakefile").write_text(RENAMED.format(clone=clone.path) + SAYING)
-    user.config = {"shuffledp": clone.config}
-    said = user.run(f"cities/{FIGURE}").stdout
-    assert "Figures: 1 in cities/results/figures/, as PNG, PDF and SVG.\n" in said
-    assert "shuffledp.onsuccess()" in (ROOT / "docs" / "module.md").read_text()
 
 
 def _refusal(user, *snakefiles):
@@ -195,7 +186,7 @@ def test_a_bare_address_is_refused(clone, user):
 
 @pytest.fixture
 def deployed(clone, host, tmp_path):
-    """A folder of its own that takes the workflow from the host."""
+    """Return a separate folder that takes the workflow from the host."""
     path = tmp_path / "deployed"
     for folder in ("config", "workflow"):
         (path / folder).mkdir(parents=True)
@@ -213,7 +204,7 @@ def test_a_module_from_a_git_host_gives_the_bytes_of_a_plain_run(deployed, plain
     assert "only the bound named" in report, "the report's introduction"
     planned = deployed.run("--dry-run").stdout
     assert "rule default" in planned
-    assert "lay_checkins" not in planned, "what is made is not made again"
+    assert "lay_checkins" not in planned, "finished files are not made again"
 
 
 @pytest.mark.skipif(SNAKEDEPLOY is None, reason=needs("snakedeploy", "not installed"))

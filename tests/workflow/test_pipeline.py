@@ -1,16 +1,12 @@
 """The pipeline itself: complete, reproducible, and re-running only what has to be."""
 
-import base64
 import re
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from background import Background, Stop
-from real_data import GOWALLA, needs_gowalla
 from shuffledp.pipeline.tables import read_metadata
 
 from workflow.conftest import copy
@@ -111,16 +107,6 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
     assert "<!-- 400 -->" in labels and f"<!-- {checkins:,} -->" in labels
 
 
-@pytest.mark.faults
-def test_figures_of_the_papers_are_drawn_from_their_tables(clone):
-    """One of each way: a surface, distances, curves of a study (all of them: `make reproduce`)."""
-    stems = ["paper_a.figure-1", "paper_a.figure-2", "paper_c.figure-2"]
-    clone.run(*(f"results/figures/{stem}.png" for stem in stems))
-    for stem in stems:
-        for kind in ("png", "pdf", "svg"):
-            assert (clone.path / "results" / "figures" / f"{stem}.{kind}").stat().st_size > 1000
-
-
 @pytest.mark.slow
 def test_only_what_depends_on_a_change_is_run_again(finished, tmp_path):
     targets = ["results/utility/town.shape.parquet", "results/privacy/town.shape.parquet"]
@@ -173,88 +159,6 @@ def test_a_user_as_the_unit_counts_users(clone):
     refused = clone.run("--dry-run", check=False)
     assert refused.returncode != 0
     assert "unit: user needs to know who checked in" in refused.stdout + refused.stderr
-
-
-def _record(path):
-    """Where Snakemake notes that it has made a file."""
-    return f"metadata/{base64.b64encode(path.encode()).decode()}"
-
-
-# Where runs are killed: the run's options, and the file event that it does not come to any more.
-# (faults/test_kills.py takes random moments.)
-RECORDED = f"open .*{_record('results/checkins/town.parquet')}"
-KILLED_BEFORE = [
-    pytest.param([], [RECORDED], id="a finished job is recorded"),
-    pytest.param(
-        ["--forceall"], ["job open .*/release_histograms", 2], id="the second release is begun"
-    ),
-]
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize(("options", "at"), KILLED_BEFORE)
-def test_after_a_killed_run_the_next_makes_every_table_again(finished, tmp_path, options, at):
-    """Forced or not, and also tables that the run had removed and that nothing finished lacks."""
-    clone = copy(finished, tmp_path / "copy of é")
-    undisturbed = clone.outputs(*TABLES)
-    targets = sorted(undisturbed)
-    if not options:
-        shutil.rmtree(clone.path / "results")
-    stop = Stop(tmp_path / "stop", *at)
-    with Background(clone, "--cores", "2", *options, *targets, stop=stop) as run:
-        run.wait_for_stop()
-    assert clone.outputs(*TABLES) != undisturbed, "the kill did harm"
-    clone.run("--unlock")
-    clone.run(*targets)
-    after = clone.outputs(*TABLES)
-    assert {name: after[name] for name in after if "/." not in name} == undisturbed
-
-
-@pytest.mark.slow
-@needs_gowalla
-def test_real_files_give_the_counts_of_the_embedded_run(clone):
-    default = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
-    paper = yaml.safe_load((ROOT / "config" / "paper.yaml").read_text())
-    for name, region in default["regions"].items():
-        region["grids"] |= paper["regions"][name]["grids"]
-    clone.config.update(default)
-    targets = [
-        f"results/grids/{r}.{g}.parquet" for r in default["regions"] for g in ("shape", "step")
-    ]
-    clone.run(*targets)
-    embedded = {t: pd.read_parquet(clone.path / t)["count"].tolist() for t in targets}
-    clone.config["sources"] = {
-        "paris_file": {
-            "kind": "file",
-            "path": str(GOWALLA / "paris_checkins.txt.gz"),
-            "checksum": "sha256:65e8cb708e5d67c1c7fece3c337e83422707d628baed1e702ad537d9ebfbfa9f",
-            "layout": "snap",
-        },
-        "san_francisco_file": {
-            "kind": "file",
-            "path": str(GOWALLA / "san_francisco_points.csv.gz"),
-            "layout": {
-                "format": "csv",
-                "header": True,
-                "columns": {"user": "user", "latitude": "latitude", "longitude": "longitude"},
-            },
-        },
-    }
-    clone.config["source"] = "paris_file"
-    clone.config["regions"]["san_francisco"]["source"] = "san_francisco_file"
-    clone.run(*targets)
-    real = {t: pd.read_parquet(clone.path / t)["count"].tolist() for t in targets}
-    assert real == embedded
-    totals = {t.split("/")[-1]: sum(counts) for t, counts in real.items()}
-    assert totals == {
-        "san_francisco.shape.parquet": 123_094,
-        "san_francisco.step.parquet": 123_094,
-        "paris.shape.parquet": 11_190,
-        "paris.step.parquet": 10_260,
-    }
-    log = (clone.path / "results/logs/crop_checkins.paris.log").read_text()
-    assert re.search(r"17,?496", log), log
-    assert re.search(r"11,?190", log), log
 
 
 def test_default_configuration_plans_everything(clone):
