@@ -80,19 +80,6 @@ def test_a_finger_reads_a_cell(visit):
             assert box["x"] >= 0 and box["x"] + box["width"] <= PHONE["width"]
 
 
-def test_cells_grow_under_a_finger(visit):
-    with visit(viewport=PHONE, has_touch=True, is_mobile=True) as page:
-        cell, frames = page.locator("#map-left-7"), page.locator(".mapframe")
-        before = cell.bounding_box()
-        page.locator("#map-zoom").tap()
-        after = cell.bounding_box()
-        assert after["width"] > 2 * before["width"] and after["width"] >= 28
-        frames.first.evaluate("one => one.scrollTo(40, 0)")
-        page.wait_for_timeout(100)
-        assert frames.last.evaluate("one => one.scrollLeft") == 40, "both show the same part"
-        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
 def test_a_table_on_a_phone_shows_who_must_be_trusted(visit):
     with visit(viewport=PHONE | {"width": 360}) as page:
         for table in page.locator("table.cards").all():

@@ -453,33 +453,3 @@ def test_what_is_saved_is_the_map_without_its_truth(run, page):
         assert width == pytest.approx(2 * drawn["width"], abs=2)
         assert height > 2 * drawn["height"] + 100
         assert len(picture.convert("RGB").getcolors(10**6)) > 20
-
-
-def test_each_map_has_names_a_scale_and_north(page):
-    for drawn in page.locator("#maps-body .map").all():
-        words = drawn.locator("text").all_text_contents()
-        assert {"West End", "East End", "Brook", "N"} <= set(words)
-        assert any(re.fullmatch(r"[125]0* k?m", text) for text in words)
-        lines = drawn.locator("path.river, path.border")
-        kinds = [one.get_attribute("class") for one in lines.all()]
-        assert kinds[-1] == "river", "no border hides it"
-        assert drawn.locator("text.river-name").get_attribute("transform").startswith("rotate(")
-        assert drawn.locator(".scale").count() == 2
-    ticks = page.locator("#maps-body .legend .ticks span").all_inner_texts()
-    assert all(re.fullmatch("[125][0,]*", tick) for tick in ticks) and ticks[:2] == ["1", "10"]
-    assert "logarithmic scale" in page.locator("#maps-body .legend").inner_text()
-
-
-def test_many_are_dark_on_white_and_light_on_black(run, visit):
-    samples = run.table("samples/town.shape.parquet")
-    for scheme, darker in [("light", True), ("dark", False)]:
-        with visit(color_scheme=scheme) as page:
-            truths = samples[samples["n"] == int(page.locator("#n").input_value())]
-            counts = truths.sort_values("cell")["count"].to_numpy()
-            fill = page.locator("#maps-body figure:first-child .map .cell").evaluate_all(
-                "all => all.map((one) => getComputedStyle(one).fill)"
-            )
-            most, least = counts.argmax(), np.where(counts > 0, counts, 10**9).argmin()
-            light = [sum(map(int, re.findall(r"\d+", fill[i])[:3])) for i in (most, least)]
-            assert (light[0] < light[1]) == darker
-            assert all("url(" in fill[i] for i in np.flatnonzero(counts == 0)), "empty is hatched"

@@ -1,4 +1,4 @@
-"""Standard errors that a release itself gives, against the spread of real releases."""
+"""The standard errors that a release states agree with the spread of simulated releases."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from shuffledp.errors import InputError
 from shuffledp.mechanisms.gaussian import published_sigma
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline.selection import calibrated
-from shuffledp.pipeline.tables import CERTAINTY, read_tables, write_table
+from shuffledp.pipeline.tables import CERTAINTY
 from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.releases import swept
 from shuffledp.studies.sweeps import BudgetSweep
@@ -39,7 +39,7 @@ def few():
     return released(["gaussian", "krr"], 3)
 
 
-# One of each law of noise; those of local randomisers take seconds to calibrate.
+# One mechanism for each law of noise; local randomisers take seconds to calibrate.
 QUICK = ["gaussian", "krr", "discrete-laplace", "user-dummies", "shuffler-dummies"]
 SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if name not in QUICK]
 
@@ -61,7 +61,7 @@ def test_the_standard_error_is_the_spread_and_two_of_them_cover_the_truth(name):
     assert inside.groupby(raw["cell"]).mean().min() > 0.90
     known = cells["known"].mean()
     assert known[7] == 1.0
-    assert known[0] < 0.06, "nobody is there: once in 30 to 44 by chance"
+    assert known[0] < 0.06, "an empty cell is known by chance once in 30 to 44 releases"
 
 
 def test_errors_and_intervals_are_in_users_and_need_no_truth(few):
@@ -77,7 +77,7 @@ def test_errors_and_intervals_are_in_users_and_need_no_truth(few):
     pd.testing.assert_frame_equal(moved[shown], table[shown])
 
 
-def test_only_an_unbiased_estimate_has_a_standard_error_but_a_cell_is_known_or_not(few):
+def test_only_an_unbiased_estimate_has_a_standard_error_and_decides_what_is_known(few):
     table = judged(few).set_index(["calibration", "mechanism", "repetition", "cell"])
     assert table["standard_error"].notna().equals(table["estimator"] == "raw")
     raw = table[table["estimator"] == "raw"]
@@ -106,12 +106,6 @@ def test_half_a_release_is_refused(few):
         judged(few.drop(index=few.index[0]))
 
 
-def test_the_table_is_written_and_read(few, tmp_path):
-    table = judged(few)
-    write_table(table, CERTAINTY, tmp_path / "certainty.parquet", {})
-    pd.testing.assert_frame_equal(read_tables([tmp_path / "certainty.parquet"]), table)
-
-
 _CHILD = """
 from pathlib import Path
 import numpy as np
@@ -133,7 +127,7 @@ samples = {k: np.ones(k, int)}
 few = rows[rows["cell"] < 5]
 place = {"region": "r", "grid": "g"}
 for _ in cell_confidence.confidence_tables(few.assign(n=5), {5: np.ones(5, int)}, **place):
-    pass  # what pandas imports at its first call is not counted
+    pass  # the first call makes pandas import modules, which are not counted
 Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
 before = peak()
 judged = sum(map(len, cell_confidence.confidence_tables(rows, samples, **place)))
@@ -143,9 +137,9 @@ print((peak() - before) / rows.memory_usage().sum())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
-def test_judging_holds_about_one_copy_of_the_releases_that_it_reads():
+def test_the_study_holds_about_one_copy_of_the_releases():
     path = "import sys; sys.path[:0] = " + repr(sys.path)
     child = subprocess.run(
         [sys.executable, "-c", path + _CHILD], check=True, capture_output=True, text=True
     )
-    assert float(child.stdout) < 1.2  # three copies once: 1.85
+    assert float(child.stdout) < 1.2  # an earlier version held three copies: 1.85

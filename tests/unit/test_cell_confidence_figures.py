@@ -87,7 +87,7 @@ def colours(axes):
     return heat
 
 
-def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
+def test_errors_share_one_symmetric_scale_and_large_negative_ones_are_marked(cells, rows):
     figure = cell_confidence.error_maps(MapContext(cells, "Title"), rows)
     errors = {m: series(rows, m, "projected")["error"] for m in MECHANISMS}
     most = max(error.abs().max() for error in errors.values())
@@ -111,13 +111,9 @@ def test_errors_are_on_one_symmetric_scale_and_too_low_has_a_mark(cells, rows):
         assert axes.get_title(loc="left").endswith(f"\nroot mean square error {spread:.3g}")
 
 
-def test_errors_of_zero_are_drawn(cells, rows):
-    cell_confidence.error_maps(
-        MapContext(cells, "Title"), rows.assign(error=0.0)
-    ).draw_without_rendering()
-
-
 def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
+    zero = rows.assign(error=0.0)
+    cell_confidence.error_maps(MapContext(cells, "Title"), zero).draw_without_rendering()
     small = rows.assign(error=np.where(rows["cell"] == 3, -9.4, 1.0))
     bar = cell_confidence.error_maps(MapContext(cells, "Title"), small).axes[-1]
     bar.figure.draw_without_rendering()
@@ -126,7 +122,7 @@ def test_the_scale_of_small_errors_is_not_rounded(cells, rows):
     assert "-2.5" in ticks
 
 
-def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
+def test_known_cells_are_coloured_and_the_rest_are_hatched(cells, rows):
     figure = cell_confidence.trust_maps(MapContext(cells, "Title"), rows)
     for mechanism in MECHANISMS:
         raw = series(rows, mechanism, "raw")
@@ -138,11 +134,10 @@ def test_what_is_known_is_coloured_and_the_rest_hatched(cells, rows):
         assert heat.norm.vmax == rows.loc[rows["estimator"] == "raw", "estimate"].max()
         (unknown,) = [patch for patch in axes.patches if patch.get_hatch()]
         assert len(unknown.get_path().to_polygons()) == (~known).sum()
-        held = raw["count"] > 0
-        found = [(known & of).sum() for of in (held, ~held)]
+        occupied = raw["count"] > 0
         assert axes.get_title(loc="left").split("\n")[1:] == [
-            f"known: {found[0]} of {held.sum()} occupied, "
-            f"{found[1]} of {12 - held.sum()} empty cells",
+            f"known: {(known & occupied).sum()} of {occupied.sum()} occupied, "
+            f"{(known & ~occupied).sum()} of {12 - occupied.sum()} empty cells",
             f"each estimated at {raw['estimate'][known].min():.0f} or more",
         ]
     assert "an estimate of zero is not zero check-ins" in key(figure)[0]
@@ -154,10 +149,10 @@ def test_all_or_no_cells_known(cells, rows, known):
     figure.draw_without_rendering()
     for axes in panels(figure).values():
         title = axes.get_title(loc="left")
-        held = (series(rows, "krr", "raw")["count"] > 0).sum()
-        shown, empty = held * known, (12 - held) * known
-        words = f"known: {shown} of {held} occupied, {empty} of {12 - held} empty cells"
-        assert title.split("\n")[1] == words
+        occupied = (series(rows, "krr", "raw")["count"] > 0).sum()
+        empty = 12 - occupied
+        words = f"{occupied * known} of {occupied} occupied, {empty * known} of {empty} empty"
+        assert title.split("\n")[1] == f"known: {words} cells"
         assert ("or more" in title) == known
 
 
@@ -167,7 +162,7 @@ def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
     names = [label.get_text().split() for label in left.get_yticklabels()]
     assert [name[-1] for name in names] == [str(rank) for rank in range(1, 13)]
     assert [int(name[-2]) for name in names] == ORDER
-    # Cells 0 to 3 are in the south: in the first, in both, in the second, in one without a name.
+    # Cell 0 is in the first district, cell 1 in both, 2 in the second, 3 in one without a name.
     districts = {int(name[-2]): name[:-3] for name in names}
     assert [districts[cell] for cell in (0, 1, 2, 3, 4)] == [
         ["West,"], ["West,"], ["Middle,"], [], []
@@ -222,13 +217,13 @@ def test_figures_from_files_show_the_largest_n(table, rows, cells, layers, tmp_p
         assert written.count("Map: nobody") == 1
 
 
-def test_districts_are_those_that_hold_a_point(layers):
+def test_a_point_has_the_name_of_its_district(layers):
     points = np.array([[2.005, 60.005], [2.025, 60.005], [2.035, 60.005], [2.005, 60.5]])
     assert districts_at(layers, points) == ["West", "Middle", "", ""]
     assert districts_at(backdrop(), points) == [""] * 4
 
 
-def test_a_fine_grid_has_few_paths_and_the_same_colour_in_the_middle_of_each_cell(monkeypatch):
+def test_a_fine_grid_is_drawn_with_few_paths_in_the_same_colours(monkeypatch):
     """4,096 cells of several colours, each larger than a pixel."""
     side = 64
     south, west = np.divmod(np.arange(side**2), side)
@@ -252,7 +247,7 @@ def test_a_fine_grid_has_few_paths_and_the_same_colour_in_the_middle_of_each_cel
     np.testing.assert_array_equal(*middles)
 
 
-def test_corners_that_are_read_by_themselves_are_those_of_the_polygons(cells, tmp_path):
+def test_corners_in_a_file_are_those_of_its_polygons(cells, tmp_path):
     path = tmp_path / "cells.parquet"
     cells.to_parquet(path)
     read = MapContext.read("Title", "one user", cells=path)

@@ -1,4 +1,4 @@
-"""The page of a run: its sentences, its data, and that no data can break it."""
+"""The page of a run has true sentences and the run's data, and no data can break it."""
 
 import json
 import os
@@ -47,7 +47,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("delta", [Fraction(0), Fraction(1, 10)])
 def test_the_probability_of_a_right_guess_is_attained(ratio, delta):
     """The worst (eps, delta)-DP release with four values attains the stated probability."""
-    # delta of the mass tells the record; the rest is randomised response with two values.
+    # A share delta of the mass reveals the record; the rest is binary randomised response.
     rest = 1 - delta
     truth = Fraction(ratio, ratio + 1)
     first = [delta, 0, rest * truth, rest * (1 - truth)]
@@ -100,7 +100,7 @@ SUMMARY = pd.DataFrame(
 )
 
 
-def test_a_mechanism_that_misses_the_target_is_not_advised():
+def test_a_mechanism_that_misses_the_target_is_not_recommended():
     said = choices(SUMMARY, 12)
     assert [re.search("take (.*?):", line)[1] for line in said] == [
         "Gaussian",
@@ -112,8 +112,8 @@ def test_a_mechanism_that_misses_the_target_is_not_advised():
     assert "93.1 % of the reports are the truth" in said[2]
 
 
-def test_the_least_trust_and_work_are_recommended():
-    """Trust and the work of users come before the error."""
+def test_the_least_trusting_mechanism_is_recommended():
+    """Required trust and the users' work count before the error."""
     assert recommended(SUMMARY) == "two-servers"
     left = SUMMARY[SUMMARY["mechanism"] != "two-servers"]
     assert recommended(left) == "user-dummies"
@@ -152,7 +152,7 @@ def test_empty_cells_that_a_map_shows_are_counted():
     assert "It also" not in occupied_cells([5.0, 0.0], [1.0, 1.0], [4, 0], 2.0)
 
 
-def test_nothing_in_the_data_ends_its_element():
+def test_no_data_can_end_its_html_element():
     nasty = {"title": "</script><script>alert(1)</script>", "line": "\u2028", "city": "Zürich"}
     text = embedded_json(nasty)
     assert "<" not in text and "\u2028" not in text and "Zürich" in text
@@ -161,26 +161,14 @@ def test_nothing_in_the_data_ends_its_element():
         embedded_json({"eps": float("nan")})
 
 
-def test_a_title_is_text():
-    page = render(
-        {
-            "title": "<b>Lyon & co</b>",
-            "regions": [],
-            "reproduction": None,
-            "provenance": {"Run": "<i>"},
-            "configuration": "",
-        }
-    )
+def test_a_page_escapes_text_and_fetches_nothing():
+    page = render({"title": "<b>Lyon & co</b>", "regions": [], "reproduction": None,
+                   "provenance": {"Run": "<i>"}, "configuration": ""})  # fmt: skip
     assert "<b>Lyon" not in page and "&lt;b&gt;Lyon &amp; co" in page
     assert "<i>" not in page
-
-
-def test_a_page_asks_for_nothing_from_outside():
-    page = render({"title": "", "regions": [], "reproduction": None,
-                   "provenance": {}, "configuration": ""})  # fmt: skip
     head = page.partition("</style>")[0]
     assert "default-src 'none'" in head
-    # Only scripts that are named by their hash run.
+    # Only scripts whose hash is listed may run.
     sources = re.search("script-src (.*?);", head)[1].split()
     scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
     hashes = [b64encode(sha256(one.encode()).digest()).decode() for one in scripts]
@@ -216,7 +204,7 @@ def estimates(n):
     )
 
 
-def test_maps_carry_the_truth_beside_what_was_released():
+def test_maps_contain_the_true_and_the_released_counts():
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
     made = map_data(lambda: CELLS, LAYERS, samples, both)
@@ -228,14 +216,14 @@ def test_maps_carry_the_truth_beside_what_was_released():
     assert small["estimate"] == [75.14, 24.86] and small["error"] == [1.0, 2.0]
     assert large["label"] == "shuffle+INV"
     assert [layer["kind"] for layer in made["layers"]] == ["district", "river"]
-    # Where a name has room: from one side of the district to the other, within the cells.
+    # A name may extend from one side of the district to the other, within the cells.
     assert made["names"] == [{"kind": "district", "name": "West", "at": [[0.0, 0.5], [1.0, 0.5]]}]
     points = [p for layer in made["layers"] for path in layer["paths"] for p in path]
     assert np.min(points) >= -0.1 and np.max(points) <= 2.1  # clipped, with a margin
     json.dumps(made)
 
 
-def test_small_samples_make_room(monkeypatch):
+def test_small_samples_are_dropped_where_a_map_is_too_large(monkeypatch):
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
     monkeypatch.setattr(maps, "_MAX_ESTIMATES", 3)
@@ -251,7 +239,7 @@ def test_missing_numbers_are_null():
     assert columns(table) == {"a": [1.23457, None, None], "n": [1, 2, 3], "s": ["x", "y", "z"]}
 
 
-def test_every_erratum_that_is_named_is_there(tmp_path):
+def test_every_named_erratum_exists(tmp_path):
     values = pd.DataFrame(
         [
             {"paper": "A", "table": "II", "bound": "proposed", "verdict": "not reproduced"},
@@ -284,30 +272,18 @@ def test_provenance_names_what_made_a_run(tmp_path):
     assert made["Run"] == "default" and made["Seed of the simulated noise"] == "7"
     assert made["SHA-256 of the source of Lyon"] == "ab" * 32
     assert "snakemake" in made["Libraries"]
+    assert configuration_text({"seed": 1, "eps0": [4]}) == "seed: 1\neps0:\n- 4\n"
     assert revision(tmp_path) == "not under git"
     commit = tmp_path / ("0" * 40)
     commit.mkdir()
     assert revision(commit) == "0" * 40
 
 
-def revision_where(environment, root):
-    """Return the revision of a folder in a process with another environment."""
-    code = (
-        "import sys; from pathlib import Path; from shuffledp.page.data import revision\n"
-        "print(revision(Path(sys.argv[1])))"
-    )
-    return run(
-        [sys.executable, "-c", code, str(root)],
-        seconds=300,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "workflow" / "lib"), **environment},
-    )
-
-
 @pytest.mark.parametrize(
     "environment",
     [
         {"PATH": ""},
-        # What git's own tests use: it takes every clone for that of another user.
+        # With this variable, which git's own tests use, every clone seems another user's.
         {"GIT_TEST_ASSUME_DIFFERENT_OWNER": "1", "GIT_CONFIG_GLOBAL": os.devnull},
     ],
     ids=["no git", "another owner"],
@@ -318,18 +294,15 @@ def test_the_page_needs_no_git(tmp_path, environment):
     clone.index.add(["a"])
     commit = clone.index.commit("One").hexsha
     assert revision(tmp_path / "clone") == commit
-    done = revision_where(environment, tmp_path / "clone")
+    code = (
+        "from pathlib import Path; from shuffledp.page.data import revision\n"
+        "print(revision(Path('.')))"
+    )
+    path = {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
+    command = [sys.executable, "-c", code]
+    done = run(command, seconds=300, cwd=clone.working_dir, env=os.environ | path | environment)
     assert done.returncode == 0, done.stderr
     unknown = "perhaps with changes: git is missing or refuses to compare files"
     assert done.stdout == f"{commit}, {unknown}\n"
     (tmp_path / "clone" / "a").write_text("2")
     assert revision(tmp_path / "clone") == f"{commit} with uncommitted changes"
-
-
-def test_a_repository_without_a_commit_has_no_revision(tmp_path):
-    Repo.init(tmp_path / "new")
-    assert revision(tmp_path / "new") == "not under git"
-
-
-def test_configuration_is_shown_in_its_own_order():
-    assert configuration_text({"seed": 1, "eps0": [4, 6]}) == "seed: 1\neps0:\n- 4\n- 6\n"

@@ -14,6 +14,13 @@ EXAMPLES = """
 import pytest
 from needs import needs
 
+@pytest.fixture
+def browser():
+    pytest.skip(needs("browser", "none is installed"))
+
+def test_of_a_page(browser):
+    pass
+
 def test_of_every_day():
     pass
 
@@ -30,38 +37,13 @@ def test_that_breaks_things(number):
 def test_on_data():
     pass
 """
-WITHOUT_BROWSER = """
-@pytest.fixture
-def browser():
-    pytest.skip(needs("browser", "none is installed"))
-
-def test_of_a_page(browser):
-    pass
-"""
-INI = """
+SETTINGS = """
 [pytest]
 markers =
     slow: long
     faults: breaks
 addopts = -m "not slow and not faults"
 """
-
-
-def run(folder, tests, *options, required=""):
-    (folder / "test_examples.py").write_text(tests)
-    (folder / "pytest.ini").write_text(INI)
-    plain = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tiers", *options],
-        cwd=folder,
-        env=plain | {"PYTHONPATH": str(TESTS)} | {REQUIRED: required},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-
-
 LEFT_OUT = [
     "1  slow: `make test-slow` runs them",
     "2  faults: `make faults` runs them",
@@ -69,24 +51,32 @@ LEFT_OUT = [
 ]
 
 
-def test_a_run_ends_with_what_it_left_out(tmp_path):
-    done = run(tmp_path, EXAMPLES)
-    assert done.returncode == 0, done.stdout
-    _, _, end = done.stdout.partition("tests left out, and why")
-    assert [line for line in LEFT_OUT if line not in end] == []
-    assert "FAILED" not in done.stdout
-
-
-@pytest.mark.slow
-def test_a_run_in_workers_fails_if_it_left_out_what_is_required(tmp_path):
-    done = run(tmp_path, EXAMPLES + WITHOUT_BROWSER, "-n", "2", required="site browser")
-    assert done.returncode == 1, done.stdout
-    assert "1 passed, 2 skipped" in done.stdout
-    _, _, end = done.stdout.partition("tests left out, and why")
-    assert [line for line in LEFT_OUT if line not in end] == []
-    _, _, end = end.partition("FAILED: skipped for what should be here")
-    assert "needs browser: none is installed" in end
-    assert "secret" not in end
+@pytest.mark.parametrize(
+    ("workers", "demanded", "status"),
+    [([], "", 0), pytest.param(["-n", "2"], "site browser", 1, marks=pytest.mark.slow)],
+)
+def test_a_run_lists_what_it_left_out_and_fails_if_that_is_required(
+    tmp_path, workers, demanded, status
+):
+    (tmp_path / "test_examples.py").write_text(EXAMPLES)
+    (tmp_path / "pytest.ini").write_text(SETTINGS)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")}
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "tiers", *workers],
+        cwd=tmp_path,
+        env=environment | {"PYTHONPATH": str(TESTS), REQUIRED: demanded},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert result.returncode == status, result.stdout
+    assert "1 passed, 2 skipped" in result.stdout
+    summary = result.stdout.partition("tests left out, and why")[2]
+    assert [line for line in LEFT_OUT if line not in summary] == []
+    failures = summary.partition("FAILED: skipped for what should be here")[2]
+    assert ("needs browser: none is installed" in failures) == bool(demanded)
+    assert "secret" not in failures
 
 
 def test_only_known_things_are_needed_and_required(monkeypatch):

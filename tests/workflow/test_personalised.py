@@ -64,18 +64,6 @@ def test_images_from_an_address_are_checked(clone):
     assert (clone.path / "resources/automatic/mnist/labels/labels.gz").read_bytes() == labels
 
 
-@pytest.mark.faults
-def test_estimates_are_the_same_for_any_number_of_cores(clone):
-    names = ("figure-6", "figure-7", "dependence")
-    tables = [f"results/personalised/estimates.{name}.csv" for name in names]
-    clone.run(*tables, cores=1)
-    before = clone.outputs("personalised")
-    assert len(before) == len(names)
-    assert not pd.read_csv(clone.path / tables[0]).isna().any().any()
-    clone.run("--force", *tables, cores=3)
-    assert clone.outputs("personalised") == before
-
-
 @pytest.mark.slow
 def test_budgets_of_the_configuration_are_compared(clone):
     figure = "results/figures/budgets.town.shape.png"
