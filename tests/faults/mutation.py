@@ -1,4 +1,4 @@
-"""Seeded mutations of a configuration, as typing, copying and YAML's surprises make them."""
+"""Seeded mutations of a configuration, like mistakes of typing, of copying and of YAML."""
 
 import copy
 import datetime
@@ -15,22 +15,7 @@ SHELL += ['"$(touch pwned)"', "it's $(touch pwned)", "& touch pwned &", "> pwned
 VALUES: list[Any] = [
     *(None, True, False, 0, 1, -1, 2, 1.0, 3.0, 0.5, -0.0, 10**30, -(10**30), 2**63, 1e308, 1e-320),
     *(math.nan, math.inf, -math.inf, "nan", "NaN", ".inf", "1", "1e5", "one", "", " ", "\0", "\n"),
-    *(
-        "é",
-        "東京",
-        "\u202e",
-        "\ud7ff",
-        "😀",
-        "a" * 5000,
-        "../..",
-        "/",
-        "~",
-        "*",
-        "%s",
-        "{",
-        "}",
-        "{}",
-    ),
+    *("é", "東京", "\u202e", "\ud7ff", "😀", "a" * 5000, "../..", "/", "~", "*", "%s", "{", "}"),
     *([], {}, [[]], [None], {"": None}, {1: 2}, [1, "all"], ["all", "all"], [math.nan], [1, 1]),
     *(
         datetime.date(2010, 10, 1),
@@ -44,23 +29,11 @@ VALUES: list[Any] = [
     ),
     *SHELL,
 ]
-KEYS: list[Any] = [
-    1,
-    True,
-    "",
-    "é",
-    "a b",
-    "town\n",
-    "../x",
-    "seed ",
-    "Seed",
-    "$(touch pwned)",
-    "{x}",
-]
+KEYS: list[Any] = [1, True, "", "é", "a b", "town\n", "../x", "seed ", "Seed", "$(touch pwned)"]
 
 
 def _places(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container of a configuration with each of its keys or positions."""
+    """Yield every container of a configuration with each of its keys or positions."""
     pairs = node.items() if isinstance(node, dict) else enumerate(node)
     for key, child in pairs:
         yield node, key
@@ -95,7 +68,7 @@ def rename(node: Any, key: Any, random: Random) -> None:
 
 
 def distort(node: Any, key: Any, random: Random) -> None:
-    """A value near the right one: a number scaled or negated, a word changed by one character."""
+    """Scale or negate a number, or insert a character into a word."""
     value = node[key]
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         node[key] = [value]
@@ -123,7 +96,7 @@ KINDS = {
 
 
 def mutated(config: dict[str, Any], kind: str, random: Random) -> dict[str, Any]:
-    """A copy of the configuration with one mutation somewhere."""
+    """Return a copy of the configuration with one mutation at a random place."""
     config = copy.deepcopy(config)
     places = list(_places(config))
     KINDS[kind](*places[int(random.integers(len(places)))], random)

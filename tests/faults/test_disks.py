@@ -1,23 +1,14 @@
 """Disks that are full or read-only lead to a message, and to whole results or none."""
 
 import hashlib
-import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from needs import needs
-from shuffledp.geography.checkins import SNAP, crop_checkins
-from shuffledp.geography.regions import Box, Region
 from shuffledp.pipeline.jobs import job
-from shuffledp.pipeline.tables import PRIVACY, write_table
-from unit.http_server import FileServer
 from waiting import run
-from workflow.conftest import checkin_lines
 
 from faults.printed import has_our_traceback
 from faults.runs import TARGET, tables
@@ -44,54 +35,6 @@ def mounts(tmp_path):
     reason = _may_mount(tmp_path)
     if reason:  # containers often forbid mounts, and nothing else can fill up like a disk
         pytest.skip(needs("machine", f"no mounts in a namespace here: {reason}"))
-
-
-def inputs(folder):
-    folder.mkdir()
-    (folder / "in.txt").write_text("\n".join(checkin_lines(12_000)) + "\n")
-    region = Region("world", Box(-90, 90, -180, 180))
-    crop_checkins(
-        folder / "in.txt", SNAP, region, folder / "cropped.parquet",
-        max_malformed_share=0, metadata={},
-    )  # fmt: skip
-    random = np.random.default_rng(1)
-    numbers = {field.name: random.random(20_000) for field in PRIVACY}
-    table = pd.DataFrame(numbers | {"n": 2, "k": 3, "bound": "upper"})
-    write_table(table, PRIVACY, folder / "table.parquet", {})
-    (folder / "counts.csv").write_text("south,west,north,east,count\n48,2,48.1,2.1,9000\n")
-    return folder
-
-
-def test_full_disk(tmp_path, mounts):
-    """Write each kind of result to disks from 4 to 256 KiB and to one that is large enough."""
-    worker = Path(__file__).with_name("full_disk.py")
-    place = tmp_path / "place"
-    place.mkdir()
-    content = np.random.default_rng(2).bytes(150_000)
-    with FileServer(content) as server:
-        done = run(
-            [*NAMESPACE, sys.executable, str(worker), str(place), str(inputs(tmp_path / "in")),
-             server.url()],
-            seconds=900,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr, done.stderr
-    outcomes = json.loads(done.stdout)
-    whole = {o["task"]: o["sha256"] for o in outcomes if o["kilobytes"] == 100_000}
-    assert None not in whole.values()
-    failed = set()
-    for outcome in outcomes:
-        if outcome["code"] == 0:
-            assert outcome["sha256"] == whole[outcome["task"]], outcome
-            continue
-        failed.add(outcome["task"])
-        assert outcome["sha256"] is None, outcome
-        assert "No space left on device" in outcome["log"], outcome
-        # A download keeps what it has, to continue from there.
-        left = [name for name in outcome["left"] if ".part" not in name and ".lock" not in name]
-        assert left == [] or outcome["task"] == "fetch", outcome
-    assert failed == set(whole), "each task met a disk that was too small for it"
 
 
 TMPFS = "mount -t tmpfs -o {} tmpfs results"

@@ -1,9 +1,8 @@
-"""Damaged files: each gives a clear error or the right table, never a traceback or a wrong one."""
+"""A damaged file gives a clear error or the right table, never a traceback or a wrong one."""
 
 import bisect
 import gzip
 import json
-import shutil
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +31,7 @@ FOREIGN = (b"PAR1", b"PK\x03\x04", b"\xff\xfe", b"\xfe\xff")
 
 
 def expected(data, separator, share):
-    """Rows in the region, their number and how many are malformed; None if they are refused."""
+    """Return the rows in the region and how many are read and malformed, or None if refused."""
     if data.startswith(FOREIGN) or data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         return None
     try:
@@ -51,7 +50,7 @@ def expected(data, separator, share):
 
 
 def cell_counts(rows):
-    """Check-ins per cell, found by bisection."""
+    """Count the check-ins of each cell by bisection."""
     counts = [0] * (SHAPE[0] * SHAPE[1])
     y, x = (
         [low + (high - low) * i / cells for i in range(1, cells)]
@@ -66,7 +65,7 @@ def cell_counts(rows):
 
 
 def check_against_reader(folder, written, data, separator, share):
-    """Crop and count a file and compare with what its text is expected to give."""
+    """Crop and count a file, and compare the result with the reader in plain Python."""
     source, cropped, grid = (
         folder / name for name in ("in.txt", "cropped.parquet", "grid.parquet")
     )
@@ -98,10 +97,10 @@ def check_against_reader(folder, written, data, separator, share):
 
 
 def check_users(found, wanted):
-    """Numbers and missing users as they are; of others only who is who counts."""
+    """Compare numbers exactly; other identifiers need only be alike where they should be."""
     assert [found.index(user) for user in found] == [wanted.index(user) for user in wanted]
-    for user, who in zip(found, wanted, strict=True):
-        assert user == who if not isinstance(who, bytes) else user is not None
+    for user, expected_user in zip(found, wanted, strict=True):
+        assert user == expected_user if not isinstance(expected_user, bytes) else user is not None
 
 
 @pytest.mark.slow
@@ -135,7 +134,7 @@ def test_damaged_gzip(tmp_path):
 
 
 def check_cropped(cropped):
-    """Check that what is left of damaged parquet has the right types and lies in the region."""
+    """Check that the rows read from damaged parquet have their columns and lie in the region."""
     table = pq.read_table(cropped)
     assert table.column_names == COLUMNS
     assert table.num_rows > 0
@@ -176,7 +175,7 @@ DRAWN = {"seed": 1, "region": "town", "grid": "shape"}
 
 @pytest.mark.parametrize("stage", ["checkins", "grids", "samples"])
 def test_damaged_intermediate_results(tmp_path, stage):
-    """A result that a failing disk has damaged is named, with what to do about it."""
+    """A result that a failing disk has damaged is named in the error."""
     source, cropped, grid = (tmp_path / name for name in ("in", "cropped.parquet", "grid.parquet"))
     source.write_bytes(ROWS)
     crop_checkins(source, SNAP, REGION, cropped, max_malformed_share=0, metadata={})
@@ -222,63 +221,18 @@ def test_damaged_cell_counts(tmp_path):
             assert len(gzip.decompress(out.read_bytes()).splitlines()) == laid
 
 
-OUTLINE = {
-    "type": "FeatureCollection",
-    "crs": {"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS84"}},
-    "features": [
-        {
-            "type": "Feature",
-            "properties": {},
-            "geometry": {
-                "type": "Polygon",
-                "coordinates": [[[2.0, 48.0], [2.1, 48.0], [2.1, 48.1], [2.0, 48.0]]],
-            },
-        }
-    ],
-}
-ODD_JSON = [
-    "null",
-    "1",
-    '"x"',
-    "[]",
-    "{}",
-    "NaN",
-    "1e999",
-    "[[]]",
-    "[[1]]",
-    "true",
-    "-1e308",
-    "[[[2]]]",
-]
-
-
-def _replaced(random):
-    """The outline with one of its values replaced."""
-    document = json.loads(json.dumps(OUTLINE))
-    places = []
-
-    def collect(node):
-        for key in node if isinstance(node, dict) else range(len(node)):
-            places.append((node, key))
-            if isinstance(node[key], dict | list):
-                collect(node[key])
-
-    collect(document)
-    node, key = places[int(random.integers(len(places)))]
-    node[key] = json.loads(ODD_JSON[int(random.integers(len(ODD_JSON)))])
-    return json.dumps(document).encode()
+OUTLINE = {"type": "Polygon", "coordinates": [[[2.0, 48.0], [2.1, 48.0], [2.1, 48.1], [2.0, 48.0]]]}
+FEATURE = {"type": "Feature", "properties": {"name": "Town"}, "geometry": OUTLINE}
 
 
 def test_damaged_outlines(tmp_path):
     path = tmp_path / "outline.geojson"
+    text = json.dumps(FEATURE, indent=1).encode()
     cases = [b"[" * 100_000, b'{"type":' * 5000, b"\xff\xfe{", b"", b"[]", b'"type"', b"1"]
+    damages = list(TEXT.values())
     for seed in range(100):
-        random = np.random.default_rng(seed)
-        if seed % 2:
-            cases.append(_replaced(random))
-        else:
-            damage = list(TEXT.values())[seed // 2 % len(TEXT)]
-            cases.append(damage(json.dumps(OUTLINE, indent=1).encode(), random, b","))
+        damage = damages[seed % len(damages)]
+        cases.append(damage(text, np.random.default_rng(seed), b","))
     for case in cases:
         path.write_bytes(case)
         try:
@@ -288,29 +242,3 @@ def test_damaged_outlines(tmp_path):
         else:
             assert -180 <= region.box.west < region.box.east <= 180
             assert region.outline.is_valid
-
-
-def test_unusual_names_of_files(tmp_path):
-    names = [
-        "with space.txt",
-        "ünïcödé 東京.txt",
-        "$(touch pwned).txt",
-        "a;b'c\"d.txt",
-        "-rf",
-        "{x}",
-    ]
-    for name in names:
-        folder = tmp_path / f"in {name}"
-        folder.mkdir()
-        assert check_against_reader_named(folder, name) == 12
-        shutil.rmtree(folder)
-
-
-def check_against_reader_named(folder, name):
-    (folder / name).write_bytes(ROWS)
-    crop_checkins(
-        folder / name, SNAP, REGION, folder / "c", max_malformed_share=0, metadata={"name": name}
-    )
-    grid_checkins(folder / "c", REGION, {"shape": list(SHAPE)}, folder / "g", {})
-    assert read_counts(folder / "g").tolist() == cell_counts(expected(ROWS, "\t", 0)[0])
-    return len(read_counts(folder / "g"))

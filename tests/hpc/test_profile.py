@@ -44,12 +44,7 @@ def test_every_figure_and_every_stage_before_the_grid_is_in_a_group(rules):
     assert {"draw_comparison", "draw_checkins"} <= figures
     assert {rules[name]["group"] for name in figures} == {"figures"}
     # A stage outside the group would lie between its members, and the group could not be run.
-    grouped = {
-        "lay_checkins",
-        "crop_checkins",
-        "sample_users",
-        "grid_checkins",
-    }
+    grouped = {"lay_checkins", "crop_checkins", "sample_users", "grid_checkins"}
     assert grouped <= set(PROFILE["groups"])
 
 

@@ -29,8 +29,7 @@ def released(mechanisms, repetitions, samples=None):
 
 def judged(table, **samples):
     return pd.concat(
-        confidence_tables(table, samples.get("samples", {N: COUNTS}), **PLACE),
-        ignore_index=True,
+        confidence_tables(table, samples.get("samples", {N: COUNTS}), **PLACE), ignore_index=True
     )
 
 

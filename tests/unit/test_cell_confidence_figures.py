@@ -34,8 +34,7 @@ def table():
     parts = swept(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
     made = pd.concat([releases for releases, _ in parts], ignore_index=True)
     return pd.concat(
-        confidence_tables(calibrated(made, "matched", TARGET), samples, **place),
-        ignore_index=True,
+        confidence_tables(calibrated(made, "matched", TARGET), samples, **place), ignore_index=True
     )
 
 

@@ -437,12 +437,7 @@ TABBED = Layout("csv", "\t", True, {"latitude": "lat", "longitude": "lon"})
         ('name,lon,lat\n"a"b,2.33,48.86\nx"y,2.34,48.85', NAMED, [2.33, 2.34], 0),
         ('name,lon,lat\n"a"b,2.33,48.86\nx"y,2.34,48.85\nx,2,no', NAMED, [2.33, 2.34], 1),
         ('n\tlat\tlon\n5" pipe\t48.86\t2.33\n', TABBED, [2.33], 0),
-        (
-            "x;y\n2.33;48.86\n",
-            Layout("csv", ";", True, {"latitude": 1, "longitude": 0}),
-            [2.33],
-            0,
-        ),
+        ("x;y\n2.33;48.86\n", Layout("csv", ";", True, {"latitude": 1, "longitude": 0}), [2.33], 0),
     ],
     ids=[
         *("line ends and byte order mark", "damaged first line", "quoted fields"),

@@ -29,13 +29,7 @@ from matplotlib.lines import Line2D
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.figures import (
-    distances,
-    individual,
-    maps,
-    privacy,
-    style,
-)
+from shuffledp.figures import distances, individual, maps, privacy, style
 from shuffledp.figures.bounds import bound_colour, guarantee_steps
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.mechanisms.catalogue import CATALOGUE, get_estimator

@@ -98,11 +98,7 @@ DISC = Region("disc", PARIS.box, shapely.Point(2.34, 48.855).buffer(0.02))
 
 @pytest.mark.parametrize(
     ("region", "spec"),
-    [
-        (TRIANGLE, {"shape": [9, 12]}),
-        (TRIANGLE, {"step": [0.09, 0.07]}),
-        (DISC, {"metres": 400}),
-    ],
+    [(TRIANGLE, {"shape": [9, 12]}), (TRIANGLE, {"step": [0.09, 0.07]}), (DISC, {"metres": 400})],
 )
 def test_counts_agree_with_a_spatial_join(tmp_path, region, spec):
     path, latitude, longitude = random_points(tmp_path / "x", region.box)

@@ -13,8 +13,7 @@ BOUNDS = ["upper", "single-bin", "single-bin-as-printed"]
 
 
 @pytest.mark.parametrize(
-    ("k", "eps"),
-    [(3 * MAX_COUNTS, 0.1), pytest.param(3 * MAX_COUNTS, 2.0, marks=pytest.mark.slow)],
+    ("k", "eps"), [(3 * MAX_COUNTS, 0.1), pytest.param(3 * MAX_COUNTS, 2.0, marks=pytest.mark.slow)]
 )
 def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
     counts = np.arange(k)  # as many different counts as cells

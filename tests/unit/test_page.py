@@ -180,11 +180,7 @@ CELLS = gpd.GeoDataFrame(
     {"row": [0, 0], "column": [0, 1]}, geometry=[box(0, 0, 1, 1), box(1, 0, 2, 1)], crs=4326
 )
 LAYERS = gpd.GeoDataFrame(
-    {
-        "kind": ["district", "river"],
-        "name": ["West", ""],
-        "attribution": ["A survey", ""],
-    },
+    {"kind": ["district", "river"], "name": ["West", ""], "attribution": ["A survey", ""]},
     geometry=[box(-5, -5, 1, 5), LineString([(0.0, 0.5), (9.0, 0.5)])],
     crs=4326,
 )

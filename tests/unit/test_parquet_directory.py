@@ -78,11 +78,7 @@ def test_the_same_bytes_as_from_one_file(tmp_path, folder):
     part(tmp_path / "whole.parquet", 100, latitudes)
     shutil.rmtree(folder)
     for number, start in enumerate(range(0, 300_000, 70_000)):
-        part(
-            folder / f"{number}.parquet",
-            100 + start,
-            latitudes[start : start + 70_000],
-        )
+        part(folder / f"{number}.parquet", 100 + start, latitudes[start : start + 70_000])
     contents = []
     for source in (folder, tmp_path / "whole.parquet"):
         users, tally = crop(tmp_path, source)
