@@ -14,7 +14,9 @@ def browser():
 
     All tests of a process share it, because Playwright cannot be started twice at once.
     """
-    from playwright import sync_api as api  # a third of a second, of no use to most tests
+    from playwright import (
+        sync_api as api,
+    )  # importing takes a third of a second, and most tests do not need it
 
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:

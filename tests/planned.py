@@ -1,4 +1,4 @@
-"""Predictions of the library, with which the page's planner must agree."""
+"""Predictions of the library that the page's planner must reproduce."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from shuffledp.page.data import PLANNED
 
 @dataclass(frozen=True)
 class Planned:
-    """Predictions for a uniform histogram; `cell_error` is in records, `messages` per user."""
+    """Hold predictions for a uniform histogram: `cell_error` in records, `messages` per user."""
 
     cell_error: float
     distance: float

@@ -1,4 +1,4 @@
-"""A page made by the pipeline from a small run, opened in a browser."""
+"""Fixtures of the page's tests: a small run of the pipeline, and a browser that opens its page."""
 
 import json
 import re
@@ -20,7 +20,7 @@ def _square(west, south, east, north):
 
 
 def _basemap():
-    """A sea, two districts of the town and a river."""
+    """Return a base map with a sea, two districts of the town and a river."""
     shapes = [
         ("Polygon", _square(1.9, 47.9, 2.2, 48.2), {"kind": "water", "attribution": SEA}),
         ("Polygon", _square(2.0, 48.0, 2.04, 48.06), {"name": "West End"}),
@@ -36,7 +36,7 @@ def _basemap():
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run: its page, and the tables that the page is made from."""
+    """Hold a finished run's page and the tables that the page is made from."""
 
     clone: object
     page: Path
@@ -69,10 +69,10 @@ def run(tmp_path_factory, browser):
     }
     clone.config["regions"] |= {"village": village}
     clone.config |= {"eps": [0.05], "repetitions": 2}
-    # Another delta than the sweep's: what is said of one must not be said of the other.
+    # A delta other than the sweep's, so that statements about the two cannot be confused.
     clone.config["targets"] = {"eps": [1, 2], "delta": 1.0e-5}
     clone.run("--", "page")
-    # A copy: a test makes another page and its tables in the same place.
+    # One test makes another page in the same place, so the others use a copy.
     made = shutil.copytree(clone.path / "results", clone.path.parent / "made")
     return Run(clone, Path(made) / "report.html")
 

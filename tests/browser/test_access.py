@@ -1,4 +1,4 @@
-"""The page with a keyboard, a finger, a screen reader, on a phone and in dark mode."""
+"""The page works with a keyboard, a finger, a screen reader, on a phone and in dark mode."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_arrow_keys_move_over_the_map(page):
     page.keyboard.press("Tab")
     assert page.evaluate(f"{ACTIVE}.getAttribute('aria-label')") == "Cells of the true map"
     before = selected(page)
-    # Three rows and four columns: this ends in the south-west, from wherever it starts.
+    # The map has three rows and four columns, so this ends in the south-west from any start.
     for key, times in [("ArrowDown", 3), ("ArrowLeft", 4)]:
         for _ in range(times):
             page.keyboard.press(key)
@@ -53,7 +53,7 @@ def test_arrow_keys_move_over_the_map(page):
     assert selected(page) == [[4], [4]]
 
 
-def test_whatever_has_the_focus_shows_it(page):
+def test_every_focused_element_shows_its_focus(page):
     page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
     seen = []
     page.keyboard.press("Tab")
@@ -95,12 +95,12 @@ def test_axe_finds_nothing(visit, viewport, scheme, tmp_path):
     with visit(viewport=viewport, color_scheme=scheme) as page:
         page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
         page.screenshot(path=tmp_path / "page.png", full_page=True)
-        # It cannot tell the contrast of a text on a shade, which is at the sides alone.
+        # axe cannot determine the contrast of text on the shading, which is only at the sides.
         page.locator(".scroll").evaluate_all(
             "all => all.forEach((one) => { one.style.background = 'none'; })"
         )
         page.evaluate(AXE.read_text(encoding="utf-8"))
-        # Not on by default: whether a finger can hit what it aims at.
+        # The rule about the size of touch targets is off by default.
         rules = {"target-size": {"enabled": True}}
         found = page.evaluate("rules => axe.run(document, { rules })", rules)
         assert {"color-contrast", "target-size"} <= {rule["id"] for rule in found["passes"]}

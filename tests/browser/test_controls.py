@@ -1,4 +1,4 @@
-"""The effect of each control, and agreement of the numbers with the tables."""
+"""Each control of the page has its effect, and the numbers agree with the tables."""
 
 import math
 import re
@@ -80,7 +80,7 @@ def released(run, n, promise, mechanism):
     return of_target(run, n, float(promise.removeprefix("eps = ")), mechanism)
 
 
-def test_every_number_on_the_maps_is_the_table_s(run, page):
+def test_every_number_on_the_maps_agrees_with_the_tables(run, page):
     samples = run.table("samples/town.shape.parquet")
     shown = 0
     for n in offered(page, "n"):
@@ -95,7 +95,7 @@ def test_every_number_on_the_maps_is_the_table_s(run, page):
                 for (*_, estimate, wide, low, high), (right, error) in zip(
                     lines, expected, strict=True
                 ):
-                    # One decimal is shown, of numbers that the page carries with two.
+                    # The page has numbers with two decimals and shows one of them.
                     assert estimate == pytest.approx(right, abs=0.056)
                     assert wide == pytest.approx(2 * error, abs=0.061)
                     assert low == pytest.approx(max(0, right - 2 * error), abs=0.066)
@@ -105,7 +105,7 @@ def test_every_number_on_the_maps_is_the_table_s(run, page):
     assert shown == 2 * 2 * 3 * 12
 
 
-def test_the_maps_show_errors_and_what_is_not_known(run, page):
+def test_the_maps_show_errors_and_unknown_cells(run, page):
     tell(page, n=400, promise="eps = 1", mechanism="krr")
     values = released(run, 400, "eps = 1", "krr")
     samples = run.table("samples/town.shape.parquet")
@@ -153,7 +153,7 @@ def test_a_place_is_chosen_for_the_whole_page(run, page):
         assert float(drawn[CATALOGUE[row.mechanism].label, row.n]) == four_digits(row.tv_distance)
 
 
-def test_the_table_of_mechanisms_is_that_of_the_run(run, page):
+def test_the_table_of_mechanisms_agrees_with_the_run(run, page):
     table = at_targets(run.table("utility/town.shape.csv"))
     last = table[(table["n"] == table["n"].max()) & (table["eps"] == 2)]
     rows = last[last["estimator"] == "raw"].sort_values("cell_error")
@@ -189,7 +189,7 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
             page.locator("#privacy-delta").fill(f"{TARGET:g}")
             (right,) = {*utility[(utility["n"] == n) & (utility["eps0"] == eps0)]["eps"]}
             assert right <= read_off(page) <= 1.01 * right
-            # Between the points of the table the next larger eps is shown, never a smaller one.
+            # Between two points of the table the page shows the larger eps, never the smaller one.
             page.locator("#privacy-delta").fill("1e-4")
             curve = get_bound("upper").curve(Setting(n, 12, eps0))
             certified = curve.epsilon(math.log(1e-4)).upper
@@ -201,7 +201,7 @@ def test_eps_is_read_off_at_the_target_and_at_any_delta(run, page):
             ).get_attribute("aria-label")
 
 
-def test_what_is_promised_is_read_off_at_its_own_delta(run, page):
+def test_a_promise_is_read_off_at_its_own_delta(run, page):
     for promise in offered(page, "promise"):
         for mechanism in offered(page, "mechanism"):
             tell(page, promise=promise, mechanism=mechanism)
@@ -218,7 +218,7 @@ def test_what_is_promised_is_read_off_at_its_own_delta(run, page):
         assert words in page.locator(f"{part} caption").first.inner_text()
 
 
-def test_a_smaller_delta_has_no_eps_of_a_larger_one(page):
+def test_a_smaller_delta_never_gets_the_eps_of_a_larger_one(page):
     """An eps that is certified at the target is not shown for a slightly smaller delta."""
     page.locator("#bounds summary").click()
     answer = page.locator("#bounds-answer")
@@ -233,7 +233,7 @@ def test_a_smaller_delta_has_no_eps_of_a_larger_one(page):
         assert ("the next larger eps" not in answer.inner_text()) == exact, typed
 
 
-def test_what_is_no_delta_is_refused_in_words(page):
+def test_text_that_is_no_delta_is_refused_with_a_reason(page):
     field = page.locator("#privacy-delta")
     for wrong in ("", "0", "1", "-1", "-1e-6", "much", "0x64", "1e-6e", "1_0e-6", "2e0", "٣e-6"):
         field.fill(wrong)
@@ -244,7 +244,7 @@ def test_what_is_no_delta_is_refused_in_words(page):
         assert field.get_attribute("aria-invalid") == "false"
 
 
-def test_every_delta_that_the_command_takes_is_taken(page):
+def test_the_page_accepts_every_delta_that_the_command_accepts(page):
     field, answer = page.locator("#privacy-delta"), page.locator("#privacy-answer")
     tell(page, mechanism="krr")
     for typed in ("1e-400", " 1E-400", ".0001e-396", "+1e-400"):
@@ -273,11 +273,11 @@ def test_each_bound_can_be_left_out(run, page):
     assert band.count() == 0
     boxes.first.check()
     assert lines.count() == 1
-    # The papers' formula as printed is struck out, by its kind and not by colour alone.
+    # The misprinted formula is struck out: its kind is not shown by colour alone.
     assert page.locator("fieldset s").all_inner_texts() == ["single-bin-as-printed"]
 
 
-def test_distances_are_those_of_the_table(run, page):
+def test_distances_agree_with_the_table(run, page):
     table = at_targets(run.table("utility/town.shape.csv"))
     for promise in offered(page, "promise"):
         eps = float(promise.removeprefix("eps = "))
@@ -354,7 +354,7 @@ def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(run, page, mechan
 
 
 def test_between_the_points_of_a_table_the_bounds_are_proven(page):
-    """Between few points the line is above the certified end."""
+    """Even between few points the line is above the certified upper bound."""
     for n, eps0, eps in [(400, 4.0, [0.05, 0.5, 2.0]), (8000, 6.0, [1.0, 2.0, 3.0])]:
         certified = get_bound("upper").curve(Setting(n, 192, eps0))
         points = [[e, certified.log_delta(e).upper / math.log(10)] for e in eps]
@@ -366,7 +366,7 @@ def test_between_the_points_of_a_table_the_bounds_are_proven(page):
             assert certified.log_delta(e).upper <= drawn * math.log(10)
 
 
-def test_an_address_brings_the_view_back(run, page, visit):
+def test_an_address_restores_the_view(run, page, visit):
     title = run.data["regions"][1]["title"]
     tell(page, region=title, promise="eps = 1", mechanism="gaussian")
     choose(page, "map-view", "error")
@@ -386,7 +386,7 @@ def test_an_address_brings_the_view_back(run, page, visit):
         assert other.locator("#maps").bounding_box()["y"] < 150, "and its place on the page"
 
 
-def test_a_link_has_all_that_is_seen(page, visit):
+def test_a_link_restores_every_control(page, visit):
     page.locator("#bounds summary").click()
     tell(page, n=400, promise="eps = 1", mechanism="krr")
     choose(page, "privacy-eps0", "2")
@@ -407,13 +407,13 @@ def test_a_link_has_all_that_is_seen(page, visit):
         assert other.locator("#map-left-5[aria-selected=true]").is_visible()
 
 
-def test_an_address_that_says_nonsense_changes_nothing(run, visit):
+def test_a_nonsensical_address_changes_nothing(run, visit):
     with visit(fragment="#region=Atlantis&n=x&mechanism=%3Cb%3E&nothing") as page:
         assert page.locator("#region").input_value() == run.data["regions"][0]["title"]
         assert page.locator("#maps-body .map").count() == 2
 
 
-def test_one_choice_is_told_by_all_parts(run, page):
+def test_all_parts_of_the_page_follow_one_choice(run, page):
     tell(page, n=400, promise="eps = 1", mechanism="krr")
     plan = next(
         one
@@ -431,7 +431,7 @@ def test_one_choice_is_told_by_all_parts(run, page):
     )
 
 
-def test_what_is_saved_is_the_map_without_its_truth(run, page):
+def test_a_saved_map_does_not_contain_the_true_counts(run, page):
     tell(page, n=400, promise="eps = 1", mechanism="krr")
     with page.expect_download() as saved:
         page.locator("#maps-body button", has_text="CSV").click()
@@ -449,7 +449,7 @@ def test_what_is_saved_is_the_map_without_its_truth(run, page):
     with Image.open(saved.value.path()) as picture:
         width, height = picture.size
         drawn = page.locator("#maps-body .map").last.bounding_box()
-        # Twice as fine, and beneath it the source of the base map and what the colours are.
+        # The picture is twice as fine; below are the source of the base map and the colour scale.
         assert width == pytest.approx(2 * drawn["width"], abs=2)
         assert height > 2 * drawn["height"] + 100
         assert len(picture.convert("RGB").getcolors(10**6)) > 20

@@ -1,4 +1,4 @@
-"""The page as a file: offline, without scripts and on paper."""
+"""The page works as one file: offline, without scripts and on paper."""
 
 import unicodedata
 from pathlib import Path
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 ERRATA = Path(__file__).parents[2] / "docs" / "errata.md"
 
 
-def test_it_is_one_file_that_asks_for_nothing(run, visit):
+def test_the_page_is_one_file_that_fetches_nothing(run, visit):
     assert run.page.stat().st_size < 6e6
     with visit() as page:  # which checks its requests
         for section in ("answer", "maps", "choices", "privacy", "utility", "planner", "provenance"):
@@ -26,7 +26,7 @@ def test_it_is_one_file_that_asks_for_nothing(run, visit):
         assert page.locator("#planner-body tbody tr").count() == len(PLANNED)
 
 
-def test_its_policy_forbids_to_fetch(run, browser):
+def test_the_policy_of_the_page_forbids_fetching(run, browser):
     page = browser.new_page()
     page.goto(run.page.as_uri())
     refused = page.evaluate(
@@ -41,7 +41,7 @@ def test_its_policy_forbids_to_fetch(run, browser):
     page.close()
 
 
-def test_answers_and_tables_are_there_without_scripts(run, visit):
+def test_answers_and_tables_do_not_need_scripts(run, visit):
     with visit(java_script_enabled=False) as page:
         assert "need JavaScript" in page.locator("noscript").inner_text()
         for place in run.data["regions"]:
@@ -60,8 +60,8 @@ def test_answers_and_tables_are_there_without_scripts(run, visit):
         assert page.get_by_role("row", name="Seed of the simulated noise").is_visible()
 
 
-def test_on_paper_all_places_are_there_and_no_controls(run, visit):
-    """Paper is white even in dark mode. An A4 page has room for about 700 pixels."""
+def test_a_print_shows_all_places_and_no_controls(run, visit):
+    """Paper is white even in dark mode, and an A4 page has room for about 700 pixels."""
     with visit(viewport={"width": 700, "height": 1000}, color_scheme="dark") as page:
         page.emulate_media(media="print")
         places = page.locator(".place")
@@ -82,7 +82,9 @@ def test_on_paper_all_places_are_there_and_no_controls(run, visit):
 def test_maps_of_a_wide_screen_are_whole_on_paper(visit):
     with visit() as page:
         page.emulate_media(media="print")
-        page.evaluate("document.body.style.width = '700px'")  # as paper does, without an event
+        page.evaluate(
+            "document.body.style.width = '700px'"
+        )  # paper changes the width without an event
         for frame in page.locator(".mapframe").all():
             drawn = frame.locator(".map").bounding_box()
             assert 200 < drawn["width"] <= frame.bounding_box()["width"] + 1
@@ -90,10 +92,12 @@ def test_maps_of_a_wide_screen_are_whole_on_paper(visit):
 
 @pytest.mark.parametrize("paper", ["A4", "Letter"])
 def test_no_sheet_of_paper_ends_with_a_heading(visit, tmp_path, paper):
-    """Nor with the caption or the header of a table on the next sheet."""
+    """A caption or the header of a table must not end a sheet either."""
 
     def letters(text):
-        return "".join(unicodedata.normalize("NFKC", text).split())  # a font joins f, f and l
+        return "".join(
+            unicodedata.normalize("NFKC", text).split()
+        )  # fonts join letters such as f, f and l
 
     with visit() as page:
         page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
@@ -135,7 +139,7 @@ def test_the_papers_numbers_are_filtered_and_their_errata_linked(run, visit, tmp
     found = reproduction_data(tmp_path / "values.csv", ERRATA)
     other = tmp_path / "report.html"
     other.write_text(render(run.data | {"reproduction": found}))
-    # A link within the page is no request of it.
+    # Following a link within the page is not a request.
     with visit(other) as page:
         rows = page.locator("#reproduction-body tbody tr")
         count = page.locator("#values-count")

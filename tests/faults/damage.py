@@ -1,4 +1,4 @@
-"""Seeded damage to files of check-ins, as disks, transfers, editors and exports do it."""
+"""Seeded damage to files of check-ins, as done by disks, transfers, editors and exports."""
 
 import gzip
 import zlib
@@ -16,7 +16,7 @@ def _lines(data: bytes) -> list[bytes]:
 
 
 def _rows(lines: list[bytes], random: Random) -> list[int]:
-    """Some rows, one or a tenth of them."""
+    """Choose one row or a tenth of the rows."""
     size = random.choice([1, 1, 1 + len(lines) // 10])
     return random.choice(len(lines), size=size, replace=False).tolist()
 
@@ -43,7 +43,7 @@ def overwrite(data: bytes, random: Random, separator: bytes) -> bytes:
 
 
 def zero_block(data: bytes, random: Random, separator: bytes) -> bytes:
-    """A block that a file system lost in a crash reads as zeros."""
+    """Zero a block, as a file system does that lost it in a crash."""
     start = int(random.integers(len(data)))
     return data[:start] + bytes(min(512, len(data) - start)) + data[start + 512 :]
 

@@ -1,4 +1,4 @@
-"""Files that a command may be given: right ones, odd ones, and what is no file at all."""
+"""Sound, odd and missing files as arguments of a command."""
 
 import json
 import os
@@ -37,7 +37,7 @@ VALUES = (0, -1, 1e300, 5e-324, 10**30, None, "1", [], {}, True, float("nan"), 3
 
 
 def make(folder: Path, random: np.random.Generator) -> list[Path]:
-    """Write them; the paths, of which some are no regular file or do not exist."""
+    """Write the files and return their paths, some of which are no regular file or do not exist."""
     made = []
     for name, text in TEXTS.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -58,7 +58,7 @@ def _parquets(folder: Path, random: np.random.Generator) -> Iterator[Path]:
     pq.write_table(pa.table({"count": ["a", "b"], "eps": [[1], [2]]}), folder / "words.parquet")
     yield folder / "words.parquet"
     content = whole.read_bytes()
-    for i in range(40):  # mostly in what describes the columns
+    for i in range(40):  # the damage is mostly in the metadata of the columns
         bad = bytearray(content)
         for _ in range(int(random.integers(1, 4))):
             bad[int(random.integers(len(bad) // 3, len(bad)))] = int(random.integers(256))

@@ -1,8 +1,8 @@
-"""Search for what must not be among a run's messages."""
+"""Search a run's messages for what must not be there."""
 
 import re
 
 
 def has_our_traceback(printed: str) -> bool:
-    """Whether a traceback goes through the package; its files as a rule's inputs do not count."""
+    """Return whether a traceback goes through the package; files listed as inputs do not count."""
     return re.search(r'File "[^"]*shuffledp/', printed) is not None

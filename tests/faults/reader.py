@@ -1,7 +1,7 @@
-"""Check-ins read row by row in plain Python, as the documentation says they are to be read.
+"""Check-ins read row by row in plain Python, following the documentation.
 
-The oracle of the tests on damaged files: it shares neither code nor parsing library with the
-package, which reads whole blocks by Arrow.
+This is the oracle of the tests on damaged files. It shares neither code nor a parsing library
+with the package, which reads whole blocks with Arrow.
 """
 
 import csv
@@ -15,7 +15,7 @@ FORM = "0000-00-00T00:00:00Z"
 
 @dataclass
 class Rows:
-    """Well-formed rows as (user, time, latitude, longitude, location), and the others counted."""
+    """Hold well-formed rows as (user, time, latitude, longitude, location) and count the others."""
 
     good: list[tuple] = field(default_factory=list)
     malformed: int = 0
@@ -55,7 +55,7 @@ def _whole(text: bytes) -> int | None:
 
 
 def _user(text: bytes) -> int | bytes | None:
-    """A number, or as it is written: users are only compared."""
+    """Return a number, or else the text, because users are only compared."""
     try:
         return _whole(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Mutated configurations: each is refused with a clear message, or is one that can be run."""
+"""A mutated configuration is refused with a clear message, or it can be run."""
 
 import copy
 import json
@@ -89,7 +89,7 @@ def completed(config):
 
 
 def refusal(config):
-    """The message with which a configuration is refused, or None."""
+    """Return the message with which a configuration is refused, or None."""
     try:
         config = completed(config)
         check_schema(config, SCHEMA)
@@ -158,7 +158,7 @@ def assert_usable(config):
             assert source["path"].isprintable()
 
 
-def test_the_unmutated_one_is_valid(outline):
+def test_the_unchanged_configuration_is_valid(outline):
     assert refusal(BASE) is None
     assert_usable(BASE)
 
@@ -199,7 +199,7 @@ def test_mutated_configurations(outline, kind):
         ("eps", [1e-300], "must be a number from 1e-09"),
     ],
 )
-def test_what_mutation_has_found(outline, path, value, message):
+def test_mistakes_that_mutation_has_revealed(outline, path, value, message):
     config = copy.deepcopy(BASE)
     *parents, last = path.split("/")
     node = config
@@ -229,11 +229,11 @@ def dry_run(clone, text):
 @pytest.mark.faults
 @pytest.mark.workflow
 def test_mutated_configurations_through_snakemake(clone):
-    """Damaged text of the file and shell metacharacters, through a real dry run."""
+    """Damaged files and shell metacharacters pass through a real dry run without harm."""
     (clone.path / "outline.geojson").write_text(json.dumps(OUTLINE))
     text = yaml.safe_dump(clone.config, allow_unicode=True)
     kinds = ["bits flipped", "bytes overwritten", "file cut short", "rows joined", "NUL inserted"]
-    cases = [text.encode()]  # a sound one
+    cases = [text.encode()]  # the sound configuration
     for seed in range(examples(10)):
         random = np.random.default_rng(seed)
         cases.append(TEXT[kinds[seed % len(kinds)]](text.encode(), random, b":"))

@@ -144,7 +144,7 @@ def check_cropped(cropped):
 
 
 def test_damaged_parquet(tmp_path):
-    """Parquet has no check values by default: a flipped digit may pass, a fault may not."""
+    """Parquet has no checksums by default, so a flipped digit may pass but must not crash."""
     layout = layout_from_config({"format": "parquet", "columns": {n: n for n in COLUMNS}})
     rows = read(ROWS, "\t").good
     columns = dict(zip(COLUMNS, map(list, zip(*rows, strict=True)), strict=True))

@@ -70,7 +70,7 @@ def test_times_of_files_change_no_result(clone):
         shift(results(clone), seconds)
         clone.run(GRID)
         assert tables(clone) == undisturbed
-    # Dated before the results, as by a clock set back or a copy that keeps times.
+    # The source is older than the results, as after a copy that keeps the files' times.
     text = data.read_text().splitlines()
     data.write_text("\n".join(text[:2000]) + "\n")
     shift(results(clone), 0.0)

@@ -1,4 +1,4 @@
-"""No value of a configuration reaches a shell, and no character of a path breaks a run."""
+"""No value of a configuration reaches a shell, and no character in a path breaks a run."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ EVIL = ["$(touch pwned)", "`touch pwned`", "; touch pwned;", "'\"; touch pwned #
 
 @pytest.fixture
 def evil_clone(tmp_path):
-    """A clone in a folder whose name a shell would act on, with such names in its configuration."""
+    """Return a clone whose folder and configuration contain names that a shell would act on."""
     clone = make_clone(tmp_path / "it's a $(touch pwned) 東京 `touch pwned` ;&")
     source = clone.path / "data & $(touch pwned); 'ünïcödé' \"x\".txt"
     (clone.path / "check-ins.txt").rename(source)

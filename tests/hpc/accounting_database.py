@@ -1,4 +1,4 @@
-"""Slurm's accounting, as most sites have it: slurmdbd before a MariaDB of its own."""
+"""Slurm's accounting as most sites have it: slurmdbd with a MariaDB."""
 
 import secrets
 import subprocess
@@ -18,14 +18,14 @@ class AccountingDatabase:
     daemons: Daemons
     munge: Path
     mark: str
-    port: int = 0  # of slurmdbd, asked by slurmctld and sacct
+    port: int = 0  # slurmctld and sacct connect to slurmdbd here
 
     def start(self) -> None:
         database_port, self.port = free_ports(2)
         password = secrets.token_hex(16)
         self._start_database(database_port, password)
         CONFIGURATION.touch(mode=0o600)
-        CONFIGURATION.chmod(0o600)  # slurmdbd refuses one that others may read
+        CONFIGURATION.chmod(0o600)  # slurmdbd refuses a file that others may read
         CONFIGURATION.write_text(
             f"{self.mark}\n"
             "DbdHost=localhost\n"

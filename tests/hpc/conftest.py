@@ -1,4 +1,4 @@
-"""A Slurm for the tests of this folder, and what a local run makes."""
+"""Fixtures of these tests: a Slurm of their own, and the tables of a local run."""
 
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from hpc.slurm_site import SlurmSite, machine_to_ourselves, obstacle
 
 
 def _skip_without_slurm(*, accounting: bool) -> None:
-    # Leave, root, Debian's packages and no other Slurm: .ci/run sees to them.
+    # Needed are permission, root, Debian's packages and no other Slurm; .ci/run provides them.
     if reason := obstacle(accounting=accounting):
         pytest.skip(needs("accounting" if accounting else "slurm", reason))
 
@@ -22,7 +22,7 @@ def _skip_without_slurm(*, accounting: bool) -> None:
 @contextmanager
 def _site(*, accounting: bool) -> Iterator[SlurmSite]:
     _skip_without_slurm(accounting=accounting)
-    # A short path: the name of a socket has at most 107 bytes.
+    # The path is short because the name of a socket has at most 107 bytes.
     with machine_to_ourselves(), tempfile.TemporaryDirectory(prefix="slurm-") as folder:
         site = SlurmSite(Path(folder), accounting=accounting)
         try:
@@ -46,7 +46,7 @@ def accounted_slurm():
 
 @pytest.fixture(scope="session")
 def undisturbed(request):
-    """Tables of a local run."""
+    """Return the tables of a local run."""
     _skip_without_slurm(accounting=False)
     made = tables(request.getfixturevalue("finished"))
     assert set(TABLES) <= set(made)

@@ -1,4 +1,4 @@
-"""Daemons that a test starts in the foreground, so that they are its children and end with it."""
+"""Daemons run in the foreground, as children of the test that end with it."""
 
 import signal
 import socket
@@ -27,13 +27,13 @@ def listens(port: int) -> bool:
 
 @dataclass
 class Daemons:
-    """Running daemons by name; their output is in `folder`."""
+    """Hold running daemons by name; their output is in `folder`."""
 
     folder: Path
     running: dict[str, subprocess.Popen] = field(default_factory=dict)
 
     def start(self, name: str, *options: str) -> None:
-        # The kernel ends the daemon with us, however we end.
+        # The kernel ends the daemon with this process, however that ends.
         command = ["setpriv", "--pdeathsig", "KILL", name, *options]
         log = (self.folder / f"{name}.out").open("a")
         with log:

@@ -1,4 +1,4 @@
-"""Prints the rules of the workflow in the working directory, as Snakemake knows them, as JSON."""
+"""Print the rules of the workflow in the working directory as JSON."""
 
 import json
 import sys

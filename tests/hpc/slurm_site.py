@@ -1,4 +1,4 @@
-"""A real Slurm of one node on this machine, with or without accounting, for as long as a test."""
+"""A real Slurm of one node on this machine, with or without accounting, during a test."""
 
 import os
 import shutil
@@ -17,12 +17,12 @@ from hpc import accounting_database
 from hpc.accounting_database import AccountingDatabase
 from hpc.daemons import Daemons, free_ports
 
-# A nested srun finds no other place: the executor plugin drops SLURM_CONF from a job's environment.
+# The place is fixed for a nested srun: the executor plugin drops SLURM_CONF from the environment.
 CONFIGURATION = Path("/etc/slurm/slurm.conf")
 CONFIGLESS = Path("/run/slurm/conf/slurm.conf")
 LOCK = Path("/var/lock/shuffledp-slurm.lock")
-# Without accounting sacct never answers. The executor plugin (2.8.0) turns to it all the same, and
-# for the rest of the run, when one `scontrol show config` takes more than 10 s: here it finds this.
+# Without accounting sacct never answers, but the executor plugin (2.8.0) calls it for the rest of
+# the run after one `scontrol show config` took more than 10 s. This script then answers instead.
 SACCT = """#!/bin/sh
 for name do :; done
 exec squeue --noheader --states=all --format='%i|%T' --name "$name"
@@ -32,7 +32,7 @@ PROGRAMS = ["munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scance
 
 
 def obstacle(*, accounting: bool) -> str | None:
-    """Why no such Slurm can be started here; None if it can."""
+    """Return why no Slurm can be started here, or None if it can."""
     if os.environ.get("SHUFFLEDP_TEST_SLURM") != "1":
         return "writes to /etc/slurm and starts services: needs SHUFFLEDP_TEST_SLURM=1 and root"
     if not sys.platform.startswith("linux") or os.geteuid() != 0:
@@ -51,7 +51,7 @@ def obstacle(*, accounting: bool) -> str | None:
 
 @contextmanager
 def machine_to_ourselves(seconds: float = 600.0) -> Iterator[None]:
-    """Two test runs at once would share one configuration file: the second waits."""
+    """Let a second test run wait, because two would share one configuration file."""
 
     def held() -> bool:
         try:
@@ -66,7 +66,7 @@ def machine_to_ourselves(seconds: float = 600.0) -> Iterator[None]:
 
 
 class SlurmSite:
-    """One node of two CPUs, the partitions `test` (the default) and `short`."""
+    """Run one node of two CPUs with the partitions `test` (the default) and `short`."""
 
     def __init__(self, folder: Path, *, accounting: bool) -> None:
         self.folder = folder
@@ -138,7 +138,7 @@ class SlurmSite:
             "MpiDefault=none",
             "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_CPU",
-            # The node claims two CPUs and enough memory whatever the machine has.
+            # The node claims two CPUs and enough memory, whatever the machine has.
             "SlurmdParameters=config_overrides",
             "ReturnToService=2",
             "KillWait=2",
@@ -154,7 +154,7 @@ class SlurmSite:
         wait_until(lambda: bool(self.lines("sinfo", "%T")), "answer of slurmctld")
 
     def environment_without_accounting(self) -> dict[str, str]:
-        """For Snakemake: with a sacct that answers from squeue."""
+        """Return an environment for Snakemake with a sacct that answers from squeue."""
         programs = self.folder / "bin"
         programs.mkdir(exist_ok=True)
         (programs / "sacct").write_text(SACCT)
@@ -162,12 +162,12 @@ class SlurmSite:
         return {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
     def wait_until_idle(self) -> None:
-        """Until the controller knows the node and has no job left."""
+        """Wait until the controller knows the node and has no job left."""
         wait_until(lambda: not self.jobs(), "end of the jobs that were left")
         wait_until(lambda: set(self.lines("sinfo", "%T")) == {"idle"}, "idle node")
 
     def wait_until_saved(self, job: str) -> None:
-        """Until the controller, which writes its state every few seconds, has written the job."""
+        """Wait until the controller, which saves its state every few seconds, has saved the job."""
         (comment,) = self.lines("squeue", "%k", f"--jobs={job}")
         state = self.folder / "state" / "job_state"
         wait_until(
@@ -176,7 +176,7 @@ class SlurmSite:
         )
 
     def stop_controller(self) -> None:
-        """Stop the controller as for maintenance: it saves its state first."""
+        """Stop the controller as for maintenance, so that it saves its state first."""
         self.daemons.end("slurmctld")
 
     def kill_controller(self) -> None:
@@ -195,7 +195,7 @@ class SlurmSite:
         return result.stdout.splitlines() if result.returncode == 0 else []
 
     def jobs(self) -> list[str]:
-        """Numbers of the jobs that are not over."""
+        """Return the numbers of the jobs that have not ended."""
         return self.lines("squeue", "%i")
 
     def cancel(self, *jobs: str) -> None:
@@ -212,5 +212,5 @@ class SlurmSite:
             if self.database is not None:
                 self.database.stop()
             self.daemons.end("munged")
-            # Left behind it would make every Slurm command wait for a controller that is gone.
+            # Otherwise every Slurm command would wait for a controller that no longer exists.
             CONFIGURATION.unlink(missing_ok=True)

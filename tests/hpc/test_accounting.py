@@ -1,4 +1,4 @@
-"""The Slurm profile at a site with accounting: account, partition, sacct."""
+"""The Slurm profile works at a site with accounts, partitions and sacct."""
 
 import pytest
 import yaml
@@ -15,7 +15,7 @@ PARTITION = "short"
 
 @pytest.fixture(scope="module")
 def site(accounted_slurm, tmp_path_factory):
-    """Options of a site's own profile; its account has a name that nothing guesses."""
+    """Return the options of a site's own profile, whose account has an unusual name."""
     manage("add", "account", ACCOUNT, "Description=test", "Organization=test")
     manage("add", "user", "root", f"Account={ACCOUNT}")
     profile = tmp_path_factory.mktemp("profiles") / "site"

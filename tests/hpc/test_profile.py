@@ -1,4 +1,4 @@
-"""The Slurm profile and the rules agree; asked of Snakemake without a scheduler."""
+"""The Slurm profile and the rules agree, according to Snakemake itself."""
 
 import json
 import re
@@ -16,7 +16,7 @@ PROFILE = yaml.safe_load((ROOT / "workflow/profiles/slurm/config.yaml").read_tex
 
 @pytest.fixture(scope="module")
 def rules(tmp_path_factory):
-    """Rules that run a script, by name."""
+    """Return the rules that run a script, by name."""
     clone = make_clone(tmp_path_factory.mktemp("rules") / "clone")
     clone.write_configuration()
     script = Path(__file__).with_name("list_rules.py")
@@ -43,13 +43,13 @@ def test_every_figure_and_every_stage_before_the_grid_is_in_a_group(rules):
     figures = {name for name, rule in rules.items() if "/figures/" in rule["output"]}
     assert {"draw_comparison", "draw_checkins"} <= figures
     assert {rules[name]["group"] for name in figures} == {"figures"}
-    # A stage outside the group would lie between its members, and the group could not be run.
+    # A stage outside the group between two of its members would make the group impossible to run.
     grouped = {"lay_checkins", "crop_checkins", "sample_users", "grid_checkins"}
     assert grouped <= set(PROFILE["groups"])
 
 
-def test_what_hosted_checks_run_cannot_be_exchanged():
-    """Actions by commit; the token is not left in the clone; packages by hash."""
+def test_actions_and_packages_of_hosted_checks_are_pinned():
+    """Actions are pinned by commit and packages by hash, and the token is not left in the clone."""
     files = sorted((ROOT / ".github/workflows").iterdir())
     assert [path.name for path in files] == ["ci.yml", "nightly.yml", "weekly.yml"]
     for text in map(Path.read_text, files):
@@ -70,12 +70,12 @@ def test_the_picture_of_the_pipeline_has_rules_that_exist(rules):
     assert {"crop_checkins", "account_privacy", "draw_comparison"} <= drawn <= set(rules)
 
 
-def test_the_container_begins_with_an_image_that_cannot_be_exchanged():
+def test_the_base_image_of_the_container_is_pinned():
     (base,) = re.findall("^FROM (.+)$", (ROOT / "Containerfile").read_text(), re.MULTILINE)
     assert re.fullmatch(r"docker\.io/library/debian:[\w-]+@sha256:[0-9a-f]{64}", base)
 
 
-def test_what_the_container_copies_is_sent_to_its_builder():
+def test_files_that_the_container_copies_are_sent_to_its_builder():
     copied = re.findall(r"^COPY (\S+) ", (ROOT / "Containerfile").read_text(), flags=re.MULTILINE)
     sent = (ROOT / ".dockerignore").read_text().splitlines()
     assert copied

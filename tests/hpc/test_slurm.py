@@ -1,4 +1,4 @@
-"""The Slurm profile on a real Slurm: the same bytes as a local run, whatever is killed half-way."""
+"""The profile on a real Slurm gives the bytes of a local run, whatever is killed half-way."""
 
 import pytest
 from background import Background
@@ -8,7 +8,7 @@ from hpc.runs import GRIDS, RELEASE, RELEASED, SLURM, half_way, job_of, tables, 
 
 pytestmark = [pytest.mark.workflow, pytest.mark.slow]
 
-# What docs/hpc.md says of such a site.
+# Options that docs/hpc.md gives for a site without accounting.
 WITHOUT_ACCOUNTING = [*SLURM, "--slurm-status-command=squeue"]
 
 
@@ -21,7 +21,7 @@ def clone(slurm, tmp_path):
 
 @pytest.fixture
 def gridded(clone):
-    """A clone where what is left to do is the job that gets killed."""
+    """Return a clone in which only the job that gets killed remains to be done."""
     clone.run(GRIDS)
     return clone
 
@@ -37,7 +37,9 @@ def test_tables_are_those_of_a_local_run(undisturbed, clone):
     assert "Nothing to be done" in again.stdout + again.stderr
 
 
-def test_a_cancelled_job_is_an_error_and_is_made_good(slurm, undisturbed, gridded, tmp_path):
+def test_a_cancelled_job_is_an_error_and_the_next_run_repeats_it(
+    slurm, undisturbed, gridded, tmp_path
+):
     options = [*WITHOUT_ACCOUNTING, "--retries=0"]
     with Background(gridded, *options, RELEASED, stop=half_way(tmp_path)) as run:
         slurm.cancel(job_of(run.wait_for_stop()))
@@ -58,7 +60,7 @@ def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path)
     slurm.kill_controller()
     slurm.start_controller()
     assert job in slurm.lines("squeue", "%i", "--states=all"), "the new controller knows it"
-    slurm.cancel(*slurm.jobs())  # they live on without Snakemake
+    slurm.cancel(*slurm.jobs())  # the jobs outlive Snakemake
     slurm.wait_until_idle()
     assert RELEASED not in tables(gridded)
     gridded.run("--unlock")

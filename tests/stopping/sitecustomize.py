@@ -1,4 +1,4 @@
-"""Stops a process just before a file event that a test has chosen; see `background.Stop`.
+"""Stop a process just before a file event that a test has chosen; see `background.Stop`.
 
 Python imports this at its start where the folder is on PYTHONPATH. Snakemake and its jobs inherit
 that, under Slurm as well. An event reads `job os.rename results/grids/town.parquet`: who is about
@@ -16,7 +16,7 @@ WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
 def described(event: str, arguments: tuple) -> str | None:
-    """The event in words, or None if it changes no file."""
+    """Describe the event, or return None if it changes no file."""
     if event not in EVENTS or (event == "open" and not arguments[2] & WRITING):
         return None
     path = arguments[1] if event == "os.rename" else arguments[0]
@@ -29,7 +29,7 @@ def described(event: str, arguments: tuple) -> str | None:
 def stop_at(pattern: str, number: int, folder: Path) -> None:
     """Stop the process that comes to the `number`-th event of all processes that matches."""
     wanted = re.compile(pattern)
-    # Processes count together: each event appends one byte, and its offset is the event's number.
+    # All processes share a count: each event appends a byte, whose offset is the event's number.
     tally = os.open(folder / "tally", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def hook(event: str, arguments: tuple) -> None:

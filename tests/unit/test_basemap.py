@@ -85,8 +85,8 @@ VRT = """<OGRVRTDataSource><OGRVRTLayer name="a">
 <SrcDataSource>{source}</SrcDataSource><SrcLayer>a</SrcLayer></OGRVRTLayer></OGRVRTDataSource>"""
 
 
-def test_no_file_but_the_map_is_opened_and_no_address(tmp_path):
-    """OGR reads formats that refer to other files, whatever the suffix. Only JSON is accepted."""
+def test_a_map_cannot_make_us_open_other_files_or_addresses(tmp_path):
+    """Only JSON is accepted, because OGR would also read formats that refer to other files."""
     path, other = tmp_path / "map.geojson", tmp_path / "a.geojson"
     other.write_text(json.dumps(LAND))
     with FileServer(other.read_bytes()) as server:

@@ -1,4 +1,4 @@
-"""One check-in per user: who is kept, how evenly, and what is refused."""
+"""One check-in per user is kept at random, and files without users are refused."""
 
 from collections import Counter
 
@@ -60,7 +60,7 @@ def test_the_choice_is_uniform_and_seeded(tmp_path):
 def test_a_user_of_several_budgets_has_the_smallest(tmp_path, caplog):
     users, budgets = [7, 7, None, 3, 7, 3, 11], [2.0, 0.5, 0.0, 4.0, 9.0, 4.0, 0.0]
     table = write(tmp_path / "in.parquet", users, budget=pa.array(budgets))
-    for seed in range(5):  # whichever check-in is kept
+    for seed in range(5):  # the budget does not depend on which check-in is kept
         one_per_user(tmp_path / "in.parquet", tmp_path / "out.parquet", seed=seed, region="x")
         kept = pq.read_table(tmp_path / "out.parquet")
         chosen = dict(zip(kept["user"].to_pylist(), kept["budget"].to_pylist(), strict=True))
@@ -84,7 +84,7 @@ def test_check_ins_are_counted_for_each_user_within_the_grid(tmp_path):
         tmp_path / "in.parquet", region_from_config("x", {"box": box}), {"shape": [2, 2]}
     )
     assert (counted[0], list(counted[1])) == (8, [2, 3, 1])
-    # The cells end before the last two rows, one of which is user 11's only one.
+    # The last two rows lie outside all cells, among them the only one of user 11.
     west = region_from_config("x", {"box": {**box, "east": 2.36}})
     total, per_user = checkins_per_user(tmp_path / "in.parquet", west, {"shape": [2, 2]})
     assert (total, list(per_user)) == (6, [2, 3])

@@ -270,21 +270,6 @@ def test_compare_calibrates_for_all_rounds_together(capsys, name):
     assert once["cell_sd_users"] < row["cell_sd_users"] < 3.1 * once["cell_sd_users"]
 
 
-@pytest.mark.slow
-def test_a_matrix_over_rounds_composes(capsys, tmp_path):
-    path = tmp_path / "channel.csv"
-    path.write_text("0.7,0.2,0.1\n0.1,0.7,0.2\n0.2,0.1,0.7\n")
-    asked = ["matrix", str(path), "--n", "30", "--delta", "1e-4"]
-    (once,) = rows(capsys, *asked)
-    (often,) = rows(capsys, *asked, "--rounds", "3")
-    assert "rounds" not in once
-    assert (often["rounds"], often["unit"]) == (3, "all 3 records of one user")
-    assert 1.3 * once["eps_upper"] < often["eps_upper"] < 3.0 * once["eps_upper"]
-    (back,) = rows(capsys, "matrix", str(path), "--n", "30", "--rounds", "3", "--eps",
-                   str(often["eps_upper"]))  # fmt: skip
-    assert back["delta_upper"] == pytest.approx(1e-4, rel=1e-3)
-
-
 def test_a_mechanism_that_cannot_meet_the_target_says_why(capsys):
     arguments = ["compare", "--n", "100", "--k", "4", "--eps", "1", "--delta", "1"]
     krr_row, gaussian_row = rows(capsys, *arguments, "--mechanism", "gaussian", "krr")
@@ -355,14 +340,6 @@ def test_plans_with_colluders_and_dropouts(capsys):
     assert row["delta"] > 0.01
     # The random choice of respondents adds to the error of every mechanism.
     assert row["discrete-laplace_cell_sd_users"] ** 2 > 60 * 0.25 * 0.75
-
-
-@pytest.mark.slow
-def test_plan_asks_twice_as_many_users_where_half_respond(capsys):
-    plan = ["--k", "4", "--eps0", "2", "--eps", "0.5", "--delta", "0.01"]
-    (alone,) = rows(capsys, "plan", *plan)
-    (row,) = rows(capsys, "plan", *plan, "--response-rate", "0.5")
-    assert 2 * alone["n"] <= row["n"] < 2.2 * alone["n"]
 
 
 def test_compare_counts_colluders_and_dropouts(capsys):

@@ -1,4 +1,4 @@
-"""Metadata of tables and figures: units, descriptions, contents; and damaged pages."""
+"""Tables and figures carry units, descriptions and a mark of their contents; damage is detected."""
 
 import ast
 from pathlib import Path
@@ -46,12 +46,12 @@ def sample(rows=50_000):
     return pd.DataFrame({"n": 10**6, "cell": np.arange(rows), "count": rng.integers(0, 99, rows)})
 
 
-def test_files_have_them_and_say_what_they_hold(tmp_path):
+def test_files_carry_units_and_a_mark_of_their_contents(tmp_path):
     write_table(sample(3), SAMPLES, tmp_path / "s.parquet", {"seed": "7"})
     schema = pq.read_schema(tmp_path / "s.parquet")
     assert schema.field("count").metadata[b"unit"] == b"records"
     assert schema.metadata == {b"contents": b"true data", b"seed": b"7"}
-    # What a table is made from does not say what it holds.
+    # The mark of the input is not inherited: it does not describe the table.
     assert run_metadata(tmp_path / "s.parquet") == {"seed": "7"}
     write_table(sample(3), SAMPLES, tmp_path / "p.parquet", {"contents": PUBLIC})
     assert read_metadata(tmp_path / "p.parquet")["contents"] == PUBLIC
@@ -103,7 +103,7 @@ def test_no_flipped_bit_of_a_page_is_read(tmp_path):
             assert "\n" not in str(error)
             refused += 1
         else:
-            # A bit that nothing is read from, such as a statistic in a page's head.
+            # Nothing reads the flipped bit, such as a statistic in the header of a page.
             pd.testing.assert_frame_equal(found, whole)
     assert refused > 250
 

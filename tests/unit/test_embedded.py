@@ -67,7 +67,7 @@ def test_counts_of_every_cell_are_the_real_ones(tmp_path, region, spec, k, total
 
 
 @needs_gowalla
-def test_the_numbers_of_users_are_those_of_the_real_check_ins():
+def test_the_numbers_of_users_agree_with_the_real_check_ins():
     lines = gzip.decompress(REAL["paris"][0].read_bytes()).decode().splitlines()
     rows = [line.split("\t") for line in lines]
     box = PARIS.box

@@ -225,7 +225,7 @@ def test_checkins_map_shows_every_point_and_count(
     assert {"longitude (degrees east)", "latitude (degrees north)"} <= set(written)
     assert "check-ins per cell (logarithmic)" in written
     assert written.count("N") == 2
-    # 0.04 degrees at 60 degrees north are 2.2 km: the bar may take a quarter
+    # 0.04 degrees of longitude at 60 degrees north are 2.2 km, and the bar takes up to a quarter
     assert written.count("500 m") == 2
 
 
@@ -419,7 +419,7 @@ def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataF
         gaussian = style.series_rows(panel[panel["calibration"] == "matched"], ("gaussian", "raw"))
         (line,) = [line for line in axes.lines if line.get_label() == "gaussian raw"]
         medians = gaussian.groupby("eps")["tv_distance"].median()
-        assert len(medians) == 3  # two of the sweep and the target delta's
+        assert len(medians) == 3  # two pairs of the sweep and the one at the target delta
         np.testing.assert_allclose(line.get_ydata(), medians, rtol=1e-12)
         pairs = gaussian.groupby("eps")["log10_delta"].first()
         labels = [t.get_text() for t in axes.get_xticklabels()]

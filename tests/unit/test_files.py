@@ -1,4 +1,4 @@
-"""Results appear whole, are on the disk before they have their name, and meet no other node's."""
+"""Results appear whole, are flushed before they get their name, and never collide between nodes."""
 
 import errno
 import os
@@ -13,8 +13,8 @@ import pytest
 from shuffledp.pipeline.files import replacing
 
 
-def test_no_two_writers_have_one_temporary_name(tmp_path):
-    """Processes of two nodes may have one number: the node and chance are in the name as well."""
+def test_two_writers_use_different_temporary_names(tmp_path):
+    """Names contain the node and random digits: two nodes may use the same process id."""
     with replacing(tmp_path / "a.csv") as one, replacing(tmp_path / "a.csv") as other:
         assert one != other
         for path in (one, other):
@@ -26,7 +26,7 @@ def test_no_two_writers_have_one_temporary_name(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
 
 
-def test_what_killed_processes_left_of_a_file_is_removed_when_it_is_made_again(tmp_path):
+def test_remains_of_killed_processes_are_removed_when_a_file_is_made_again(tmp_path):
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     node = platform.node()[:20]
@@ -47,7 +47,7 @@ def test_what_killed_processes_left_of_a_file_is_removed_when_it_is_made_again(t
     assert {path.name for path in tmp_path.iterdir()} == {"a.csv", *kept}
 
 
-def test_a_long_name_of_the_node_leaves_room_for_that_of_the_file(tmp_path):
+def test_a_long_file_name_still_fits_beside_the_name_of_the_node(tmp_path):
     name = "r" * 200 + ".csv"
     with replacing(tmp_path / name) as temporary:
         temporary.write_text("1")
@@ -55,7 +55,7 @@ def test_a_long_name_of_the_node_leaves_room_for_that_of_the_file(tmp_path):
 
 
 def test_content_and_name_are_flushed_to_the_disk(tmp_path, monkeypatch):
-    """The content before it has its name, the folder after."""
+    """The content is flushed before the file gets its name, the folder afterwards."""
     flushed = []
 
     def observed(descriptor, flush=os.fsync):
@@ -70,7 +70,7 @@ def test_content_and_name_are_flushed_to_the_disk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOSPC])
-def test_a_file_system_that_cannot_flush_folders_will_do(tmp_path, monkeypatch, number):
+def test_a_file_system_that_cannot_flush_folders_is_accepted(tmp_path, monkeypatch, number):
     def refused(descriptor):
         if Path(f"/proc/self/fd/{descriptor}").readlink() == tmp_path:
             raise OSError(number, os.strerror(number))

@@ -115,7 +115,7 @@ def test_counts_agree_with_a_spatial_join(tmp_path, region, spec):
 def test_an_outline_leaves_out_cells_and_numbers_the_rest_consecutively():
     cells = grid_cells(TRIANGLE, {"shape": [4, 4]})
     assert cells["cell"].tolist() == list(range(len(cells)))
-    # Below or on the diagonal; (row 3, column 1) only touches it, in one point, and stays.
+    # Cells below or on the diagonal stay, even (row 3, column 1), which touches it in one point.
     assert [(r, c) for r, c in zip(cells["row"], cells["column"], strict=True)] == [
         (r, c) for r in range(4) for c in range(4) if r + c <= 4
     ]
@@ -169,7 +169,7 @@ def test_cells_in_metres_are_those_that_hold_a_point_of_the_box(region, size):
     cells = grid_cells(region, {"metres": size})
     kept = set(zip(cells["row"].tolist(), cells["column"].tolist(), strict=True))
     assert cells["cell"].tolist() == list(range(len(kept)))
-    # Points that are 3 % of a side apart may miss a corner of the box, but not with such a margin.
+    # Points 3 % of a side apart may miss a corner of the box, but the same margin covers it.
     assert holding(0) <= kept <= holding(0.03)
     assert len(kept) < rows * columns
     # No point of the box's border lies in a dropped cell.

@@ -1,4 +1,4 @@
-"""How a job ends when it lacks memory: one line that says so, whoever noticed."""
+"""A job that lacks memory ends with one line that says so, whichever library noticed it."""
 
 import errno
 import os
@@ -46,7 +46,7 @@ WANTS = {
 
 
 @pytest.mark.parametrize("want", WANTS)
-def test_want_of_memory_is_said_as_such(tmp_path, capfd, want):
+def test_lack_of_memory_is_reported_in_one_line(tmp_path, capfd, want):
     with pytest.raises(SystemExit), job(str(tmp_path / "log")):
         WANTS[want]()
     printed = capfd.readouterr().err
@@ -68,8 +68,8 @@ def test_a_table_is_not_damaged_because_memory_is_short(tmp_path):
         too_large_for_arrow()
 
 
-def test_a_job_under_a_limit_of_the_system(tmp_path):
-    """The limit is real: Arrow's library is larger than what is left of the address space."""
+def test_a_job_under_a_memory_limit_of_the_system(tmp_path):
+    """The system enforces the limit: Arrow does not fit into the remaining address space."""
     code = (
         "import resource\n"
         "from shuffledp.pipeline.jobs import job\n"
@@ -92,7 +92,7 @@ def test_a_job_under_a_limit_of_the_system(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_the_command_says_it_too(monkeypatch, capsys):
+def test_the_command_reports_lack_of_memory_too(monkeypatch, capsys):
     def short_of_memory(parsed):
         np.ones((10**8, 10**8))
 

@@ -1,4 +1,4 @@
-"""Studies of histograms larger than the paper's."""
+"""Studies handle histograms larger than the paper's."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ BOUNDS = ["upper", "single-bin", "single-bin-as-printed"]
     ("k", "eps"), [(3 * MAX_COUNTS, 0.1), pytest.param(3 * MAX_COUNTS, 2.0, marks=pytest.mark.slow)]
 )
 def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
-    counts = np.arange(k)  # as many different counts as cells
+    counts = np.arange(k)  # every cell has a different count
     n = int(counts.sum())
     table = privacy_table({n: counts}, 4.0, [eps], BOUNDS).set_index("bound")["log10_delta"]
     for name, bound in [
@@ -24,12 +24,12 @@ def test_the_worst_of_many_cells_is_found_among_fewer(k, eps):
         ("single-bin-as-printed", log_delta_as_printed),
     ]:
         every = bound(eps, Setting(n, k, 4.0), counts[1:] - 1).max() / np.log(10.0)
-        # Whole reports pass a threshold one at a time: neighbours differ by a power of ten or so.
+        # The threshold is a whole number of reports, so neighbours differ by about a power of ten.
         assert every - 1.5 <= table[name] <= every * (1.0 - 1e-12)
     assert table["single-bin"] <= table["upper"]
 
 
-def test_of_a_billion_check_ins_all_or_a_clear_refusal():
+def test_a_billion_check_ins_are_taken_whole_or_refused():
     counts = np.array([999_999_000, 1000])
     assert sample_counts(counts, 10**9, 1, "town", "fine") is counts
     with pytest.raises(InputError, match=r"1,000,000,000.*'all'"):

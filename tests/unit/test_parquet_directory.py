@@ -1,4 +1,4 @@
-"""A folder of parquet files as one source: order, checksum, and what is refused."""
+"""A folder of parquet files is one source, with a fixed order and a checksum."""
 
 import datetime
 import hashlib
@@ -40,7 +40,7 @@ def part(path, first, latitudes, **replaced):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Five rows in two files and an empty one, not written in the order of their names."""
+    """Write five rows to two files and none to a third, not in the order of their names."""
     path = tmp_path / "check-ins of é"
     part(path / "b.parquet", 30, [48.03, 10.0])
     part(path / "a.parquet", 10, [48.01, 48.02, 48.09])
@@ -87,7 +87,7 @@ def test_the_same_bytes_as_from_one_file(tmp_path, folder):
     assert contents[0] == contents[1]
 
 
-def test_what_is_not_parquet_is_left_alone(tmp_path, folder, caplog):
+def test_other_files_in_the_folder_are_ignored(tmp_path, folder, caplog):
     for name in ("_SUCCESS", ".b.parquet.crc", ".hidden.parquet", "notes.txt"):
         (folder / name).write_text("no parquet")
     (folder / ".cache").mkdir()
@@ -115,7 +115,7 @@ def test_empty_folders(tmp_path, folder):
     assert "contains no rows" in refusal(tmp_path, empty)
 
 
-def test_folders_within(tmp_path, folder):
+def test_nested_folders_are_refused(tmp_path, folder):
     part(folder / "year=2010" / "c.parquet", 40, [48.0])
     assert "contains the folder 'year=2010'" in refusal(tmp_path, folder)
 
@@ -170,7 +170,7 @@ def test_folders_of_text_are_refused(tmp_path, folder):
 
 @pytest.mark.skipif(not shutil.which("sha256sum"), reason=needs("machine", "no sha256sum"))
 @pytest.mark.parametrize("algorithm", ["sha256", "md5"])
-def test_checksum_is_that_of_the_checksum_command(folder, algorithm):
+def test_the_checksum_agrees_with_sha256sum_and_md5sum(folder, algorithm):
     (folder / "_SUCCESS").touch()
     (folder / ".hidden.parquet").touch()
     part(folder / "B é.parquet", 50, [48.05])

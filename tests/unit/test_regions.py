@@ -1,4 +1,4 @@
-"""Boxes and outlines of regions, and what is refused as one."""
+"""Regions are boxes or outlines, and everything else is refused."""
 
 import json
 import math
@@ -89,7 +89,7 @@ def test_box_of_other_keys(box):
         region_from_config("ville", {"box": box})
 
 
-def test_both_or_neither():
+def test_a_region_has_either_a_box_or_an_outline():
     with pytest.raises(ValueError, match=r"regions\.ville must have .* \(got neither\)"):
         region_from_config("ville", {"title": "Ville"})
     with pytest.raises(ValueError, match=r"regions\.ville must have .* \(got both\)"):
@@ -174,7 +174,7 @@ def _rectangle(west, east):
 @pytest.mark.parametrize(
     "document",
     [
-        # As RFC 7946 wants it, cut at the meridian, and as many programs write it.
+        # RFC 7946 cuts shapes at the meridian; the last document is what many programs write.
         {"type": "MultiPolygon", "coordinates": [[_rectangle(177, 180)], [_rectangle(-180, -178)]]},
         collection(
             feature(polygon([_rectangle(177, 180)])), feature(polygon([_rectangle(-180, -178)]))
@@ -182,14 +182,14 @@ def _rectangle(west, east):
         polygon([_rectangle(177, -178)]),
     ],
 )
-def test_an_outline_across_the_180th_meridian_makes_no_cells_round_the_earth(tmp_path, document):
+def test_an_outline_across_the_180th_meridian_is_refused(tmp_path, document):
     with pytest.raises(ValueError, match="180th meridian, split it into two regions") as caught:
         outlined(tmp_path, document)
     assert str(caught.value).startswith("regions.ville.outline: ")
 
 
 @pytest.mark.parametrize(("west", "east"), [(177, 180), (-180, -178), (-100, 80)])
-def test_an_outline_up_to_the_180th_meridian_is_one(tmp_path, west, east):
+def test_an_outline_up_to_the_180th_meridian_is_accepted(tmp_path, west, east):
     region = outlined(tmp_path, polygon([_rectangle(west, east)]))
     assert region.box == Box(south=-19, north=-16, west=west, east=east)
 

@@ -18,7 +18,7 @@ BOX = {"south": 48.0, "north": 48.06, "west": 2.0, "east": 2.08}
 
 
 def checkin_lines(rows=2500, seed=1):
-    """SNAP lines of synthetic check-ins: two thirds in the box, clustered, the rest elsewhere."""
+    """Return SNAP lines of synthetic check-ins, two thirds of them clustered in the box."""
     rng = np.random.default_rng(seed)
     inside = rng.random(rows) < 2 / 3
     latitude = np.where(inside, 48.0 + 0.06 * rng.beta(2, 5, rows), rng.uniform(-80, 80, rows))
@@ -55,14 +55,14 @@ class Clone:
         return result
 
     def plan(self, *targets):
-        """Every file that a run to the targets makes, with what it is made of, by the workflow."""
+        """Return every file that a run to the targets makes, with its inputs."""
         lines = self.run("--detailed-summary", *targets).stdout.splitlines()
         head, *rows = [line.split("\t") for line in lines]
         made = [dict(zip(head, row, strict=True)) for row in rows]
         return {row["output_file"]: row["input-file(s)"].split(",") for row in made}
 
     def outputs(self, *folders):
-        """Bytes of every result by its path."""
+        """Return the bytes of every result by its path."""
         return {
             str(path.relative_to(self.path)): path.read_bytes()
             for folder in folders
@@ -93,7 +93,7 @@ def tiny_config(source):
 
 
 def make_clone(path):
-    """The repository's workflow copied to a new folder, with synthetic check-ins beside it."""
+    """Copy the repository's workflow to a new folder, with synthetic check-ins beside it."""
     path.mkdir()
     (path / "docs").mkdir()
     for name in ["Snakefile", "environment.yml", "pyproject.toml", "docs/errata.md"]:
@@ -106,7 +106,7 @@ def make_clone(path):
     return Clone(path, config)
 
 
-# What a finished run has made: of each kind of table one.
+# Results of a finished run, one of each kind of table.
 TABLES = [
     "results/utility/town.shape.parquet",
     "results/privacy/town.shape.parquet",
@@ -116,9 +116,9 @@ TABLES = [
 
 
 def _made_once(tmp_path_factory, name, files=(), **config):
-    """A clone with a finished run, one for all workers of xdist: their folders have one parent.
+    """Return a clone with a finished run that all workers of xdist share.
 
-    Who comes first runs it.
+    The first worker that needs it makes the run; the workers' folders have a common parent.
     """
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
@@ -148,12 +148,12 @@ def whole(tmp_path_factory):
 
 
 def copy(finished, path):
-    """A clone where that run has ended: Snakemake goes by times and by its own notes of them."""
+    """Copy a finished run with the times and records that tell Snakemake it is complete."""
     shutil.copytree(finished.path, path)
     return Clone(path, deepcopy(finished.config))
 
 
 @pytest.fixture
 def clone(tmp_path):
-    # A space and a letter outside ASCII in the path: nothing may break on them.
+    # Nothing may break on the space and the letter outside ASCII in the path.
     return make_clone(tmp_path / "clone of é")

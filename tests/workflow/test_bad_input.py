@@ -1,4 +1,4 @@
-"""Each mistake ends the run with a message that says what to do, and no wrong result."""
+"""Each mistake ends the run with a message that names the remedy, and without a wrong result."""
 
 import gzip
 import hashlib
@@ -16,7 +16,7 @@ GRID = "results/grids/town.shape.parquet"
 
 
 def _fails(clone, message, target=GRID):
-    """Run to a failure; its message is on the terminal, without a traceback of ours."""
+    """Run until the expected failure; the terminal shows its message but no traceback."""
     result = clone.run(target, check=False)
     text = result.stdout + result.stderr
     assert result.returncode != 0
@@ -41,8 +41,8 @@ def _edited(column, value, rows):
 
 
 @pytest.mark.slow
-def test_a_job_refuses_its_input_in_words_and_the_next_run_is_sound(clone):
-    """tests/unit/test_checkins.py has the other refusals. The share is the configuration's."""
+def test_a_job_explains_why_it_refuses_its_input_and_the_next_run_succeeds(clone):
+    """The configuration's share of malformed rows decides; unit tests cover the other refusals."""
     _write(clone, _edited(2, "abc", rows=range(100)))
     _fails(clone, ["check-ins.txt", "line 1: latitude is not a number", "max_malformed_share=0.01"])
     _write(clone, _edited(2, "abc", rows=range(5)))
@@ -58,8 +58,8 @@ def test_a_missing_file_is_named_with_region_source_key_and_folder(clone):
     assert text.count("sources.tiny.path") == 1
 
 
-def test_an_absent_source_whose_check_ins_are_there_is_no_error(finished, tmp_path):
-    """The run ends well and says once what it goes by; without the check-ins it is an error."""
+def test_an_absent_source_is_no_error_if_its_check_ins_exist(finished, tmp_path):
+    """The run succeeds and says once which check-ins it uses; without them it is an error."""
     clone = copy(finished, tmp_path / "copy")
     (clone.path / "check-ins.txt").unlink()
     checkins = "results/checkins/town.parquet"
@@ -142,7 +142,7 @@ def test_unknown_region(clone):
 
 @pytest.mark.slow
 def test_download_through_the_pipeline_is_cached(clone):
-    """A real server; the file is fetched once even if the workflow forgets its outputs."""
+    """The file is fetched once from a real server, even if the workflow forgets its outputs."""
     served = clone.path / "served"
     served.mkdir()
     data = gzip.compress("\n".join(checkin_lines()).encode())

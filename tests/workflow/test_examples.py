@@ -21,7 +21,7 @@ EXAMPLES = sorted((ROOT / "config" / "examples").glob("*.yaml"))
 
 
 def region_of(path):
-    """The one region of an overlay: its name and block."""
+    """Return the name and the settings of the one region of an overlay."""
     overlay = yaml.safe_load(path.read_text())
     assert list(overlay) == ["regions"]
     ((name, spec),) = overlay["regions"].items()
@@ -29,7 +29,7 @@ def region_of(path):
 
 
 def polygons_of(spec):
-    """A region as lists of rings of (longitude, latitude)."""
+    """Return a region as lists of rings of (longitude, latitude)."""
     if "box" in spec:
         south, north, west, east = (spec["box"][key] for key in ("south", "north", "west", "east"))
         return [[[(west, south), (east, south), (east, north), (west, north), (west, south)]]]
@@ -37,7 +37,7 @@ def polygons_of(spec):
 
 
 def inside(polygons, x, y):
-    """Even-odd rule: a ray to the east crosses the rings an odd number of times."""
+    """Return whether a ray to the east crosses the rings an odd number of times."""
     crossings = 0
     for polygon in polygons:
         for ring in polygon:
@@ -48,7 +48,7 @@ def inside(polygons, x, y):
 
 
 def lay_points(polygons, rows=9000):
-    """Points over the region and its neighbourhood, and some across the world."""
+    """Return points in the region and its neighbourhood, and some across the world."""
     rng = random.Random(5)
     corners = [point for polygon in polygons for ring in polygon for point in ring]
     xs, ys = zip(*corners, strict=True)
@@ -64,7 +64,7 @@ def lay_points(polygons, rows=9000):
 
 
 def run(clone, example, *targets):
-    """Run an example as config/README.md says, on a file of check-ins; return those inside."""
+    """Run an example on a file of check-ins, and return how many of them are inside."""
     name, spec = region_of(example)
     polygons = polygons_of(spec)
     points = lay_points(polygons)
@@ -81,7 +81,7 @@ def run(clone, example, *targets):
     return sum(inside(polygons, x, y) for x, y in points)
 
 
-# A box, an outline and cells of metres: the third is the slowest.
+# The examples are a box, an outline and cells in metres, of which the third is the slowest.
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "example",
@@ -113,12 +113,12 @@ def test_every_check_in_of_an_example_is_counted_once(clone, example):
             height = (box["north"] - box["south"]) * 111_200 / side
             width = (box["east"] - box["west"]) * 111_200 * math.cos(middle) / side
             cells = len(pd.read_parquet(clone.path / table))
-            # The box lies askew in its zone, and cells stand over its edges.
+            # The box is rotated in its UTM zone, and cells extend beyond its edges.
             assert height * width < cells < (1.05 * height + 2) * (1.05 * width + 2)
 
 
 @pytest.mark.slow
-def test_the_example_of_the_page_works_in_a_folder_of_the_users_own(clone, tmp_path):
+def test_the_documented_example_works_in_the_users_own_folder(clone, tmp_path):
     page = (ROOT / "docs" / "data.md").read_text()
     (example,) = re.findall(r"```yaml\n(sources:\n.*?)```", page, re.DOTALL)
     (command,) = re.findall(r"^\$ (snakemake .* lyon\.yaml -- lyon)$", page, re.MULTILINE)
@@ -138,7 +138,7 @@ def test_the_example_of_the_page_works_in_a_folder_of_the_users_own(clone, tmp_p
 
     planned = waiting.run([*snakemake, "--dry-run", *words[1:]], 300, cwd=folder)
     assert planned.returncode == 0, planned.stdout + planned.stderr
-    # Not the whole region, which takes minutes.
+    # The whole region would take minutes.
     grids = ["results/grids/lyon.coarse.parquet", "results/grids/lyon.fine.parquet"]
     made = waiting.run([*snakemake, *words[1:-1], *grids], 900, cwd=folder)
     assert made.returncode == 0, made.stdout + made.stderr

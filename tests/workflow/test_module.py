@@ -172,7 +172,7 @@ def _refusal(user, *snakefiles):
 
 
 def test_two_versions_in_one_workflow_are_refused(clone, user, tmp_path):
-    # One library is imported once: the jobs of one of them would run the other's.
+    # A library is imported only once, so the jobs of one version would run the other's code.
     another = make_clone(tmp_path / "another")
     words = _refusal(user, clone.path / "Snakefile", another.path / "Snakefile")
     assert "two versions of shuffledp in one workflow" in words

@@ -1,4 +1,4 @@
-"""Paper D's experiments in the workflow: their images' files, by path and by address."""
+"""Paper D's experiments in the workflow take images and budgets from files and addresses."""
 
 import csv
 import gzip
@@ -38,7 +38,7 @@ def test_missing_images_name_their_key(clone):
 
 @pytest.mark.slow
 def test_images_from_an_address_are_checked(clone):
-    """The labels' checksum is right, the images' file is no such file."""
+    """The labels' checksum is right, but the file of images is damaged."""
     site = clone.path / "site"
     site.mkdir()
     labels = gzip.compress(_idx(np.arange(120) % 10))
@@ -80,7 +80,7 @@ def test_budgets_of_the_configuration_are_compared(clone):
 
 @pytest.mark.slow
 def test_budgets_of_a_file_reach_the_study(clone):
-    """One check-in of each user; of users of several budgets in the region the smallest."""
+    """Each user has one check-in, and the smallest of the user's budgets in the region."""
     rows = [line.split("\t") for line in checkin_lines()]
     rng = np.random.default_rng(4)
     budgets = rng.choice([0.5, 2.0, 6.0], len(rows))

@@ -1,4 +1,4 @@
-"""The pipeline itself: complete, reproducible, and re-running only what has to be."""
+"""The pipeline is complete and reproducible, and repeats only what a change requires."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ TABLES = ["checkins", "grids", "samples", "privacy", "releases", "utility"]
 
 
 def _planned(result):
-    """Rules of a dry run and how many jobs each has."""
+    """Return the number of jobs of each rule in a dry run."""
     table = result.stdout.partition("Job stats:")[2].partition("total")[0]
     return {name: int(count) for name, count in re.findall(r"^(\w+)\s+(\d+)$", table, re.M)}
 
@@ -27,7 +27,7 @@ def _nothing_to_do(result):
 
 
 def _backwards(config):
-    """The same configuration with its keys in the other order."""
+    """Return the same configuration with its keys in reverse order."""
     if not isinstance(config, dict):
         return config
     return {key: _backwards(config[key]) for key in reversed(config)}
@@ -42,7 +42,7 @@ STEMS = (
 
 
 def says_what_it_holds(results):
-    """Every column its unit, and every file whether it is true data (docs/data.md)."""
+    """Check that every column has a unit and every file says whether it is true data."""
     marks = {}
     for path in sorted(results.rglob("*.parquet")):
         schema = pq.read_schema(path)
@@ -77,7 +77,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
     found = clone.outputs(*TABLES, "figures")
     assert set(found) == names
     assert [name for name in names if found[name] != made[name]] == []
-    # A plain run asks for every table, those of early stages too: a killed one may have lost any.
+    # A run without targets makes every missing table, because a killed run may have lost any.
     for lost in ["samples/town.shape.parquet", "releases/town.shape.eps0-1.parquet"]:
         (clone.path / "results" / lost).unlink()
         assert not _nothing_to_do(clone.run("--dry-run"))
@@ -101,7 +101,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
     says_what_it_holds(clone.path / "results")
     individual = pd.read_csv(clone.path / "results/utility/town.shape.individual.eps0-1.csv")
     assert "own-delta" in set(individual["calibration"])
-    # Every check-in is in the figure over n.
+    # The figure over n includes the sample of all check-ins.
     labels = (clone.path / "results/figures/distances.town.shape.matched.svg").read_text()
     checkins = len(pd.read_parquet(clone.path / "results/checkins/town.parquet"))
     assert "<!-- 400 -->" in labels and f"<!-- {checkins:,} -->" in labels
@@ -168,8 +168,8 @@ def test_default_configuration_plans_everything(clone):
     planned = _planned(clone.run("--dry-run"))
     assert planned["account_privacy"] == planned["judge_cells"] == 4
     assert planned["release_histograms"] == 4 + 2 * len(default["targets"]["mechanisms"]) == 4 + 14
-    # At equal privacy and as published; errors, what is known, ranks; distances at three
-    # calibrations and over eps: figures of the same tables by one job.
+    # One job draws all figures of the same tables: estimates at equal privacy and as published,
+    # or errors, known cells and ranks, or distances at three calibrations and over eps.
     assert planned["draw_estimates"] == planned["draw_errors"] == 4
     assert planned["draw_distances"] == 2
     drawn = [rule for rule in planned if rule.startswith("draw_") and rule != "draw_samples"]

@@ -1,4 +1,4 @@
-"""Runs beside each other, regions with values of their own, regions left out, a region's target."""
+"""Runs do not disturb each other, and regions may have values and targets of their own."""
 
 import re
 
@@ -38,7 +38,7 @@ def test_two_runs_do_not_disturb_each_other(clone):
 
 
 @pytest.mark.slow
-def test_a_run_says_what_came_out_and_where(whole, tmp_path):
+def test_a_run_summarises_its_results_at_the_end(whole, tmp_path):
     clone = copy(whole, tmp_path / "copy of é")
     table, figures = "results/utility/comparison.csv", "results/figures/"
     targets = "results/utility/town.shape.csv"
@@ -51,7 +51,7 @@ def test_a_run_says_what_came_out_and_where(whole, tmp_path):
     assert target_findings(at_targets(pd.read_csv(clone.path / targets)), brief=True) in said
     assert f"Figures: 1 in {figures}, as PNG, PDF and SVG; the main one is {figures}comp" in said
     assert said.count("as a multiple of") == 1, "once, not in every job"
-    # Of what was not asked for nothing is said, though it is there.
+    # The summary leaves out existing results that the run was not asked for.
     said = clone.run("--force", f"{figures}privacy.town.shape.png").stdout
     assert f"Figures: 1 in {figures}, as PNG, PDF and SVG.\n" in said
     assert "as a multiple of" not in said

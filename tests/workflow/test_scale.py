@@ -1,4 +1,4 @@
-"""The scale study runs and counts what it says: the smallest one, on the real workflow."""
+"""The smallest scale study runs the real workflow and reports the expected jobs."""
 
 import re
 import subprocess
@@ -29,7 +29,7 @@ def test_the_smallest_study(tmp_path):
     )
     assert result.returncode == 0, result.stdout + result.stderr
     runs = [row[:4] for row in _rows(result.stdout, r"1 \| [\d,]+ \| \d+ \| \d+")]
-    # Cropped and gridded; five tables and a figure; released and measured with more repetitions.
+    # Jobs crop and grid, then make five tables and a figure, then release with more repetitions.
     assert runs == [["1", "500", "1", "2"], ["1", "3,000", "1", "6"], ["1", "3,000", "10", "2"]]
     cpu, memory = result.stdout.split("Peak memory")
     rules = {"account_privacy", "collect_privacy", "draw_estimates", "draw_samples"}
@@ -38,6 +38,6 @@ def test_the_smallest_study(tmp_path):
         found = _rows(part, r"`\w+` \| [\d,]+ \| 1")
         assert {row[0].strip("`") for row in found} == rules
         assert all(float(row[3]) > 0.0 for row in found)
-    # Of each region 20 jobs, and three for all together.
+    # Each region has 20 jobs, and three jobs serve all of them.
     (graph,) = _rows(memory, r"2 \| \d+ \| [\d.]+ \| \d+")
     assert graph[:2] == ["2", "43"]

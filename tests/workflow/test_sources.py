@@ -1,4 +1,4 @@
-"""Two sources of different layouts in one run, one of them a folder that changes."""
+"""Two sources of different layouts serve one run, and a changed folder is read again."""
 
 import csv
 import os
@@ -31,7 +31,7 @@ def _write_part(path, points):
 
 @pytest.fixture
 def two_sources(clone):
-    """Port reads a semicolon-separated file in local time, hill a folder of three parquet files."""
+    """Let port read a semicolon-separated file in local time, and hill three parquet files."""
     with (clone.path / "port check-ins.csv").open("w", newline="") as stream:
         writer = csv.writer(stream, delimiter=";")
         writer.writerow(["when", "longitude", "latitude", "comment"])
@@ -109,7 +109,7 @@ def test_two_sources_of_different_layouts_in_one_run(two_sources):
     # A file changed in place leaves the folder's own time as it was.
     _write_part(folder / "part-1.parquet", _points(HILL, 200, 20))
     assert _read(clone)[1:] == ({"hill"}, [700, 800])
-    # Only names differ: nothing in the folder is newer than the check-ins read from it.
+    # Only the list of names changes: nothing in the folder is newer than the check-ins.
     (folder / "part-0.parquet").unlink()
     os.utime(folder, (0, 0))
     assert _read(clone)[1:] == ({"hill"}, [700, 500])

@@ -1,4 +1,4 @@
-"""The built wheel in a clean environment: core packages alone, an example of the pages, help."""
+"""The built wheel works in a clean environment with the core packages alone."""
 
 import os
 import re
@@ -28,7 +28,7 @@ def run(*command, **options):
 
 
 def build(folder):
-    """The wheel, from a copy: building leaves files beside what it builds."""
+    """Build the wheel from a copy, because building leaves files beside the source."""
     source = folder / "source"
     shutil.copytree(
         ROOT / "workflow" / "lib",
@@ -46,7 +46,7 @@ def build(folder):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Commands of an environment with the wheel and the locked versions of what it needs."""
+    """Return the commands of an environment with the wheel and its locked dependencies."""
     folder = tmp_path_factory.mktemp("wheel")
     wheel = build(folder)
     lock = (ROOT / "requirements.lock").read_text()
@@ -74,14 +74,14 @@ def test_only_the_core_is_installed(environment):
     assert names - {"pip", "setuptools"} == {"numpy", "scipy", "shuffledp", "tqdm"}
 
 
-def test_the_readme_example_prints_what_the_readme_says(environment):
+def test_a_documented_example_prints_what_the_page_shows(environment):
     command, printed = EXAMPLE.groups()
     program, *arguments = shlex.split(command)
     done = run(str(environment / program), *arguments)
     assert done.stdout.strip() == printed.strip(), done.stderr
 
 
-def test_the_public_names_have_numbers_help_types_and_a_version(environment):
+def test_the_public_names_work_and_have_help_and_types(environment):
     code = """
 import importlib.resources, pydoc, shuffledp
 print(shuffledp.__version__)
@@ -98,7 +98,7 @@ print(files.joinpath("py.typed").is_file() and files.joinpath("__init__.pyi").is
     assert true == ["True"] * 3
 
 
-def test_what_an_extra_is_needed_for_is_said(environment):
+def test_a_missing_extra_is_named(environment):
     done = run(str(environment / "shuffledp"), "verify", "certificate.json")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
