@@ -1,4 +1,4 @@
-"""Accuracy, speed and memory of the accountant, beside what a user would call otherwise.
+"""Measure accuracy, speed and memory of the accountant and of the alternatives to it.
 
 ``make bench`` runs it. Every comparison is measured in the same run; quote ratios, since absolute
 times depend on the machine. Each time is the median of several calls after a warm-up.
@@ -108,7 +108,7 @@ def widths() -> None:
 
 
 def single_bin_direct(n: int, k: int, m: int, eps0: float, eps: float) -> float:
-    """Paper A's eq. (6), corrected, as a user would write it: sums over s and r, no tilt."""
+    """Evaluate paper A's corrected eq. (6) as a user would write it: sums over s and r, no tilt."""
     from scipy.stats import binom
 
     q = 1.0 / (np.exp(eps0) + k - 1)
@@ -121,7 +121,7 @@ def single_bin_direct(n: int, k: int, m: int, eps0: float, eps: float) -> float:
 
 
 def enumerated(n: int, k: int, eps0: float) -> tuple[dict, dict]:
-    """Both laws of the dominating pair over every outcome, as dp_accounting takes them."""
+    """Return both laws of the dominating pair over every outcome, as dp_accounting takes them."""
     from scipy.stats import multinomial
 
     q = 1.0 / (np.expm1(eps0) + k)
@@ -186,7 +186,7 @@ def comparisons(repeats: int) -> None:
 
 
 def any_randomiser(repeats: int) -> None:
-    """The evaluator for any randomiser, given k-RR, beside the code that knows k-RR."""
+    """Compare the evaluator for any randomiser, applied to k-RR, with the code specific to k-RR."""
     from shuffledp.accounting.one_round.certified import upper_log_delta as of_krr
     from shuffledp.accounting.setting import Setting
     from shuffledp.mechanisms.randomiser import _upper, upper_log_delta
@@ -211,7 +211,7 @@ def any_randomiser(repeats: int) -> None:
 
 
 def dummies(n: int, k: int, dummies_each: float) -> tuple[dict, dict]:
-    """Both laws of the pair of dummies by users, over all outcomes of some weight."""
+    """Return both laws of the pair of dummies by users over all relevant outcomes."""
     from scipy.stats import multinomial
 
     q = dummies_each / k
@@ -254,7 +254,7 @@ def dummies_by_users(repeats: int) -> None:
 
 
 def ledger(repeats: int) -> None:
-    """Rounds that differ, beside dp_accounting's composition of the same discrete pairs."""
+    """Compare different rounds with dp_accounting's composition of the same discrete pairs."""
     from dp_accounting.pld.privacy_loss_distribution import from_two_probability_mass_functions
     from shuffledp.accounting.accountant import curve
     from shuffledp.accounting.setting import Setting
@@ -286,7 +286,7 @@ def ledger(repeats: int) -> None:
 
 
 def paper_c() -> None:
-    """Paper C, section 6.3: the Fourier accountant beside the numeric clones bound, n = 1e6."""
+    """Compare paper C's Fourier accountant (section 6.3) with the numeric clones bound, n = 1e6."""
     from shuffledp.accounting import pairs
     from shuffledp.accounting.registry import BOUNDS
     from shuffledp.accounting.setting import Setting
@@ -306,7 +306,7 @@ def paper_c() -> None:
     print(f"  {'four rounds over one (paper C: little more)':<58}{four / one:12.2f} x")
 
 
-# Queries that are hard for one reason or another; a process each, start-up included.
+# Difficult queries; each runs in its own process, and its time includes the start-up.
 HARD_ROUND = (
     "calibrate --n 1e6 --k 3 --eps .1 --delta 1e-6",
     "calibrate --n 1e9 --k 10 --eps .1 --delta 1e-300",

@@ -1,10 +1,10 @@
-"""How fast check-ins are cropped, against decompressing the file and against pandas.
+"""Measure how fast check-ins are cropped, compared with decompressing the file and with pandas.
 
     python benchmarks/ingest.py [--rows ROWS] [--file FILE]
 
-A file like SNAP's loc-gowalla is made first by make_checkins.py: as many rows, packed as well.
-Every task then runs in processes of its own, three times, in turn with the others. Printed are the
-shortest time of each, without the start of Python, its ratio to decompression by zlib, and the peak
+First make_checkins.py makes a file like SNAP's loc-gowalla, with as many rows and packed as well.
+Every task then runs three times in separate processes, in turn with the others. The table has the
+shortest time of each without the start of Python, its ratio to decompression by zlib, and the peak
 memory.
 """
 
@@ -50,7 +50,7 @@ def compare(arguments: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as directory:
         path = arguments.file or Path(directory) / "checkins.txt.gz"
         if not path.exists():
-            # In a process of its own: a process inherits the peak memory of the one it is made by.
+            # This needs a separate process: a child inherits the peak memory of its parent.
             maker = Path(__file__).with_name("make_checkins.py")
             command = [sys.executable, maker, path, "--rows", str(arguments.rows)]
             subprocess.run(command, check=True)

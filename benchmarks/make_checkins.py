@@ -2,10 +2,10 @@
 
     python benchmarks/make_checkins.py FILE [--rows ROWS] [--seed SEED] [--city LATITUDE LONGITUDE]
 
-FILE is packed with gzip. Users live in cities across the world; the largest is San Francisco, or
-where --city says. Few have many check-ins and most have few; they go to some places again and
-again, mostly near home, now and then in another city; the latest check-in of each comes first, as
-in the original.
+FILE is packed with gzip. Users live in cities across the world, the largest of which is San
+Francisco or where --city says. Few users have many check-ins. They return to some places, mostly
+near home and sometimes in another city. The latest check-in of each user comes first, as in the
+original.
 """
 
 import argparse
@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
 
-ROWS = 6_442_890  # of loc-gowalla, as are the mean of 60 rows and the largest number of a user's
-MEDIAN_OF_USER, SPREAD_OF_USER, MOST_OF_USER = 24, 1.35, 2_175
-CHUNK_USERS = 4_000  # made at once
-PLACES_PER_ROW = 0.75  # that a user chooses from; not all are chosen
+# Rows of loc-gowalla; median, logarithmic spread and maximum of a user's rows there (mean 60).
+ROWS = 6_442_890
+MEDIAN_USER_ROWS, USER_ROWS_LOG_SD, MAX_USER_ROWS = 24, 1.35, 2_175
+CHUNK_USERS = 4_000
+PLACES_PER_ROW = 0.75  # candidates of one user, not all of which are chosen
 CITIES = 400
 SAN_FRANCISCO = (37.76, -122.44)
 KM_PER_DEGREE = 111.2
@@ -53,11 +54,11 @@ def make_checkins(path: Path, rows: int, seed: int, city: tuple[float, ...]) -> 
     cities[0] = city
     users = 0
     temporary = path.with_name(path.name + ".unfinished")
-    # Neither name nor time in the header of gzip: the same bytes wherever and whenever.
+    # The header of gzip gets neither name nor time, so that the bytes are always the same.
     with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 6, raw, mtime=0) as stream:
         while rows:
-            drawn = random.lognormal(np.log(MEDIAN_OF_USER), SPREAD_OF_USER, CHUNK_USERS)
-            sizes = np.clip(drawn, 1, MOST_OF_USER).astype(np.int64)
+            drawn = random.lognormal(np.log(MEDIAN_USER_ROWS), USER_ROWS_LOG_SD, CHUNK_USERS)
+            sizes = np.clip(drawn, 1, MAX_USER_ROWS).astype(np.int64)
             sizes = np.diff(np.minimum(np.cumsum(sizes), rows), prepend=0)
             sizes = sizes[sizes > 0]
             stream.write(as_text(checkins_of(sizes, users, cities, random)))
@@ -72,16 +73,16 @@ def checkins_of(
     cities: NDArray[np.float64],
     random: np.random.Generator,
 ) -> pa.Table:
-    """Check-ins of users with so many each, one user after the other."""
+    """Return the given numbers of check-ins per user, one user after the other."""
     user = np.repeat(np.arange(len(sizes)), sizes)
-    choice = np.ceil(PLACES_PER_ROW * sizes).astype(np.int64)  # places of each user
+    choice = np.ceil(PLACES_PER_ROW * sizes).astype(np.int64)  # numbers of places of each user
     first_place = np.cumsum(choice) - choice
-    # Few places are visited often and most only once, as people do.
+    # Like people, users visit few places often and most places only once.
     place = first_place[user] + (choice[user] * random.random(len(user)) ** 2).astype(np.int64)
     position = places_of(choice, cities, random)
     location = random.integers(0, 6_000_000, len(position))
     span = (END - START).astype(np.int64)
-    joined = span * np.sqrt(random.random(len(sizes)))  # more and more of them
+    joined = span * np.sqrt(random.random(len(sizes)))  # users join at a growing rate
     age = ((span - joined[user]) * random.random(len(user))).astype(np.int64)
     age = age[np.lexsort((age, user))]
     time = np.datetime_as_string(END - age.astype("timedelta64[s]"), timezone="UTC")
@@ -94,8 +95,8 @@ def checkins_of(
 def places_of(
     choice: NDArray[np.int64], cities: NDArray[np.float64], random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Latitude and longitude of every place that users may go to."""
-    weights = 1 / np.arange(10, CITIES + 10)  # of large cities there are few
+    """Return latitude and longitude of every place that users may visit."""
+    weights = 1 / np.arange(10, CITIES + 10)  # large cities are few
     weights /= weights.sum()
     home = cities[random.choice(CITIES, len(choice), p=weights)]
     home = moved(home, random.rayleigh(5, len(choice)), random)
@@ -108,7 +109,7 @@ def places_of(
 def moved(
     position: NDArray[np.float64], km: NDArray[np.float64], random: np.random.Generator
 ) -> NDArray[np.float64]:
-    """Positions so far away from others, in any direction."""
+    """Return positions at given distances from others, in random directions."""
     angle = random.uniform(0, 2 * np.pi, len(km))
     latitude = position[:, 0] + km * np.sin(angle) / KM_PER_DEGREE
     shrunk = KM_PER_DEGREE * np.cos(np.radians(position[:, 0]))

@@ -1,12 +1,12 @@
-"""How the workflow's cost grows with cells, users, cities and repetitions.
+"""Measure how the workflow's cost grows with cells, users, cities and repetitions.
 
     python benchmarks/scale.py [--help]
 
 ``make scale`` runs it. Snakemake runs in a temporary copy of the workflow, one core per job, on
-synthetic cities. Every job's CPU time and peak memory are what the kernel counted when its process
-ended: Snakemake's own benchmark files sample, after a while only every 30 s.
+synthetic cities. The kernel's counters give every job's CPU time and peak memory, because
+Snakemake's own benchmark files only sample, after a while every 30 s.
 
-A billion check-ins are no file for a laptop. The cities are cropped and laid on their grids from a
+A file of a billion check-ins is too large for a laptop. The cities are cropped and gridded from a
 small file; then the counts in each grid file are replaced by those of n users, whose cell of rank r
 has a share proportional to 1/r, and the later stages run on them as on any grid file.
 """
@@ -34,12 +34,12 @@ ROOT = Path(__file__).resolve().parents[1]
 EPS0 = 4
 # At n = 1e9 a larger eps has a delta that nobody asks for, at much greater cost (docs/scale.md).
 EPS = [0.01, 0.1]
-MORE = 10  # times as many repetitions, to see what they cost
-# Grids whose jobs' peaks are measured, with the default repetitions and one eps: memory does not
-# depend on how many there are.
+MORE = 10  # factor by which repetitions are multiplied, to measure their cost
+# Grids whose jobs' peak memory is measured with the default repetitions and one eps, because
+# memory does not depend on the numbers of either.
 FINE = {"metres": {"metres": 100}, "million": {"shape": [1000, 1000]}}
 
-# Every Python process of a run imports this module; Snakemake and its jobs leave a line at the end.
+# Every Python process of a run imports this module; Snakemake and its jobs write a line at exit.
 RECORDER = """
 import atexit, json, os, re, sys
 
@@ -64,7 +64,7 @@ atexit.register(record)
 
 @dataclass(frozen=True)
 class Usage:
-    """One run of Snakemake: seconds, CPU seconds of it and its jobs, its output, and the jobs.
+    """Hold one run of Snakemake: seconds, CPU seconds of it and its jobs, its output, and the jobs.
 
     The jobs are a table of rule, grid, CPU seconds and peak megabytes; Snakemake is one without a
     rule.
@@ -84,7 +84,7 @@ def box(number: int) -> dict[str, float]:
 
 
 def shape(cells: int) -> list[int]:
-    """Rows and columns that multiply to the number of cells, as square as can be."""
+    """Return the most nearly square numbers of rows and columns with this product."""
     rows = max(d for d in range(1, int(cells**0.5) + 1) if cells % d == 0)
     return [rows, cells // rows]
 
@@ -116,7 +116,7 @@ def configuration(cities: int, cells: Sequence[int], repetitions: int) -> dict[s
 
 
 class Workflow:
-    """A copy of the workflow in a folder of its own, with check-ins of synthetic cities."""
+    """Hold a copy of the workflow in a separate folder, with check-ins of synthetic cities."""
 
     def __init__(self, path: Path, cities: int, rows: int, cores: int) -> None:
         self.path, self.cores = path, cores
@@ -157,7 +157,7 @@ class Workflow:
             "OMP_NUM_THREADS": "1",
             "OPENBLAS_NUM_THREADS": "1",
         }
-        # Of a child, the kernel tells the CPU time of itself and of all that it waited for.
+        # The kernel reports the CPU time of a child and of all processes that the child waited for.
         with tempfile.TemporaryFile("w+") as output:
             child = subprocess.Popen(
                 command,
@@ -177,9 +177,9 @@ class Workflow:
 
     def _jobs(self) -> pd.DataFrame:
         file = self.path / "jobs.jsonl"
-        found = pd.DataFrame([json.loads(line) for line in file.read_text().splitlines()])
+        jobs = pd.DataFrame([json.loads(line) for line in file.read_text().splitlines()])
         file.unlink()
-        return found
+        return jobs
 
     def populate(self, n: int) -> None:
         """Give every grid file the counts of n users, heavy-tailed over its cells."""
@@ -205,7 +205,7 @@ def tables(cities: int, cells: Sequence[int]) -> list[str]:
 
 
 def maps(cities: int, cells: Sequence[int]) -> list[str]:
-    """The figures that grow with k."""
+    """Return the figures whose cost grows with k."""
     return [
         f"results/figures/estimates.{place}.eps0-{EPS0}.matched.png"
         for place in places(cities, cells)
@@ -221,7 +221,7 @@ def stages(options: argparse.Namespace, folder: Path) -> Iterator[pd.DataFrame]:
         config = configuration(cities, options.cells, few)
         yield report(workflow, workflow.run(config, *grids), cities, options.rows, few)
         if cities != options.cities[0]:
-            # With more cities there is only more of the same: one size shows it.
+            # More cities mean only more of the same jobs, so one size suffices.
             workflow.populate(options.users[0])
             usage = workflow.run(config, *tables(cities, options.cells))
             yield report(workflow, usage, cities, options.users[0], few)
@@ -249,7 +249,7 @@ def report(workflow: Workflow, usage: Usage, cities: int, n: int, repetitions: i
 
 
 def exponent(x: pd.Series, y: pd.Series) -> str:
-    """Slope of log y over log x: the power with which y grows."""
+    """Return the slope of log y over log x, the power with which y grows."""
     return f"{np.polyfit(np.log(x.astype(float)), np.log(y), 1)[0]:.2f}" if len(x) > 1 else "-"
 
 
@@ -263,11 +263,11 @@ def growth(jobs: pd.DataFrame, measure: str, number: str) -> None:
     print(f"\n| rule | n | repetitions | {heads} | exponent | over the last two |")
     print("|---" * (len(table.columns) + 5) + "|")
     for (rule, n, repetitions), row in table.iterrows():
-        found = row.dropna()
-        x = pd.Series(found.index)
+        costs = row.dropna()
+        x = pd.Series(costs.index)
         cells = " | ".join("-" if np.isnan(value) else format(value, number) for value in row)
-        last = exponent(x[-2:], found[-2:])
-        print(f"| `{rule}` | {n:,} | {repetitions} | {cells} | {exponent(x, found)} | {last} |")
+        last = exponent(x[-2:], costs[-2:])
+        print(f"| `{rule}` | {n:,} | {repetitions} | {cells} | {exponent(x, costs)} | {last} |")
 
 
 def largest(options: argparse.Namespace, folder: Path) -> None:
@@ -279,7 +279,7 @@ def largest(options: argparse.Namespace, folder: Path) -> None:
     workflow = Workflow(folder / "fine", 1, options.rows, options.cores)
     for name, grid in FINE.items():
         config = configuration(1, [], 10)
-        # 100 m squares are some 80,000 here.
+        # Squares of 100 m give some 80,000 cells here.
         region = {"box": {"south": -60.0, "north": -59.74, "west": -170.0, "east": -169.5}}
         config["regions"]["city_0"] |= region | {"grids": {name: grid}}
         config |= {"run": name, "eps": [1], "budgets": {"column": "budget"}}
@@ -295,17 +295,17 @@ def largest(options: argparse.Namespace, folder: Path) -> None:
 
 
 def graphs(options: argparse.Namespace, folder: Path) -> None:
-    """Print what it takes Snakemake to plan the whole run of many regions."""
+    """Print the time that Snakemake needs to plan the whole run of many regions."""
     print("\n| regions | jobs | CPU, s | wall, s | memory, MB |\n|---|---|---|---|---|")
     workflow = Workflow(folder / "graphs", 1, 100, options.cores)
     planned = []
     for regions in options.regions:
         config = configuration(regions, [400], options.repetitions)
         usage = workflow.run(config, "--dry-run", "--quiet", "rules")
-        found = re.search(r"^total\s+(\d+)$", usage.output, re.MULTILINE)
-        if not found:
+        total = re.search(r"^total\s+(\d+)$", usage.output, re.MULTILINE)
+        if not total:
             raise SystemExit(f"no number of jobs in:\n{usage.output}")
-        planned.append((regions, int(found[1]), usage.cpu))
+        planned.append((regions, int(total[1]), usage.cpu))
         print(
             f"| {regions:,} | {planned[-1][1]:,} | {usage.cpu:.1f} | {usage.wall:.0f} | "
             f"{usage.jobs['mb'].max():.0f} |",

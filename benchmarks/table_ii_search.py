@@ -1,9 +1,10 @@
-"""Which parameters give paper A's Table II, column "Our", n = 1,000? It does not state k and n_x0.
+"""Search the parameters of paper A's Table II, column "Our", n = 1,000, which omits k and n_x0.
 
-Two passes, some minutes: all k and n_x0 by the printed formula; then, near the best, every n_x0
-with the inner sum of eq. (6) begun at r = 0, as printed, and at r = 1. Prints by how many powers
-of ten each setting misses the five numbers. Result: k = 2, n_x0 = 1, eps0 = 0.5, begun at r = 1,
-gives those at eps >= 0.1 to all digits, cut; nothing gives the first along with them.
+The first pass tries all k and n_x0 with the printed formula. The second tries every n_x0 near the
+best settings with the inner sum of eq. (6) started at r = 0, as printed, and at r = 1. The script
+takes minutes and prints by how many powers of ten each setting misses the five numbers. The result
+is k = 2, n_x0 = 1, eps0 = 0.5, started at r = 1: it gives the numbers at eps >= 0.1 in all
+(truncated) digits, but no setting gives the first number as well.
 """
 
 import numpy as np
@@ -23,7 +24,7 @@ def log_choose(n, r):
 
 
 def miss(k, count, eps0, first):
-    """Paper A's eq. (6), the inner sum begun at ``first``, in powers of ten from the print."""
+    """Return the distance, in powers of ten, of paper A's eq. (6) from the printed numbers."""
     E, rest = np.exp(eps0), N - count
     kappa1, kappa2 = E * (E + k - 2) / (k - 1), (k - 1) / (E + k - 2)
     s, r = np.arange(N + 1.0)[:, np.newaxis], np.arange(count + 1.0)
@@ -52,7 +53,7 @@ def main():
             best = int(np.abs(misses).max(axis=0).argmin())
             print(f"eps0={eps0} k={k} n_x0={counts[best]}", misses[:, best].round(3))
     print("k = 2: the ten best")
-    found = [
+    settings = [
         (np.abs(misses[1:]).max(), eps0, count, first, misses)
         for eps0 in (0.49, 0.495, 0.5, 0.505)
         for count in range(40)
@@ -60,7 +61,7 @@ def main():
         if first <= count
         for misses in [miss(2, count, eps0, first)]
     ]
-    for _, eps0, count, first, misses in sorted(found, key=lambda row: row[0])[:10]:
+    for _, eps0, count, first, misses in sorted(settings, key=lambda row: row[0])[:10]:
         print(f"eps0={eps0} n_x0={count} sum from r={first}", misses.round(4))
 
 

@@ -94,10 +94,10 @@ def _reference_pages() -> dict[str, str]:
 
 def _pictures(pattern: str) -> list[Path]:
     """Return pictures whose stems match a pattern, sorted by name; earlier folders win."""
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     for folder in reversed(FIGURES):
-        found |= {path.name: path for path in folder.glob(f"{pattern}.png")}
-    return [found[name] for name in sorted(found)]
+        by_name |= {path.name: path for path in folder.glob(f"{pattern}.png")}
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _with_pictures(markdown: str) -> str:
@@ -108,10 +108,10 @@ def _with_pictures(markdown: str) -> str:
     shown: set[Path] = set()
 
     def fill(line: re.Match[str]) -> str:
-        found = [path for path in _pictures(line[2]) if path not in shown]
-        shown.update(found)
-        grid = "\n".join(['<div class="pictures" markdown>\n', *map(_item, found), "</div>"])
-        return grid if found else line[1]
+        pictures = [path for path in _pictures(line[2]) if path not in shown]
+        shown.update(pictures)
+        grid = "\n".join(['<div class="pictures" markdown>\n', *map(_item, pictures), "</div>"])
+        return grid if pictures else line[1]
 
     return PICTURES.sub(fill, markdown)
 

@@ -20,7 +20,7 @@ class Returns(Extension):
         if func.docstring:
             kind = str(func.returns or "None")
             func.docstring.value = SECTION.sub(
-                lambda found: f"{found[1]}\n-------\n{kind}\n{_indented(found[2])}",
+                lambda match: f"{match[1]}\n-------\n{kind}\n{_indented(match[2])}",
                 func.docstring.value,
             )
 
