@@ -6,8 +6,9 @@ The limits are long, so that a slow machine is not mistaken for a hang.
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 TAIL = 4000  # characters of a run's output in a message
@@ -69,6 +70,15 @@ def run(command: list[str], seconds: float, **options: object) -> subprocess.Com
         kill_session(process)
         raise
     return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+
+def run_python(
+    *arguments: object, seconds: float = 300.0, env: Mapping[str, str] | None = None, **options
+) -> subprocess.CompletedProcess:
+    """Run Python with the paths of this process and return its output and status."""
+    path = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, *map(str, arguments)]
+    return run(command, seconds, env={**os.environ, **path, **(env or {})}, **options)
 
 
 def finished(process: subprocess.Popen, seconds: float, printed: Callable[[], str]) -> int:

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import re
-import subprocess
 import sys
 from urllib.parse import urlsplit
 
@@ -22,6 +21,7 @@ from shuffledp.pipeline.configuration import (
     leave_out,
 )
 from shuffledp.pipeline.schema import check_schema
+from waiting import run
 from workflow.conftest import BOX, ROOT
 
 from faults.damage import TEXT
@@ -216,14 +216,7 @@ CLEAR = ("WorkflowError", "MissingInputException", "ValidationError", "UnicodeDe
 def dry_run(clone, text):
     (clone.path / "config" / "config.yaml").write_bytes(text)
     target = "results/utility/town.shape.parquet"
-    return subprocess.run(
-        [sys.executable, "-m", "snakemake", "--dry-run", target],
-        cwd=clone.path,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return run([sys.executable, "-m", "snakemake", "--dry-run", target], 300, cwd=clone.path)
 
 
 @pytest.mark.faults

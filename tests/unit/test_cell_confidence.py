@@ -1,6 +1,5 @@
 """The standard errors that a release states agree with the spread of simulated releases."""
 
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from shuffledp.pipeline.tables import CERTAINTY
 from shuffledp.studies.cell_confidence import confidence_tables
 from shuffledp.studies.releases import swept
 from shuffledp.studies.sweeps import BudgetSweep
+from waiting import run_python
 
 COUNTS = np.array([0, 30, 500, 70, 900, 10, 1, 1200, 600, 330, 250, 109])
 N, K = int(COUNTS.sum()), COUNTS.size
@@ -137,8 +137,5 @@ print((peak() - before) / rows.memory_usage().sum())
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
 def test_the_study_holds_about_one_copy_of_the_releases():
-    path = "import sys; sys.path[:0] = " + repr(sys.path)
-    child = subprocess.run(
-        [sys.executable, "-c", path + _CHILD], check=True, capture_output=True, text=True
-    )
+    child = run_python("-c", _CHILD)
     assert float(child.stdout) < 1.2  # an earlier version held three copies: 1.85

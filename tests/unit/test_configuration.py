@@ -2,10 +2,8 @@
 
 import copy
 import json
-import os
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -27,7 +25,7 @@ from shuffledp.pipeline.configuration import (
 )
 from shuffledp.pipeline.schema import check_schema, check_unique_keys
 from snakemake.utils import update_config
-from waiting import run
+from waiting import run_python
 
 ROOT = Path(__file__).parents[2]
 DEFAULT = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())
@@ -523,9 +521,7 @@ def test_the_documented_command_names_the_line(tmp_path):
     page = (ROOT / "config" / "README.md").read_text()
     (command,) = re.findall(r"^\$ (python -c .*) mine.yaml$", page, re.MULTILINE)
     (tmp_path / "mine.yaml").write_text("seed: 1\nregions:\n\tparis: {}\n")
-    arguments = [sys.executable, *shlex.split(command)[1:], "mine.yaml"]
-    path = {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    result = run(arguments, seconds=100, cwd=tmp_path, env=os.environ | path)
+    result = run_python(*shlex.split(command)[1:], "mine.yaml", cwd=tmp_path)
     assert "mine.yaml, line 3 is no YAML" in result.stderr
 
 

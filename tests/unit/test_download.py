@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from http_server import Answer, FileServer
 from shuffledp.geography.download import DownloadError, fetch
-from waiting import wait_until
+from waiting import run_python, wait_until
 
 CONTENT = bytes(range(256)) * 4096  # 1 MiB
 OTHER = bytes(reversed(range(256))) * 4096
@@ -251,15 +251,7 @@ def test_full_disk_is_reported_and_not_retried(target):
         "except DownloadError as error: print(error)"
     )
     with FileServer(CONTENT) as server:
-        done = subprocess.run(
-            [sys.executable, "-c", code, server.url(), str(target)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            preexec_fn=limit,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=300,
-        )
+        done = run_python("-c", code, server.url(), target, preexec_fn=limit)
         assert len(server.requests) == 1
     assert f".part cannot be written ({os.strerror(errno.EFBIG)})" in done.stdout
     assert not target.exists()

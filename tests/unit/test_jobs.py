@@ -2,9 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +9,7 @@ import pytest
 from shuffledp import cli
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import reading
-
-LIBRARY = Path(__file__).parents[2] / "workflow" / "lib"
+from waiting import run_python
 
 
 def too_large_for_arrow():
@@ -78,14 +74,7 @@ def test_a_job_under_a_memory_limit_of_the_system(tmp_path):
         "    resource.setrlimit(resource.RLIMIT_AS, (now + 2**23, now + 2**23))\n"
         "    import pyarrow\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(LIBRARY), "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_python("-c", code, env={"OPENBLAS_NUM_THREADS": "1"})
     assert done.returncode == 1, done.stderr
     assert "out of memory" in done.stderr
     assert "defect" not in done.stderr

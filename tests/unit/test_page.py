@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import sys
 from base64 import b64encode
 from fractions import Fraction
 from hashlib import sha256
@@ -38,7 +37,7 @@ from shuffledp.page.sentences import (
 )
 from shuffledp.papers import page_section
 from shuffledp.papers.page_section import reproduction_data
-from waiting import run
+from waiting import run_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -294,9 +293,7 @@ def test_the_page_needs_no_git(tmp_path, environment):
         "from pathlib import Path; from shuffledp.page.data import revision\n"
         "print(revision(Path('.')))"
     )
-    path = {"PYTHONPATH": str(ROOT / "workflow" / "lib")}
-    command = [sys.executable, "-c", code]
-    done = run(command, seconds=300, cwd=clone.working_dir, env=os.environ | path | environment)
+    done = run_python("-c", code, cwd=clone.working_dir, env=environment)
     assert done.returncode == 0, done.stderr
     unknown = "perhaps with changes: git is missing or refuses to compare files"
     assert done.stdout == f"{commit}, {unknown}\n"

@@ -2,12 +2,9 @@
 
 import gzip
 import hashlib
-import os
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-from needs import needs
+from unit.http_server import FileServer
 
 from workflow.conftest import checkin_lines, copy
 
@@ -82,21 +79,6 @@ def test_wrong_checksum(clone):
     _fails(clone, ["check-ins.txt", digest])
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason=needs("machine", "root writes everywhere"))
-def test_unwritable_results(clone):
-    (clone.path / "results").mkdir()
-    (clone.path / "results").chmod(0o500)
-    _fails(clone, "results")
-
-
-@pytest.mark.slow
-def test_results_is_a_file(clone):
-    (clone.path / "results").write_text("in the way")
-    result = clone.run(GRID, check=False)
-    assert result.returncode != 0
-    assert "results" in result.stdout + result.stderr
-
-
 # One mistake for each check of workflow/rules/common.smk; what each check finds else
 # is in tests/unit/test_configuration.py. Every tier sees the last of them.
 MISTAKES = [
@@ -143,36 +125,14 @@ def test_unknown_region(clone):
 @pytest.mark.slow
 def test_download_through_the_pipeline_is_cached(clone):
     """The file is fetched once from a real server, even if the workflow forgets its outputs."""
-    served = clone.path / "served"
-    served.mkdir()
     data = gzip.compress("\n".join(checkin_lines()).encode())
-    (served / "check-ins.txt.gz").write_bytes(data)
-    requests = []
-
-    class Handler(SimpleHTTPRequestHandler):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, directory=str(served), **kwargs)
-
-        def do_GET(self):
-            requests.append(self.path)
-            super().do_GET()
-
-        def log_message(self, *args):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with FileServer(data) as server:
         clone.config["sources"]["tiny"] = {
             "kind": "download",
-            "url": f"http://127.0.0.1:{server.server_port}/check-ins.txt.gz",
+            "url": server.url("check-ins.txt.gz"),
             "checksum": "md5:" + hashlib.md5(data).hexdigest(),
             "layout": "snap",
         }
         clone.run(GRID)
-        assert len(requests) == 1
         clone.run("--forceall", GRID)
-        assert len(requests) == 1
-    finally:
-        server.shutdown()
-        server.server_close()
+        assert len(server.requests) == 1
