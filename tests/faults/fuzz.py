@@ -1,9 +1,9 @@
-"""Odd calls of every command: none may end in a traceback, hang, or take more than 2 GB.
+"""Call every command with odd arguments: none may show a traceback, hang or take 2 GB.
 
     python tests/faults/fuzz.py --calls 3000 --seed 7
 
-Calls are made in a process that is limited; every fiftieth is one of its own, as users start it.
-A call that cannot be answered ends with status 2 and one line.
+A process with limits makes the calls; every fiftieth call has a process of its own, as for users.
+A call that cannot be answered must end with status 2 and one line.
 """
 
 import argparse
@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for make fuzz
 from faults import odd_files
 
 MEMORY, SECONDS = 2 * 2**30, 30
-ALONE = 50  # every so many calls one is a process of its own
+ALONE = 50  # one call in this many has a process of its own
 LONGEST_LINE = 1_500
 
 USERS = ("1", "2", "7", "100", "1e3", "54321", "1e6", "1e10", "1e11", "0", "-1")
@@ -39,7 +39,7 @@ CELLS = ("2", "3", "4", "16", "408", "1e6", "1e7", "1", "0")
 BUDGETS = ("1", "0.1", "4", "8", "1e-3", "350", "351", "5e-324", "1e-200", "20", "0")
 EPS = ("0.5", "0.1", "0", "1e-9", "5e-324", "3", "349.9", "1e300")
 DELTAS = ("1e-6", "1e-8", "0.5", "1", "1e-400", "1e-99999", "0", "2")
-# Of anything.
+# Odd values for any option.
 ODD = (
     *("nan", "inf", "-inf", "1_0", "٣", "0x64", "", " ", "1e999999999", "9" * 6000, "x" * 5000),
     *("1e", ".", "-", "é\x1b[2J", "a\nb"),
@@ -66,7 +66,7 @@ Call = list[str]
 
 
 def calls(random: np.random.Generator, files: Sequence[Path], folder: Path) -> Iterator[Call]:
-    """Calls without an end: mostly right, with one or two odd words."""
+    """Yield endless calls, most of them right except for one or two words."""
 
     def value(option: str) -> str:
         if option in FILES:
@@ -76,7 +76,7 @@ def calls(random: np.random.Generator, files: Sequence[Path], folder: Path) -> I
         known = OF.get(option, ("bash",))
         if random.random() < 0.03:
             return ODD[int(random.integers(len(ODD)))]
-        # What comes first is most often right.
+        # The first values are most often valid.
         return known[min(int(random.exponential(len(known) / 3.0)), len(known) - 1)]
 
     names = sorted(parser._COMMANDS)
@@ -100,7 +100,7 @@ def calls(random: np.random.Generator, files: Sequence[Path], folder: Path) -> I
 
 
 class HungError(BaseException):
-    """A call took its time; no handler of the package may take it for an error."""
+    """Interrupt a call that takes too long; no handler in the package catches it as an error."""
 
 
 def _hung(*_: object) -> None:
@@ -111,7 +111,7 @@ def limit() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def complaint(status: object, error: str) -> str | None:
+def find_fault(status: object, error: str) -> str | None:
     """Return what is wrong with how a call ended, if anything."""
     if "Traceback" in error:
         return error.strip().splitlines()[-1][:300]
@@ -123,7 +123,7 @@ def complaint(status: object, error: str) -> str | None:
 
 
 def called(words: Call) -> str | None:
-    """Complaint about a call in this process."""
+    """Make a call in this process and return what is wrong with it, if anything."""
     out, error = io.StringIO(), io.StringIO()
     signal.signal(signal.SIGPROF, _hung)
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
@@ -138,21 +138,21 @@ def called(words: Call) -> str | None:
         return f"{type(failure).__name__}: {str(failure)[:300]}"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
-    return complaint(status, error.getvalue())
+    return find_fault(status, error.getvalue())
 
 
 def called_alone(words: Call) -> str | None:
-    """The same in a process of its own."""
+    """Make a call in a new process and return what is wrong with it, if anything."""
     try:
         done = subprocess.run(
             [sys.executable, "-m", "shuffledp", *words], capture_output=True, check=False,
             timeout=20 * SECONDS, preexec_fn=limit, encoding="utf-8", errors="replace",
         )  # fmt: skip
-    except ValueError:  # no such word can be given to a process
+    except ValueError:  # the system cannot pass such a word to a process
         return None
     except subprocess.TimeoutExpired:
         return "hangs"
-    return complaint(done.returncode, done.stderr)
+    return find_fault(done.returncode, done.stderr)
 
 
 def _serve(pipe: Connection) -> None:
@@ -162,7 +162,7 @@ def _serve(pipe: Connection) -> None:
 
 
 class Limited:
-    """A process that answers calls; after one that ends it there is another."""
+    """Answer calls in a process, which is replaced if a call ends it."""
 
     def __init__(self) -> None:
         self._start()
@@ -177,14 +177,14 @@ class Limited:
     def call(self, words: Call) -> str | None:
         self._pipe.send(words)
         try:
-            # Far more than its own limit, which is of processor time: others may use the machine.
-            found = self._pipe.recv() if self._pipe.poll(20 * SECONDS) else "hangs"
+            # The call's own limit counts processor time; a busy machine may need far longer.
+            wrong = self._pipe.recv() if self._pipe.poll(20 * SECONDS) else "hangs"
         except EOFError:
-            found = "the process ended"
-        if found in ("hangs", "the process ended"):
+            wrong = "the process ended"
+        if wrong in ("hangs", "the process ended"):
             self.end()
             self._start()
-        return found
+        return wrong
 
     def end(self) -> None:
         self._process.kill()
@@ -192,7 +192,7 @@ class Limited:
 
 
 def fuzz(number: int, seed: int, seconds: float) -> tuple[Counter, list[tuple[Call, str]]]:
-    """How often each command was called, and what went wrong."""
+    """Return how often each command was called, and which calls went wrong."""
     from tqdm import tqdm
 
     random, begun, wrong = np.random.default_rng(seed), Counter(), list[tuple[Call, str]]()
@@ -205,11 +205,11 @@ def fuzz(number: int, seed: int, seconds: float) -> tuple[Counter, list[tuple[Ca
                 break
             words = next(generated)
             begun[words[0]] += 1
-            found = called_alone(words) if i % ALONE == ALONE - 1 else process.call(words)
-            if found and "Memory" in found:  # of a process that remembers earlier calls
-                found = called_alone(words)
-            if found:
-                wrong.append((words, found))
+            complaint = called_alone(words) if i % ALONE == ALONE - 1 else process.call(words)
+            if complaint and "Memory" in complaint:  # earlier calls may have taken the memory
+                complaint = called_alone(words)
+            if complaint:
+                wrong.append((words, complaint))
     process.end()
     return begun, wrong
 
@@ -223,9 +223,9 @@ def main() -> None:
     begun, wrong = fuzz(arguments.calls, arguments.seed, arguments.seconds)
     for command, count in begun.most_common():
         print(f"{count:>6}  {command}")
-    for words, found in wrong:
+    for words, complaint in wrong:
         shown = " ".join(word if len(word) < 80 else f"{word[:20]}..." for word in words)
-        print(f"WRONG: shuffledp {shown}: {found}")
+        print(f"WRONG: shuffledp {shown}: {complaint}")
     print(f"{begun.total()} calls, {len(wrong)} wrong")
     sys.exit(bool(wrong))
 
