@@ -18,13 +18,13 @@ def browser():
         sync_api as api,
     )  # importing takes a third of a second, and most tests do not need it
 
-    found = next(filter(None, map(shutil.which, NAMES)), None)
-    if found is None:
+    executable = next(filter(None, map(shutil.which, NAMES)), None)
+    if executable is None:
         pytest.skip(needs("browser", f"none of {', '.join(NAMES)} is installed"))
     with api.sync_playwright() as started:
         try:
-            opened = started.chromium.launch(executable_path=found, chromium_sandbox=True)
+            opened = started.chromium.launch(executable_path=executable, chromium_sandbox=True)
         except api.Error:  # as root, or where users may not have name spaces
-            opened = started.chromium.launch(executable_path=found, chromium_sandbox=False)
+            opened = started.chromium.launch(executable_path=executable, chromium_sandbox=False)
         yield opened
         opened.close()

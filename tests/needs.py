@@ -34,4 +34,4 @@ def refused(reasons: Iterable[str], required: set[str]) -> list[str]:
     if not required:
         return []
     matched = {reason: _REASON.match(reason) for reason in reasons}
-    return [reason for reason, found in matched.items() if not found or found[1] in required]
+    return [reason for reason, match in matched.items() if not match or match[1] in required]

@@ -21,11 +21,11 @@ class Planned:
 def planned(n: int, k: int, eps: float, delta: float) -> dict[str, Planned]:
     """Return predictions by mechanism; before rounding, the page's may be `PLANNER_LOSS` larger."""
     shares = np.full(k, 1.0 / k)
-    found = {
+    calibrated = {
         each.name: calibrate_to_target(each, eps, float(np.log(delta)), Setting(n, k), shares)
         for each in get_mechanisms(PLANNED)
     }
     return {
-        name: Planned(one.cell_sd, one.tv_distance, one.per_user.messages)
-        for name, one in found.items()
+        name: Planned(released.cell_sd, released.tv_distance, released.per_user.messages)
+        for name, released in calibrated.items()
     }

@@ -23,15 +23,15 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 180.
 
 def session(leader: int) -> dict[int, str]:
     """Return the processes of a session, with their command lines from /proc."""
-    found = {}
+    processes = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state = (folder / "stat").read_text().rpartition(")")[2].split()
             if int(state[3]) == leader and state[0] != "Z":
-                found[int(folder.name)] = (folder / "cmdline").read_bytes().decode()
+                processes[int(folder.name)] = (folder / "cmdline").read_bytes().decode()
         except OSError:
             continue  # it has ended meanwhile
-    return found
+    return processes
 
 
 def kill_session(process: subprocess.Popen) -> None:

@@ -44,8 +44,8 @@ class Run:
     @property
     def data(self):
         """Return the data that the scripts of the page read."""
-        found = re.search(r'id="data">(.*?)</script>', self.page.read_text(), re.DOTALL)
-        return json.loads(found[1])
+        match = re.search(r'id="data">(.*?)</script>', self.page.read_text(), re.DOTALL)
+        return json.loads(match[1])
 
     def table(self, name):
         path = self.page.parent / name

@@ -102,13 +102,13 @@ def test_axe_finds_nothing(visit, viewport, scheme, tmp_path):
         page.evaluate(AXE.read_text(encoding="utf-8"))
         # The rule about the size of touch targets is off by default.
         rules = {"target-size": {"enabled": True}}
-        found = page.evaluate("rules => axe.run(document, { rules })", rules)
-        assert {"color-contrast", "target-size"} <= {rule["id"] for rule in found["passes"]}
-        wrong = [
+        result = page.evaluate("rules => axe.run(document, { rules })", rules)
+        assert {"color-contrast", "target-size"} <= {rule["id"] for rule in result["passes"]}
+        violations = [
             (rule["id"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]])
-            for rule in found["violations"]
+            for rule in result["violations"]
         ]
-        assert not wrong, json.dumps(wrong, indent=1)
+        assert not violations, json.dumps(violations, indent=1)
 
 
 @pytest.mark.parametrize("width", [400, 360, 320])

@@ -103,8 +103,8 @@ def test_no_sheet_of_paper_ends_with_a_heading(visit, tmp_path, paper):
         page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
         page.pdf(path=tmp_path / "page.pdf", format=paper)
         page.emulate_media(media="print")
-        found = page.locator("h2:not(.unseen), h3, caption, thead tr").all()
-        leading = [letters(one.inner_text()) for one in found if one.is_visible()]
+        headings = page.locator("h2:not(.unseen), h3, caption, thead tr").all()
+        leading = [letters(one.inner_text()) for one in headings if one.is_visible()]
     sheets = [letters(sheet.extract_text()) for sheet in PdfReader(tmp_path / "page.pdf").pages]
     assert len(sheets) > 3
     assert [words for words in leading if words not in "".join(sheets)] == []
@@ -136,9 +136,9 @@ def test_the_papers_numbers_are_filtered_and_their_errata_linked(run, visit, tmp
     names = ["paper", "table", "bound", "published", "as_printed", "lower", "upper", "verdict"]
     table = pd.DataFrame(shown, columns=names).reindex(columns=COLUMNS)
     table.to_csv(tmp_path / "values.csv", index=False)
-    found = reproduction_data(tmp_path / "values.csv", ERRATA)
+    reproduction = reproduction_data(tmp_path / "values.csv", ERRATA)
     other = tmp_path / "report.html"
-    other.write_text(render(run.data | {"reproduction": found}))
+    other.write_text(render(run.data | {"reproduction": reproduction}))
     # Following a link within the page is not a request.
     with visit(other) as page:
         rows = page.locator("#reproduction-body tbody tr")

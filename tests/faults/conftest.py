@@ -12,7 +12,7 @@ from faults.runs import TARGET, tables
 def undisturbed(clone):  # noqa: F811 - the fixture
     """Return every result of a complete run, and remove the results again."""
     clone.run(TARGET)
-    made = tables(clone)
-    assert set(made) == set(clone.plan(TARGET))
+    results = tables(clone)
+    assert set(results) == set(clone.plan(TARGET))
     shutil.rmtree(clone.path / "results")
-    return made
+    return results

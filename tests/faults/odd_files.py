@@ -38,16 +38,16 @@ VALUES = (0, -1, 1e300, 5e-324, 10**30, None, "1", [], {}, True, float("nan"), 3
 
 def make(folder: Path, random: np.random.Generator) -> list[Path]:
     """Write the files and return their paths, some of which are no regular file or do not exist."""
-    made = []
+    paths = []
     for name, text in TEXTS.items():
         (folder / name).write_text(text, encoding="utf-8")
-        made.append(folder / name)
+        paths.append(folder / name)
     (folder / "latin.csv").write_bytes(b"count\n\xff\n")
     (folder / "bytes.parquet").write_bytes(random.bytes(500))
     os.mkfifo(folder / "pipe.csv")
-    made += [folder / name for name in ("latin.csv", "bytes.parquet", "pipe.csv", "none.csv")]
-    made += [folder, Path("/dev/zero"), Path("/dev/null")]
-    return [*made, *_parquets(folder, random), *_certificates(folder, random)]
+    paths += [folder / name for name in ("latin.csv", "bytes.parquet", "pipe.csv", "none.csv")]
+    paths += [folder, Path("/dev/zero"), Path("/dev/null")]
+    return [*paths, *_parquets(folder, random), *_certificates(folder, random)]
 
 
 def _parquets(folder: Path, random: np.random.Generator) -> Iterator[Path]:
@@ -69,13 +69,13 @@ def _parquets(folder: Path, random: np.random.Generator) -> Iterator[Path]:
 
 def _certificates(folder: Path, random: np.random.Generator) -> Iterator[Path]:
     for i in range(30):
-        made = json.loads(json.dumps(CERTIFICATE))
+        document = json.loads(json.dumps(CERTIFICATE))
         for _ in range(int(random.integers(0, 3))):
-            part = [made, made["lower"], made["upper"]][int(random.integers(3))]
+            part = [document, document["lower"], document["upper"]][int(random.integers(3))]
             if isinstance(part, dict) and part:
                 part[str(random.choice(sorted(part)))] = VALUES[int(random.integers(len(VALUES)))]
-            if not isinstance(made["lower"], dict) or not isinstance(made["upper"], dict):
+            if not isinstance(document["lower"], dict) or not isinstance(document["upper"], dict):
                 break
         path = folder / f"certificate{i}.json"
-        path.write_text(json.dumps(made))
+        path.write_text(json.dumps(document))
         yield path

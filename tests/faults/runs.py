@@ -10,8 +10,8 @@ NOTES = ("results/logs/", "results/benchmarks/")
 
 def tables(clone):
     """Return the bytes of every result by its path, including files that a job left behind."""
-    made = clone.outputs(".")
-    return {path: content for path, content in made.items() if not path.startswith(NOTES)}
+    results = clone.outputs(".")
+    return {path: content for path, content in results.items() if not path.startswith(NOTES)}
 
 
 def first_named(clone):

@@ -70,20 +70,20 @@ def check_against_reader(folder, written, data, separator, share):
         folder / name for name in ("in.txt", "cropped.parquet", "grid.parquet")
     )
     source.write_bytes(written)
-    wanted = None if data is None else expected(data, separator, share)
+    right_answer = None if data is None else expected(data, separator, share)
     layout = NAMED if separator == "," else SNAP
     try:
         tally = crop_checkins(
             source, layout, REGION, cropped, max_malformed_share=share, metadata={}
         )
     except InputError as error:
-        assert wanted is None, f"refused, but it can be read: {error}"
+        assert right_answer is None, f"refused, but it can be read: {error}"
         assert str(source) in str(error)
         assert "\n" not in str(error)
         assert sorted(path.name for path in folder.iterdir()) == ["in.txt"]
         return "refused"
-    assert wanted is not None, "accepted, but it must be refused"
-    rows, read_rows, malformed = wanted
+    assert right_answer is not None, "accepted, but it must be refused"
+    rows, read_rows, malformed = right_answer
     table = pq.read_table(cropped)
     users, *others = (table[name].to_pylist() for name in COLUMNS)
     assert list(zip(*others, strict=True)) == [row[1:] for row in rows]
@@ -96,10 +96,10 @@ def check_against_reader(folder, written, data, separator, share):
     return "right"
 
 
-def check_users(found, wanted):
+def check_users(users, expected_users):
     """Compare numbers exactly; other identifiers need only be alike where they should be."""
-    assert [found.index(user) for user in found] == [wanted.index(user) for user in wanted]
-    for user, expected_user in zip(found, wanted, strict=True):
+    assert list(map(users.index, users)) == list(map(expected_users.index, expected_users))
+    for user, expected_user in zip(users, expected_users, strict=True):
         assert user == expected_user if not isinstance(expected_user, bytes) else user is not None
 
 

@@ -57,10 +57,10 @@ def recover(clone, victim, printed, targets):
         assert not locked, "a run that ended by itself leaves no lock"
     if locked:
         refused = clone.run(*targets, check=False)
-        told = refused.stdout + refused.stderr
+        message = refused.stdout + refused.stderr
         assert refused.returncode != 0
-        assert LOCKED in told, told
-        assert "--unlock" in told, told
+        assert LOCKED in message, message
+        assert "--unlock" in message, message
         clone.run("--unlock")
     clone.run(*targets)
 

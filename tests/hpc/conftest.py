@@ -48,6 +48,6 @@ def accounted_slurm():
 def undisturbed(request):
     """Return the tables of a local run."""
     _skip_without_slurm(accounting=False)
-    made = tables(request.getfixturevalue("finished"))
-    assert set(TABLES) <= set(made)
-    return made
+    results = tables(request.getfixturevalue("finished"))
+    assert set(TABLES) <= set(results)
+    return results

@@ -22,8 +22,8 @@ def town(path):
 
 def tables(clone):
     """Return the bytes of every finished table; a killed job may leave a hidden partial file."""
-    found = clone.outputs(*FOLDERS)
-    return {name: data for name, data in found.items() if "/." not in name}
+    results = clone.outputs(*FOLDERS)
+    return {name: data for name, data in results.items() if "/." not in name}
 
 
 def half_way(folder):

@@ -30,9 +30,9 @@ def test_jobs_run_under_the_account_and_in_the_partition_of_the_site(
 ):
     clone = town(tmp_path)
     clone.run(*site, RELEASED, cores=1)
-    made = tables(clone)
-    assert made == {name: undisturbed[name] for name in made}
-    assert RELEASED in made
+    results = tables(clone)
+    assert results == {name: undisturbed[name] for name in results}
+    assert RELEASED in results
     rows = accounted_slurm.lines("sacct", "comment%40,account,partition,state", "--allocations")
     jobs = {comment: tuple(rest) for comment, *rest in map(str.split, rows)}
     assert any(name.startswith("rule_release_histograms") for name in jobs)
@@ -55,6 +55,6 @@ def test_snakemake_waits_for_a_controller_and_a_database_under_maintenance(
         accounted_slurm.start_controller()
         stop.go_on()
         assert run.finished() == 0, run.printed()
-    made = tables(clone)
-    assert made == {name: undisturbed[name] for name in made}
-    assert RELEASED in made
+    results = tables(clone)
+    assert results == {name: undisturbed[name] for name in results}
+    assert RELEASED in results

@@ -47,9 +47,9 @@ def test_a_cancelled_job_is_an_error_and_the_next_run_repeats_it(
     assert "SLURM status is: 'CANCELLED'" in run.printed()
     assert RELEASED not in tables(gridded)
     gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
-    made = tables(gridded)
-    assert made == {name: undisturbed[name] for name in made}
-    assert RELEASED in made
+    results = tables(gridded)
+    assert results == {name: undisturbed[name] for name in results}
+    assert RELEASED in results
 
 
 def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path):
@@ -65,6 +65,6 @@ def test_a_killed_scheduler_loses_nothing(slurm, undisturbed, gridded, tmp_path)
     assert RELEASED not in tables(gridded)
     gridded.run("--unlock")
     gridded.run(*WITHOUT_ACCOUNTING, RELEASED, cores=1)
-    made = tables(gridded)
-    assert made == {name: undisturbed[name] for name in made}
-    assert RELEASED in made
+    results = tables(gridded)
+    assert results == {name: undisturbed[name] for name in results}
+    assert RELEASED in results

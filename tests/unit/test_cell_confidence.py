@@ -46,8 +46,8 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in MECHANISMS if nam
 @pytest.mark.parametrize("name", [*QUICK, *SLOW])
 def test_the_standard_error_is_the_spread_and_two_of_them_cover_the_truth(name):
     repetitions = 600
-    made = released([name], repetitions)
-    at_target = made if name == "krr" else calibrated(made, "matched", TARGET)
+    releases = released([name], repetitions)
+    at_target = releases if name == "krr" else calibrated(releases, "matched", TARGET)
     table = judged(at_target)
     raw = table[table["estimator"] == "raw"]
     assert len(raw) == repetitions * K

@@ -32,9 +32,10 @@ def table():
     samples = {200: COUNTS // 2 + np.eye(12, dtype=int)[0] * 4, 400: COUNTS}
     place = {"region": "town", "grid": "3x4"}
     parts = swept(samples, BudgetSweep(4.0, [], TARGET), 1, MECHANISMS, seed=7, **place)
-    made = pd.concat([releases for releases, _ in parts], ignore_index=True)
+    releases_of_all = pd.concat([releases for releases, _ in parts], ignore_index=True)
     return pd.concat(
-        confidence_tables(calibrated(made, "matched", TARGET), samples, **place), ignore_index=True
+        confidence_tables(calibrated(releases_of_all, "matched", TARGET), samples, **place),
+        ignore_index=True,
     )
 
 
@@ -181,9 +182,9 @@ def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
                 reach, np.stack([raw[column] - two, raw[column] + two], axis=1), atol=1e-9
             )
         inside = int((raw["error"].abs() <= 2 * raw["standard_error"]).sum())
-        said = [" ".join(text.get_text().split()) for text in aside.get_legend().get_texts()]
+        entries = [" ".join(text.get_text().split()) for text in aside.get_legend().get_texts()]
         label = get_estimator(mechanism, "raw").label
-        (line,) = [text for text in said if text.startswith(label)]
+        (line,) = [text for text in entries if text.startswith(label)]
         assert line.endswith(f": {inside} of 12 intervals contain the true count")
     ranked = {text.get_text(): text.get_position() for text in where.texts}
     assert "Map: nobody" in ranked

@@ -343,14 +343,14 @@ def test_plans_with_colluders_and_dropouts(capsys):
 
 
 def test_compare_counts_colluders_and_dropouts(capsys):
-    asked = [*COMPARE, "--n", "400", "--k", "4", "--mechanism"]
-    (row,) = rows(capsys, *asked, "krr", "--colluding", "100")
+    question = [*COMPARE, "--n", "400", "--k", "4", "--mechanism"]
+    (row,) = rows(capsys, *question, "krr", "--colluding", "100")
     (fewer,) = rows(capsys, "compare", "--n", "300", "--k", "4", "--eps", "1", "--delta", "1e-6",
                     "--mechanism", "krr")  # fmt: skip
     assert row["colluding"] == 100
     assert row["parameters"] == fewer["parameters"]
-    (row,) = rows(capsys, *asked, "shuffler-dummies", "--response-rate", "0.5")
-    (all_,) = rows(capsys, *asked, "shuffler-dummies")
+    (row,) = rows(capsys, *question, "shuffler-dummies", "--response-rate", "0.5")
+    (all_,) = rows(capsys, *question, "shuffler-dummies")
     assert row["parameters"] == all_["parameters"]
     assert row["messages"] - 1 == pytest.approx(2 * (all_["messages"] - 1))
     variance_of_drawing = 400 * 0.25 * 0.75 / 0.5 * 0.5
@@ -408,11 +408,11 @@ def test_a_matrix_with_a_zero_has_no_eps_for_a_small_delta(capsys, tmp_path):
     """Report 1 identifies record 1 where nobody else holds it, so delta is at least 0.6."""
     path = tmp_path / "channel.csv"
     path.write_text("1,0\n0.4,0.6\n")
-    asked = ["matrix", str(path), "--n", "9", "--format", "json"]
-    (row,) = json.loads(run(capsys, *asked, "--eps", "100")[1])
+    question = ["matrix", str(path), "--n", "9", "--format", "json"]
+    (row,) = json.loads(run(capsys, *question, "--eps", "100")[1])
     assert row["delta_upper"] == pytest.approx(0.6, rel=1e-6)
     assert row["delta_upper"] >= 0.6
-    status, out, err = run(capsys, *asked[:4], "--delta", "0.59")
+    status, out, err = run(capsys, *question[:4], "--delta", "0.59")
     assert (status, err) == (0, "")
     assert re.search(r"local_eps0 +inf\n", out)
     assert re.search(r"eps_upper +inf\n", out)
@@ -461,19 +461,19 @@ def test_neighbours_of_a_matrix_are_listed_pairs_or_near_places(
 def test_colluders_of_a_matrix(capsys, tmp_path):
     path = tmp_path / "two.csv"
     path.write_text("0.7,0.3\n0.3,0.7\n")
-    asked = ["matrix", str(path), "--eps", "0.1", "--n"]
-    (fewer,) = rows(capsys, *asked, "3")
-    (all_,) = rows(capsys, *asked, "4")
-    (row,) = rows(capsys, *asked, "4", "--colluding", "1")
+    question = ["matrix", str(path), "--eps", "0.1", "--n"]
+    (fewer,) = rows(capsys, *question, "3")
+    (all_,) = rows(capsys, *question, "4")
+    (row,) = rows(capsys, *question, "4", "--colluding", "1")
     assert row == fewer | {"n": 4, "colluding": 1} | {
         name: all_[name] for name in ("cell_sd_users", "tv_distance")
     }
 
 
 def test_the_hidden_slot_gives_a_matrix_a_smaller_delta(capsys, channel):
-    asked = [*channel[:2], "--n", "2000", "--eps", "0.15"]
-    (blanket,) = rows(capsys, *asked)
-    (hidden,) = rows(capsys, *asked, "--hidden-slot")
+    question = [*channel[:2], "--n", "2000", "--eps", "0.15"]
+    (blanket,) = rows(capsys, *question)
+    (hidden,) = rows(capsys, *question, "--hidden-slot")
     assert hidden["hidden_slot"] is True
     assert "hidden_slot" not in blanket
     assert blanket["delta_lower"] == hidden["delta_lower"]

@@ -96,7 +96,7 @@ def test_no_flipped_bit_of_a_page_is_read(tmp_path):
     for damaged in flipped(data, places):
         path.write_bytes(damaged)
         try:
-            found = read_tables([path])
+            table = read_tables([path])
         except InputError as error:
             assert str(error).startswith(f"{path} is damaged (")
             assert str(error).endswith("delete it and run again, it will be made anew")
@@ -104,7 +104,7 @@ def test_no_flipped_bit_of_a_page_is_read(tmp_path):
             refused += 1
         else:
             # Nothing reads the flipped bit, such as a statistic in the header of a page.
-            pd.testing.assert_frame_equal(found, whole)
+            pd.testing.assert_frame_equal(table, whole)
     assert refused > 250
 
 
@@ -128,7 +128,7 @@ def test_every_page_is_written_with_a_checksum_and_read_by_it():
                 continue
             words = {ast.unparse(one.value) for one in call.keywords if one.arg is None}
             words |= {one.arg for one in call.keywords}
-            wanted = {"PACKED"} if name in WRITES else {"CHECKED", "page_checksum_verification"}
-            assert words & wanted, (path, call.lineno)
+            required = {"PACKED"} if name in WRITES else {"CHECKED", "page_checksum_verification"}
+            assert words & required, (path, call.lineno)
             seen.add(name)
     assert seen == READS | WRITES

@@ -50,10 +50,10 @@ def test_the_tutorial_is_kept_with_small_pictures():
 
 @pytest.mark.slow
 def test_the_tutorial_is_kept_as_it_ran():
-    made = ROOT / "build" / "tutorial.ipynb"
-    if not made.exists():
+    executed = ROOT / "build" / "tutorial.ipynb"
+    if not executed.exists():
         pytest.skip(needs("site", "`make docs` runs the tutorial"))
-    ran, now = (json.loads(path.read_text(encoding="utf-8")) for path in (made, TUTORIAL))
+    ran, now = (json.loads(path.read_text(encoding="utf-8")) for path in (executed, TUTORIAL))
     sources = [[cell["source"] for cell in each["cells"]] for each in (ran, now)]
     assert sources[0] == sources[1], "`make docs` runs the tutorial as it is now"
     kept = runpy.run_path(str(ROOT / "docs" / "_site" / "pictures.py"))["kept"]

@@ -54,8 +54,8 @@ def test_the_probability_of_a_right_guess_is_attained(ratio, delta):
     for p, q in product([first, second], repeat=2):
         assert sum(max(a - ratio * b, 0) for a, b in zip(p, q, strict=True)) <= delta
     best = sum(max(pair) for pair in zip(first, second, strict=True)) / 2
-    said = best_guess(float(np.log(ratio)), float(delta))
-    assert said == pytest.approx(float(best), rel=1e-12)
+    stated = best_guess(float(np.log(ratio)), float(delta))
+    assert stated == pytest.approx(float(best), rel=1e-12)
 
 
 def test_chances_are_rounded_up():
@@ -100,15 +100,15 @@ SUMMARY = pd.DataFrame(
 
 
 def test_a_mechanism_that_misses_the_target_is_not_recommended():
-    said = choices(SUMMARY, 12)
-    assert [re.search("take (.*?):", line)[1] for line in said] == [
+    sentences = choices(SUMMARY, 12)
+    assert [re.search("take (.*?):", line)[1] for line in sentences] == [
         "Gaussian",
         "noise by both servers",
         "shuffle+INV",
     ]
-    assert "error per cell is 4 check-ins" in said[0]
+    assert "error per cell is 4 check-ins" in sentences[0]
     # 1 / (1 + 11 / e^5) = 0.93096...
-    assert "93.1 % of the reports are the truth" in said[2]
+    assert "93.1 % of the reports are the truth" in sentences[2]
 
 
 def test_the_least_trusting_mechanism_is_recommended():
@@ -123,8 +123,8 @@ def test_the_least_trusting_mechanism_is_recommended():
 def test_trust_and_the_content_of_a_report_agree_with_the_catalogue():
     for name, entry in CATALOGUE.items():
         local = trust_kind(entry) == "local"
-        said = single_report(name, 8.0 if local else np.inf, 408)
-        assert ("single re" in said and "is the truth" in said) != local
+        sentence = single_report(name, 8.0 if local else np.inf, 408)
+        assert ("single re" in sentence and "is the truth" in sentence) != local
         assert ("curator" in trust(entry)) == entry.central
         assert entry.central or "must not collude" in trust(entry)
     assert "wrong once in 2,982" in single_report("oue", 8.0, 408)
@@ -142,9 +142,9 @@ def test_a_map_of_noise_is_not_recommended():
 
 
 def test_empty_cells_that_a_map_shows_are_counted():
-    said = occupied_cells([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
-    assert "Of 4 cells, 2 are occupied. This map shows 1 of them" in said
-    assert "It also shows 1 empty cell as occupied." in said
+    sentence = occupied_cells([5.0, 1.0, 7.0, 0.1], [1.0, 1.0, 1.0, 1.0], [4, 3, 0, 0], 2.0)
+    assert "Of 4 cells, 2 are occupied. This map shows 1 of them" in sentence
+    assert "It also shows 1 empty cell as occupied." in sentence
     assert "It also shows 2 empty cells as occupied." in occupied_cells(
         [5.0, 5.0], [1.0, 1.0], [0, 0], 2.0
     )
@@ -202,20 +202,20 @@ def estimates(n):
 def test_maps_contain_the_true_and_the_released_counts():
     samples = {100: np.array([80, 20]), 1000: np.array([790, 210])}
     both = pd.concat([estimates(100), estimates(1000)])
-    made = map_data(lambda: CELLS, LAYERS, samples, both)
-    assert made["truth"] == {1000: [790, 210], 100: [80, 20]}
-    assert made["district"] == ["West", ""]
-    assert made["attribution"] == "A survey"
-    large, small = made["releases"]
+    data = map_data(lambda: CELLS, LAYERS, samples, both)
+    assert data["truth"] == {1000: [790, 210], 100: [80, 20]}
+    assert data["district"] == ["West", ""]
+    assert data["attribution"] == "A survey"
+    large, small = data["releases"]
     assert (large["n"], small["n"]) == (1000, 100)
     assert small["estimate"] == [75.14, 24.86] and small["error"] == [1.0, 2.0]
     assert large["label"] == "shuffle+INV"
-    assert [layer["kind"] for layer in made["layers"]] == ["district", "river"]
+    assert [layer["kind"] for layer in data["layers"]] == ["district", "river"]
     # A name may extend from one side of the district to the other, within the cells.
-    assert made["names"] == [{"kind": "district", "name": "West", "at": [[0.0, 0.5], [1.0, 0.5]]}]
-    points = [p for layer in made["layers"] for path in layer["paths"] for p in path]
+    assert data["names"] == [{"kind": "district", "name": "West", "at": [[0.0, 0.5], [1.0, 0.5]]}]
+    points = [p for layer in data["layers"] for path in layer["paths"] for p in path]
     assert np.min(points) >= -0.1 and np.max(points) <= 2.1  # clipped, with a margin
-    json.dumps(made)
+    json.dumps(data)
 
 
 def test_small_samples_are_dropped_where_a_map_is_too_large(monkeypatch):
@@ -246,27 +246,27 @@ def test_every_named_erratum_exists(tmp_path):
               "as_printed", "lower", "upper", "correct", "note"]  # fmt: skip
     source = tmp_path / "values.csv"
     values.reindex(columns=[*values.columns, *others]).to_csv(source, index=False)
-    made = reproduction_data(source, ROOT / "docs" / "errata.md")
-    assert [row["errata"] for row in made["rows"]] == [["A1", "A2", "A3"], ["A6", "A9"], []]
-    assert made["rows"][2]["note"] is None
-    by_name = {entry["name"]: entry for entry in made["errata"]}
+    data = reproduction_data(source, ROOT / "docs" / "errata.md")
+    assert [row["errata"] for row in data["rows"]] == [["A1", "A2", "A3"], ["A6", "A9"], []]
+    assert data["rows"][2]["note"] is None
+    by_name = {entry["name"]: entry for entry in data["errata"]}
     assert {"A1", "B1", "C1", "D1", "L1"} <= set(by_name)
     assert by_name["A1"]["html"].startswith("<p>Printed:")
-    written = "".join(entry["html"] for entry in made["errata"])
+    written = "".join(entry["html"] for entry in data["errata"])
     prose = re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", written, flags=re.DOTALL)
     assert not re.search(r"`|\*\*|\]\(|^#", prose, flags=re.MULTILINE), "Markdown is read"
     assert "<pre>$ python" in written and "<script" not in written
-    assert "print 3 numbers" in made["summary"] and "1 not reproduced" in made["summary"]
-    json.dumps(made)
+    assert "print 3 numbers" in data["summary"] and "1 not reproduced" in data["summary"]
+    json.dumps(data)
     named = {name for names in page_section._EXPLANATIONS.values() for name in names}
     assert named <= set(by_name)
 
 
 def test_provenance_names_what_made_a_run(tmp_path):
-    made = provenance(ROOT, {"run": "", "seed": 7}, {"Lyon": "ab" * 32})
-    assert made["Run"] == "default" and made["Seed of the simulated noise"] == "7"
-    assert made["SHA-256 of the source of Lyon"] == "ab" * 32
-    assert "snakemake" in made["Libraries"]
+    data = provenance(ROOT, {"run": "", "seed": 7}, {"Lyon": "ab" * 32})
+    assert data["Run"] == "default" and data["Seed of the simulated noise"] == "7"
+    assert data["SHA-256 of the source of Lyon"] == "ab" * 32
+    assert "snakemake" in data["Libraries"]
     assert configuration_text({"seed": 1, "eps0": [4]}) == "seed: 1\neps0:\n- 4\n"
     assert revision(tmp_path) == "not under git"
     commit = tmp_path / ("0" * 40)

@@ -58,8 +58,8 @@ class Clone:
         """Return every file that a run to the targets makes, with its inputs."""
         lines = self.run("--detailed-summary", *targets).stdout.splitlines()
         head, *rows = [line.split("\t") for line in lines]
-        made = [dict(zip(head, row, strict=True)) for row in rows]
-        return {row["output_file"]: row["input-file(s)"].split(",") for row in made}
+        files = [dict(zip(head, row, strict=True)) for row in rows]
+        return {row["output_file"]: row["input-file(s)"].split(",") for row in files}
 
     def outputs(self, *folders):
         """Return the bytes of every result by its path."""

@@ -130,7 +130,7 @@ def test_the_documented_example_works_in_the_users_own_folder(clone, tmp_path):
     assert planned.returncode == 0, planned.stdout + planned.stderr
     # The whole region would take minutes.
     grids = ["results/grids/lyon.coarse.parquet", "results/grids/lyon.fine.parquet"]
-    made = waiting.run([*snakemake, *words[1:-1], *grids], 900, cwd=folder)
-    assert made.returncode == 0, made.stdout + made.stderr
+    result = waiting.run([*snakemake, *words[1:-1], *grids], 900, cwd=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
     for grid in grids:
         assert pd.read_parquet(folder / grid)["count"].sum() == 1500

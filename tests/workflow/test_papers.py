@@ -35,12 +35,12 @@ def lookup(name):
     parts = name.split(".")
     for size in range(len(parts), 0, -1):
         try:
-            found = importlib.import_module(".".join(["shuffledp", *parts[:size]]))
+            member = importlib.import_module(".".join(["shuffledp", *parts[:size]]))
         except ModuleNotFoundError:
             continue
         for attribute in parts[size:]:
-            found = getattr(found, attribute)
-        return found
+            member = getattr(member, attribute)
+        return member
     raise AssertionError(f"no module {name}")
 
 
@@ -71,9 +71,9 @@ def test_every_figure_is_made_by_reproduce(clone):
     clone.config = yaml.safe_load((clone.path / "config" / "config.yaml").read_text())
     overlay = ("--configfile", "config/config.yaml", "config/paper.yaml")
     planned = clone.run("--dry-run", *overlay, "--", "reproduce").stdout
-    made = set(re.findall(r"results/paper/figures/(\S+)\.png", planned))
+    drawn = set(re.findall(r"results/paper/figures/(\S+)\.png", planned))
     assert FIGURES
-    assert set() == FIGURES - made
+    assert set() == FIGURES - drawn
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -62,8 +62,8 @@ def says_what_it_holds(results):
 @pytest.mark.slow
 def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_path):
     clone = copy(whole, tmp_path / "copy of é")
-    made = clone.outputs(*TABLES, "figures")
-    names = set(made)
+    before = clone.outputs(*TABLES, "figures")
+    names = set(before)
     assert {"results/privacy/town.shape.parquet", "results/utility/town.shape.parquet"} <= names
     drawn = {f"results/figures/{stem}.{kind}" for stem in STEMS for kind in ("png", "pdf", "svg")}
     assert drawn <= names
@@ -74,9 +74,9 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
         (clone.path / name).unlink()
     clone.config = _backwards(clone.config)
     clone.run("--forceall", *again, cores=1)
-    found = clone.outputs(*TABLES, "figures")
-    assert set(found) == names
-    assert [name for name in names if found[name] != made[name]] == []
+    after = clone.outputs(*TABLES, "figures")
+    assert set(after) == names
+    assert [name for name in names if after[name] != before[name]] == []
     # A run without targets makes every missing table, because a killed run may have lost any.
     for lost in ["samples/town.shape.parquet", "releases/town.shape.eps0-1.parquet"]:
         (clone.path / "results" / lost).unlink()

@@ -43,19 +43,19 @@ def test_a_run_summarises_its_results_at_the_end(whole, tmp_path):
     table, figures = "results/utility/comparison.csv", "results/figures/"
     targets = "results/utility/town.shape.csv"
     units = "results/privacy/town.shape.units.parquet"
-    said = clone.run("--force", table, targets, units, f"{figures}comparison.png").stdout
-    assert said.index("hide one check-in, not a person") < said.index(f"From {table}.\n\n")
-    assert "town, eps0 = 1, delta = 1e-06: eps is" in said
-    assert f"From {table}.\n\n" in said
-    assert findings(pd.read_csv(clone.path / table)) in said
-    assert target_findings(at_targets(pd.read_csv(clone.path / targets)), brief=True) in said
-    assert f"Figures: 1 in {figures}, as PNG, PDF and SVG; the main one is {figures}comp" in said
-    assert said.count("as a multiple of") == 1, "once, not in every job"
+    summary = clone.run("--force", table, targets, units, f"{figures}comparison.png").stdout
+    assert summary.index("hide one check-in, not a person") < summary.index(f"From {table}.\n\n")
+    assert "town, eps0 = 1, delta = 1e-06: eps is" in summary
+    assert f"From {table}.\n\n" in summary
+    assert findings(pd.read_csv(clone.path / table)) in summary
+    assert target_findings(at_targets(pd.read_csv(clone.path / targets)), brief=True) in summary
+    assert f"Figures: 1 in {figures}, as PNG, PDF and SVG; the main one is {figures}comp" in summary
+    assert summary.count("as a multiple of") == 1, "once, not in every job"
     # The summary leaves out existing results that the run was not asked for.
-    said = clone.run("--force", f"{figures}privacy.town.shape.png").stdout
-    assert f"Figures: 1 in {figures}, as PNG, PDF and SVG.\n" in said
-    assert "as a multiple of" not in said
-    assert "calibrated to" not in said
+    summary = clone.run("--force", f"{figures}privacy.town.shape.png").stdout
+    assert f"Figures: 1 in {figures}, as PNG, PDF and SVG.\n" in summary
+    assert "as a multiple of" not in summary
+    assert "calibrated to" not in summary
 
 
 @pytest.mark.slow
@@ -106,15 +106,15 @@ def test_a_region_is_not_called_like_a_step(clone):
 
 def test_a_job_asks_for_memory_by_the_cells_of_its_grid(clone):
     clone.config["regions"]["town"]["grids"]["fine"] = {"shape": [1000, 1000]}
-    asked = {}
+    memory = {}
     for grid in ("shape", "fine"):
         target = f"results/utility/town.{grid}.certainty.eps0-1.parquet"
         printed = clone.run("--dry-run", target).stdout
         jobs = re.findall(r"^rule (\w+):$.*?mem_mb=(\d+)", printed, re.MULTILINE | re.DOTALL)
-        asked[grid] = {rule: int(mb) for rule, mb in jobs}
+        memory[grid] = {rule: int(mb) for rule, mb in jobs}
     for rule in ("grid_checkins", "draw_samples", "release_histograms", "judge_cells"):
-        assert asked["shape"][rule] < 2100
-        assert asked["shape"][rule] + 150 < asked["fine"][rule] < 6000
+        assert memory["shape"][rule] < 2100
+        assert memory["shape"][rule] + 150 < memory["fine"][rule] < 6000
 
 
 @pytest.mark.slow
