@@ -1,11 +1,9 @@
 """The page works as one file: offline, without scripts and on paper."""
 
-import unicodedata
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from pypdf import PdfReader
 from shuffledp.page.data import PLANNED
 from shuffledp.page.render import render
 from shuffledp.papers.page_section import COLUMNS, reproduction_data
@@ -77,39 +75,6 @@ def test_a_print_shows_all_places_and_no_controls(run, visit):
         for part in page.locator("table, svg, pre").all():
             if part.is_visible():
                 assert part.bounding_box()["x"] + part.bounding_box()["width"] <= 700
-
-
-def test_maps_of_a_wide_screen_are_whole_on_paper(visit):
-    with visit() as page:
-        page.emulate_media(media="print")
-        page.evaluate(
-            "document.body.style.width = '700px'"
-        )  # paper changes the width without an event
-        for frame in page.locator(".mapframe").all():
-            drawn = frame.locator(".map").bounding_box()
-            assert 200 < drawn["width"] <= frame.bounding_box()["width"] + 1
-
-
-@pytest.mark.parametrize("paper", ["A4", "Letter"])
-def test_no_sheet_of_paper_ends_with_a_heading(visit, tmp_path, paper):
-    """A caption or the header of a table must not end a sheet either."""
-
-    def letters(text):
-        return "".join(
-            unicodedata.normalize("NFKC", text).split()
-        )  # fonts join letters such as f, f and l
-
-    with visit() as page:
-        page.locator("details summary").evaluate_all("all => all.forEach((one) => one.click())")
-        page.pdf(path=tmp_path / "page.pdf", format=paper)
-        page.emulate_media(media="print")
-        headings = page.locator("h2:not(.unseen), h3, caption, thead tr").all()
-        leading = [letters(one.inner_text()) for one in headings if one.is_visible()]
-    sheets = [letters(sheet.extract_text()) for sheet in PdfReader(tmp_path / "page.pdf").pages]
-    assert len(sheets) > 3
-    assert [words for words in leading if words not in "".join(sheets)] == []
-    ended = [words for sheet in sheets for words in leading if words and sheet.endswith(words)]
-    assert ended == []
 
 
 def test_a_run_without_targets_shows_its_sweep(run, visit):

@@ -111,19 +111,6 @@ def test_real_check_ins_of_paris(tmp_path):
     assert written == [row[1] for row in inside]
 
 
-@needs_gowalla
-def test_real_check_ins_of_san_francisco(tmp_path):
-    layout = Layout("csv", ",", True, {name: name for name in ("user", "latitude", "longitude")})
-    region = Region("sf", Box(south=37.7228, north=37.7946, west=-122.5153, east=-122.3789))
-    out = tmp_path / "x.parquet"
-    source = GOWALLA / "san_francisco_points.csv.gz"
-    tally = crop_checkins(source, layout, region, out, max_malformed_share=0, metadata={})
-    assert tally == Tally(read=123_094, malformed=0, outside=0, kept=123_094)  # its README
-    table = pq.read_table(out)
-    assert table["user"].null_count == 1_090
-    assert table["time"].null_count == table["location"].null_count == 123_094
-
-
 PACKERS = {
     "checkins.txt": bytes,
     "checkins.txt.gz": gzip.compress,
@@ -475,21 +462,6 @@ def test_line_numbers_reach_across_blocks(tmp_path):
     assert f"line {count + 1}: latitude is not" in refusal(tmp_path, content)
     message = refusal(tmp_path, row + b"\n" + content)
     assert f"line {count + 3}: latitude is not" in message
-
-
-@pytest.mark.slow
-def test_bytes_do_not_depend_on_the_packing(tmp_path):
-    random = np.random.default_rng(3)
-    points = random.uniform([48.82, 2.28], [48.89, 2.40], (200_000, 2)).tolist()
-    text = "".join(
-        f"{i}\t\t{x:.7f}\t{y:.7f}\t{i % 9}\n" for i, (x, y) in enumerate(points)
-    ).encode()
-    digests = set()
-    for name, pack in PACKERS.items():
-        if name.endswith(("txt", "gz", "zst")):
-            crop(tmp_path, pack(text), name=name)
-            digests.add(file_sha256(tmp_path / "out" / "cropped.parquet"))
-    assert len(digests) == 1
 
 
 def test_row_groups_of_a_large_crop(tmp_path):
