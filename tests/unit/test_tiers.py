@@ -18,23 +18,23 @@ from needs import needs
 def browser():
     pytest.skip(needs("browser", "none is installed"))
 
-def test_of_a_page(browser):
+def test_page(browser):
     pass
 
-def test_of_every_day():
+def test_quick():
     pass
 
 @pytest.mark.slow
-def test_of_long_ones():
+def test_long():
     pass
 
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.faults
-def test_that_breaks_things(number):
+def test_fault(number):
     pass
 
 @pytest.mark.skipif(True, reason=needs("data", "they are secret"))
-def test_on_data():
+def test_data():
     pass
 """
 SETTINGS = """
