@@ -83,6 +83,8 @@ def test_plan_predicts_errors(capsys):
                 "--mechanism", "krr")  # fmt: skip
     assert 90_000 < n["n"] < 100_000
     assert "krr_cell_sd_users" in n and "gaussian_cell_sd_users" not in n
+    (eps,) = rows(capsys, "plan", *SETTING, "--delta", "1e-6", "--mechanism", "krr")
+    assert 0 < eps["eps"] < 1
 
 
 RELEASED = ["delta", "--n", "9", "--k", "3", "--eps", "1", "--mechanism"]
@@ -605,9 +607,10 @@ def test_help_and_version(capsys, arguments, part):
         (["delta", *SETTING, "--epss", "1"], "no option --epss; did you mean --eps?"),
         (["calibrate", "--eps0", "1"], "no option --eps0; did you mean --eps?"),
         (["delta", *SETTING, "--sample=0.5"], "--sampling-rate? ('shuffledp delta --help'"),
+        (["delta", "--n", "1.5", *SETTING[2:], "--eps", "0"], "1.5 is not a whole number"),
     ],
 )
-def test_a_typo_gets_a_suggestion(capsys, arguments, message):
+def test_mistyped_arguments_are_explained(capsys, arguments, message):
     with pytest.raises(SystemExit) as stopped:
         main(arguments)
     assert stopped.value.code == 2
@@ -683,6 +686,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
     ("arguments", "message"),
     [
         (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
+        (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "there is no bound"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "klones"], "did you mean clones?"),
         (["rdp", "--n", "9", "--eps0", "1", "--bound", "upper"], "no bound on Renyi DP"),
@@ -703,6 +707,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (["plan", "--n", "9", "--k", "3", "--eps", "-1", "--delta", "0.1"], "eps must be at"),
         (["calibrate", "--n", "9", "--k", "3", "--eps", "inf", "--delta", "0.1"], "eps must be at"),
         (["delta", *SETTING, "--eps", "0.1", "--colluding", "1e5"], "below n"),
+        (["delta", *SETTING, "--eps", "0.1", "--colluding", "-1"], "users >= 0, got -1"),
         (["delta", *SETTING, "--eps", "0.1", "--response-rate", "1.5"], "response rate must lie"),
         (
             ["delta", *SETTING, "--eps", "0.1", "--response-rate", "0.5", "--rounds", "2"],
