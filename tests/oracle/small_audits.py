@@ -93,8 +93,8 @@ def audit_budget_ends(findings: Findings, random: Random) -> None:
         return
     # Only the largest loss of all exceeds eps.
     lost = 1 - (arb(eps) - rounds * arb(eps0)).exp()
-    telling = (1 / (1 + (-arb(eps0)).exp())) ** rounds
-    findings.not_below("one user next to the budget", alone, telling * lost, where)
+    distinguishable = (1 / (1 + (-arb(eps0)).exp())) ** rounds
+    findings.not_below("one user next to the budget", alone, distinguishable * lost, where)
     cells = (1 / (1 + (-arb(eps0) / 2).exp())) ** (2 * rounds)
     findings.not_below("noise next to the budget", noisy, cells * lost, where)
 

@@ -143,7 +143,7 @@ def test_budgets_rounded_up_have_no_smaller_worst_delta():
 
 
 def test_many_budgets_are_searched_as_four():
-    found = binary.fewer(BudgetGroups(np.linspace(0.5, 5.0, 40), np.full(40, 7)))
+    found = binary.merge_budgets(BudgetGroups(np.linspace(0.5, 5.0, 40), np.full(40, 7)))
     assert found.values.size == 4
     assert found.values[-1] == 5.0
     assert found.counts.sum() == 280

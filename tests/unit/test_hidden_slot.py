@@ -53,7 +53,7 @@ def test_with_few_users_the_blanket_stays():
 def test_every_slot_has_one_mean_and_all_of_the_mass(randomiser, kappa):
     """Their means are 1 - e, and delta_loc is the mean of every one's positive part."""
     eps = 0.3
-    kinds = [law.with_rest() for law in randomiser.slots(eps, kappa)]
+    kinds = [law.with_zero_atom() for law in randomiser.slots(eps, kappa)]
     assert len(kinds) == min(randomiser.k, 3)
     for law in kinds:
         assert law.masses.sum() == pytest.approx(1.0, abs=1e-14)
@@ -99,7 +99,7 @@ def test_the_ends_of_a_matrix_meet_nearly(randomiser, eps, near):
 def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
     """Delta is 4e-7 and 3e-71."""
     law = SubsetSelection(16, 1.0, 1).blanket(eps)
-    law = law.with_rest()
+    law = law.with_zero_atom()
     top = law.values.max()
     scaled = Atoms(law.values / top, law.masses, law.units)
     high = Kernel.of(scaled, 10_000, 0.0).log_high(scaled) + np.log(top / 10_000)
@@ -109,7 +109,7 @@ def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
 
 def test_a_deep_delta_takes_no_more_frequencies_and_is_as_near():
     """Delta is exp(-2e5)."""
-    law = SubsetSelection(16, 1.0, 1).blanket(0.4).with_rest()
+    law = SubsetSelection(16, 1.0, 1).blanket(0.4).with_zero_atom()
     top = law.values.max()
     scaled = Atoms(law.values / top, law.masses, law.units)
     kernel = Kernel.of(scaled, 10_000_000, 0.0)

@@ -64,7 +64,7 @@ def test_the_mean_over_decoys_is_never_too_small(n, share, fall, power):
 def test_blocks_of_uniform_reports_are_just_above_the_exact_sum(monkeypatch, k, eps):
     groups = BudgetGroups(THREE.values, 5 * THREE.counts)
     exact = float(personalised_log_delta(eps, groups, k))
-    monkeypatch.setattr(krr, "_MAX_TERMS", 0.0)
+    monkeypatch.setattr(krr, "MAX_TERMS", 0.0)
     assert exact <= float(personalised_log_delta(eps, groups, k)) <= exact + 4e-3 * abs(exact)
 
 
@@ -241,7 +241,7 @@ def test_one_gaussian_report_among_decoys_by_simulation():
     """What decoys leave, ``E_M[(1/M) E(G_1 + ... + G_M)_+]``, from drawn reports."""
     mus, counts, eps, size = np.array([0.4, 0.8]), np.array([40, 20]), 0.25, 40_000
     mu, others = mus[1], BudgetGroups(mus, counts)
-    nu, _ = gaussian._Crowd(mu, mu, others).best
+    nu, _ = gaussian._TargetAndOthers(mu, mu, others).best
     rng = np.random.default_rng(8)
     grid = np.linspace(-8.0, 8.0, 20_001)
     # The chance that a report is a decoy: the infimum of a quotient of densities.
@@ -280,7 +280,7 @@ def test_cautious_users_hide_a_bold_one():
     sigmas = np.array([7.031827, 1.993813, 0.6002291])
     others = BudgetGroups(1.0 / sigmas, np.array([600, 300, 99]))
     mu = 1.0 / sigmas[2]
-    assert gaussian._Crowd(mu, mu, others).best[0] == 1.0 / sigmas[1]
+    assert gaussian._TargetAndOthers(mu, mu, others).best[0] == 1.0 / sigmas[1]
     assert gaussian_log_delta(0.312, 1.0 / sigmas[2], others, LOG_DELTA) <= LOG_DELTA
 
 
@@ -593,9 +593,9 @@ def test_budgets_that_cannot_be_used_are_refused(tmp_path, capsys, text, message
 
 
 def test_what_a_mechanism_needs_is_said():
-    with pytest.raises(InputError, match="for krr only, which needs it"):
+    with pytest.raises(InputError, match="required for krr"):
         budgets.reports("krr")
-    with pytest.raises(InputError, match="is for krr only"):
+    with pytest.raises(InputError, match="is required for krr"):
         budgets.reports("laplace", 4)
     for k in (-1, 0, 1):
         with pytest.raises(InputError, match=f"k must be an integer from 2 .*k={k}"):

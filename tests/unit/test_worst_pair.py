@@ -35,7 +35,7 @@ def random_rows(seed, zeros):
 def test_no_pair_is_worse_than_the_one_that_is_found(n, eps, zeros):
     rows = random_rows(n, zeros)
     pairs = Pairs(rows)
-    found = pairs.log_high(eps, n, pairs.telling(5.0))
+    found = pairs.log_high(eps, n, pairs.distinguishable(5.0))
     least = rows.min(axis=0)
     each = [
         log_mean_excess_high(difference(rows[x], rows[y], least, eps, 1.0), n)

@@ -18,7 +18,7 @@ from shuffledp.numerics.roots import brentq
 
 # Relative tolerance of eps and eps0.
 XTOL = 1e-12
-# Relative tolerance over several rounds, where grids limit the accuracy of eps to some 1e-5.
+# Relative tolerance over several rounds, where grids limit the accuracy of eps to about 1e-5.
 COARSE_XTOL = 1e-6
 # Relative tolerance of the least noise; its variance is as close to the optimum.
 NOISE_XTOL = 1e-9

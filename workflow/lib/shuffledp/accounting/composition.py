@@ -119,7 +119,7 @@ class _Composition:
         self._upper_laws = cache(self._compute_upper_laws)
         self._lower_laws = cache(self._compute_lower_laws)
         distance = fsum(
-            count * loss.apart for loss, count in zip(self._losses, self._counts, strict=True)
+            count * loss.tv_distance for loss, count in zip(self._losses, self._counts, strict=True)
         )
         self._joint_upper = add_total_variation(
             self._upper_of_losses, float(np.log(distance)) if distance else -np.inf

@@ -70,7 +70,7 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
 
     Returns
     -------
-    Ends some 1e-14 apart relative to their size; both -inf where delta is 0.
+    Ends about 1e-14 apart relative to their size; both -inf where delta is 0.
 
     Raises
     ------
@@ -169,9 +169,11 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     tiny = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > MAX_EXPONENT else 0.0
     none = bare * (1.0 + never) + tiny, max(bare * (1.0 - never), 0.0)
 
-    def cell(down: float, up: float, infinite: float, endless: float) -> Outcomes:
+    def cell(down: float, up: float, infinite: float, infinite_low: float) -> Outcomes:
         losses, mass = np.array([-half, half]), np.array([down, up]) / total
-        return Outcomes(losses[mass > 0.0], mass[mass > 0.0], infinite, endless, error, UNIT * half)
+        return Outcomes(
+            losses[mass > 0.0], mass[mass > 0.0], infinite, infinite_low, error, UNIT * half
+        )
 
     # The cell that the record adds to, and the other one.
     return loss_of_cells([cell(theta * below, 1.0, tiny, 0.0), cell(theta, below, *none)], half)

@@ -45,7 +45,7 @@ class Plan:
 def complete(plan: Plan) -> Plan:
     """Return the plan with its missing value, such that the certified upper end meets (eps, delta).
 
-    It is the smallest n, k, eps or delta, or the largest eps0, rounded to the safe side.
+    It is the smallest n, k, eps or delta, or the largest eps0, rounded in the safe direction.
 
     Raises
     ------

@@ -30,7 +30,7 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError, did_you_mean
 from shuffledp.numerics.arrays import Floats
 
-# Tolerance of the log of delta at points of the k = 2 curve that composes. Eps grows by some 3e-4
+# Tolerance of the log of delta at points of the k = 2 curve that composes. Eps grows by about 3e-4
 # of itself, less than what the distance of the points costs.
 COMPOSED_LOG_TOLERANCE = 2e-4
 # With k = 2, at least this many rounds are also bounded round by round, which takes seconds for

@@ -285,11 +285,11 @@ class SignedNoise:
         some = ratios > 0.0
         losses, none = np.log(ratios[some]), float(masses[~some].sum())
         own, other = masses[some] * ratios[some], masses[some]
-        endless = none * (1.0 + slack) + outside, none * (1.0 - slack)
+        infinite_low = none * (1.0 + slack) + outside, none * (1.0 - slack)
         return loss_of_cells(
             [
                 Outcomes(losses, own, outside, 0.0, 2.0 * slack, 2.0 * slack),
-                Outcomes(-losses, other, *endless, slack, 2.0 * slack),
+                Outcomes(-losses, other, *infinite_low, slack, 2.0 * slack),
             ]
         )
 

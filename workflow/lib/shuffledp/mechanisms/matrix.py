@@ -75,7 +75,7 @@ class MatrixRandomiser(Randomiser):
         """Whether eps0 is finite, and the largest finite ratio of probabilities of neighbours."""
         rows, pure, largest = self._pairs.rows, True, 0.0
         positive = np.where(rows > 0.0, rows, np.inf)
-        for first, near in zip(rows, self._pairs.among, strict=True):
+        for first, near in zip(rows, self._pairs.adjacency, strict=True):
             if near.any():
                 pure = pure and not (first[(rows[near] == 0.0).any(axis=0)] > 0.0).any()
                 largest = max(largest, float((first / positive[near].min(axis=0)).max()))
@@ -93,12 +93,12 @@ class MatrixRandomiser(Randomiser):
     @cached_property
     def _distinguishable(self) -> Integers:
         """Pairs of records that are easy to distinguish."""
-        return self._pairs.telling(self.horizon)
+        return self._pairs.distinguishable(self.horizon)
 
     @cached_property
     def _triples(self) -> Integers:
         """Pairs of records, each together with the record that all other users hold."""
-        return self._pairs.held(self._distinguishable)
+        return self._pairs.with_others_record(self._distinguishable)
 
     def log_blanket(self, eps: float, n: int) -> float:
         """Return the bound for the worst pair of records."""

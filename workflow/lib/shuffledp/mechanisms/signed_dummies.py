@@ -108,7 +108,7 @@ class SignedDummies(Mechanism[SignedDummiesParameters]):
                 noise.log_delta, float(np.log(overflow)) if overflow else -np.inf
             ),
             composable=Composable(
-                loss=lambda: replace(parameters.noise.loss, down=(), apart=overflow)
+                loss=lambda: replace(parameters.noise.loss, down=(), tv_distance=overflow)
             ),
         )
         return compose(once, setting.rounds)

@@ -1,21 +1,21 @@
-"""Bound delta of shuffled binary reports with personal budgets by a search of all data sets.
+"""Bounds on delta of shuffled binary reports with personal budgets, over all data sets.
 
-The shuffled reports are a count of ones. A data set is the number of holders of the target's cell
-x0 among the others, for each budget. Let f be the law of the others' count, and p and q the
-probabilities that the target reports x0 if it holds x0 and if not. The divergence is the sum over s
-of
+The shuffled reports are a count of ones. A data set consists of the number of others who hold the
+target's cell x0, for each budget. Let f be the law of the others' count, and p and q the
+probabilities that the target reports x0 if it holds x0 and if it does not. The divergence is the
+sum over s of
 
     (p f(s-1) + q f(s) - e (q f(s-1) + p f(s)))_+ = (p - e q) (f(s-1) - kappa f(s))_+,
     kappa = (e p - q) / (p - e q),
 
-as with equal budgets (`one_round.single_bin`). f is the law of a sum of binomials, so log-concave:
-the positive terms are those from some t on.
+as with equal budgets (`one_round.single_bin`). Since f is the law of a sum of binomials, it is
+log-concave, and the terms are positive from some t on.
 
 **Blocks.** A block is a range ``low..high`` of counts for each budget. Reveal ``high - low`` users
-of each budget to the adversary: what remains is low holders of x0 and all but high non-holders, the
-same for every data set of the block. An adversary who knows more sees no smaller divergence. So the
-divergence of the remaining users bounds the whole block. The block with the largest bound is
-halved, repeatedly. Exchanging x0 and x1 mirrors the count, so that one direction suffices.
+of each budget to the adversary. Then low users who hold x0 and all but high users who hold x1
+remain, for every data set of the block. More knowledge cannot reduce the divergence, so the
+divergence of the remaining users is an upper bound for the block. The block with the largest bound
+is halved repeatedly. Exchanging x0 and x1 mirrors the count, so one direction suffices.
 
 **Budgets rounded up.** A report that is true with probability p' is a report that is true with
 probability p > p' of a record that is flipped with probability (p - p')/(p - q). So the others'
@@ -44,10 +44,14 @@ from shuffledp.accounting.one_round.single_bin import falling_ends
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.personalised.groups import BudgetGroups
 
-_MAX_GROUPS = 4  # with more budgets, neighbouring ones become the larger of the two
-_MERGED_VARIANCE = 1e-6  # share of the others' variance that merging two budgets may cost anyway
-_BLOCKS_AT_ONCE, _MAX_BLOCKS = 256, 4_000  # that are halved
-_TOLERANCE = 1e-4  # of log delta; eps changes by less than this share
+# With more distinct budgets, neighbouring ones are rounded up to the larger one.
+_MAX_GROUPS = 4
+# Budgets are also merged if this costs at most this share of the others' variance.
+_MERGED_VARIANCE = 1e-6
+# Numbers of blocks that are halved at once, and in total.
+_BLOCKS_AT_ONCE, _MAX_BLOCKS = 256, 4_000
+# Tolerance of log delta; the relative change of eps is smaller.
+_LOG_DELTA_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Search:
     Attributes
     ----------
     eps, budget
-        Central budget, and the larger budget of the target.
+        Central budget, and the target's budget, which is larger.
     others
         All other users.
     """
@@ -67,9 +71,9 @@ class Search:
     others: BudgetGroups
 
     def ends(self, low: Integers, high: Integers) -> tuple[Floats, Floats]:
-        """Return ends of the log divergence of the unrevealed users of each block.
+        """Return ends of the log divergence of each block's unrevealed users.
 
-        Blocks have shape ``(blocks, groups)``.
+        ``low`` and ``high`` have shape ``(blocks, groups)``.
         """
         parts = []
         for group, budget in enumerate(self.others.values):
@@ -84,9 +88,9 @@ class Search:
         return falling_ends(gain, float(np.expm1(self.eps)), *parts)
 
     def halved(self, low: Integers, high: Integers) -> tuple[Integers, Integers]:
-        """Return blocks halved along the budget whose counts contribute most variance."""
-        wide = (high - low) * _variances(self.others)
-        rows, column = np.arange(low.shape[0]), np.argmax(wide, axis=1)
+        """Return the halves of blocks along the budget whose counts contribute most variance."""
+        widths = (high - low) * _variances(self.others)
+        rows, column = np.arange(low.shape[0]), np.argmax(widths, axis=1)
         middle = (low[rows, column] + high[rows, column]) // 2
         first, second = high.copy(), low.copy()
         first[rows, column], second[rows, column] = middle, middle + 1
@@ -97,22 +101,24 @@ def _variances(groups: BudgetGroups) -> Floats:
     return np.asarray(expit(groups.values) * expit(-groups.values))
 
 
-def fewer(others: BudgetGroups) -> BudgetGroups:
-    """Round neighbouring budgets up to the larger one until at most four are left."""
+def merge_budgets(others: BudgetGroups) -> BudgetGroups:
+    """Return groups in which neighbouring budgets are rounded up, with at most four budgets."""
     values, counts = others.values.tolist(), others.counts.tolist()
     spread = _variances(others).tolist()
-    whole = float(np.dot(spread, counts))
+    total = float(np.dot(spread, counts))
     while len(values) > 1:
         costs = [counts[i] * (spread[i] - spread[i + 1]) for i in range(len(values) - 1)]
         i = int(np.argmin(costs))
-        if len(values) <= _MAX_GROUPS and costs[i] > _MERGED_VARIANCE * whole:
+        if len(values) <= _MAX_GROUPS and costs[i] > _MERGED_VARIANCE * total:
             break
         counts[i + 1] += counts[i]
         del values[i], counts[i], spread[i]
     return BudgetGroups(np.array(values, np.float64), np.array(counts, np.int64))
 
 
-def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.inf) -> LogInterval:
+def worst(
+    eps: float, budget: float, others: BudgetGroups, known_upper: float = -np.inf
+) -> LogInterval:
     """Enclose the log of the largest delta over all data sets.
 
     Parameters
@@ -123,21 +129,21 @@ def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.i
         Budget of the target.
     others
         All other users, in order of budget.
-    enough
-        A known upper bound on log delta: the search ends once a data set is within the tolerance.
+    known_upper
+        A known upper bound on log delta. The search ends if a data set is within the tolerance.
 
     Returns
     -------
-    The lower end is attained by a data set with the rounded budgets of `fewer`. If the search ends
-    early, the upper end is the largest bound of an unvisited block.
+    The lower end is attained by a data set with the rounded budgets of `merge_budgets`. If the
+    search ends early, the upper end is the largest bound of an unvisited block.
     """
     if eps >= budget:
         return LogInterval(-np.inf, -np.inf)
-    search = Search(eps, budget, fewer(others))
+    search = Search(eps, budget, merge_budgets(others))
     low, high = np.zeros_like(search.others.counts)[None], search.others.counts[None]
     bound = search.ends(low, high)[1]
     best, visited = float(search.ends(high, high)[0][0]), 0
-    while visited < _MAX_BLOCKS and min(bound.max(), enough) > best + _TOLERANCE:
+    while visited < _MAX_BLOCKS and min(bound.max(), known_upper) > best + _LOG_DELTA_TOLERANCE:
         order = np.argsort(-bound, kind="stable")[:_BLOCKS_AT_ONCE]
         order = order[(bound[order] > best) & (high[order] > low[order]).any(axis=1)]
         if not order.size:
@@ -156,7 +162,7 @@ def worst(eps: float, budget: float, others: BudgetGroups, enough: float = -np.i
 
 
 def estimate(eps: float, budget: float, others: BudgetGroups) -> float:
-    """Return a cheap approximation of the upper end of `worst`: all others hold the target's cell.
+    """Return log delta of the data set in which all others hold x0, an approximation of `worst`.
 
     Parameters
     ----------
@@ -167,6 +173,6 @@ def estimate(eps: float, budget: float, others: BudgetGroups) -> float:
     """
     if eps >= budget:
         return -np.inf
-    search = Search(eps, budget, fewer(others))
-    held = search.others.counts[None]
-    return float(search.ends(held, held)[0][0])
+    search = Search(eps, budget, merge_budgets(others))
+    counts = search.others.counts[None]
+    return float(search.ends(counts, counts)[0][0])

@@ -1,4 +1,4 @@
-"""Compute the certified eps of users with personal budgets."""
+"""Certified eps of users with personal budgets."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,39 +14,41 @@ from shuffledp.numerics.arrays import Integers
 from shuffledp.personalised import gaussian, krr, laplace
 from shuffledp.personalised.groups import BudgetGroups
 
-# With more distinct budgets, users form 8 parts and get the eps of their part's largest budget.
+# With more distinct budgets, users are divided into this many parts. Each part gets the eps of its
+# largest budget.
 _PARTS = 8
-# With more, the budgets of others are rounded up to 88 values, which makes no delta smaller.
-_LEVELS = 11 * _PARTS
-# Reports with noise have no such order of budgets: up to 64 budgets are computed one by one.
+# With more distinct budgets, those of others are rounded up to this many values, which is safe.
+_MAX_ROUNDED_BUDGETS = 11 * _PARTS
+# For Laplace and normal noise a larger budget need not be worse. Up to this many budgets are
+# treated one by one.
 _MAX_SINGLE_BUDGETS = 64
 
 
 class CurveOf(Protocol):
-    """Return delta over eps for users of a group, or of all groups from a first one to it."""
+    """Function that returns a curve for the users of a group, or of a range of groups."""
 
     def __call__(
-        self, groups: BudgetGroups, group: int, aim: float, first: int | None = None
+        self, groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
     ) -> UpperCurve:
-        """Return the curve; ``aim`` is the natural log of the target delta.
+        """Return the curve for groups ``first`` to ``group``.
 
-        Truncation may depend on the aim. The curve is an upper bound for every value.
+        Truncation may depend on ``target_log_delta``; the curve is an upper bound for every eps.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Reports:
-    """A kind of reports.
+    """A randomiser of reports with personal budgets.
 
     Attributes
     ----------
     name, about
         Name and description for tables and help.
     curve
-        Delta over eps of a user of a group.
+        Function that returns the curve for a group of users.
     ordered
-        Whether a larger budget is never safer, and larger budgets of others never help.
+        Whether delta grows with the target's budget and with the budgets of others.
     """
 
     name: str
@@ -59,19 +61,21 @@ KINDS: Final = ("krr", "binary", "laplace", "gaussian")
 
 
 def reports(kind: str, k: int | None = None) -> Reports:
-    """Return a kind of reports by its name in `KINDS`; ``krr`` needs k, the number of cells.
+    """Return the reports with a name in `KINDS`; ``krr`` needs k, the number of cells.
 
     The budget of ``gaussian`` is mu, the length of the records' interval in standard deviations.
 
     Raises
     ------
     InputError
-        If the kind is unknown, or k is missing, out of range, or used with another kind than krr.
+        If the name is unknown, or k is missing, out of range, or given for other reports than krr.
     """
     if kind not in KINDS:
         raise InputError(f"mechanism must be one of {', '.join(KINDS)} (got {kind!r})")
     if (kind == "krr") != (k is not None):
-        raise InputError(f"k, the number of cells, is for krr only, which needs it (got k={k})")
+        raise InputError(
+            f"k, the number of cells, is required for krr and only for krr (got k={k})"
+        )
     if kind == "laplace":
         return Reports(kind, "a number of a known range plus Laplace noise", _laplace, False)
     if kind == "gaussian":
@@ -81,14 +85,18 @@ def reports(kind: str, k: int | None = None) -> Reports:
     return Reports(kind, about, _krr(cells), True)
 
 
-def _laplace(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
-    del aim
+def _laplace(
+    groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
+) -> UpperCurve:
+    del target_log_delta
     return laplace.curve(groups, group, first)
 
 
 def _krr(k: int) -> CurveOf:
-    def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
-        del aim, first  # the largest budget is the worst
+    def curve(
+        groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
+    ) -> UpperCurve:
+        del target_log_delta, first  # the largest budget is the worst
         return krr.curve(groups, group, k)
 
     return curve
@@ -97,8 +105,8 @@ def _krr(k: int) -> CurveOf:
 def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) -> float:
     """Return the smallest certified eps of the users of a group at a log delta.
 
-    The relative tolerance is 1e-5. The value is rounded up, at least 0, and at most the eps of a
-    report alone.
+    The relative tolerance is 1e-5. The value is rounded up and at most the eps of a single report
+    without other users.
 
     Parameters
     ----------
@@ -113,15 +121,15 @@ def epsilon(log_delta: float, groups: BudgetGroups, group: int, how: Reports) ->
 
 
 @dataclass(frozen=True)
-class Own:
+class RangeEpsilon:
     """The certified eps of users with budgets in a range.
 
     Attributes
     ----------
     low, high
-        Their smallest and largest budget.
+        Smallest and largest budget of the range.
     users
-        Number of these users.
+        Number of users in the range.
     eps
         Certified eps of each of them.
     """
@@ -133,23 +141,23 @@ class Own:
 
 
 def _rounded_up(groups: BudgetGroups) -> BudgetGroups:
-    """Round budgets up to at most `_LEVELS` distinct values."""
-    if groups.values.size <= _LEVELS:
+    """Round budgets up to at most `_MAX_ROUNDED_BUDGETS` distinct values."""
+    if groups.values.size <= _MAX_ROUNDED_BUDGETS:
         return groups
-    part = _part_of(groups, _LEVELS)
+    part = _part_of(groups, _MAX_ROUNDED_BUDGETS)
     ends = np.flatnonzero(np.append(np.diff(part) > 0, True))
     counts = np.add.reduceat(groups.counts, np.append(0, ends[:-1] + 1))
     return BudgetGroups(groups.values[ends], counts)
 
 
 def _part_of(groups: BudgetGroups, parts: int) -> Integers:
-    """Return the part of each group, in order of budget, with about as many users in each."""
+    """Return the part of each group in order of budget; parts have similar numbers of users."""
     before = np.cumsum(groups.counts) - groups.counts
     return np.asarray(before * parts // groups.counts.sum())
 
 
 def _similar_parts(groups: BudgetGroups, parts: int) -> Integers:
-    """Return the part of each group, such that budgets in a part have similar ratios."""
+    """Return the part of each group; parts have equal widths in the log of the budget."""
     values = groups.values
     positive = np.log(values[values > 0.0])
     part = np.zeros(values.size, np.int64)
@@ -172,8 +180,8 @@ def number_of_parts(groups: BudgetGroups, how: Reports) -> int:
 
 def own_epsilons(
     log_delta: float, groups: BudgetGroups, how: Reports, rounds: int = 1
-) -> Iterator[Own]:
-    """Yield the certified eps of all users at a log delta, by budget, smallest first.
+) -> Iterator[RangeEpsilon]:
+    """Yield the certified eps of all users at a log delta, in order of budget.
 
     Parameters
     ----------
@@ -188,9 +196,9 @@ def own_epsilons(
 
     Yields
     ------
-    One result for each budget or, if there are many, for each part of the users in order of budget,
-    with an eps that holds for all of them. If the largest budget is the worst, there are eight
-    parts with similar numbers of users; otherwise up to 64 parts with similar budgets.
+    One result for each budget or, if there are many, for each part of the users, with an eps that
+    holds for all of them. For ordered reports there are eight parts with similar numbers of users;
+    otherwise there are up to 64 parts with similar budgets.
 
     Raises
     ------
@@ -204,10 +212,10 @@ def own_epsilons(
     for each in np.unique(part):
         members = np.flatnonzero(part == each)
         low, high = float(groups.values[members[0]]), float(groups.values[members[-1]])
-        # If budgets are rounded up, the largest budget of a part is one of the levels.
+        # The largest budget of a part is among the rounded budgets.
         group, first = (int(np.searchsorted(all_groups.values, budget)) for budget in (high, low))
-        aim = log_delta - float(np.log(rounds))
-        curve = compose(how.curve(all_groups, group, aim, first), rounds)
-        yield Own(
+        target_log_delta = log_delta - float(np.log(rounds))
+        curve = compose(how.curve(all_groups, group, target_log_delta, first), rounds)
+        yield RangeEpsilon(
             low, high, int(groups.counts[members].sum()), float(curve.epsilon(log_delta).promised)
         )

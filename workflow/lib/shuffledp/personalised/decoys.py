@@ -1,20 +1,20 @@
-"""Bound the delta of a report that is hidden among a random number of decoys.
+"""Bounds on delta of a report that is hidden among a random number of decoys.
 
-Let w be a law, and let the density of user i's report be at least ``kappa_i w`` whatever the record
-is. Then user i's report is a decoy, drawn from w, with probability kappa_i. Reveal which of the
-other users are not decoys, and what these reported. By Bayes' theorem
+Let w be a law, and let the density of user i's report be at least ``kappa_i w`` for every record.
+Then user i's report is a decoy, drawn from w, with probability kappa_i. Reveal which of the other
+users are not decoys, and their reports. By Bayes' theorem
 
     delta <= E_M[(1/M) E(G_1 + ... + G_M)_+],   G = (R(y|x0) - e R(y|x1)) / w(y),  y ~ w,
 
 where M - 1 is the number of decoys, R the law of the target's report, x0 and x1 the target's two
-records, and ``e = exp`` of the central budget.
+records, and ``e`` the exponential of the central budget.
 
-**The mean over M.** delta_m is the target's delta among m reports that look alike, its own
-included. It does not grow with m, because an adversary who sees m reports could add a decoy. M - 1
-follows a Poisson-binomial law. Its values are taken in blocks, each at the delta of its smallest
-value, which makes the result an upper bound. The law of M is tilted to where the mean accumulates;
-what lies outside its window is bounded by Chernoff's inequality, and by the delta at the end of the
-window beyond which it lies.
+**The mean over M.** delta_m is the target's delta among m reports that cannot be distinguished,
+including its own. It does not grow with m, because an adversary who sees m reports could add a
+decoy. M - 1 follows a Poisson-binomial law. Its values are grouped into blocks, each of which gets
+the delta of its smallest value, so the result is an upper bound. The law of M is tilted to where
+the mean accumulates. The part outside a window is bounded by Chernoff's inequality for its
+probability, and by the delta at the end of the window.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,14 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
+# Relative tolerance of searches for eps, comparable to the error by blocks of decoys.
 XTOL: Final = 1e-5
-"""Relative tolerance of searches for eps, as large as the loss by blocks of decoys."""
-
-_OUTER_MASS = 1e-5  # tilted probability of the first and of the last block
-_MIN_BLOCK_WIDTH = 2e-3  # relative to m; eps changes by a quarter of it
-_LOG_NEGLIGIBLE = np.log(1e-7)  # a part of the total below this share is not refined
+# Tilted probability of the first and of the last block.
+_OUTER_MASS = 1e-5
+# Smallest width of a block relative to m; eps changes by a quarter of it.
+_MIN_BLOCK_WIDTH = 2e-3
+# A part below this share of the total is not refined.
+_LOG_NEGLIGIBLE = np.log(1e-7)
 _MAX_TILT = 700.0
 
 
@@ -78,7 +80,7 @@ def _log_tail(others: RandomTrials, count: float, *, above: bool) -> float:
 
 
 def _tilt(others: RandomTrials, estimate: Callable[[int], float]) -> float:
-    """Return the approximate slope of -log delta in m where the mean accumulates."""
+    """Return the approximate slope of -log delta_m where the mean accumulates."""
     tilt, m = 0.0, 1.0 + _mean(others, 0.0)
     for _ in range(5):
         step = np.ceil(0.01 * m)
@@ -90,9 +92,9 @@ def _tilt(others: RandomTrials, estimate: Callable[[int], float]) -> float:
 
 
 def _starts(mass: Floats, blocks: int) -> Integers:
-    """Return the starts of blocks that lose little in total, from the root of the density.
+    """Return the starts of blocks whose density is proportional to the root of the mass.
 
-    A block loses approximately its mass times its width.
+    The error of a block is about its mass times its width, so this choice has a small total error.
     """
     cumulative = np.cumsum(np.sqrt(mass))
     if not cumulative.size:
@@ -106,19 +108,19 @@ def log_mean_over_decoys(
     estimate: Callable[[int], float],
     blocks: int,
 ) -> float:
-    """Return an upper bound on log ``E[delta_m]``, ``m - 1`` being the number of decoys.
+    """Return an upper bound on log ``E[delta_m]``, where ``m - 1`` is the number of decoys.
 
     Parameters
     ----------
     others
-        Log odds of each other user to be a decoy.
+        Log odds that each other user is a decoy.
     log_delta
         Upper bound on the natural log of delta_m for an integer m >= 1; non-increasing.
     estimate
         Cheap approximation of ``log_delta``, which only places windows and blocks.
     blocks
-        Approximate maximum number of blocks of m. A block has the delta of its smallest m: with 8
-        blocks the result is that of a third of a standard deviation fewer decoys, on average.
+        Approximate largest number of blocks. With 8 blocks the result corresponds to fewer decoys
+        by a third of a standard deviation on average.
     """
     tilt = _tilt(others, estimate)
     rates, co_rates = expit(others.log_odds - tilt), expit(tilt - others.log_odds)
@@ -140,18 +142,18 @@ def log_mean_over_decoys(
     parts = [
         float(np.logaddexp.reduceat(log_mass, starts)[i] + deltas[i]) for i in range(starts.size)
     ]
-    # The mass that the window's law lacks may be anywhere in the window.
+    # Missing mass of the window's law may be anywhere in the window.
     parts.append(float((log_missing + tilt * (m[ends] - 1.0) + deltas).max()))
     total = float(logsumexp(parts))
 
     edge, step = first - 1, size
     while edge >= 1:
-        chance = _log_tail(others, edge - 1.0, above=False)
-        if chance < total + _LOG_NEGLIGIBLE:
-            parts.append(chance)
+        log_chance = _log_tail(others, edge - 1.0, above=False)
+        if log_chance < total + _LOG_NEGLIGIBLE:
+            parts.append(log_chance)
             break
         smallest = max(edge - step, 1)
-        parts.append(chance + log_delta(smallest))
+        parts.append(log_chance + log_delta(smallest))
         edge, step = smallest - 1, 2 * step
     if (edge := first + size) <= 1 + others.counts.sum():
         parts.append(_log_tail(others, edge - 1.0, above=True) + log_delta(edge))
@@ -161,19 +163,22 @@ def log_mean_over_decoys(
     return total + UNIT * (users + 32.0 * size + 8.0 * (largest + abs(total)) + 200.0)
 
 
-_BLOCKS = 8  # of M; each costs a transform
-_SPLITTING = 1e-3  # tolerance of a transform, not finer than the blocks
-_MAX_NEGATIVE_RATIO = 1e100  # of -G to the largest G; no sum with such a G is positive
+# Number of blocks of M, each of which costs a transform.
+_BLOCKS = 8
+# Tolerance of a transform, comparable to the error by blocks.
+_SPLITTING_LOG_TOLERANCE = 1e-3
+# Largest ratio of -G to the largest G. No sum that contains a smaller G is positive.
+_MAX_NEGATIVE_RATIO = 1e100
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """The law of G, without the central eps.
+    """The law of G as a function of the central eps.
 
     Attributes
     ----------
     log_first, log_second
-        Logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at each atom, correct up to rounding.
+        Logs of ``R(y|x0) / w(y)`` and ``R(y|x1) / w(y)`` at each atom, accurate up to rounding.
     masses
         Probabilities of the atoms.
     units
@@ -189,16 +194,16 @@ class Target:
         """Return the law of G at a central eps."""
         # Exponents are products of two rounded factors.
         exponents = 8.0 * (eps + float(np.abs(self.log_first).max()))
-        # If the two terms nearly cancel, the rounding of exponents is not small relative to G.
+        # Rounding of exponents is not small relative to G if the two terms nearly cancel.
         values = excess(self.log_first, self.log_second, eps - exponents * UNIT)
-        # A larger G is on the safe side; this far down it changes nothing, and squares stay finite.
+        # Increasing G is safe. Here it hardly changes the result, and keeps squares finite.
         if (top := float(values.max())) > 0.0:
             values = np.maximum(values, -_MAX_NEGATIVE_RATIO * top)
         return Atoms(values, self.masses, self.units + exponents)
 
 
 def decoy_trials(log_kappa: Floats, counts: Integers) -> RandomTrials:
-    """Return the trials of others who are decoys with probabilities kappa < 1."""
+    """Return independent trials with probabilities kappa < 1, one for each possible decoy."""
     return RandomTrials(log_kappa - np.log(-np.expm1(log_kappa)), counts)
 
 
@@ -210,14 +215,14 @@ def log_delta_among_decoys(eps: float, target: Target, others: RandomTrials) -> 
     eps
         Central budget, at least 0.
     target
-        Law of the target's ratios, for its worst records.
+        Law of G for the target's worst records.
     others
-        Log odds of each other user to be a decoy.
+        Log odds that each other user is a decoy.
     """
     atoms = target.atoms(eps)
 
     def log_delta(m: int) -> float:
-        return min(log_mean_excess_high(atoms, m, _SPLITTING), 0.0)
+        return min(log_mean_excess_high(atoms, m, _SPLITTING_LOG_TOLERANCE), 0.0)
 
     if log_delta(1) == -np.inf:  # no G is positive
         return -np.inf
@@ -236,9 +241,9 @@ def approximate_log_delta(eps: float, target: Target, others: RandomTrials) -> f
     eps
         At least 0.
     target
-        Law of the target's ratios.
+        Law of G.
     others
-        Log odds of each other user to be a decoy.
+        Log odds that each other user is a decoy.
     """
     chances = 1.0 / (1.0 + np.exp(-others.log_odds))
     return log_saddle_point(target.atoms(eps), 1 + int(others.counts @ chances))

@@ -1,23 +1,24 @@
-"""Bound delta of shuffled Gaussian reports with personal noise.
+"""Bounds on delta of shuffled Gaussian reports with personal noise.
 
-Records lie in an interval of length 1, centred at 0; user i reports its record plus normal noise
-of standard deviation ``1 / mu_i``. Neighbours differ in the record of one user, the target, of
-``mu`` here. Its noise has density rho; ``e = exp`` of the central budget.
+Records lie in an interval of length 1, centred at 0. User i reports its record plus normal noise
+of standard deviation ``1 / mu_i``. Neighbours differ in the record of one user, the target, with
+parameter ``mu`` and noise of density rho; ``e`` is the exponential of the central budget.
 
-Decoys (`decoys`). Take some ``nu <= mu``, and rho' the density of normal noise of standard
-deviation ``1 / nu``. Whatever the record, the density of a report with that noise is at least
-``rho'(|y| + 1/2)``. That is ``kappa w``, with w a law and ``kappa = 2 Phi(-nu/2)``. For
+**Decoys** (`decoys`). Take some ``nu <= mu``, and rho' the density of normal noise of standard
+deviation ``1 / nu``. For every record the density of a report with that noise is at least
+``rho'(|y| + 1/2)``, which is ``kappa w`` with a law w and ``kappa = 2 Phi(-nu/2)``. For
 ``mu_i <= nu`` user i's density is at least ``kappa_i w`` with
 ``kappa_i = kappa (mu_i / nu) exp((nu^2 - mu_i^2) / 8)``, because the quotient of the two normal
-densities at ``|y| + 1/2`` is smallest at y = 0. A user of a larger mu_i may not be a decoy, because
-its tails are thinner. Every nu gives a bound. Among the mu of users, one is chosen for which the
-sum of the G varies little: many cautious users may hide a bold one better than a few bold ones.
+densities at ``|y| + 1/2`` is smallest at y = 0. A user with a larger mu_i cannot be a decoy,
+because its tails are thinner. Every nu gives a bound. Among the mu of the users, nu is chosen such
+that the sum of the G has a small variance: many users with much noise may hide the target better
+than a few with little noise.
 
-The worst pair of records is the interval's ends, for all even rho and rho' that fall away from 0 so
-that ``rho / rho'`` falls, too. G has mean ``1 - e`` for every pair; in the convex order,
-``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows. Let A be
-the best set: it has y where ``R(y|x0) > e R(y|x1) + t w(y)``. *A leans to the left of x* if, for
-u > 0, it has x - u wherever it has x + u; then R(A|x), for this A, falls with x.
+**The worst pair** of records is the interval's ends, for all even rho and rho' that fall away from
+0 so that ``rho / rho'`` falls as well. G has mean ``1 - e`` for every pair; in the convex order,
+``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows. Let A be the
+best set: it has y where ``R(y|x0) > e R(y|x1) + t w(y)``. *A leans to the left of x* if, for u > 0,
+it has x - u wherever it has x + u; then R(A|x), for this A, falls with x.
 
 1. ``x0, x1 >= 0``: mirror the points of A that lie alone on the positive side. w(A) stays, R(A|x1)
    does not grow, and R(A|-x0) is at least what R(A|x0) was. So the pair (-x0, x1) is worse.
@@ -31,22 +32,23 @@ u > 0, it has x - u wherever it has x + u; then R(A|x), for this A, falls with x
    ``R(.|x1) / w`` and w are no larger at x0 - u than at x0 + u, so that
    ``(e R(.|x1) / w + t) w`` is no larger, or not positive; R(.|x0) is the same at both.
 
-The ratios ``R(y|x) / w(y)`` of the ends may be unbounded. Beyond a reach, G is set to 0. This
-reduces delta by at most the probability that the target's report is beyond the reach, since
-``(x + y)_+ <= x_+ + y_+``. So this probability is added: such a report is an infinite loss.
+**Truncation.** The ratios ``R(y|x) / w(y)`` of the ends may be unbounded. Beyond a reach, G is set
+to 0. This reduces delta by at most the probability that the target's report is beyond the reach,
+since ``(x + y)_+ <= x_+ + y_+``. This probability is added to delta.
 
-Up to the reach the two ratios are continuous, and monotone between neighbouring nodes. Each is
-replaced by its value at one of the two nodes, at random and its mean kept, independently given y.
-G is linear in the ratios: its mean is kept, too, and it only grows.
+**Discretisation.** Up to the reach the two ratios are continuous, and monotone between neighbouring
+nodes. Each is replaced by its value at one of the two nodes, drawn such that its mean is kept, and
+independently given y. G is linear in the ratios, so its mean is kept as well, and it grows in the
+convex order.
 
-Many budgets. A mu between low and high is made high by a length's unit, as with Laplace noise
-(`personalised.laplace`): each kappa_i is then the least for budgets from mu_i to
-``mu_i high / low``, which is at an end, since ``x exp(-x^2/8)`` rises, then falls.
+**Many budgets.** A mu between low and high is turned into high by a change of the unit of length,
+as for Laplace noise (`personalised.laplace`). Each kappa_i is then the smallest one for budgets
+from mu_i to ``mu_i high / low``, which is at an end, since ``x exp(-x^2/8)`` rises and then falls.
 
-Vectors. With spherical noise and records in a ball of R^d of diameter 1, the ends of a diameter are
-the worst pair for ``nu = mu``, by the same steps with mirror images for signs; kappa, kappa_i and w
-differ and are not derived here. The law of one coordinate is not a bound for vectors, because the
-other coordinates distinguish reports.
+**Vectors.** With spherical noise and records in a ball of R^d of diameter 1, the ends of a diameter
+are the worst pair for ``nu = mu``, by the same steps with mirror images for signs; kappa, kappa_i
+and w differ and are not derived here. The law of one coordinate is not a bound for vectors, because
+the other coordinates distinguish reports.
 """
 
 from dataclasses import dataclass
@@ -70,18 +72,19 @@ from shuffledp.personalised.decoys import (
 from shuffledp.personalised.groups import BudgetGroups
 
 # Share of the target delta that reports beyond the reach may add.
-_LOST_SHARE = 1e-3
-# Number of mu of others that are tried as nu.
+_TRUNCATED_SHARE = 1e-3
+# Largest number of candidates for nu.
 _MAX_CANDIDATES = 32
-# Nodes per standard deviation; the loss is of second order in their distance.
+# Nodes per standard deviation. The loss of accuracy is of second order in their distance.
 _NODES_PER_DEVIATION = 16
-# The approximation that starts a search uses every 8th node.
+# The estimate that starts a search uses only every 8th node.
 _COARSE_STEP = 8
 # Gauss's rule with 16 points between two nodes has an error below 1e-20 of the integral, by
 # Bernstein's ellipse, up to 64 standard deviations.
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MAX_DEVIATIONS = 64.0
-# Beyond this ratio, relative to the number of reports, no decoy hides the target.
+# Nodes with a larger ratio, relative to the number of reports, are cut off: decoys hide nothing
+# there.
 _EXPOSED_RATIO = 1e3
 
 
@@ -90,8 +93,8 @@ def _log_kappa(nu: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Crowd:
-    """Others, and a target with mu from ``low`` to ``mu``, scaled so that its mu is ``mu``."""
+class _TargetAndOthers:
+    """The other users, and a target with mu in ``low..mu``, scaled such that its mu is ``mu``."""
 
     low: float
     mu: float
@@ -99,13 +102,13 @@ class _Crowd:
 
     @property
     def candidates(self) -> list[tuple[float, float]]:
-        """Pairs of nu and the largest mu of others who are decoys."""
+        """Pairs of nu and the largest mu of a decoy."""
         values = self.others.values
         smaller = values[(values > 0.0) & (values < self.low)]
         if smaller.size > _MAX_CANDIDATES:
             smaller = smaller[np.linspace(0, smaller.size - 1, _MAX_CANDIDATES).astype(np.int64)]
-        by = stretch(self.low, self.mu)
-        return [(self.mu, self.low), *((min(one * by, self.mu), one) for one in smaller.tolist())]
+        factor = stretch(self.low, self.mu)
+        return [(self.mu, self.low), *((min(mu * factor, self.mu), mu) for mu in smaller.tolist())]
 
     def decoys(self, nu: float, until: float) -> RandomTrials:
         hiding = (self.others.values > 0.0) & (self.others.values <= until)
@@ -114,7 +117,7 @@ class _Crowd:
         log_kappa = _log_kappa(nu) + np.minimum(
             *(np.log(one / nu) + 0.125 * (nu - one) * (nu + one) for one in ends)
         )
-        # Fewer decoys are never safer, so what rounding may have added is subtracted.
+        # Fewer decoys never decrease delta, so the possible rounding error is subtracted.
         log_kappa -= 16.0 * UNIT * (1.0 + nu * nu + np.abs(log_kappa))
         return decoy_trials(log_kappa, self.others.counts[hiding])
 
@@ -129,15 +132,15 @@ class _Crowd:
 
 
 def _log_ratios(mu: float, nu: float, y: Floats) -> tuple[Floats, Floats]:
-    """Return logs of ``R(y|x) / w(y)`` for the nearer and the further end, y >= 0."""
+    """Return the logs of ``R(y|x) / w(y)`` for the nearer and the farther end, where y >= 0."""
     scale = _log_kappa(nu) + np.log(mu / nu)
     near = 0.5 * (nu * (y + 0.5) - mu * (y - 0.5)) * (nu * (y + 0.5) + mu * (y - 0.5))
-    further = -0.5 * (mu - nu) * (mu + nu) * (y + 0.5) ** 2
-    return scale + near, scale + further
+    farther = -0.5 * (mu - nu) * (mu + nu) * (y + 0.5) ** 2
+    return scale + near, scale + farther
 
 
 def _log_variance(mu: float, nu: float, decoys: RandomTrials) -> float:
-    """Return an approximate log variance of the mean of the G, to compare values of nu."""
+    """Return the approximate log variance of the mean of the G, to compare values of nu."""
     y = (0.5 + 8.0 / mu) * np.arange(1, 401) / 400.0
     gap = -0.5 * (mu * (y - 0.5)) ** 2 + np.log(-np.expm1(-mu * mu * y))
     number = 1.0 + float(decoys.counts @ (1.0 / (1.0 + np.exp(-decoys.log_odds))))
@@ -145,9 +148,11 @@ def _log_variance(mu: float, nu: float, decoys: RandomTrials) -> float:
     return float(spread) + _log_kappa(nu) - float(np.log(nu * number))
 
 
-def _nodes(mu: float, nu: float, reports: float, aim: float) -> Floats:
-    """Return distances from the interval's centre; the last one is the reach."""
-    deviations = min(-float(ndtri_exp(aim + np.log(_LOST_SHARE))), _MAX_DEVIATIONS)
+def _nodes(mu: float, nu: float, reports: float, target_log_delta: float) -> Floats:
+    """Return the nodes as distances from the interval's centre; the last one is the reach."""
+    deviations = min(
+        -float(ndtri_exp(target_log_delta + np.log(_TRUNCATED_SHARE))), _MAX_DEVIATIONS
+    )
     reach = 0.5 + deviations / mu
     nodes = np.linspace(0.0, reach, 1 + int(np.ceil(_NODES_PER_DEVIATION * mu * reach)))
     if nu < mu:  # the nearer end's ratio has its maximum at a node
@@ -158,10 +163,10 @@ def _nodes(mu: float, nu: float, reports: float, aim: float) -> Floats:
 
 
 def _shares(ends: Floats, inside: Floats) -> Floats:
-    """Return the share of the end of each interval that keeps the mean of a ratio, from logs."""
-    whole = np.diff(ends)[:, None]
-    flat = whole == 0.0
-    part = np.expm1(inside - ends[:-1, None]) / np.where(flat, 1.0, np.expm1(whole))
+    """Return the probabilities of intervals' ends that keep the mean of a ratio, from its logs."""
+    log_growth = np.diff(ends)[:, None]
+    flat = log_growth == 0.0
+    part = np.expm1(inside - ends[:-1, None]) / np.where(flat, 1.0, np.expm1(log_growth))
     return np.where(flat, 0.0, np.clip(part, 0.0, 1.0))
 
 
@@ -172,7 +177,7 @@ def _target(mu: float, nu: float, nodes: Floats) -> Target:
     mass = density / np.sqrt(2.0 * np.pi) * 0.5 * width * _WEIGHTS
     ends = _log_ratios(mu, nu, nodes)
     after = [_shares(*pair) for pair in zip(ends, _log_ratios(mu, nu, y), strict=True)]
-    near, further, masses = (
+    near, farther, masses = (
         np.concatenate(column)
         for column in zip(
             *(
@@ -187,54 +192,56 @@ def _target(mu: float, nu: float, nodes: Floats) -> Target:
         )
     )
     positive = masses > 0.0
-    near, further, masses = near[positive], further[positive], masses[positive]
+    near, farther, masses = near[positive], farther[positive], masses[positive]
     # Units of rounding: the exponents of the masses, and about twenty operations.
     units = 128.0 + 4.0 * nu * nu * float(nodes[-1]) * (float(nodes[-1]) + 1.0)
-    first, second = np.concatenate([near, further]), np.concatenate([further, near])
+    first, second = np.concatenate([near, farther]), np.concatenate([farther, near])
     return Target(first, second, np.concatenate([masses, masses]), units)
 
 
-def _log_lost(mu: float, reach: float) -> float:
+def _log_truncated(mu: float, reach: float) -> float:
     """Return the log probability of a report beyond the reach, on either side."""
     sides = log_ndtr(mu * (0.5 - reach)), log_ndtr(mu * (-0.5 - reach))
-    # The addition exceeds the rounding error, and is a small part of delta.
+    # The allowance exceeds the rounding error and is negligible relative to delta.
     return float(np.logaddexp(*sides)) + 1e-9
 
 
-def curve(groups: BudgetGroups, group: int, aim: float, first: int | None = None) -> UpperCurve:
-    """Return an upper bound on delta of all users with mu in a range, for every data set.
+def curve(
+    groups: BudgetGroups, group: int, target_log_delta: float, first: int | None = None
+) -> UpperCurve:
+    """Return an upper bound on delta for users with a range of mu and every data set.
 
     Parameters
     ----------
     groups, group
-        All users, in order of mu; the group of the largest mu for which the curve holds. mu is the
-        length of the records' interval in standard deviations of the noise, 0 if a user reports
+        All users in order of mu, and the group with the largest mu of the range. mu is the length
+        of the records' interval in standard deviations of the noise, and 0 if a user reports
         nothing.
-    aim
-        Approximate natural log of the target delta, at most 0: reports beyond the reach add at most
-        a thousandth of it. The curve is an upper bound for every value.
+    target_log_delta
+        Approximate natural log of the target delta, at most 0. Reports beyond the reach add at most
+        a thousandth of it. The curve is an upper bound for every eps.
     first
-        The group of the smallest mu for which the curve holds, by default the same group. Users of
-        a larger mu than this one are not counted as decoys.
+        The group with the smallest mu of the range, by default the same group. Users with a larger
+        mu than this one are not counted as decoys.
 
     Returns
     -------
-    A curve that is never above that of one report alone.
+    A curve that is never above that of a single report without other users.
     """
     first = group if first is None else first
     mu = float(groups.values[group])
     if not mu:
         return UpperCurve(0.0, upper=lambda _: -np.inf)
-    crowd = _Crowd(float(groups.values[first]), mu, groups.without(first))
-    nu, until = crowd.best
-    nodes = _nodes(mu, nu, float(groups.counts.sum()), aim)
-    target, decoys = _target(mu, nu, nodes), crowd.decoys(nu, until)
+    users = _TargetAndOthers(float(groups.values[first]), mu, groups.without(first))
+    nu, until = users.best
+    nodes = _nodes(mu, nu, float(groups.counts.sum()), target_log_delta)
+    target, decoys = _target(mu, nu, nodes), users.decoys(nu, until)
     coarse = _target(mu, nu, np.append(nodes[:-1:_COARSE_STEP], nodes[-1]))
-    log_lost = _log_lost(mu, float(nodes[-1]))
+    log_truncated = _log_truncated(mu, float(nodes[-1]))
 
     def end(eps: float, log_delta: float) -> float:
         alone = gdp_upper_log_delta(eps, mu)
-        return min(float(np.logaddexp(log_delta, log_lost)), alone, 0.0)
+        return min(float(np.logaddexp(log_delta, log_truncated)), alone, 0.0)
 
     def upper(eps: float) -> float:
         return end(eps, log_delta_among_decoys(eps, target, decoys))

@@ -1,6 +1,6 @@
-"""Users in groups of equal budget."""
+"""Groups of users with equal budgets."""
 
-from __future__ import annotations  # so that help() shows ArrayLike, not what it stands for
+from __future__ import annotations  # so that help() shows ArrayLike, not its definition
 
 from dataclasses import dataclass
 
@@ -14,14 +14,14 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 @dataclass(frozen=True)
 class BudgetGroups:
-    """Users in groups of equal budget.
+    """Groups of users with equal budgets.
 
     Attributes
     ----------
     values
-        Budget of each group, at least 0 (with 0, a report carries no information).
+        Budget of each group, at least 0. With a budget of 0, a report carries no information.
     counts
-        Users in each group, at least 1.
+        Number of users in each group, at least 1.
     """
 
     values: Floats
@@ -29,7 +29,7 @@ class BudgetGroups:
 
     @classmethod
     def of(cls, budgets: ArrayLike | BudgetGroups) -> BudgetGroups:
-        """Group a list of budgets, one per user; check groups and return them.
+        """Return the groups of a list of budgets, one per user, or checked groups.
 
         Raises
         ------
@@ -56,21 +56,18 @@ class BudgetGroups:
 
     @classmethod
     def of_counts(cls, values: ArrayLike, counts: ArrayLike) -> BudgetGroups:
-        """Group budgets and the number of users of each, in order of budget.
-
-        Errors are those of `of`.
-        """
+        """Return the groups of budgets with numbers of users; raise `InputError` like `of`."""
         distinct, place = np.unique(np.asarray(values, np.float64), return_inverse=True)
         totals = np.zeros(distinct.size, np.int64)
         np.add.at(totals, place.ravel(), np.asarray(counts, np.int64))
         return cls.of(cls(distinct, totals))
 
     def setting(self, eps0: float, k: int) -> Setting:
-        """Return the setting of as many users with one budget."""
+        """Return the setting in which all these users have the same budget."""
         return Setting(int(self.counts.sum()), k, float(eps0))
 
     def without(self, group: int) -> BudgetGroups:
-        """Return the groups without one user of a group."""
+        """Return the groups after removing one user of a group."""
         counts = self.counts.copy()
         counts[group] -= 1
         return BudgetGroups(self.values[counts > 0], counts[counts > 0])

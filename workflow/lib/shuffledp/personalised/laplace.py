@@ -1,31 +1,33 @@
-"""Bound delta of shuffled Laplace reports with personal budgets (paper D's Algorithm 2).
+"""Bounds on delta of shuffled Laplace reports with personal budgets (paper D's Algorithm 2).
 
-Records lie in an interval of length 1, centred at 0; user i reports its record plus Laplace noise
-of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, of budget ``eps``
-here; ``e = exp`` of the central budget.
+Records lie in an interval of length 1, centred at 0. User i reports its record plus Laplace noise
+of scale ``1 / eps_i``. Neighbours differ in the record of one user, the target, whose budget is
+called ``eps`` here; ``e`` is the exponential of the central budget.
 
-Decoys (`decoys`). Let w be the law of the target's report if its record were 0. For
+**Decoys** (`decoys`). Let w be the law of the target's report if its record were 0. For
 ``eps_i <= eps`` and any record, the density of user i's report is at least ``kappa_i w`` with
 ``kappa_i = (eps_i / eps) exp(-eps_i / 2)``: the ratio's exponent ``eps |y| - eps_i |y - x|`` is at
-least ``-eps_i |x|``. A user of a larger budget may not be a decoy, because its tails are thinner.
+least ``-eps_i |x|``. A user with a larger budget cannot be a decoy, because its tails are thinner.
 
-The worst pair of records is the interval's ends. G has mean ``1 - e`` for every pair; in the convex
-order, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as follows.
+**The worst pair** of records is the interval's ends. G has mean ``1 - e`` for every pair; in the
+convex order, ``Phi = E(G - t)_+ = sup over A of R(A|x0) - e R(A|x1) - t w(A)``, it grows as
+follows.
 
 1. ``x0, x1 >= 0``: mirror the points of A that lie alone on the positive side. w(A) stays, R(A|x1)
    does not grow, and R(A|-x0) is at least what R(A|x0) was. So the pair (-x0, x1) is worse.
 2. ``x0 <= 0 <= x1``: for convex psi, d/dx1 E psi(G) is ``eps/2`` times the mean of
-   ``-e psi'(G)`` over y > x1 less that over y < x1, each under R(.|x1). Over y > x1, G has its
-   smallest value. So the pair gets worse as x1 grows, and, likewise, as x0 falls.
+   ``-e psi'(G)`` over y > x1 minus that over y < x1, each under R(.|x1). For y > x1, G has its
+   smallest value. So the pair gets worse as x1 grows and, likewise, as x0 falls.
 
-Many budgets. Let eps lie between low and high. All lengths times ``s = eps / high`` make the
-target's budget high, the others' ``eps_i / s``, and the interval shorter: its data sets are among
-those of the interval of length 1. So a bound for high holds for eps if each kappa_i is the least
-for budgets from eps_i to ``eps_i high / low``. ``x exp(-x/2)`` rises, then falls: the least is at
-an end.
+**Many budgets.** Let eps lie between low and high. Multiplying all lengths by ``s = eps / high``
+turns the target's budget into high and the others' into ``eps_i / s``, and shortens the interval,
+whose data sets are among those of the interval of length 1. So a bound for high holds for eps if
+each kappa_i is the smallest one for budgets from eps_i to ``eps_i high / low``. Since
+``x exp(-x/2)`` rises and then falls, the smallest value is at an end.
 
-G is continuous. Split between neighbouring nodes y_j at distance h, its mean kept, it only grows;
-the node y_j gets the mass ``exp(-eps |y_j|) tanh(eps h / 2) / 2`` from each side.
+**Discretisation.** G is continuous. Splitting it between neighbouring nodes y_j at distance h while
+keeping its mean makes it larger in the convex order. The node y_j gets the mass ``exp(-eps |y_j|)
+tanh(eps h / 2) / 2`` from each side.
 """
 
 import numpy as np
@@ -43,13 +45,13 @@ from shuffledp.personalised.decoys import (
 )
 from shuffledp.personalised.groups import BudgetGroups
 
-# Nodes on each side of the centre; the loss is of second order in their distance.
-_NODES = 64
+# Nodes on each side of the centre. The loss of accuracy is of second order in their distance.
+NODES_PER_SIDE = 64
 
 
 def _target(budget: float) -> Target:
-    y = np.arange(-_NODES, _NODES + 1) / (2.0 * _NODES)
-    share = np.tanh(budget / (4.0 * _NODES))
+    y = np.arange(-NODES_PER_SIDE, NODES_PER_SIDE + 1) / (2.0 * NODES_PER_SIDE)
+    share = np.tanh(budget / (4.0 * NODES_PER_SIDE))
     masses = np.exp(-budget * np.abs(y)) * share
     masses[[0, -1]] = 0.5 * np.exp(-0.5 * budget) * (1.0 + share)
     ratio = budget * (2.0 * np.maximum(y, 0.0) - 0.5)
@@ -61,20 +63,20 @@ def _decoys(others: BudgetGroups, low: float, high: float) -> RandomTrials:
     values = others.values[hiding]
     ends = values, values * stretch(low, high)
     log_kappa = np.minimum(*(np.log(budgets / high) - 0.5 * budgets for budgets in ends))
-    # Fewer decoys are never safer, so what rounding may have added is subtracted.
+    # Fewer decoys never decrease delta, so the possible rounding error is subtracted.
     log_kappa -= 8.0 * UNIT * (1.0 + np.abs(log_kappa) + high)
     return decoy_trials(log_kappa, others.counts[hiding])
 
 
 def curve(groups: BudgetGroups, group: int, first: int | None = None) -> UpperCurve:
-    """Return an upper bound on delta of all users with budgets in a range, for every data set.
+    """Return an upper bound on delta for users with a range of budgets and every data set.
 
     Parameters
     ----------
     groups, group
-        All users, in order of budget; the group of the largest budget for which the curve holds.
+        All users in order of budget, and the group with the largest budget of the range.
     first
-        The group of the smallest budget for which it holds, by default the same group. Users of a
+        The group with the smallest budget of the range, by default the same group. Users with a
         larger budget than this one are not counted as decoys.
     """
     first = group if first is None else first

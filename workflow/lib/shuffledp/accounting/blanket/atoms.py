@@ -1,7 +1,7 @@
-"""The law of one summand G with finitely many real values, and its exponential tilt.
+"""Laws of a summand G with finitely many real values, and their exponential tilts.
 
-Every bound of the privacy blanket is ``(1/n) E[(G_1 + ... + G_n)_+]`` for n independent copies of a
-G (docs/accounting.md).
+Every bound of the privacy blanket is ``(1/n) E[(G_1 + ... + G_n)_+]`` for n independent copies of
+some G (docs/accounting.md).
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from shuffledp.numerics.roots import brentq
 def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
     """Return ``exp(log_first) - exp(eps + log_second)`` without cancellation as eps nears the loss.
 
-    This assumes exact logs; `excess_error` is the effect of their errors.
+    The logs are assumed to be exact; `excess_error` is the effect of their errors.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ def excess(log_first: ArrayLike, log_second: ArrayLike, eps: float) -> Floats:
 def excess_error(
     log_first: ArrayLike, log_second: ArrayLike, eps: float, log_error: float
 ) -> Floats:
-    """Return the largest change of `excess` by errors of its logs, as an absolute error.
+    """Return the largest absolute change of `excess` by errors of its logs.
 
     Parameters
     ----------
     log_first, log_second
-        Natural logs of two ratios, as `excess` takes them.
+        Natural logs of two ratios, as for `excess`.
     eps
         At least 0.
     log_error
@@ -58,51 +58,51 @@ def excess_error(
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """The law of G.
+    """A law of G.
 
     Attributes
     ----------
     values, masses
-        Of the atoms, shape ``(m,)``; masses are positive and add up to at most 1. The remaining
-        mass has value 0.
+        Values and probabilities of the atoms, shape ``(m,)``. Masses are positive and add up to at
+        most 1; the remaining mass has value 0.
     units
         Relative error of each value and of each mass, in units of rounding.
     errors
-        Additional absolute error of each value, shape ``(m,)`` or one for all. A value is a
-        difference, of which rounding may leave no digit.
-    apart
-        Delta of reports that only the target can send; it is added to the mean excess, and rounded
-        to the safe side.
+        Additional absolute error of each value, shape ``(m,)`` or a number. Values are differences,
+        which may have lost all digits to rounding.
+    exclusive_delta
+        Delta of reports that only the target can send. It is added to the mean excess, and is
+        rounded in the safe direction.
     """
 
     values: Floats
     masses: Floats
     units: float
     errors: Floats | float = 0.0
-    apart: float = 0.0
+    exclusive_delta: float = 0.0
 
-    def with_rest(self, sign: float = 0.0) -> "Atoms":
+    def with_zero_atom(self, sign: float = 0.0) -> "Atoms":
         """Return the law with 0 as an atom, and without atoms of mass 0.
 
-        The mass of 0 is a difference. Its rounding error is added (1), subtracted (-1) or ignored
-        (0).
+        The mass of 0 is a difference, whose rounding error is added (sign = 1), subtracted (-1) or
+        ignored (0).
         """
         used = self.masses > 0.0
         values, masses = self.values[used], self.masses[used]
         errors = np.broadcast_to(self.errors, self.values.shape)[used]
         rounding = (self.units + masses.size) * UNIT
         rest = 1.0 - float(masses.sum()) + sign * rounding
-        # A smaller rest is the rounding of masses that add up to 1.
+        # A smaller rest is due to the rounding of masses that add up to 1.
         if rest > (0.0 if sign else rounding):
             values, masses = np.append(values, 0.0), np.append(masses, rest)
             errors = np.append(errors, 0.0)
-        return Atoms(values, masses, self.units, errors, self.apart)
+        return Atoms(values, masses, self.units, errors, self.exclusive_delta)
 
-    def safe(self, sign: float) -> "Atoms":
-        """Return `with_rest`, with every value moved up (1) or down (-1) by its possible error."""
-        law = self.with_rest(sign)
+    def shifted_outwards(self, sign: float) -> "Atoms":
+        """Return `with_zero_atom` with values shifted up (1) or down (-1) by their errors."""
+        law = self.with_zero_atom(sign)
         size = (law.units + 16.0) * UNIT * np.abs(law.values) + law.errors
-        return Atoms(law.values + sign * size, law.masses, law.units, 0.0, law.apart)
+        return Atoms(law.values + sign * size, law.masses, law.units, 0.0, law.exclusive_delta)
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ def tilt(values: Floats, masses: Floats, n: int, height: float = 1.0) -> Tilt:
     Parameters
     ----------
     values, masses
-        Of the law, the same shape ``(m,)``; masses are positive, and so is some value.
+        Atoms of the law, shape ``(m,)`` each; masses and at least one value are positive.
     n
         Number of independent copies in the sum S, at least 1.
     height
-        For 1 the factor ``x_+ exp(-lam x)`` is largest at the mean of S; 2 gives the saddle point
-        of ``E[S_+]``.
+        1 places the mean of S at the maximum of ``x_+ exp(-lam x)``; 2 gives the saddle point of
+        ``E[S_+]``.
     """
     log_masses = np.log(masses)
 
@@ -181,25 +181,26 @@ def reach(values: Floats, log_weights: Floats, n: int) -> tuple[float, float]:
 
 
 def log_chernoff(atoms: Atoms, n: int) -> float:
-    """Return an upper bound on the log of the mean excess, too large by some units; or -inf."""
-    law = atoms.safe(1.0)
-    found = -np.inf
+    """Return an upper bound on the log of the mean excess, too large by a few units, or -inf."""
+    law = atoms.shifted_outwards(1.0)
+    log_bound = -np.inf
     if law.values.max(initial=0.0) > 0.0:
         tilted = tilt(law.values, law.masses, n)
         # x_+ is at most exp(lam x) / (e lam). Adding 1 covers n roundings.
-        found = tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
-    return with_apart(found, atoms.apart)
+        log_bound = tilted.log_scale(n) - 1.0 - float(np.log(tilted.lam)) + 1.0
+    return add_exclusive_delta(log_bound, atoms.exclusive_delta)
 
 
 def log_saddle_point(atoms: Atoms, n: int) -> float:
-    """Estimate the log of the mean excess, to some per cent; -inf if no value is positive.
+    """Return an approximation of the log mean excess, to a few per cent.
 
-    The tilted sum is taken as normal with mean ``1 / lam``.
+    The tilted sum is assumed to be normal with mean ``1 / lam``. The result is -inf if no value is
+    positive.
     """
-    law = atoms.with_rest()
+    law = atoms.with_zero_atom()
     top = float(law.values.max(initial=0.0))
     if top <= 0.0:
-        return with_apart(-np.inf, atoms.apart)
+        return add_exclusive_delta(-np.inf, atoms.exclusive_delta)
     values = law.values / top
     tilted = tilt(values, law.masses, n)
     weights = np.exp(tilted.log_weights(values, law.masses))
@@ -207,10 +208,14 @@ def log_saddle_point(atoms: Atoms, n: int) -> float:
     variance = n * float(weights @ (values - mean) ** 2)
     # The integral of x exp(-lam x) times the normal density near 0.
     height = -0.5 * np.log(2.0 * np.pi * variance + (np.e / tilted.lam) ** 2)
-    found = tilted.log_scale(n) - 2.0 * float(np.log(tilted.lam)) + float(height)
-    return with_apart(found + float(np.log(top)), atoms.apart)
+    log_value = tilted.log_scale(n) - 2.0 * float(np.log(tilted.lam)) + float(height)
+    return add_exclusive_delta(log_value + float(np.log(top)), atoms.exclusive_delta)
 
 
-def with_apart(log_value: float, apart: float) -> float:
-    """Return ``log(exp(log_value) + apart)``, accurate to some units of 1 and of the result."""
-    return float(np.logaddexp(log_value, np.log(apart))) if apart > 0.0 else log_value
+def add_exclusive_delta(log_value: float, exclusive_delta: float) -> float:
+    """Return ``log(exp(log_value) + exclusive_delta)``, with an error of a few roundings."""
+    return (
+        float(np.logaddexp(log_value, np.log(exclusive_delta)))
+        if exclusive_delta > 0.0
+        else log_value
+    )

@@ -57,28 +57,28 @@ class Grid:
             Relative error of each value and each mass, in units of rounding.
         """
         rest = max(1.0 - float(masses.sum()) + (units + masses.size) * UNIT, 0.0)
-        moved = values + (units + 16.0) * UNIT * np.abs(values)
+        upper_values = values + (units + 16.0) * UNIT * np.abs(values)
         rows = max(POINTS_AT_ONCE // self.size, 1)
-        found = [
-            self._bounds(moved[at : at + rows], masses, rest, units)
-            for at in range(0, len(moved), rows)
+        bounds = [
+            self._bounds(upper_values[at : at + rows], masses, rest, units)
+            for at in range(0, len(upper_values), rows)
         ]
-        return np.concatenate(found)
+        return np.concatenate(bounds)
 
     def _bounds(self, values: Floats, masses: Floats, rest: float, units: float) -> Floats:
-        safe = (self.lam * values).max(axis=1) < MAX_EXPONENT
-        found = np.full(len(values), np.inf)
-        if not safe.any():
-            return found
-        tilted, log_moments = self._tilted(values[safe], masses, rest)
+        representable = (self.lam * values).max(axis=1) < MAX_EXPONENT
+        bounds = np.full(len(values), np.inf)
+        if not representable.any():
+            return bounds
+        tilted, log_moments = self._tilted(values[representable], masses, rest)
         last = min(int(KERNEL_DECAY / (self.lam * self.step)), self.size - 1)
         places = self.step * np.arange(last + 1, dtype=np.float64)
         kernel = np.zeros(self.size)
         kernel[: last + 1] = places * np.exp(-self.lam * places)
-        twice = np.full(self.size // 2 + 1, 2.0)
-        twice[[0, -1]] = 1.0
+        multiplicity = np.full(self.size // 2 + 1, 2.0)
+        multiplicity[[0, -1]] = 1.0
         sums = power(rfft(tilted, axis=1), self.n)
-        means = (sums @ (np.conj(rfft(kernel)) * twice)).real / self.size
+        means = (sums @ (np.conj(rfft(kernel)) * multiplicity)).real / self.size
         norms = np.linalg.norm(tilted, axis=1)
         error = 2.0 * transform_error(self.size, self.n, 1.0) * norms * np.linalg.norm(kernel)
         beyond = (self.step + KERNEL_DECAY / self.lam) * float(
@@ -86,16 +86,19 @@ class Grid:
         )
         logs = np.log(np.maximum(means, 0.0) + error + beyond) + self.n * log_moments
         rounding = units + 2.0 * masses.size + 16.0 * (MAX_EXPONENT + np.abs(np.log(masses)).max())
-        found[safe] = logs - np.log(self.n) + self.n * rounding * UNIT
-        return found
+        bounds[representable] = logs - np.log(self.n) + self.n * rounding * UNIT
+        return bounds
 
     def _tilted(self, values: Floats, masses: Floats, rest: float) -> tuple[Floats, Floats]:
         """Return the tilted laws on the grid, shape ``(laws, size)``, and logs of their moments."""
-        place = np.maximum(values / self.step, -MAX_EXPONENT / (self.lam * self.step))
-        below = np.floor(place)
-        above = place - below
+        position = np.maximum(values / self.step, -MAX_EXPONENT / (self.lam * self.step))
+        below = np.floor(position)
+        upper_share = position - below
         weights = masses * np.exp(self.lam * self.step * below)
-        low, high = weights * (1.0 - above), weights * above * np.exp(self.lam * self.step)
+        low, high = (
+            weights * (1.0 - upper_share),
+            weights * upper_share * np.exp(self.lam * self.step),
+        )
         moments = rest + low.sum(axis=1) + high.sum(axis=1)
         index = below.astype(np.int64)
         offset = self.size * np.arange(len(values))[:, None]
@@ -128,7 +131,7 @@ class Tilted:
     @classmethod
     def of(cls, atoms: Atoms, n: int) -> Self | None:
         """Return tilt and grids for n copies of a law; None if none of its values is positive."""
-        law = atoms.safe(1.0)
+        law = atoms.shifted_outwards(1.0)
         top = float(law.values.max(initial=0.0))
         if top <= 0.0:
             return None
@@ -139,9 +142,9 @@ class Tilted:
         period = KERNEL_DECAY / tilted.lam - min(low, 0.0)
         moving = n * float(np.exp(log_weights)[values != 0.0].sum())
         grids = []
-        for growth, most in LOG_TOLERANCES_AND_POINTS:
+        for growth, max_points in LOG_TOLERANCES_AND_POINTS:
             step = float(np.sqrt(8.0 * growth / moving)) / tilted.lam
-            points = min(max(period / step, 256.0), most)
+            points = min(max(period / step, 256.0), max_points)
             size = 1 << int(np.ceil(np.log2(points)))
             grids.append(Grid(tilted.lam / top, period / size * top, size, n))
         return cls(tilted.lam / top, n, tuple(grids))
@@ -160,11 +163,11 @@ class Tilted:
         -------
         The smallest bounds at several tilts, natural logs, shape ``(records, records)``.
         """
-        found = np.full((len(rows), len(rows)), np.inf)
+        bounds = np.full((len(rows), len(rows)), np.inf)
         for lam in self.lam * 2.0 ** np.arange(-3.0, 4.0):
             logs = self.n * log_moments(rows, shared, eps, lam)
-            found = np.minimum(found, logs - 1.0 - np.log(lam * self.n) + 1e-9)
-        return found
+            bounds = np.minimum(bounds, logs - 1.0 - np.log(lam * self.n) + 1e-9)
+        return bounds
 
 
 def log_moments(rows: Floats, shared: Floats, eps: float, lam: float) -> Floats:

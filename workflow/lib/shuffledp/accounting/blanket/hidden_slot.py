@@ -1,4 +1,4 @@
-"""A tighter upper bound: the target hides in the slot of another user (docs/hidden-slot.md).
+"""A tighter upper bound, in which the target hides in another user's slot (docs/hidden-slot.md).
 
 With a law G for each record that another user may hold,
 
@@ -20,8 +20,8 @@ from scipy.special import logsumexp
 from shuffledp.accounting.blanket.atoms import Atoms, Tilt, log_saddle_point, tilt
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Width of the normal noise that limits the integral, times the tilt; it adds half its square to log
-# delta. Frequencies go up to this many times the inverse of the width.
+# Width of the normal noise that makes the integral finite, relative to 1 / tilt; it adds half its
+# square to log delta. The largest frequency is this multiple of the inverse of the width.
 RELATIVE_NOISE_WIDTH, FREQUENCY_REACH = 0.02, 9.2
 # Largest number of frequencies (for very small deltas the noise is wider), and block size.
 MAX_FREQUENCIES, FREQUENCIES_AT_ONCE = 2**17, 64
@@ -30,17 +30,17 @@ MAX_EXPONENT = 700.0
 
 
 def exposure(log_delta: float, n: int) -> float:
-    """Return a good kappa for a delta of about ``exp(log_delta)``.
+    """Return a suitable kappa for a delta of about ``exp(log_delta)``.
 
     The first term of the bound is then 1/sqrt(n) of delta. A larger kappa makes that term smaller,
-    but hides the target among fewer users.
+    but leaves fewer users to hide among.
     """
     return (max(-log_delta, 0.0) + 0.5 * float(np.log(n))) / n
 
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Upper bounds of ``E[(G_1 + ... + G_n)_+]`` for n copies of a law that is 0 if exposed.
+    """Upper bounds of ``E[(G_1 + ... + G_n)_+]`` for n copies of a law with G = 0 if exposed.
 
     With ``K(x) = x_+ exp(-lam x)``, whose transform is ``1 / (lam + i t)^2``, and a normal Z of
     standard deviation s, ``E[S_+] <= E[(S + Z)_+]``. The trapezoidal rule for its integral is an
@@ -55,11 +55,11 @@ class Kernel:
     n
         Number of summands.
     kappa
-        Part of the law's mass at 0 that stands for exposed users.
+        Part of the law's mass at 0 that represents exposed users.
     step
         Distance of the frequencies.
     weights
-        Of the frequencies, shape ``(frequencies,)``; the last stands for all larger frequencies.
+        Weights of the frequencies, shape ``(frequencies,)``; the last is that of all larger ones.
     """
 
     lam: float
@@ -75,7 +75,7 @@ class Kernel:
         Parameters
         ----------
         law
-            A law with some positive value.
+            A law with at least one positive value.
         n
             Number of copies.
         kappa
@@ -96,7 +96,7 @@ class Kernel:
 
     @property
     def log_total(self) -> float:
-        """The largest difference of `log_high` and `log_moment_high`."""
+        """Upper bound of the difference between `log_high` and `log_moment_high`."""
         return float(np.log(self.weights.sum())) + 1e-12
 
     def log_ceiling(self, law: Atoms) -> float:
@@ -109,7 +109,7 @@ class Kernel:
         Parameters
         ----------
         law
-            Its values are taken as exact, and its masses as accurate to their units.
+            Law whose values are assumed to be exact, and whose masses have the stated error.
         """
         if self.lam * float(law.values.max()) > MAX_EXPONENT:
             return np.inf
@@ -119,13 +119,15 @@ class Kernel:
         # Each block of frequencies is the previous one times a factor for each atom.
         block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
         starts = np.arange(0, frequencies, FREQUENCIES_AT_ONCE, dtype=np.float64)
-        turned = shares * np.exp(1j * self.step * starts[:, None] * law.values)
-        phi = turned @ np.exp(1j * self.step * law.values[:, None] * block)
+        rotated = shares * np.exp(1j * self.step * starts[:, None] * law.values)
+        phi = rotated @ np.exp(1j * self.step * law.values[:, None] * block)
         t = self.step * np.arange(frequencies, dtype=np.float64)
-        off = UNIT * (shares.size + 48.0 + 8.0 * t * float(shares @ np.abs(law.values)))
+        phi_error = UNIT * (shares.size + 48.0 + 8.0 * t * float(shares @ np.abs(law.values)))
         exposed = self.kappa * float(np.exp(-at.log_moment))
-        most = np.append(np.abs(phi.ravel()[:frequencies] - exposed) + exposed + off, 1.0)
-        end = float(np.log(self.weights @ np.exp(self.n * np.log(most))))
+        modulus_high = np.append(
+            np.abs(phi.ravel()[:frequencies] - exposed) + exposed + phi_error, 1.0
+        )
+        end = float(np.log(self.weights @ np.exp(self.n * np.log(modulus_high))))
         end += self.n * at.log_moment
         units = law.units + shares.size + at.units(law.values, law.masses)
         return end + UNIT * (self.n * units + frequencies + 8.0 * (abs(end) + 16.0))
@@ -137,7 +139,7 @@ def log_moment_high(law: Atoms, lam: float, n: int) -> float:
     Parameters
     ----------
     law
-        Its values are taken as exact, and its masses as accurate to their units.
+        Law whose values are assumed to be exact, and whose masses have the stated error.
     lam, n
         Tilt, and number of summands.
     """
@@ -148,8 +150,8 @@ def log_moment_high(law: Atoms, lam: float, n: int) -> float:
     return n * (at.log_moment + UNIT * (units + 8.0 * (abs(at.log_moment) + 8.0)))
 
 
-def alone_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
-    """Return the log of ``(1 - kappa)^others delta_loc``, rounded up: nobody else is exposed.
+def no_exposure_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
+    """Return the log of ``(1 - kappa)^others delta_loc``, the case of no exposure, rounded up.
 
     Parameters
     ----------
@@ -158,15 +160,17 @@ def alone_log_delta(log_local: ArrayLike, others: int, kappa: float) -> Floats:
     others
         Number of other users.
     kappa
-        Probability with which each of them is exposed.
+        Probability that each of them is exposed.
     """
     log_local = np.asarray(log_local, np.float64)
-    found = others * float(np.log1p(-kappa)) + log_local
-    return np.asarray(found + UNIT * (others + 8.0 * (np.abs(found) + np.abs(log_local) + 8.0)))
+    log_value = others * float(np.log1p(-kappa)) + log_local
+    return np.asarray(
+        log_value + UNIT * (others + 8.0 * (np.abs(log_value) + np.abs(log_local) + 8.0))
+    )
 
 
 def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling: float) -> float:
-    """Return the natural log of a delta that holds for every data set of n users, rounded up.
+    """Return an upper bound of log delta for every data set of n users.
 
     Parameters
     ----------
@@ -176,31 +180,32 @@ def hidden_slot_log_delta(slots: Sequence[Atoms], n: int, kappa: float, ceiling:
     n
         Number of users, at least 2.
     kappa
-        Probability with which each user is exposed.
+        Probability that each user is exposed.
     ceiling
-        Log of a delta that is known to hold; the result is at most that.
+        A known upper bound of log delta; the result is at most that.
     """
-    top = max(float(law.safe(1.0).values.max()) for law in slots)
+    top = max(float(law.shifted_outwards(1.0).values.max()) for law in slots)
     if top <= 0.0:
         return ceiling
     laws = [
-        Atoms(law.values / top, law.masses, law.units, law.errors / top).safe(1.0) for law in slots
+        Atoms(law.values / top, law.masses, law.units, law.errors / top).shifted_outwards(1.0)
+        for law in slots
     ]
     # The mean of the positive part is delta_loc for each of the laws.
     log_local = float(np.log(np.maximum(laws[0].values, 0.0) @ laws[0].masses))
     log_local += UNIT * (2.0 * laws[0].units + laws[0].values.size + 8.0)
-    alone = float(alone_log_delta(log_local, n - 1, kappa))
-    found = float(np.logaddexp(all_alike_log_high(laws, n, kappa), alone) + np.log(top))
-    return min(found + UNIT * 8.0 * (abs(found) + abs(alone) + 8.0), ceiling)
+    alone = float(no_exposure_log_delta(log_local, n - 1, kappa))
+    log_value = float(np.logaddexp(uniform_slots_log_high(laws, n, kappa), alone) + np.log(top))
+    return min(log_value + UNIT * 8.0 * (abs(log_value) + abs(alone) + 8.0), ceiling)
 
 
-def all_alike_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
-    """Return the log of the bound on the mean excess of n slots with any of the laws, rounded up.
+def uniform_slots_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
+    """Return an upper bound of the log mean excess of n slots that share one of the laws.
 
     Parameters
     ----------
     laws
-        Of the slots; values are taken as exact. If none is positive, the mean is 0.
+        Candidates for the slots' law; values are assumed to be exact.
     n
         Number of slots.
     kappa
@@ -209,16 +214,16 @@ def all_alike_log_high(laws: Sequence[Atoms], n: int, kappa: float) -> float:
     if not max(float(law.values.max()) for law in laws) > 0.0:
         return -np.inf
     order = np.argsort([-log_saddle_point(law, n) for law in laws]).tolist()
-    found = np.inf
+    best = np.inf
     # The tilt is that of the first law, unless another one turns out to be the worst.
     for _ in range(3):
         kernel = Kernel.of(laws[order[0]], n, kappa)
         high, worst = -np.inf, 0
-        for place, at in enumerate(order):
+        for position, at in enumerate(order):
             if kernel.log_ceiling(laws[at]) > high and (end := kernel.log_high(laws[at])) > high:
-                high, worst = end, place
-        found = min(found, high - float(np.log(n)))
+                high, worst = end, position
+        best = min(best, high - float(np.log(n)))
         if worst == 0:
             break
         order.insert(0, order.pop(worst))
-    return found + UNIT * 8.0 * (abs(found) + 8.0)
+    return best + UNIT * 8.0 * (abs(best) + 8.0)

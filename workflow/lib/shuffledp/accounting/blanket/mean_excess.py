@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt, with_apart
+from shuffledp.accounting.blanket.atoms import Atoms, add_exclusive_delta, reach, tilt
 from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
@@ -45,7 +45,7 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Enclose the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
 
     The interval includes the effects of the grid, the pooling, the windows and rounding. For a few
-    atoms the upper end is some 1e-5 too large and the lower end 5e-5 too small, or 2e-3 at 1e-300.
+    atoms the upper end is about 1e-5 too large and the lower end 5e-5 too small, or 2e-3 at 1e-300.
     Above a million copies the rounding of the transform dominates.
 
     Parameters
@@ -64,23 +64,23 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
     """Return safe values, scaled to a maximum of 1; masses; log of the scale."""
-    moved = atoms.safe(sign)
-    top = float(moved.values.max(initial=0.0))
+    law = atoms.shifted_outwards(sign)
+    top = float(law.values.max(initial=0.0))
     if top <= 0.0:
-        return moved.values, moved.masses, -np.inf
-    return moved.values / top, moved.masses, float(np.log(top))
+        return law.values, law.masses, -np.inf
+    return law.values / top, law.masses, float(np.log(top))
 
 
 def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
     """Return the first index and the masses of a grid that atoms are split onto, means kept."""
-    place = values / step
-    below = np.floor(place)
-    above = place - below
+    position = values / step
+    below = np.floor(position)
+    upper_share = position - below
     start = int(below.min())
     index = (below - start).astype(np.int64)
     grid = np.zeros(int(index.max()) + 2)
-    np.add.at(grid, index, masses * (1.0 - above))
-    np.add.at(grid, index + 1, masses * above)
+    np.add.at(grid, index, masses * (1.0 - upper_share))
+    np.add.at(grid, index + 1, masses * upper_share)
     return start, grid
 
 
@@ -91,9 +91,9 @@ def _aligned(values: Floats, weights: Floats, step: float) -> float:
     """
     cells = np.ceil(1.0 / step)
     steps = 1.0 / (cells + np.arange(min(cells // 16.0 + 1.0, MAX_CANDIDATE_STEPS)))
-    place = np.abs(values[:, None]) / steps
-    above = place - np.floor(place)
-    return float(steps[np.argmin((weights @ (above * (1.0 - above))) * steps**2)])
+    position = np.abs(values[:, None]) / steps
+    upper_share = position - np.floor(position)
+    return float(steps[np.argmin((weights @ (upper_share * (1.0 - upper_share))) * steps**2)])
 
 
 def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_TOLERANCE) -> float:
@@ -109,7 +109,7 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
-        return with_apart(-np.inf, atoms.apart)
+        return add_exclusive_delta(-np.inf, atoms.exclusive_delta)
     start, grid, step = _grid(values, masses, n, splitting)
     used = grid > 0.0
     points, masses = np.asarray(step * (start + np.flatnonzero(used)), np.float64), grid[used]
@@ -120,18 +120,18 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     # compared with the tail.
     mass[mass < 1e-100] = 0.0
     offset, summed = convolve([(mass, n)])
-    place = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
-    above = place > 0.0
-    kernel = place[above] * np.exp(-tilted.lam * place[above])
+    sums = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
+    positive = sums > 0.0
+    kernel = sums[positive] * np.exp(-tilted.lam * sums[positive])
     norm = _norm(mass) * np.sqrt(np.ceil(mass.size / summed.size))
     error = _norm(kernel) * transform_error(summed.size, n, norm)
     # The weight of any sum, even outside the transform's window, is at most the kernel's maximum.
     error += 2.0 * float(np.exp(LOG_TAIL)) / (np.e * tilted.lam) * float(n > 1)
-    value = max(float(np.sum(kernel * summed[above])), 0.0) + error
+    value = max(float(np.sum(kernel * summed[positive])), 0.0) + error
     end = float(np.log(value)) + tilted.log_scale(n) + log_top
     units = n * (atoms.units + masses.size + tilted.units(points, masses)) + 8.0 * (abs(end) + 8.0)
-    end = with_apart(end + units * UNIT, atoms.apart)
-    return end + 8.0 * (abs(end) + 8.0) * UNIT if atoms.apart else end
+    end = add_exclusive_delta(end + units * UNIT, atoms.exclusive_delta)
+    return end + 8.0 * (abs(end) + 8.0) * UNIT if atoms.exclusive_delta else end
 
 
 def _norm(values: Floats) -> float:
@@ -144,22 +144,22 @@ def _norm(values: Floats) -> float:
 
 def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int, Floats, float]:
     """Return the first index, the masses and the step of a grid that the atoms are split onto."""
-    rough = tilt(values, masses, n)
-    low, high = reach(values, rough.log_weights(values, masses), n)
+    first_tilt = tilt(values, masses, n)
+    low, high = reach(values, first_tilt.log_weights(values, masses), n)
     # A sum with a value this far below 0 is not positive within the window. Moving the value closer
     # to 0 is on the safe side and saves points.
-    values = np.maximum(values, -max(high, KERNEL_DECAY / rough.lam))
+    values = np.maximum(values, -max(high, KERNEL_DECAY / first_tilt.lam))
     span = float(values.max() - values.min())
     # A constant has no width; then any positive width works.
     width = max(high - low, span / 16.0) or 1.0
-    weights = np.exp(rough.log_weights(values, masses))
+    weights = np.exp(first_tilt.log_weights(values, masses))
     step = width / (TRANSFORM_POINTS * float(np.sqrt(SPLITTING_LOG_TOLERANCE / splitting)))
     step = _aligned(values, weights, step)
     start, grid = _split(values, masses, step)
     # Splitting adds this to the log of the sum's moment, proportional to the square of the step.
     points = step * (start + np.arange(grid.size, dtype=np.float64))
-    moment = float(logsumexp(rough.lam * points, b=grid))
-    growth = n * max(moment - rough.log_moment, 0.0)
+    moment = float(logsumexp(first_tilt.lam * points, b=grid))
+    growth = n * max(moment - first_tilt.log_moment, 0.0)
     if growth > splitting:
         step = max(
             step * float(np.sqrt(splitting / growth)), max(width, span) / MAX_TRANSFORM_POINTS
@@ -192,8 +192,8 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
     """Return the lower end of `log_mean_excess`; -inf where the errors exceed the value."""
-    end = with_apart(_low(atoms, n), atoms.apart)
-    return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.apart else end
+    end = add_exclusive_delta(_low(atoms, n), atoms.exclusive_delta)
+    return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.exclusive_delta else end
 
 
 def _low(atoms: Atoms, n: int) -> float:
@@ -234,42 +234,42 @@ def _trapezoidal(
     step = 2.0 * np.pi / period
     block = np.arange(FREQUENCIES_AT_ONCE, dtype=np.float64)
     # Each block of frequencies is the previous one times a factor for each atom.
-    turns = np.exp(1j * step * values[:, None] * block)
+    rotations = np.exp(1j * step * values[:, None] * block)
     spread = float(weights @ np.abs(values))
     totals, errors = list[float](), list[float]()
     for start in range(0, FREQUENCIES, FREQUENCIES_AT_ONCE):
         # einsum avoids BLAS, as in `_norm`.
-        phi = np.einsum("a,at->t", weights * np.exp(1j * step * start * values), turns)
+        phi = np.einsum("a,at->t", weights * np.exp(1j * step * start * values), rotations)
         t = step * (start + block)
-        off = UNIT * (weights.size + 32.0 + 8.0 * t * spread)
+        phi_error = UNIT * (weights.size + 32.0 + 8.0 * t * spread)
         modulus = np.maximum(np.abs(phi), 1e-300)
         size = lam**2 + t**2
-        twice = np.where(t == 0.0, 1.0, 2.0) / size  # t and -t
-        log_most = np.log(modulus + off)
-        near = n * log_most > LOG_NEGLIGIBLE_INTEGRAND
-        if not near.all():
-            errors.append(float(np.exp(LOG_NEGLIGIBLE_INTEGRAND)) * float(twice[~near].sum()))
-            t, phi, off, modulus, size, twice, log_most = (
-                each[near] for each in (t, phi, off, modulus, size, twice, log_most)
+        weight = np.where(t == 0.0, 1.0, 2.0) / size  # t and -t
+        log_most = np.log(modulus + phi_error)
+        relevant = n * log_most > LOG_NEGLIGIBLE_INTEGRAND
+        if not relevant.all():
+            errors.append(float(np.exp(LOG_NEGLIGIBLE_INTEGRAND)) * float(weight[~relevant].sum()))
+            t, phi, phi_error, modulus, size, weight, log_most = (
+                each[relevant] for each in (t, phi, phi_error, modulus, size, weight, log_most)
             )
         power = _power(phi, n)
-        terms = twice / size * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
+        terms = weight / size * (power.real * (lam**2 - t**2) + 2.0 * lam * t * power.imag)
         totals.append(float(terms.sum()))
         # A product of complex numbers has an error of 2.3 units; 64 units cover the rest and the
         # sum.
-        grown = np.exp((n - 1) * np.minimum(log_most, 1.0))
-        lost = grown * (n * off + (8.0 * n + 64.0) * UNIT * modulus)
-        errors.append(float((twice * lost).sum()))
+        growth = np.exp((n - 1) * np.minimum(log_most, 1.0))
+        error = growth * (n * phi_error + (8.0 * n + 64.0) * UNIT * modulus)
+        errors.append(float((weight * error).sum()))
     return math.fsum(totals) / period, math.fsum(errors) / period
 
 
 def _power(base: NDArray[np.complex128], n: int) -> NDArray[np.complex128]:
     """Return the power by repeated squaring, in a third of the time of logarithms and angles."""
-    found = np.ones_like(base)
+    result = np.ones_like(base)
     while True:
         if n % 2:
-            found = found * base
+            result = result * base
         n //= 2
         if not n:
-            return found
+            return result
         base = base * base

@@ -1,9 +1,9 @@
-"""The worst pair of records of a randomiser with too many pairs to evaluate each.
+"""Search for the worst pair of records of a randomiser with many records.
 
-Every pair has cheap upper bounds: its delta without a shuffler; Chernoff's bound, for all pairs by
-one matrix product; and the tilted law on a coarse grid, for many pairs at a time
-(`coarse_mean_excess`). Only pairs whose bounds are above the largest value so far are evaluated.
-The bounds are certified, so that no pair is missed.
+Every pair has cheap upper bounds: its delta without a shuffler, Chernoff's bound, which takes one
+matrix product for all pairs, and the tilted law on a coarse grid (`coarse_mean_excess`). Only pairs
+whose bounds exceed the largest value so far are evaluated. The bounds are certified, so no pair is
+missed.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from shuffledp.accounting.blanket.atoms import Atoms, log_chernoff, log_saddle_point, with_apart
+from shuffledp.accounting.blanket.atoms import (
+    Atoms,
+    add_exclusive_delta,
+    log_chernoff,
+    log_saddle_point,
+)
 from shuffledp.accounting.blanket.coarse_mean_excess import Grid, Tilted
 from shuffledp.accounting.blanket.mean_excess import log_mean_excess_high
 from shuffledp.numerics.arrays import UNIT, Bools, Floats, Integers
@@ -39,23 +44,26 @@ def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: 
     first, second
         ``R(.|x0)`` and ``R(.|x1)``, each entry accurate to 2 units of rounding.
     shared
-        w, as accurate. Where it is 0, the positive part of the difference is `Atoms.apart`.
+        w, as accurate. Where it is 0, the positive part of the difference is
+        `Atoms.exclusive_delta`.
     eps
         Central budget.
     sign
-        Direction in which `apart` is rounded: up (1) or down (-1).
+        Direction in which `exclusive_delta` is rounded: up (1) or down (-1).
     """
     used = shared > 0.0
     gain, error = gains(first, second, eps)
-    apart = _apart(gain[~used] + sign * error[~used], sign)
+    exclusive_delta = _exclusive_delta(gain[~used] + sign * error[~used], sign)
     mass = shared[used]
-    return Atoms(gain[used] / mass, mass, ENTRY_UNITS, error[used] / mass, float(apart))
+    return Atoms(gain[used] / mass, mass, ENTRY_UNITS, error[used] / mass, float(exclusive_delta))
 
 
 def widened(law: Atoms) -> Atoms:
-    """Return a law whose errors cover all laws with the same `keys`."""
+    """Return the law with errors that cover all laws with the same `keys`."""
     more = 2.0 ** (54 - KEY_BITS)
-    return replace(law, units=law.units + more, apart=law.apart * (1.0 + more * UNIT))
+    return replace(
+        law, units=law.units + more, exclusive_delta=law.exclusive_delta * (1.0 + more * UNIT)
+    )
 
 
 def gains(first: Floats, second: Floats, eps: float) -> tuple[Floats, Floats]:
@@ -76,7 +84,7 @@ def gains(first: Floats, second: Floats, eps: float) -> tuple[Floats, Floats]:
     return gain, np.where(first > 0.0, error, 0.0)
 
 
-def _apart(gains: Floats, sign: float) -> Floats:
+def _exclusive_delta(gains: Floats, sign: float) -> Floats:
     total = np.maximum(gains, 0.0).sum(axis=-1)
     return np.asarray(total * (1.0 + sign * (gains.shape[-1] + 8.0) * UNIT))
 
@@ -98,32 +106,32 @@ class Pairs:
     rows
         Probabilities of each report, shape ``(records, reports)``, each accurate to 2 units.
     near
-        Table of neighbours, symmetric, shape ``(records, records)``; None if all are neighbours.
+        Symmetric table of neighbours, shape ``(records, records)``; None if all are neighbours.
     """
 
     rows: Floats
     near: Bools | None = None
 
     @cached_property
-    def among(self) -> Bools:
-        """Table of the pairs; no record is a neighbour of itself."""
+    def adjacency(self) -> Bools:
+        """Table of pairs of neighbours; no record is a neighbour of itself."""
         count = len(self.rows)
-        found = np.ones((count, count), bool) if self.near is None else self.near.copy()
-        np.fill_diagonal(found, False)
-        return found
+        table = np.ones((count, count), bool) if self.near is None else self.near.copy()
+        np.fill_diagonal(table, False)
+        return table
 
     @property
     def size(self) -> int:
         """Number of pairs."""
-        return int(self.among.sum())
+        return int(self.adjacency.sum())
 
     def law(self, pair: Integers, eps: float) -> Atoms:
         """Return the law of G for a pair, and for all pairs that agree with it."""
         first, second = self.rows[pair]
         return widened(difference(first, second, self.rows.min(axis=0), eps, 1.0))
 
-    def telling(self, horizon: float) -> Integers:
-        """Return at most some dozens of pairs, one of which is probably close to the worst.
+    def distinguishable(self, horizon: float) -> Integers:
+        """Return a few dozen pairs, one of which is probably close to the worst.
 
         Parameters
         ----------
@@ -132,44 +140,47 @@ class Pairs:
         """
         count = len(self.rows)
         if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
-            return np.argwhere(self.among)
+            return np.argwhere(self.adjacency)
         tables = [self.local(share * horizon)[0] for share in (0.0, 0.02, 0.1, 0.3, 0.6, 0.9)]
-        found = set[int]()
+        flat_indices = set[int]()
         for table in (*tables, distances(self.rows, self.rows.min(axis=0))):
-            table[~self.among] = -np.inf
-            found |= set(np.argpartition(table.ravel(), -2)[-2:].tolist())
-        pairs = np.stack(np.divmod(np.array(sorted(found)), count), axis=1)
+            table[~self.adjacency] = -np.inf
+            flat_indices |= set(np.argpartition(table.ravel(), -2)[-2:].tolist())
+        pairs = np.stack(np.divmod(np.array(sorted(flat_indices)), count), axis=1)
         return np.unique(np.concatenate([pairs, pairs[:, ::-1]]), axis=0)
 
-    def held(self, telling: Integers) -> Integers:
+    def with_others_record(self, distinguishable: Integers) -> Integers:
         """Return pairs, each with a record of all others that makes the pair distinguishable.
 
         Parameters
         ----------
-        telling
-            Pairs that may be the worst, as `telling` returns them.
+        distinguishable
+            Pairs that may be the worst, as `distinguishable` returns them.
 
         Returns
         -------
-        Some dozens of rows ``(x0, x1, x2)``.
+        A few dozen rows ``(x0, x1, x2)``.
         """
         count = len(self.rows)
-        best, found = np.full(len(telling), -np.inf), np.zeros(len(telling), np.int64)
+        best, found = (
+            np.full(len(distinguishable), -np.inf),
+            np.zeros(len(distinguishable), np.int64),
+        )
         tops, pairs = np.empty(count), np.empty((count, 2), np.int64)
         for held, others in enumerate(self.rows):
             table = distances(self.rows, others)
-            table[~self.among] = -np.inf
-            own = table[telling[:, 0], telling[:, 1]]
+            table[~self.adjacency] = -np.inf
+            own = table[distinguishable[:, 0], distinguishable[:, 1]]
             best, found = np.maximum(best, own), np.where(own > best, held, found)
             pairs[held] = np.divmod(int(table.argmax()), count)
             tops[held] = table[tuple(pairs[held])]
         most = np.argsort(-tops, kind="stable")[:KEPT_TRIPLES]
         triples = np.concatenate(
-            [np.column_stack([telling, found]), np.column_stack([pairs[most], most])]
+            [np.column_stack([distinguishable, found]), np.column_stack([pairs[most], most])]
         )
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
-    def log_blanket_estimate(self, eps: float, n: int, telling: Integers) -> float:
+    def log_blanket_estimate(self, eps: float, n: int, distinguishable: Integers) -> float:
         """Return a cheap estimate of `log_high`.
 
         Parameters
@@ -178,29 +189,31 @@ class Pairs:
             At least 0.
         n
             Number of users, at least 1.
-        telling
-            Pairs that may be the worst, as `telling` returns them.
+        distinguishable
+            Pairs that may be the worst, as `distinguishable` returns them.
         """
-        at = self._leading(eps, n, telling)
-        return log_saddle_point(self.law(telling[at], eps), n)
+        at = self._leading(eps, n, distinguishable)
+        return log_saddle_point(self.law(distinguishable[at], eps), n)
 
-    def _leading(self, eps: float, n: int, telling: Integers) -> int:
-        return int(np.argmax([log_saddle_point(self.law(pair, eps), n) for pair in telling]))
+    def _leading(self, eps: float, n: int, distinguishable: Integers) -> int:
+        return int(
+            np.argmax([log_saddle_point(self.law(pair, eps), n) for pair in distinguishable])
+        )
 
     def local(self, eps: float) -> tuple[Floats, Floats]:
-        """Return delta of each pair without a shuffler, and its part that is `Atoms.apart`.
+        """Return delta of each pair without a shuffler, and the part `Atoms.exclusive_delta` of it.
 
         Both are rounded up and have shape ``(records, records)``.
         """
         lost = self.rows.min(axis=0) == 0.0
-        total, apart = np.empty((2, len(self.rows), len(self.rows)))
+        total, exclusive_delta = np.empty((2, len(self.rows), len(self.rows)))
         for x, first in enumerate(self.rows):
             gain, error = gains(first, self.rows, eps)
-            total[x] = _apart(gain + error, 1.0)
-            apart[x] = _apart((gain + error)[:, lost], 1.0)
-        return total, apart
+            total[x] = _exclusive_delta(gain + error, 1.0)
+            exclusive_delta[x] = _exclusive_delta((gain + error)[:, lost], 1.0)
+        return total, exclusive_delta
 
-    def log_high(self, eps: float, n: int, telling: Integers) -> float:
+    def log_high(self, eps: float, n: int, distinguishable: Integers) -> float:
         """Return the log of the largest mean excess of n copies of G over all pairs, rounded up.
 
         It shows a progress bar on a terminal after a second.
@@ -211,34 +224,34 @@ class Pairs:
             Central budget.
         n
             Number of copies.
-        telling
+        distinguishable
             Pairs to evaluate first.
         """
-        at = self._leading(eps, n, telling)
-        first = self.law(telling[at], eps)
+        at = self._leading(eps, n, distinguishable)
+        first = self.law(distinguishable[at], eps)
         worst = log_mean_excess_high(first, n)
         if self.size <= MAX_PAIRS_WITHOUT_BOUNDS:
-            few = np.delete(telling, at, axis=0)
+            few = np.delete(distinguishable, at, axis=0)
             bounds = np.array([log_chernoff(self.law(pair, eps), n) for pair in few])
             return self._evaluated(few, bounds, worst, eps, n)
         tilted = Tilted.of(first, n)
         bounds = self._bounds(tilted, eps)
-        bounds[tuple(telling[at])] = -np.inf
+        bounds[tuple(distinguishable[at])] = -np.inf
         pairs, bounds = self._merged(np.argwhere(bounds > worst), bounds[bounds > worst], eps)
         for grid in tilted.grids if tilted else ():
-            bounds = np.minimum(bounds, self._screened(pairs, grid, eps))
+            bounds = np.minimum(bounds, self._grid_bounds(pairs, grid, eps))
             pairs, bounds = pairs[bounds > worst], bounds[bounds > worst]
         return self._evaluated(pairs, bounds, worst, eps, n)
 
     def _bounds(self, tilted: Tilted | None, eps: float) -> Floats:
         """Return bounds for all pairs, shape ``(records, records)``."""
-        local, apart = self.local(eps)
+        local, exclusive_delta = self.local(eps)
         if tilted:
             chernoff = tilted.log_chernoff(self.rows, self.rows.min(axis=0), eps)
-            local = np.minimum(local, np.exp(np.minimum(chernoff, 1.0)) + apart)
+            local = np.minimum(local, np.exp(np.minimum(chernoff, 1.0)) + exclusive_delta)
         with np.errstate(divide="ignore"):
             bounds = np.log(local * (1.0 + 2048.0 * UNIT))
-        bounds[~self.among] = -np.inf
+        bounds[~self.adjacency] = -np.inf
         return np.asarray(bounds)
 
     def _evaluated(
@@ -253,56 +266,62 @@ class Pairs:
         return max(worst, float(bounds[order[MAX_EVALUATED_PAIRS:]].max(initial=-np.inf)))
 
     def _merged(self, pairs: Integers, bounds: Floats, eps: float) -> tuple[Integers, Floats]:
-        """Return one of each set of pairs whose laws agree."""
+        """Return one pair for each set of pairs whose laws agree."""
         codes = [keys(*self._values(part, eps)) for part in self._parts(pairs)]
         if not codes:
             return pairs, bounds
         _, first = np.unique(np.concatenate(codes), axis=0, return_index=True)
         return pairs[first], bounds[first]
 
-    def _screened(self, pairs: Integers, grid: Grid, eps: float) -> Floats:
-        """Return bounds for pairs by a grid."""
-        found = []
+    def _grid_bounds(self, pairs: Integers, grid: Grid, eps: float) -> Floats:
+        """Return upper bounds for pairs by a grid."""
+        bounds = []
         with tqdm(
             total=len(pairs), desc="pairs of records", leave=False, disable=None, delay=1.0
         ) as bar:
             for part in self._parts(pairs):
-                values, masses, apart = self._values(part, eps)
+                values, masses, exclusive_delta = self._values(part, eps)
                 logs = grid.log_mean_excess(values, masses, ENTRY_UNITS + 2.0 ** (54 - KEY_BITS))
-                found.append([with_apart(*each) for each in zip(logs, apart, strict=True)])
+                bounds.append(
+                    [add_exclusive_delta(*each) for each in zip(logs, exclusive_delta, strict=True)]
+                )
                 bar.update(len(part))
-        return np.concatenate([[], *found])
+        return np.concatenate([[], *bounds])
 
     def _parts(self, pairs: Integers) -> list[Integers]:
         size = max(ENTRIES_AT_ONCE // self.rows.shape[1], 1)
         return [pairs[at : at + size] for at in range(0, len(pairs), size)]
 
     def _values(self, pairs: Integers, eps: float) -> tuple[Floats, Floats, Floats]:
-        """Return values of G, moved up, shape ``(pairs, atoms)``; their masses; and `apart`."""
+        """Return values of G ``(pairs, atoms)``, rounded up, masses and `exclusive_delta`."""
         shared = self.rows.min(axis=0)
         used = shared > 0.0
         gain, error = gains(self.rows[pairs[:, 0]], self.rows[pairs[:, 1]], eps)
-        apart = _apart((gain + error)[:, ~used], 1.0) * (1.0 + 2.0 ** (1 - KEY_BITS))
+        exclusive_delta = _exclusive_delta((gain + error)[:, ~used], 1.0) * (
+            1.0 + 2.0 ** (1 - KEY_BITS)
+        )
         values = (gain[:, used] + error[:, used]) / shared[used]
-        return values, shared[used], apart
+        return values, shared[used], exclusive_delta
 
 
-def keys(values: Floats, masses: Floats, apart: Floats) -> Integers:
+def keys(values: Floats, masses: Floats, exclusive_delta: Floats) -> Integers:
     """Return two hash values of each law, independent of the order of atoms, shape ``(laws, 2)``.
 
     Parameters
     ----------
     values, masses
         Of the atoms, shape ``(laws, atoms)``; the laws may share their masses.
-    apart
+    exclusive_delta
         Another number of each law that enters the hash.
     """
-    held, extra = _code(masses), _code(apart)
-    found = []
+    mass_codes, delta_codes = _code(masses), _code(exclusive_delta)
+    hashes = []
     for factor in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93):
-        mixed = _mixed(_mixed(_code(values), factor) + held, factor).sum(axis=1, dtype=np.uint64)
-        found.append(mixed + _mixed(extra, factor))
-    return np.stack(found, axis=1).view(np.int64)
+        mixed = _mixed(_mixed(_code(values), factor) + mass_codes, factor).sum(
+            axis=1, dtype=np.uint64
+        )
+        hashes.append(mixed + _mixed(delta_codes, factor))
+    return np.stack(hashes, axis=1).view(np.int64)
 
 
 def _code(numbers: Floats) -> NDArray[np.uint64]:

@@ -119,7 +119,7 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
 
     Returns
     -------
-    Natural logarithms. `log_pmf_error` bounds their error, some 1e-13 except far out for large n.
+    Natural logarithms. `log_pmf_error` bounds their error, about 1e-13 except far out for large n.
 
     Source: C. Loader, "Fast and accurate computation of binomial probabilities" (2000).
     """
@@ -171,8 +171,8 @@ def log_pmf_error(
 def _saddle_point_error(
     x: Floats, y: Floats, n: Floats, p: Floats, q: Floats, deviances: Floats, inputs: float
 ) -> Floats:
-    moved = (2.0 + inputs) * (np.abs(x - n * p) + np.abs(y - n * q))
-    return np.asarray(UNIT * (32.0 + np.log1p(n) + 45.0 * deviances + moved))
+    shift_error = (2.0 + inputs) * (np.abs(x - n * p) + np.abs(y - n * q))
+    return np.asarray(UNIT * (32.0 + np.log1p(n) + 45.0 * deviances + shift_error))
 
 
 def log_pmf_with_error(
@@ -247,7 +247,7 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -
     return LogIntervals(low, high)
 
 
-def mean_less(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
+def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     """Return ``n p - x``, computed with the smaller of p and q.
 
     Parameters
@@ -270,8 +270,8 @@ def inexact_mills_ratio(
     """
     mills, error = mills_ratio(x, n, p, q)
     # The factor by which the ratio amplifies a relative error of p / q.
-    moved = (x * q / mills + mean_less(x, n, p, q)).clip(0.0) + 1.0
-    return mills, error + 2.0 * inputs * UNIT * moved
+    amplification = (x * q / mills + mean_minus(x, n, p, q)).clip(0.0) + 1.0
+    return mills, error + 2.0 * inputs * UNIT * amplification
 
 
 def log_sf_ends(
@@ -301,8 +301,8 @@ def log_sf_ends(
     above = live & (x >= n * p)
     below = live & ~above
     if above.any():
-        found = _tail_from_mean(x[above], n[above], p[above], q[above], inputs)
-        low[above], high[above] = found.low, found.high
+        tail = _tail_from_mean(x[above], n[above], p[above], q[above], inputs)
+        low[above], high[above] = tail.low, tail.high
     if below.any():
         xb, nb = x[below], n[below]
         # The other tail is at most about two thirds.

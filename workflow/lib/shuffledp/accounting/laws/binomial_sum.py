@@ -77,24 +77,26 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
     Natural logarithms and bounds of their errors from rounding (a running bound:
     docs/accounting.md), aliasing and truncation; inf where no digit is left.
     """
-    given = np.broadcast_arrays(*(np.asarray(n, np.float64) for n, _ in parts))
+    trial_arrays = np.broadcast_arrays(*(np.asarray(n, np.float64) for n, _ in parts))
     chances = [chance for _, chance in parts]
-    shape, trials = given[0].shape, [n.ravel() for n in given]
+    shape, trials = trial_arrays[0].shape, [n.ravel() for n in trial_arrays]
     theta = float(np.log1p(excess))
     deviation = _deviation(_all_tilted(trials, chances, theta))
     values, errors = np.empty(deviation.size), np.empty(deviation.size)
-    for part in _alike(deviation, theta):
+    for part in _similar_deviations(deviation, theta):
         values[part], errors[part] = _on_one_circle(excess, [n[part] for n in trials], chances)
     return values.reshape(shape), errors.reshape(shape)
 
 
-def _alike(deviation: Floats, theta: float) -> Iterator[Integers]:
+def _similar_deviations(deviation: Floats, theta: float) -> Iterator[Integers]:
     """Yield the indices of sums that share a circle."""
     order = np.argsort(deviation, kind="stable")
     ordered, start = deviation[order], 0
     while start < order.size:
-        apart = SIMILAR_DEVIATIONS if theta * ordered[start] >= POLE_DISTANCE else ALIKE_DEVIATIONS
-        stop = int(np.searchsorted(ordered, apart * ordered[start], side="right"))
+        max_ratio = (
+            SIMILAR_DEVIATIONS if theta * ordered[start] >= POLE_DISTANCE else ALIKE_DEVIATIONS
+        )
+        stop = int(np.searchsorted(ordered, max_ratio * ordered[start], side="right"))
         stop = min(stop, start + MAX_SUMS_PER_CIRCLE)
         yield order[start:stop]
         start = stop
@@ -120,14 +122,14 @@ def log_pmf_ratio(
     """
     if min(*first, *second) < SMALLEST_PROBABILITY:
         before, error = log_pmf_with_error(x, n, *first)
-        after, more = log_pmf_with_error(x, n, *second)
-        return before - after, error + more
+        after, second_error = log_pmf_with_error(x, n, *second)
+        return before - after, error + second_error
     y = n - x
     counts = np.stack([x, y, x, y])
     means = np.array([*first, *second])[:, None] * n
     deviances = deviance(counts, means)
-    moved = np.abs(counts - means).sum(axis=0)
-    units = 64.0 + 2.0 * np.log1p(n) + 45.0 * deviances.sum(axis=0) + (2.0 + INPUT_UNITS) * moved
+    distance = np.abs(counts - means).sum(axis=0)
+    units = 64.0 + 2.0 * np.log1p(n) + 45.0 * deviances.sum(axis=0) + (2.0 + INPUT_UNITS) * distance
     value = (deviances[2] + deviances[3]) - (deviances[0] + deviances[1])
     return value, UNIT * units
 
@@ -146,7 +148,7 @@ class _Binomial:
         return self.n * (self.a * self.b)
 
     @property
-    def often(self) -> bool:
+    def success_is_frequent(self) -> bool:
         """Whether success is the more frequent outcome."""
         return self.a > 0.5
 
@@ -155,7 +157,7 @@ class _Binomial:
 
         The argument is that of the rarer outcome; if that is failure, phi must be added.
         """
-        rare = -self.b if self.often else self.a
+        rare = -self.b if self.success_is_frequent else self.a
         versine = 2.0 * np.sin(phi / 2.0) ** 2
         with np.errstate(divide="ignore"):
             modulus = 0.5 * np.log1p(np.maximum(-2.0 * (self.a * self.b) * versine, -1.0))
@@ -164,10 +166,10 @@ class _Binomial:
 
     def log_ratio(self, x: Floats) -> tuple[Floats, Floats]:
         """Return ``log(Pr[x] / Pr_tilted[x])`` and its error, 0 without trials."""
-        some = self.n > 0.0
-        x, n = np.where(some, x, 0.0), np.where(some, self.n, 1.0)
+        has_trials = self.n > 0.0
+        x, n = np.where(has_trials, x, 0.0), np.where(has_trials, self.n, 1.0)
         value, error = log_pmf_ratio(x, n, (self.chance.p, self.chance.q), (self.a, self.b))
-        return np.where(some, value, 0.0), np.where(some, error, 0.0)
+        return np.where(has_trials, value, 0.0), np.where(has_trials, error, 0.0)
 
 
 def _tilted(n: Floats, chance: Chance, log_odds: float) -> _Binomial:
@@ -204,17 +206,19 @@ class _Circle:
     def factor(self, excess: float) -> Any:
         """Return ``(z - kappa) (1 - z^-terms) / (z - 1)`` at the points."""
         sine, versine = np.sin(self.phi), 2.0 * np.sin(self.phi / 2.0) ** 2
-        turned = np.exp(self.tau) * (1j * sine - versine)  # z minus the radius
+        relative = np.exp(self.tau) * (1j * sine - versine)  # z minus the radius
         # z - kappa vanishes at phi = 0 on the circle of the tilt itself.
-        off = np.expm1(self.tau) - excess if self.tau > np.log1p(excess) else 0.0
+        pole_offset = np.expm1(self.tau) - excess if self.tau > np.log1p(excess) else 0.0
         cut = 1.0 - np.exp(-self.terms * self.tau) * np.exp(-1j * self.terms * self.phi)
-        return (off + turned) / (np.expm1(self.tau) + turned) * cut
+        return (pole_offset + relative) / (np.expm1(self.tau) + relative) * cut
 
 
-def _circle(tau: float, least: float, deviation: Floats) -> _Circle:
+def _circle(tau: float, min_deviation: float, deviation: Floats) -> _Circle:
     """Return points with truncation and aliasing of at most `NEGLECTED_SHARE` for each sum."""
     terms = float(np.ceil(TAIL_DECAY / tau))
-    points = terms + np.ceil(ALIAS_DEVIATIONS * max(float(deviation.max()), least) + ALIAS_MARGIN)
+    points = terms + np.ceil(
+        ALIAS_DEVIATIONS * max(float(deviation.max()), min_deviation) + ALIAS_MARGIN
+    )
     narrowest = float(deviation.min())
     reach = PEAK_WIDTHS / narrowest if narrowest > WHOLE_CIRCLE_DEVIATIONS else np.pi
     k = np.arange(min(np.ceil(reach * points / (2.0 * np.pi)), np.floor(points / 2.0)) + 1.0)
@@ -240,7 +244,7 @@ def _on_one_circle(
     points = [term.on_circle(circle.phi) for term in terms]
     each = [term.n[:, None] for term in terms]
     size = np.exp(_sum([n * modulus for n, (modulus, _) in zip(each, points, strict=True)]))
-    turns = _sum([term.n * term.often for term in terms]) - last
+    turns = _sum([term.n * term.success_is_frequent for term in terms]) - last
     argument = _sum([n * angle for n, (_, angle) in zip(each, points, strict=True)])
     argument = argument + turns[:, None] * circle.phi
     real, imaginary = size * np.cos(argument), size * np.sin(argument)
@@ -258,13 +262,13 @@ def _on_one_circle(
     scale, scale_error = _log_scale(last, terms)
     log_value, log_error = np.full(users.shape, -np.inf), np.full(users.shape, np.inf)
     for step in range(3):
-        turned = factor * np.exp(-1j * step * circle.phi)
-        value = np.sum(real * turned.real - imaginary * turned.imag, axis=1)
-        good = (last + step <= users) & (value > 2.0 * error)
-        value = np.where(good, value, 1.0)
-        found = np.where(good, np.log(value) + scale - step * tau, -np.inf)
-        better = found > log_value
-        log_value = np.where(better, found, log_value)
+        rotated = factor * np.exp(-1j * step * circle.phi)
+        value = np.sum(real * rotated.real - imaginary * rotated.imag, axis=1)
+        significant = (last + step <= users) & (value > 2.0 * error)
+        value = np.where(significant, value, 1.0)
+        candidate = np.where(significant, np.log(value) + scale - step * tau, -np.inf)
+        better = candidate > log_value
+        log_value = np.where(better, candidate, log_value)
         log_error = np.where(better, 1.01 * error / value + scale_error, log_error)
     return log_value, log_error
 

@@ -57,7 +57,7 @@ class WeightedSum:
         """Change of A if one report moves from cell 2 to cell 1."""
         return self.a + self.b
 
-    def off(self, *terms: Floats) -> Floats:
+    def sum_error(self, *terms: Floats) -> Floats:
         """Return the absolute error of a sum of weighted counts with these terms."""
         size = np.sum([np.abs(term) for term in terms], axis=0)
         return np.asarray(UNIT * (self.units + MULTINOMIAL_INPUT_UNITS + 16.0) * size)
@@ -134,20 +134,22 @@ def conditional_excess(
         beside = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
             # s - y is computed from its own terms, since b may be below the last digit of a.
-            least = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
-            start = np.floor(least) + 1.0 if last2 is None else s - last2
-            gap, off = start - least, weighted.off(weighted.b * s, *beside)
+            threshold = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
+            start = np.floor(threshold) + 1.0 if last2 is None else s - last2
+            gap, error = start - threshold, weighted.sum_error(weighted.b * s, *beside)
         else:
             y = below(mean3)
             last2 = np.ceil(y) - 1.0 if last2 is None else last2
-            least, start, gap = s - y, s - last2, y - last2
-            off = weighted.off(weighted.a * s, *beside)
-        excess = log_excess(least, s, rho1, rho2, start, gap, off / alpha, MULTINOMIAL_INPUT_UNITS)
+            threshold, start, gap = s - y, s - last2, y - last2
+            error = weighted.sum_error(weighted.a * s, *beside)
+        excess = log_excess(
+            threshold, s, rho1, rho2, start, gap, error / alpha, MULTINOMIAL_INPUT_UNITS
+        )
         return LogIntervals(np.log(alpha) + excess.low, np.log(alpha) + excess.high)
 
     if slope == 0.0 or pi == 0.0 or co_pi == 0.0:
-        none = np.full_like(s, -np.inf)
-        return closed(), none, none
+        no_mass = np.full_like(s, -np.inf)
+        return closed(), no_mass, no_mass
     tilted_mean = trials * grain.tilted_pi
     low3 = np.maximum(grain.window(tilted_mean, tilted_mean * (1.0 - grain.tilted_pi))[0], 0.0)
     high3 = np.minimum(grain.window(mean3, mean3 * co_pi)[1], trials)
@@ -200,8 +202,8 @@ def _excess_by_n2(
     slope = weighted.c - weighted.d
     steps = np.arange(0, max(int((last - first).max()), 0), stride, dtype=np.float64)
     if not steps.size:
-        none = np.full_like(s, -np.inf)
-        return LogIntervals(none, none)
+        no_mass = np.full_like(s, -np.inf)
+        return LogIntervals(no_mass, no_mass)
     n2 = first[:, None] + steps
     row, column = np.nonzero(n2 < last[:, None])
     n2 = n2[row, column]
@@ -220,11 +222,11 @@ def _excess_by_n2(
     if stride > 1:
         log_mass += members
     terms = (weighted.a * (s[row] - n2), weighted.b * n2, weighted.d * trials[row], shift[row])
-    off = weighted.off(*terms)
+    weight_error = weighted.sum_error(*terms)
     with np.errstate(over="ignore"):
         # A is never positive for z3 <= -1, so smaller values need not be distinguished.
         z3 = np.maximum((terms[0] - terms[1] - terms[2] - terms[3]) / slope, -1.0)
-        off = np.where(z3 > -1.0, off / slope + 2.0 * UNIT * np.abs(z3), 0.0)
+        weight_error = np.where(z3 > -1.0, weight_error / slope + 2.0 * UNIT * np.abs(z3), 0.0)
     last3 = np.ceil(z3) - 1.0
     excess = log_excess(
         trials[row] - z3,
@@ -233,7 +235,7 @@ def _excess_by_n2(
         pi,
         trials[row] - last3,
         z3 - last3,
-        off,
+        weight_error,
         MULTINOMIAL_INPUT_UNITS,
     )
     log_mass += np.log(slope)

@@ -13,7 +13,7 @@ from shuffledp.accounting.laws.binomial import (
     inexact_mills_ratio,
     log_pmf,
     log_pmf_with_error,
-    mean_less,
+    mean_minus,
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
@@ -63,25 +63,27 @@ def log_excess(
     z, n, p, q = (np.asarray(v, np.float64) for v in (z, n, p, complement(p, q)))
     first = np.floor(z) + 1.0 if start is None else np.asarray(start, np.float64)
     step = np.maximum(first - z if gap is None else np.asarray(gap, np.float64), 0.0)
-    off = np.asarray(gap_error, np.float64)
-    values = (n, p, q, first, step, off)
+    gap_error_ = np.asarray(gap_error, np.float64)
+    values = (n, p, q, first, step, gap_error_)
     shape = np.broadcast_shapes(*(v.shape for v in values))
-    n, p, q, first, step, off = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
-    behind = mean_less(first, n, p, q)
-    behind_error = UNIT * ((inputs + 2.0) * n * np.minimum(p, q) + np.abs(behind))
-    at = _Start(first, n, p, q, step, off, behind, behind_error)
+    n, p, q, first, step, gap_error_ = (np.atleast_1d(np.broadcast_to(v, shape)) for v in values)
+    mean_minus_start = mean_minus(first, n, p, q)
+    mean_minus_start_error = UNIT * (
+        (inputs + 2.0) * n * np.minimum(p, q) + np.abs(mean_minus_start)
+    )
+    at = _Start(first, n, p, q, step, gap_error_, mean_minus_start, mean_minus_start_error)
     live = (first > 0) & (first <= n) & (p > 0) & (q > 0)
-    log_mass, mass_error = np.zeros_like(behind), np.zeros_like(behind)
+    log_mass, mass_error = np.zeros_like(mean_minus_start), np.zeros_like(mean_minus_start)
     log_mass[live], mass_error[live] = log_pmf_with_error(
         first[live], n[live], p[live], q[live], inputs
     )
-    far = live & (behind > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
-    far |= live & (behind > 0.0) & (log_mass < LOG_SMALLEST_MASS)
+    far = live & (mean_minus_start > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
+    far |= live & (mean_minus_start > 0.0) & (log_mass < LOG_SMALLEST_MASS)
     log_mass[far] = mass_error[far] = 0.0
     # Cases in which all outcomes count, except some far below.
-    whole = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
-    value = np.where(whole, behind + step, 0.0)
-    error = np.where(whole, behind_error + at.gap_wrong, 0.0)
+    all_count = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
+    value = np.where(all_count, mean_minus_start + step, 0.0)
+    error = np.where(all_count, mean_minus_start_error + at.gap_total_error, 0.0)
     if far.any():
         error[far] += _below(at[far])
     steep = live & ~far & ((n - first) * p < STEEP_RATIO * (first + 1.0) * q)
@@ -107,14 +109,14 @@ class _Start:
     q: Floats
     gap: Floats
     gap_error: Floats
-    behind: Floats
-    behind_error: Floats
+    mean_minus_start: Floats
+    mean_minus_start_error: Floats
 
     def __getitem__(self, chosen: Any) -> "_Start":
         return _Start(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     @property
-    def gap_wrong(self) -> Floats:
+    def gap_total_error(self) -> Floats:
         """Error of the gap, including its own rounding."""
         return self.gap_error + 2.0 * UNIT * self.gap
 
@@ -155,19 +157,19 @@ def _steep_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
         total *= ratio
         total += 1.0
     value = at.gap * total + moment
-    error = UNIT * (24.0 + 6.0 * inputs) * value + at.gap_wrong * total
+    error = UNIT * (24.0 + 6.0 * inputs) * value + at.gap_total_error * total
     return value, error + at.crossed
 
 
 def _gentle_ratio(at: _Start, inputs: float) -> tuple[Floats, Floats]:
     """Return ``E[(X - x + gap) 1{X >= x}] / Pr[X = x]`` and its error, by Todhunter's identity."""
     mills, mills_error = inexact_mills_ratio(at.x, at.n, at.p, at.q, inputs)
-    above = at.behind + at.gap
+    above = at.mean_minus_start + at.gap
     value = at.x * at.q + above * mills
     error = (
         UNIT * (inputs + 4.0) * at.x * at.q
         + np.abs(above) * mills * (mills_error + 4.0 * UNIT)
-        + (at.behind_error + at.gap_wrong) * mills
+        + (at.mean_minus_start_error + at.gap_total_error) * mills
         + at.crossed
     )
     return value, error

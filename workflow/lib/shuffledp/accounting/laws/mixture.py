@@ -200,11 +200,11 @@ def _log_rows(
     tails = log_sf_ends(points, values[:, None], 0.5, 0.5, 0.0)
     linear = log_excess(points, values[:, None], 0.5, 0.5, inputs=0.0)
     at, gap = (row, column + 1), y - n2
-    off = UNIT * (mixture.units + 16.0) * (a * clipped + c * rest) / alpha
+    gap_error = UNIT * (mixture.units + 16.0) * (a * clipped + c * rest) / alpha
     with np.errstate(divide="ignore"):
-        wide = np.log(gap)
-        crossed = np.log(np.maximum(gap + off - 1.0, 0.0)) + tails.high[row, column]
-    high = np.logaddexp(np.logaddexp(linear.high[at], wide + tails.high[at]), crossed)
+        log_gap = np.log(gap)
+        log_crossed = np.log(np.maximum(gap + gap_error - 1.0, 0.0)) + tails.high[row, column]
+    high = np.logaddexp(np.logaddexp(linear.high[at], log_gap + tails.high[at]), log_crossed)
 
     def summed(excess: Floats) -> Floats:
         terms = log_weight + excess - scale[row, 0] + tilt.lam * c * rest
@@ -214,14 +214,16 @@ def _log_rows(
     if side == "upper":
         return LogIntervals(np.full(m.size, -np.inf), summed(high)), outside
     with np.errstate(divide="ignore"):
-        narrow = np.log(np.maximum(gap - off, 0.0))
-        some = linear.low[at] > -np.inf
-        ratio = np.exp(np.where(some, tails.high[at] - np.where(some, linear.low[at], 0.0), 0.0))
-        lost = np.where(some, np.minimum(off * ratio, 1.0), 1.0)
+        log_gap_low = np.log(np.maximum(gap - gap_error, 0.0))
+        positive = linear.low[at] > -np.inf
+        ratio = np.exp(
+            np.where(positive, tails.high[at] - np.where(positive, linear.low[at], 0.0), 0.0)
+        )
+        lost_share = np.where(positive, np.minimum(gap_error * ratio, 1.0), 1.0)
         low = np.where(
-            gap > off,
-            np.logaddexp(linear.low[at], narrow + tails.low[at]),
-            linear.low[at] + np.log1p(-lost),
+            gap > gap_error,
+            np.logaddexp(linear.low[at], log_gap_low + tails.low[at]),
+            linear.low[at] + np.log1p(-lost_share),
         )
     return LogIntervals(summed(low), summed(high)), outside
 
@@ -233,19 +235,21 @@ def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> flo
     and that of each report an error of eight. Convolutions and the ratios of a row multiply
     positive numbers, with a unit per term; sums are pairwise.
     """
-    counts, most = mixture.trials.counts, float(m[-1])
+    counts, max_reports = mixture.trials.counts, float(m[-1])
     users = 16.0 * counts.sum() + 8.0 * float(counts @ np.abs(tilt.log_others))
-    exponents = abs(tilt.log_total) / max(most, 1.0) + abs(tilt.log_pair) + tilt.lam * mixture.c
-    reports = 8.0 * most * (1.0 + exponents + tilt.spread)
-    half = WINDOW_DEVIATIONS * np.sqrt(most * tilt.rho * tilt.rest) + WINDOW_MARGIN
+    exponents = (
+        abs(tilt.log_total) / max(max_reports, 1.0) + abs(tilt.log_pair) + tilt.lam * mixture.c
+    )
+    reports = 8.0 * max_reports * (1.0 + exponents + tilt.spread)
+    half = WINDOW_DEVIATIONS * np.sqrt(max_reports * tilt.rho * tilt.rest) + WINDOW_MARGIN
     terms = 40.0 * half + 32.0 * m.size
-    middle = np.floor(most * tilt.rho)
-    start = float(log_pmf_error(middle, most, tilt.rho, tilt.rest, TILTED_INPUT_UNITS))
+    middle = np.floor(max_reports * tilt.rho)
+    start = float(log_pmf_error(middle, max_reports, tilt.rho, tilt.rest, TILTED_INPUT_UNITS))
     return float(start + UNIT * (users + reports + terms + 200.0 + 8.0 * abs(log_value)))
 
 
 def log_mixture_excess(mixture: Mixture, side: Side | None = None) -> LogInterval:
-    """Enclose the log of the mixture's mean excess, to some 1e-8 relative for a million users.
+    """Enclose the log of the mixture's mean excess, to about 1e-8 relative for a million users.
 
     With ``side="upper"`` the lower end is -inf.
 

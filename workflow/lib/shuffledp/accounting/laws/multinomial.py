@@ -46,7 +46,7 @@ RELATIVE_BUCKET_WIDTH = 4e-6
 TERMS_AT_ONCE = 200_000
 # With more than twice this number of terms, neighbouring n2 are taken together until this many are
 # left. For logs of delta below FAR_LOG_DELTA there are fewer terms, because a few units of the log
-# are then some 1e-5 of eps.
+# are then about 1e-5 of eps.
 MAX_TERMS = 1_000_000
 MAX_FAR_TERMS, FAR_LOG_DELTA = 250_000, -1e5
 
@@ -143,8 +143,8 @@ def _bracket(
     starts = np.arange(0, s.size, width)
     steepest = float(np.abs(rows.log_mass[rows.log_mass > -np.inf]).max(initial=0.0))
     rounding = width * UNIT * (4.0 + steepest) if width > 1 else 0.0
-    least = np.logaddexp.reduceat(rows.log_mass - rows.error, starts) - rounding
-    most = np.logaddexp.reduceat(rows.log_mass + rows.error, starts) + rounding
+    low_log_mass = np.logaddexp.reduceat(rows.log_mass - rows.error, starts) - rounding
+    high_log_mass = np.logaddexp.reduceat(rows.log_mass + rows.error, starts) + rounding
     bottom = s[starts]
     top = np.append(s[starts[1:] - 1], s[-1])
     spread = top - bottom
@@ -158,14 +158,14 @@ def _bracket(
         upper, left_out, neglected = conditional_excess(
             weighted, top, trials, spread * min(drift, 0.0), grain, "upper"
         )
-        high = float(log_sum_exp(most + upper.high))
+        high = float(log_sum_exp(high_log_mass + upper.high))
     if single:
-        low = float(log_sum_exp(least + upper.low))
+        low = float(log_sum_exp(low_log_mass + upper.low))
     elif side != "upper":
         lower, _, _ = conditional_excess(
             weighted, bottom, trials, -spread * min(drift, drift3), grain, "lower"
         )
-        low = float(log_sum_exp(least + lower.low))
+        low = float(log_sum_exp(low_log_mass + lower.low))
     return low, high, left_out.max(initial=-np.inf), neglected.max(initial=-np.inf)
 
 
@@ -174,8 +174,8 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
 
     If only one ``side`` is required, the other end may be infinite, which halves the time where
     the ends are computed separately. For ``n`` up to a million the width of the interval is
-    determined by rounding, some 1e-11. For larger n, values of s are bracketed together, which
-    changes eps by some 1e-6 relative. The cost is of the order of ``sqrt(n (p1 + p2))`` special
+    determined by rounding, about 1e-11. For larger n, values of s are bracketed together, which
+    changes eps by about 1e-6 relative. The cost is of the order of ``sqrt(n (p1 + p2))`` special
     functions.
     """
     if weighted.a <= 0.0:
@@ -194,13 +194,13 @@ def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInter
     grain = Grain(WINDOW_DEVIATIONS, 1, float(law[1] / (law[0] + law[1])), tilted_pi)
     first, last = range_of_s(grain)
     width = bucket(first)
-    most = MAX_TERMS if chernoff > FAR_LOG_DELTA else MAX_FAR_TERMS
-    if (last - first) / width * _columns(weighted, grain) > 2 * most:
+    max_terms = MAX_TERMS if chernoff > FAR_LOG_DELTA else MAX_FAR_TERMS
+    if (last - first) / width * _columns(weighted, grain) > 2 * max_terms:
         grain = replace(grain, width=COARSE_WINDOW_DEVIATIONS)
         first, last = range_of_s(grain)
         width = bucket(first)
         terms = (last - first + 1.0) / width * _columns(weighted, grain)
-        grain = replace(grain, stride=int(np.ceil(terms / most)))
+        grain = replace(grain, stride=int(np.ceil(terms / max_terms)))
     outside = np.logaddexp(
         log_cdf_bound(first - 1.0, weighted.n, share, rest),
         log_sf_bound(last + 1.0, weighted.n, share, rest),
@@ -258,5 +258,5 @@ def _columns(weighted: WeightedSum, grain: Grain) -> int:
         return 1
     pi = weighted.p3 / (weighted.p3 + weighted.p4)
     half = grain.width * np.sqrt(weighted.n * pi * (1.0 - pi)) + WINDOW_MARGIN
-    turned = 4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)
-    return int(turned) + 8
+    changed = 4.0 * half * (weighted.c - weighted.d) / (weighted.a + weighted.b)
+    return int(changed) + 8

@@ -48,14 +48,14 @@ def _binomial(n: int, p: float, q: float) -> Window:
 
 def _bernoulli_blocks(p: Floats, q: Floats) -> list[Window]:
     """Return the laws of the sums of blocks of single users."""
-    more = np.zeros(-p.size % BLOCK_SIZE)
-    padded = np.append(p, more).reshape(-1, BLOCK_SIZE)
-    failing = np.append(q, more + 1.0).reshape(-1, BLOCK_SIZE)
+    padding = np.zeros(-p.size % BLOCK_SIZE)
+    padded = np.append(p, padding).reshape(-1, BLOCK_SIZE)
+    failing = np.append(q, padding + 1.0).reshape(-1, BLOCK_SIZE)
     law = np.zeros((padded.shape[0], BLOCK_SIZE + 1))
     law[:, 0] = 1.0
-    for column, less in zip(padded.T[:, :, None], failing.T[:, :, None], strict=True):
-        law[:, 1:] = law[:, 1:] * less + law[:, :-1] * column
-        law[:, :1] *= less
+    for success, failure in zip(padded.T[:, :, None], failing.T[:, :, None], strict=True):
+        law[:, 1:] = law[:, 1:] * failure + law[:, :-1] * success
+        law[:, :1] *= failure
     return [_trimmed(0, row, 0.0) for row in law]
 
 

@@ -63,15 +63,18 @@ def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
     for _ in range(MAX_TILT_STEPS):
         cumulant = information = 0.0
         for centred, log_weights, count in laws:
-            one, more = _cumulant(centred, log_weights, at)
-            cumulant, information = cumulant + count * one, information + count * more
+            term_cumulant, term_information = _cumulant(centred, log_weights, at)
+            cumulant, information = (
+                cumulant + count * term_cumulant,
+                information + count * term_information,
+            )
         best = min(best, (cumulant - LOG_TAIL) / at)
-        found = max(information / -LOG_TAIL, 1e-4)
+        ratio = max(information / -LOG_TAIL, 1e-4)
         # For larger t, Chernoff's bound is the largest value of the sum.
-        if 0.8 < found < 1.25 or (found < 1.0 and at * spread > 1e4):
+        if 0.8 < ratio < 1.25 or (ratio < 1.0 and at * spread > 1e4):
             break
-        low, high = (at, high) if found < 1.0 else (low, at)
-        at /= float(np.sqrt(min(found, 1e4)))
+        low, high = (at, high) if ratio < 1.0 else (low, at)
+        at /= float(np.sqrt(min(ratio, 1e4)))
         if not low < at < high:
             at = float(np.sqrt(low * high)) if low > 0.0 else 0.01 * high
     return best

@@ -66,10 +66,10 @@ class Bundles:
         return [(self.low, self.mass - upper), (self.high, upper)]
 
 
-def _loss(gu: Floats, less: Floats) -> Floats:
-    """Return the loss where ``D - g u`` is ``less``, which is not computed by a difference."""
+def _loss(gu: Floats, denominator: Floats) -> Floats:
+    """Return the loss for ``D - g u = denominator``, which is not computed as a difference."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        value = np.log1p(2.0 * gu / np.maximum(less, 0.0))
+        value = np.log1p(2.0 * gu / np.maximum(denominator, 0.0))
     return np.where(gu > 0.0, value, 0.0)
 
 
@@ -255,7 +255,7 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
         pmf = np.exp(log_pmf(heads, coins, 0.5)) * np.where(u > 0.0, 1.0, 0.5)
         inside = np.broadcast_to(heads <= coins, u.shape)
         error = np.where(inside, log_pmf_error(np.minimum(heads, coins), coins, 0.5, 0.5, 0.0), 0.0)
-        wrong = float(error.max()) + UNIT * (together + 4.0)
+        pmf_error = float(error.max()) + UNIT * (together + 4.0)
         pmf_u = np.add.reduceat(pmf * u, starts, axis=1)
         pmf = np.add.reduceat(pmf, starts, axis=1)
         first, last = (u[:, edge, None] for edge in (starts, ends))
@@ -265,26 +265,33 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
         low, high = rows.low[part, None, :], rows.high[part, None, :]
         mean = np.clip(moment / np.where(total > 0.0, total, 1.0), low, high)
         coins = coins[:, :, None]
-        of_coins = moment + form.gain * coins * total
-        mass = (pmf[:, :, None] * of_coins + form.gain * pmf_u[:, :, None] * total) / (2.0 * form.n)
+        coin_moment = moment + form.gain * coins * total
+        mass = (pmf[:, :, None] * coin_moment + form.gain * pmf_u[:, :, None] * total) / (
+            2.0 * form.n
+        )
         keep = mass > 0.0
 
-        def less(of_rest: Floats, u: Floats, coins: Floats = coins) -> Floats:
-            return of_rest + form.gain * (coins - u)
+        def loss_denominator(rest_part: Floats, u: Floats, coins: Floats = coins) -> Floats:
+            return rest_part + form.gain * (coins - u)
 
-        smallest, own, largest_loss = (
-            np.broadcast_to(_loss(form.gain * u, less(rest, u)), keep.shape)[keep]
+        smallest, middle_loss, largest_loss = (
+            np.broadcast_to(_loss(form.gain * u, loss_denominator(rest, u)), keep.shape)[keep]
             for u, rest in ((first, high), (middle, mean), (last, low))
         )
-        mass_error = rows.error + wrong
+        mass_error = rows.error + pmf_error
         # The means of u and H are wrong by at most that share of their ranges, twice. Relative to
-        # `less`, the smaller of the loss's two terms, this bounds the error of its logarithm.
+        # `loss_denominator`, the smaller of the loss's two terms, this bounds the error of its
+        # logarithm.
         ranges = 6.0 * form.gain * (last - first) + 2.0 * (high - low)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.broadcast_to(ranges / less(mean, middle), keep.shape)[keep]
-        moved = moved[np.isfinite(moved)]
-        loss_error = mass_error * float(moved.max(initial=0.0)) + UNIT * (2.0 * form.units + 32.0)
-        yield Bundles(smallest, own, largest_loss, mass[keep], mass_error, loss_error)
+            relative_ranges = np.broadcast_to(ranges / loss_denominator(mean, middle), keep.shape)[
+                keep
+            ]
+        relative_ranges = relative_ranges[np.isfinite(relative_ranges)]
+        loss_error = mass_error * float(relative_ranges.max(initial=0.0)) + UNIT * (
+            2.0 * form.units + 32.0
+        )
+        yield Bundles(smallest, middle_loss, largest_loss, mass[keep], mass_error, loss_error)
 
 
 def bundles(
@@ -305,9 +312,9 @@ def bundles(
     """
     form = symmetric_form(pair)
     rows = _rows(form, side, depth)
-    most = float(rows.coins[-1])
-    largest = min(np.ceil(2.0 * _reach(most / 4.0, depth)), most)
+    max_coins = float(rows.coins[-1])
+    largest = min(np.ceil(2.0 * _reach(max_coins / 4.0, depth)), max_coins)
     outside = rows.left_out
-    if largest < most:
+    if largest < max_coins:
         outside += 2.0 * float(np.exp(-depth))
     return _bundles(form, rows, largest, step), form.largest_weight * outside

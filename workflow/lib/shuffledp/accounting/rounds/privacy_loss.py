@@ -33,7 +33,7 @@ UNDERFLOW = 1e-297
 
 
 def default_step(pair: Pair) -> float:
-    """Return a step for which rounding changes eps by some 1e-5 of itself.
+    """Return a step for which rounding changes eps by about 1e-5 of itself.
 
     Near its centre the loss takes values close to multiples of ``g / n``; a step that divides this
     number puts them on the grid.
@@ -44,12 +44,12 @@ def default_step(pair: Pair) -> float:
         If the two laws of the pair do not mirror each other.
     """
     form = symmetric_form(pair)
-    least = max(form.weight_less, 1e-3)
+    smallest = max(form.weight_less, 1e-3)
     # The log of (weight_s + gain) / least; for a tiny budget the ratio is nearly 1.
-    largest = np.log1p((form.weight_less - least + 2.0 * form.gain) / least)
-    wanted = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
+    largest = np.log1p((form.weight_less - smallest + 2.0 * form.gain) / smallest)
+    target_step = min(form.deviation, largest / 8.0) / STEPS_PER_DEVIATION
     spacing = form.gain / form.n
-    return float(spacing / np.ceil(spacing / wanted) if spacing > wanted else wanted)
+    return float(spacing / np.ceil(spacing / target_step) if spacing > target_step else target_step)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Loss:
     down
         Functions of the distance of grid points that return laws which data sets attain, rounded
         down. Several functions stand for different data sets.
-    apart
+    tv_distance
         Bound of the total variation distance between the laws of a round's messages and those of
         this loss.
     share
@@ -108,7 +108,7 @@ class Loss:
     largest: float
     up: Callable[[float | None, float], list[LossDistribution]]
     down: tuple[Callable[[float], list[LossDistribution]], ...] = ()
-    apart: float = 0.0
+    tv_distance: float = 0.0
     share: float = LOG_LEFT_OUT_SHARE
 
 
@@ -120,7 +120,7 @@ class Outcomes:
     ----------
     losses, mass
         Finite losses and their probabilities, shape ``(m,)`` each.
-    infinite, endless
+    infinite, infinite_low
         Upper and lower end of the probability of an infinite loss.
     mass_error, loss_error
         As for `LossDistribution`.
@@ -129,7 +129,7 @@ class Outcomes:
     losses: Floats
     mass: Floats
     infinite: float
-    endless: float
+    infinite_low: float
     mass_error: float
     loss_error: float
 
@@ -161,7 +161,7 @@ class Outcomes:
     def down(self, step: float) -> LossDistribution:
         """Round down to a grid, as `pooled_down`."""
         errors = (self.mass_error, self.loss_error)
-        return pooled_down(self.losses, self.mass, self.endless, step, errors)
+        return pooled_down(self.losses, self.mass, self.infinite_low, step, errors)
 
 
 def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
@@ -177,11 +177,11 @@ def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
     variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
     deviation = max(float(np.sqrt(variance)), 1e-300)
     largest = sum(float(np.abs(cell.losses).max()) for cell in cells)
-    own = step or max(deviation / STEPS_PER_DEVIATION, largest / MAX_GRID_STEPS)
+    default = step or max(deviation / STEPS_PER_DEVIATION, largest / MAX_GRID_STEPS)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         del depth  # there are no windows
-        return [cell.up(step or own) for cell in cells]
+        return [cell.up(step or default) for cell in cells]
 
     def down(step: float) -> list[LossDistribution]:
         return [cell.down(step) for cell in cells]
@@ -207,7 +207,7 @@ class Tally:
 
     def __init__(self, size: int = 1) -> None:
         self.total: Floats = np.zeros(size)
-        self._most, self._parts = 0, 0
+        self._max_addends, self._parts = 0, 0
 
     def add(self, index: Floats, weights: Floats) -> None:
         """Add weights to the sums at these indices, integers >= 0."""
@@ -215,13 +215,13 @@ class Tally:
         tally = np.asarray(np.bincount(at, weights, minlength=self.total.size), np.float64)
         tally[: self.total.size] += self.total
         self.total = tally
-        self._most = max(self._most, int(np.bincount(at).max(initial=0)))
+        self._max_addends = max(self._max_addends, int(np.bincount(at).max(initial=0)))
         self._parts += 1
 
     @property
     def error(self) -> float:
         """Relative error: every addition rounds once."""
-        return UNIT * (self._most + self._parts)
+        return UNIT * (self._max_addends + self._parts)
 
 
 def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistribution:
@@ -275,9 +275,9 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
         mass_error = max(mass_error, part.mass_error)
         loss_error = max(loss_error, part.loss_error)
         loss, mass = part.pooled()
-        endless = np.isinf(loss)
-        infinite += float(mass[endless].sum())
-        loss, mass = loss[~endless], mass[~endless]
+        infinite_atoms = np.isinf(loss)
+        infinite += float(mass[infinite_atoms].sum())
+        loss, mass = loss[~infinite_atoms], mass[~infinite_atoms]
         index = np.floor(loss / cell)
         one.add(index, mass)
         two.add(index, mass * np.exp(-loss))
@@ -319,39 +319,39 @@ def pooled_down(
     losses, masses = losses[order], masses[order]
     start = int(np.floor(losses[0] / step))
     pools = np.zeros(int(np.floor(losses[-1] / step)) - start + 3)
-    values, left = losses.tolist(), masses.tolist()
+    values, remaining = losses.tolist(), masses.tolist()
     i = 0
     while i < len(values):
         target = int(np.ceil(values[i] / step))
         point = step * target
         if values[i] >= point:
-            pools[target - start] += left[i]
+            pools[target - start] += remaining[i]
             i += 1
             continue
         below = deficit = 0.0
         while i < len(values) and values[i] < point:
-            below += left[i]
-            deficit += left[i] * np.expm1(point - values[i])
+            below += remaining[i]
+            deficit += remaining[i] * np.expm1(point - values[i])
             i += 1
         reached, above = i, 0.0
         while reached < len(values) and values[reached] < point + step:
             surplus = -np.expm1(point - values[reached])
-            if surplus * left[reached] > deficit:
+            if surplus * remaining[reached] > deficit:
                 break
-            above += left[reached]
-            deficit -= surplus * left[reached]
+            above += remaining[reached]
+            deficit -= surplus * remaining[reached]
             reached += 1
         if reached == len(values) or values[reached] >= point + step:
             pools[target - 1 - start] += below
             continue
         taken = deficit / -np.expm1(point - values[reached])
         pools[target - start] += below + above + taken
-        left[reached] -= taken
+        remaining[reached] -= taken
         i = reached
     # A pool's sum rounds once for each atom; errors of masses move a pool's loss within its range.
-    most = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
-    added = UNIT * (2.0 * most + 32.0)
+    max_atoms = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
+    rounding = UNIT * (2.0 * max_atoms + 32.0)
     reach = max(abs(float(losses[0])), abs(float(losses[-1])))
-    mass_error, loss_error = errors[0] + added, errors[1] + added
+    mass_error, loss_error = errors[0] + rounding, errors[1] + rounding
     loss_error += 4.0 * step * mass_error + 8.0 * UNIT * (1.0 + reach)
     return LossDistribution(step, start, pools, infinite, mass_error, loss_error)

@@ -25,8 +25,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 POINTS_PER_DEVIATION, POINTS_PER_SPACING = 8.0, 64
 # Within this difference of logs delta counts as equal to its limit for large eps.
 LOG_FLATNESS = 1e-9
-# The part beyond the last point may be this share of delta (a log), which changes eps by some 1e-6.
-# A negligible part would need twice as many points.
+# The part beyond the last point may be this share of delta (a log), which changes eps by about
+# 1e-6. A negligible part would need twice as many points.
 LOG_BEYOND_SHARE = -11.0
 # Decimal digits in addition to those of the smallest delta.
 EXTRA_DIGITS = 40
@@ -106,8 +106,8 @@ def _step(upper: Callable[[float], float], reach: float, end: float, resolution:
     advantage = min(float(np.exp(upper(0.0))), 1.0 - 1e-9)
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
     width = min(max(deviation, 1e-12), reach)
-    least = _furthest(upper, width, reach, end) / MAX_GRID_STEPS
-    return float(2.0 ** np.floor(np.log2(max(width / resolution, least))))
+    min_step = _furthest(upper, width, reach, end) / MAX_GRID_STEPS
+    return float(2.0 ** np.floor(np.log2(max(width / resolution, min_step))))
 
 
 def _furthest(upper: Callable[[float], float], width: float, reach: float, end: float) -> float:
@@ -123,34 +123,34 @@ def _points(
     """Return multiples of the step, with growing gaps, and the log of delta there."""
     from tqdm import tqdm
 
-    found, index = list[tuple[int, float]](), 0
+    points, index = list[tuple[int, float]](), 0
     # With two cells and many users, each point takes a tenth of a second.
     with tqdm(desc="points of the curve", delay=2.0, leave=False, disable=None) as bar:
-        while not found or (found[-1][1] > end and step * found[-1][0] < reach):
+        while not points or (points[-1][1] > end and step * points[-1][0] < reach):
             eps = step * index
-            found.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
-            if len(found) % POINTS_PER_SPACING == 0:
+            points.append((index, curve.upper(eps) if eps < curve.budget else -np.inf))
+            if len(points) % POINTS_PER_SPACING == 0:
                 stride *= 2
             index += stride
             bar.update()
-    return found
+    return points
 
 
 def _both_sides(above: Points, mirrored: Points, step: float) -> list[Point]:
     """Return points of h in order of alpha: those below 1, then those from 1 on."""
 
-    def points(given: Points) -> list[Point]:
+    def convert(side: Points) -> list[Point]:
         return [
             (
                 index,
                 (Decimal(step) * index).exp(),
                 Decimal(log).exp() if log > -np.inf else Decimal(0),
             )
-            for index, log in given
+            for index, log in side
         ]
 
-    below = [(-index, 1 / alpha, 1 + (h - 1) / alpha) for index, alpha, h in points(mirrored)[1:]]
-    return [*reversed(below), *points(above)]
+    below = [(-index, 1 / alpha, 1 + (h - 1) / alpha) for index, alpha, h in convert(mirrored)[1:]]
+    return [*reversed(below), *convert(above)]
 
 
 def _hull(points: list[Point]) -> list[Point]:
@@ -191,7 +191,7 @@ def _shortfall(hull: list[Point], mass: Floats, infinite: float, start: int) -> 
 
     Both are linear between the corners, and from the last one on, so corners suffice.
     """
-    found = Decimal(0)
+    shortfall = Decimal(0)
     total = tilted = Decimal(0)  # of P and of Q, of the losses above
     profile = {}
     for index, alpha, _ in reversed(hull):
@@ -200,6 +200,6 @@ def _shortfall(hull: list[Point], mass: Floats, infinite: float, start: int) -> 
         total, tilted = total + weight, tilted + weight / alpha
     for index, _, h in hull:
         if h > profile[index]:
-            found = max(found, (h - profile[index]) / profile[index])
-    found = max(found, 1 - total - Decimal(infinite))
-    return float(found) + 4.0 * UNIT
+            shortfall = max(shortfall, (h - profile[index]) / profile[index])
+    shortfall = max(shortfall, 1 - total - Decimal(infinite))
+    return float(shortfall) + 4.0 * UNIT

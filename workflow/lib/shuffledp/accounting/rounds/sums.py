@@ -85,8 +85,8 @@ class _TiltedRounds:
             following = lam - above / slope if slope > 0.0 else furthest
             if not low < following < furthest:
                 following = 0.5 * (low + high) if high < np.inf else furthest
-            found, lam = abs(following - lam) <= TILT_XTOL * following, following
-            if found:
+            converged, lam = abs(following - lam) <= TILT_XTOL * following, following
+            if converged:
                 break
         self.lam = float(lam)
         self.log_moments = [
@@ -114,7 +114,7 @@ class _TiltedRounds:
     @property
     def masses(self) -> list[Floats]:
         """Probabilities of the grid points under the tilted laws."""
-        found = []
+        masses = []
         for (law, _), used, losses, log_mass, log_moment in zip(
             self.rounds, self.used, self.losses, self.log_mass, self.log_moments, strict=True
         ):
@@ -123,8 +123,8 @@ class _TiltedRounds:
             # Denormal numbers would invalidate the transform's error bound; the dropped mass is
             # negligible compared with the tail.
             tilted[tilted < 1e-100] = 0.0
-            found.append(tilted)
-        return found
+            masses.append(tilted)
+        return masses
 
     @property
     def units(self) -> float:
@@ -186,9 +186,9 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     if not all(law.mass.any() for law, _ in rounds):
         return LogInterval(infinite, infinite)
     step = rounds[0][0].step
-    lost = sum(count * law.loss_error for law, count in rounds) + 8.0 * UNIT * (1.0 + eps)
+    loss_error = sum(count * law.loss_error for law, count in rounds) + 8.0 * UNIT * (1.0 + eps)
     tilted = _TiltedRounds(rounds, eps)
-    if eps - lost >= tilted.furthest:
+    if eps - loss_error >= tilted.furthest:
         return LogInterval(infinite, infinite)
     lam, log_moment, masses = tilted.lam, tilted.log_moment, tilted.masses
     offset, convolved = convolve(list(zip(masses, tilted.counts, strict=True)))
@@ -216,17 +216,17 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
         end += scale + sign * (relative + 8.0 * UNIT * (abs(scale) + 8.0))
         return float(np.logaddexp(end, infinite))
 
-    return LogInterval(at(eps + lost, -1.0), at(max(eps - lost, 0.0), 1.0))
+    return LogInterval(at(eps + loss_error, -1.0), at(max(eps - loss_error, 0.0), 1.0))
 
 
 def deep_enough(
-    of: Callable[[float], Rounds], eps: float, share: float = LOG_LEFT_OUT_SHARE
+    rounds_at: Callable[[float], Rounds], eps: float, share: float = LOG_LEFT_OUT_SHARE
 ) -> float:
     """Return the upper end of the log of the hockey-stick divergence of independent rounds.
 
     Parameters
     ----------
-    of
+    rounds_at
         Dominating laws of the rounds as a function of the depth of their windows. The depth grows
         until the mass left out is a negligible share of the result, or no longer falls.
     eps
@@ -236,7 +236,7 @@ def deep_enough(
     """
     depth, guessed, before = DEPTH, False, np.inf
     while True:
-        rounds = of(depth)
+        rounds = rounds_at(depth)
         infinite = _log_infinite(rounds)
         finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
         # Chernoff's bound estimates the necessary depth without a transform.
@@ -262,8 +262,8 @@ def coarse_enough(rounds: Rounds, eps: float) -> Rounds:
     factor = float(np.ceil((high - low) / MAX_TRANSFORM_POINTS))
     if factor <= 1.0:
         return rounds
-    found = []
+    result = []
     for (law, count), losses in zip(rounds, tilted.losses, strict=True):
         mass, errors = law.mass[law.mass > 0.0], (law.mass_error, law.loss_error)
-        found.append((pooled_down(losses, mass, law.infinite, factor * law.step, errors), count))
-    return found
+        result.append((pooled_down(losses, mass, law.infinite, factor * law.step, errors), count))
+    return result

@@ -80,8 +80,10 @@ def gdp_to_log_delta(eps: ArrayLike, mu: ArrayLike) -> Floats:
     body = a > 1.0
     value = np.empty_like(a)
     # Here mu > 2, and the second term is well below the first.
-    up = a[body]
-    value[body] = log_ndtr(up) + np.log1p(-np.exp(e[body] + log_ndtr(up - s[body]) - log_ndtr(up)))
+    upper_argument = a[body]
+    value[body] = log_ndtr(upper_argument) + np.log1p(
+        -np.exp(e[body] + log_ndtr(upper_argument - s[body]) - log_ndtr(upper_argument))
+    )
     # exp(eps) phi(a - mu) = phi(a)
     x = -a[~body]
     value[~body] = _log_mills_difference(x, s[~body]) - 0.5 * x * x - 0.5 * np.log(2.0 * np.pi)
@@ -108,12 +110,12 @@ def gdp_upper_log_delta(eps: float, mu: float) -> float:
 
 def _with_error(eps: float, mu: float) -> tuple[float, float]:
     """Return `gdp_to_log_delta` and a bound of its error."""
-    found = float(gdp_to_log_delta(eps, mu))
-    if found in (-np.inf, 0.0):
-        return found, 0.0
+    value = float(gdp_to_log_delta(eps, mu))
+    if value in (-np.inf, 0.0):
+        return value, 0.0
     furthest = eps / mu + 0.5 * mu + ROOT_2
-    units = ARGUMENT_UNITS * furthest * furthest + 4.0 * abs(found)
-    return found, FUNCTION_ERROR + UNIT * units
+    units = ARGUMENT_UNITS * furthest * furthest + 4.0 * abs(value)
+    return value, FUNCTION_ERROR + UNIT * units
 
 
 def gdp_curve(mu: float) -> UpperCurve:
@@ -125,8 +127,8 @@ def gdp_curve(mu: float) -> UpperCurve:
     def lower(eps: float) -> float:
         if mu > 0.0 and eps / mu - 0.5 * mu > MAX_STANDARD_DEVIATIONS:
             return -np.inf
-        found, error = _with_error(eps, mu)
-        return found - error
+        value, error = _with_error(eps, mu)
+        return value - error
 
     return UpperCurve(
         np.inf,
@@ -160,12 +162,12 @@ def gdp_loss(mu: float) -> Loss:
         )  # in standard deviations under P; under Q it is larger by mu
         p, p_error = _normal_ranges(above)
         q, q_error = _normal_ranges(above + mu)
-        some = (p > 0.0) & (q > 0.0)
-        losses = np.log(p[some] / q[some])
+        positive = (p > 0.0) & (q > 0.0)
+        losses = np.log(p[positive] / q[positive])
         error = p_error + q_error + 4.0 * UNIT * (reach + mu) ** 2
         far = 2.0 * float(np.exp(log_ndtr(-reach))) * (1.0 + 1e-9)
-        far += float(p[~some].sum()) * (1.0 + error)
-        return index[:-1][some], Outcomes(losses, p[some], far, 0.0, error, error)
+        far += float(p[~positive].sum()) * (1.0 + error)
+        return index[:-1][positive], Outcomes(losses, p[positive], far, 0.0, error, error)
 
     def up(step: float | None, depth: float) -> list[LossDistribution]:
         index, outcomes = ranges(step or mu / STEPS_PER_DEVIATION, float(np.sqrt(2.0 * depth)))
@@ -185,10 +187,10 @@ def _normal_ranges(edges: Floats) -> tuple[Floats, float]:
     low, high = edges[:-1], edges[1:]
     near, far = np.where(low > 0.0, -low, high), np.where(low > 0.0, -high, low)
     larger, smaller = ndtr(near), ndtr(far)
-    found = larger - smaller
-    known = found > 0.0
-    share = float(((larger + smaller)[known] / found[known]).max(initial=1.0))
-    return np.where(known, found, 0.0), FUNCTION_ERROR * share
+    difference = larger - smaller
+    positive = difference > 0.0
+    share = float(((larger + smaller)[positive] / difference[positive]).max(initial=1.0))
+    return np.where(positive, difference, 0.0), FUNCTION_ERROR * share
 
 
 def gdp_epsilon(mu: float, log_delta: float) -> float:
@@ -210,9 +212,9 @@ def gdp_epsilon(mu: float, log_delta: float) -> float:
 
 def _levels(alpha: ArrayLike) -> Floats:
     levels = np.asarray(alpha, np.float64)
-    wrong = levels[~((levels >= 0.0) & (levels <= 1.0))]
-    if wrong.size:
-        raise InputError(f"alpha must lie in 0..1 (got alpha={wrong[0]:g})")
+    outside = levels[~((levels >= 0.0) & (levels <= 1.0))]
+    if outside.size:
+        raise InputError(f"alpha must lie in 0..1 (got alpha={outside[0]:g})")
     return levels
 
 
