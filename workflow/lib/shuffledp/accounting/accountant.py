@@ -190,7 +190,7 @@ def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Inte
     Parameters
     ----------
     eps, setting, bound
-        As for `log_delta`.
+        See `log_delta`.
 
     Returns
     -------
@@ -200,7 +200,7 @@ def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Inte
     Raises
     ------
     InputError
-        As `log_delta`.
+        See `log_delta`.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def epsilon(
     delta
         In ``(0, 1]``, any shape; `decimal.Decimal` below the smallest float.
     setting, bound
-        As for `log_delta`.
+        See `log_delta`.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> A
     alpha
         Type I errors of the test in ``[0, 1]``, any shape.
     setting, bound
-        As for `log_delta`; the bound must be a guarantee.
+        See `log_delta`; the bound must be a guarantee.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
     Parameters
     ----------
     delta, setting
-        As for `epsilon`.
+        See `epsilon`.
 
     Returns
     -------

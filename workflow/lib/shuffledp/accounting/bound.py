@@ -115,7 +115,7 @@ class Bound:
     about
         One line for ``shuffledp list``.
     formulas, scope, structure
-        What it computes, where it applies, and what leads searches.
+        Functions of the bound, where it applies, and estimates for searches.
     """
 
     name: str

@@ -153,7 +153,7 @@ def guided_epsilon(
     Parameters
     ----------
     log_delta, target, budget, side
-        As for `epsilon`.
+        See `epsilon`.
     estimate
         Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly with eps.
     xtol
@@ -229,7 +229,7 @@ def guided_eps0(
     Parameters
     ----------
     log_delta, target, eps
-        As for `eps0`.
+        See `eps0`.
     estimate
         Cheap, non-decreasing estimate whose distance from ``log_delta`` varies slowly with eps0.
     xtol
@@ -365,7 +365,7 @@ def guided_noise(
     Parameters
     ----------
     log_delta, target, high
-        As for `smallest_noise`, but ``high`` need not meet the target.
+        See `smallest_noise`, but ``high`` need not meet the target.
     estimate
         Cheap, non-increasing estimate whose distance from ``log_delta`` varies slowly.
     xtol

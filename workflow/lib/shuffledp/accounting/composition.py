@@ -104,7 +104,7 @@ class _Composition:
     Parameters
     ----------
     rounds
-        As for `compose_rounds`.
+        See `compose_rounds`.
     budget
         Eps from which on delta is 0.
     """

@@ -157,7 +157,7 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     Parameters
     ----------
     budget, nu
-        As for `geometric_noise`.
+        See `geometric_noise`.
     """
     half = budget / 2.0
     theta, rest, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
@@ -204,7 +204,7 @@ class BothNoises:
     Attributes
     ----------
     budget, nu
-        As for `geometric_noise`, nu finite.
+        See `geometric_noise`, nu finite.
     """
 
     budget: float

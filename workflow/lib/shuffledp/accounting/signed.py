@@ -36,15 +36,16 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Default probability left out of the laws; the smallest possible delta is about as large.
 DEFAULT_TAIL = 1e-40
-# Largest number of summed values of Z (a second, 0.3 GB). Wider laws are replaced by a part.
+# Largest number of summed values of Z, which takes a second and 0.3 GB. Wider laws are replaced by
+# that of a part of the noise.
 MAX_WINDOW = 2**22
-# Largest table; it takes some seconds.
+# Largest number of table entries, which takes a few seconds.
 MAX_TABLE_ENTRIES = 2**23
-# Smaller entries are left out, because they may have lost digits.
+# Smaller probabilities are left out, because they may have lost digits.
 SMALLEST_MASS = 1e-306
 # Number of table entries that are processed at once.
 ENTRIES_AT_ONCE = 2**18
-# Of a law with more ratios the first ones are kept, and blocks of the others are pooled.
+# If a law has more ratios, the first ones are kept, and the others are pooled in blocks.
 MAX_UNPOOLED_RATIOS = 2**16
 MAX_EXPONENT = 700.0
 # Number of ratios onto which those of a table are split, and the smallest one beside 0.
@@ -64,7 +65,8 @@ def log_masses(t: Floats, mean: float, shape: float) -> tuple[Floats, float]:
     t
         Ascending integers >= 0.
     mean, shape
-        Of the law; an infinite shape gives a Poisson law. The mean may be wrong by 4 units.
+        Parameters of the law; an infinite shape gives a Poisson law. The mean may have an error of
+        4 units of rounding.
 
     Returns
     -------
@@ -124,8 +126,8 @@ class SignedNoise:
     size
         s, positive: size of the negative binomial laws of A and B; 1 for geometric laws.
     tail
-        Approximate probability left out of the laws, in (0, 1). It is included in delta; a larger
-        tail makes delta larger and its computation faster.
+        Approximate probability left out of the laws, in (0, 1). It is added to delta. A larger tail
+        makes delta larger and its computation faster.
     """
 
     ratio: float
@@ -134,9 +136,9 @@ class SignedNoise:
     size: float = 1.0
     tail: float = DEFAULT_TAIL
 
-    @lru_cache(maxsize=128)  # noqa: B019 (numbers of participants that are asked at each eps)
+    @lru_cache(maxsize=128)  # noqa: B019 (the same numbers of participants recur at each eps)
     def scaled(self, times: float) -> "SignedNoise":
-        """Return the noise of ``times`` as many users, each of whom sends as much."""
+        """Return the noise of ``times`` as many users."""
         return replace(
             self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size
         )
@@ -155,7 +157,7 @@ class SignedNoise:
         return self.entries < MAX_TABLE_ENTRIES and self._width <= MAX_WINDOW
 
     def summable(self) -> "SignedNoise":
-        """Return noise whose law is short enough to be summed, and which hides no more.
+        """Return noise whose law can be summed, and whose delta is at least that of this noise.
 
         If the law of this noise is too long, the result is a part of the noise.
 

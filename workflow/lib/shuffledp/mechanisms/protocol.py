@@ -73,7 +73,7 @@ class Calibration(Generic[P]):
 
 @dataclass(frozen=True)
 class PerUser:
-    """What one user reveals, sends, and can change in the estimate.
+    """Local budget, messages and influence of one user.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Mechanism(ABC, Generic[P]):
         Parameters
         ----------
         parameters, setting
-            As for `curve`.
+            See `curve`.
         """
         return self.curve(parameters, setting)
 
@@ -147,7 +147,7 @@ class Mechanism(ABC, Generic[P]):
         Parameters
         ----------
         parameters, setting
-            As for `curve`.
+            See `curve`.
 
         Returns
         -------
@@ -229,7 +229,7 @@ class Mechanism(ABC, Generic[P]):
         Parameters
         ----------
         shares, n, parameters
-            As for `variance`.
+            See `variance`.
 
         Returns
         -------
@@ -264,7 +264,7 @@ def calibrate_rounds_by_search(
     mechanism
         A mechanism whose `calibrate` supports one round.
     eps, log_delta, setting
-        As for `Mechanism.calibrate`.
+        See `Mechanism.calibrate`.
 
     Raises
     ------

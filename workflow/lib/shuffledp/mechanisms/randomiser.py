@@ -103,7 +103,7 @@ class Randomiser(ABC):
         setting
             n honest users who all report, with fresh randomness in each round.
         hidden_slot
-            As for `upper_log_delta`.
+            See `upper_log_delta`.
 
         Returns
         -------
@@ -252,7 +252,7 @@ def approximate_log_delta(
     randomiser
         The randomiser of each user.
     hidden_slot
-        As for `upper_log_delta`.
+        See `upper_log_delta`.
     """
     if setting.rounds == 1:
         eps = min(eps, randomiser.horizon)

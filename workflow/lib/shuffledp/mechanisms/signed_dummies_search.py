@@ -310,7 +310,7 @@ class _SizeSearch:
     Attributes
     ----------
     target, slots
-        As for `best_noise`.
+        See `best_noise`.
     starts
         Levels; the search begins at the first one that keeps the target.
     """

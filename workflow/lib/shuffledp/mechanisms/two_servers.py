@@ -60,7 +60,7 @@ class TwoServers(ShufflerDummies):
         Parameters
         ----------
         k, parameters, rng
-            As for `ShufflerDummies.noise`.
+            See `ShufflerDummies.noise`.
         """
         dummies = super().noise(k, parameters, rng)
         return dummies + draw_noise(k, parameters.eps, rng)

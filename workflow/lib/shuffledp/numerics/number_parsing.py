@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-# As JSON and csv have them: no 1_000, no digits of other scripts. What is not finite is refused
+# Numbers as in JSON and CSV, without 1_000 or digits of other scripts. Infinite values are refused
 # where it is used, by name.
 _NUMBER: Final = re.compile(
     r"[ \t]*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?|inf|infinity|nan)[ \t]*",

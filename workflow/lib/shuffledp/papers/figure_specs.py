@@ -33,9 +33,9 @@ class FigureText:
     x_scale, y_scale
         ``log`` or ``linear``.
     between
-        What a guarantee proves between its points. ``points``: nothing. ``next``: up to each point
-        the value at that point, for a y that does not decrease with x. ``delta over eps`` and
-        ``eps over delta``: what holds for every privacy profile.
+        Statement that a guarantee makes between its points. ``points``: nothing. ``next``: up to
+        each point the value at that point, for a y that does not decrease with x. ``delta over
+        eps`` and ``eps over delta``: what holds for every privacy profile.
     """
 
     title: str
@@ -139,7 +139,7 @@ def eps_grid(
     Parameters
     ----------
     log_delta, largest
-        As for `end_of_profile`.
+        See `end_of_profile`.
     deltas
         Smallest and largest delta, positive.
     points
@@ -161,7 +161,7 @@ def eps_over_delta(
     Parameters
     ----------
     panel, name, kind
-        As for `curve`.
+        See `curve`.
     log_delta
         Natural log of delta as a function of eps.
     eps
@@ -178,7 +178,7 @@ def delta_over_eps(
     Parameters
     ----------
     panel, name, kind, log_delta, eps
-        As for `eps_over_delta`.
+        See `eps_over_delta`.
     smallest
         Points with a delta below it are omitted.
     """

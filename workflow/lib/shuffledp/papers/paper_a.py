@@ -436,7 +436,7 @@ def table_v(
     rows
         The printed numbers.
     seed, repetitions
-        As for `table_vi`.
+        See `table_vi`.
     """
     for (n, _), column in _columns(rows, lambda row: (row.n, row.mechanism)).items():
         errors = _synthetic_errors(int(n), BINNING, seed, repetitions)
@@ -520,7 +520,7 @@ def text_distance(row: Published, seed: int, repetitions: int) -> Answer:
     row
         The printed number.
     seed, repetitions
-        As for `table_vi`.
+        See `table_vi`.
     """
     samples = {}
     for binning in BINNINGS:

@@ -599,7 +599,7 @@ def basic(step_log_delta: StepLogDelta, eps: Floats, rounds: int) -> Floats:
     Parameters
     ----------
     step_log_delta, eps, rounds
-        As for `advanced`, as is the result.
+        See `advanced`, as is the result.
     """
     return np.asarray(np.minimum(step_log_delta(eps / rounds) + np.log(rounds), 0.0))
 

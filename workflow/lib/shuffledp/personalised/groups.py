@@ -88,7 +88,7 @@ def split_target(
     Raises
     ------
     InputError
-        As for `BudgetGroups.of`, and if the index does not exist.
+        See `BudgetGroups.of`, and if the index does not exist.
     """
     groups = BudgetGroups.of(budgets)
     values = groups.values if isinstance(budgets, BudgetGroups) else np.asarray(budgets, np.float64)

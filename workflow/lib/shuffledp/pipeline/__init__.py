@@ -1,1 +1,1 @@
-"""What a run is made of: configuration, tables, files, jobs. It knows nothing of Snakemake."""
+"""Parts of a run: configuration, tables, files and jobs. Nothing here depends on Snakemake."""

@@ -1,4 +1,4 @@
-"""What every column of a table is called, holds, and is measured in: once for all tables."""
+"""Name, type, unit and description of every column, defined once for all tables."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -142,7 +142,7 @@ def described(schema: pa.Schema) -> pa.Schema:
 
 
 def strictest(contents: list[str]) -> str:
-    """What holds for something that is made from tables of these contents.
+    """Return the mark of something that is made from tables of these contents.
 
     Raises
     ------

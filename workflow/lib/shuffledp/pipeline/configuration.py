@@ -1,4 +1,4 @@
-"""What the schema cannot say about a configuration: relations between its values."""
+"""Checks of a configuration that its schema cannot express: relations between values."""
 
 import math
 from collections.abc import Collection, Mapping

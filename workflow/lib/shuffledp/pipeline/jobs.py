@@ -1,4 +1,4 @@
-"""What every job of the pipeline does around its one library call: log, and fail readably."""
+"""Logging and readable failures, around the one library call of every job."""
 
 import logging
 import sys

@@ -197,7 +197,7 @@ def read_metadata(source: Path) -> dict[str, str]:
 
 
 def contents_of(sources: Iterable[Path]) -> str:
-    """What something holds that is made from files: the strictest of their marks.
+    """Return the mark of something that is made from files: the strictest of their marks.
 
     Base maps and outlines are public. A CSV file has no mark and counts as true data.
     """

@@ -1,7 +1,7 @@
 """Upper bounds of ``(1/n) E[(G_1 + ... + G_n)_+]`` for many laws at a time, on a coarse grid.
 
 The method is that of the upper end in `mean_excess`, but all laws share one tilt and one circular
-grid, even if these do not suit them. With ``K(x) = x_+ exp(-lam x)``, sums below the grid wrap
+grid, which need not be the best ones. With ``K(x) = x_+ exp(-lam x)``, sums below the grid wrap
 around to where K is not negative, and beyond the last point K is smaller than there. The bound
 therefore holds without a window.
 """
@@ -16,8 +16,8 @@ from shuffledp.accounting.blanket.atoms import Atoms, reach, tilt
 from shuffledp.accounting.rounds.convolution import power, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# For a coarse and a finer grid: the amount that splitting may add to the log of the moment, and the
-# largest number of points.
+# Largest increase of the log moment by splitting, and largest number of points, for a coarse and a
+# finer grid.
 LOG_TOLERANCES_AND_POINTS = ((0.05, 2**13), (5e-4, 2**16))
 # At the end of the grid K has decayed to about exp(-KERNEL_DECAY).
 KERNEL_DECAY = 40.0
@@ -50,9 +50,9 @@ class Grid:
         Parameters
         ----------
         values
-            Of the atoms of each law, shape ``(laws, atoms)``.
+            Values of the atoms of each law, shape ``(laws, atoms)``.
         masses
-            Of the atoms, the same for all laws. The remaining mass has value 0.
+            Masses of the atoms, the same for all laws. The remaining mass has value 0.
         units
             Relative error of each value and each mass, in units of rounding.
         """
@@ -130,7 +130,7 @@ class Tilted:
 
     @classmethod
     def of(cls, atoms: Atoms, n: int) -> Self | None:
-        """Return tilt and grids for n copies of a law; None if none of its values is positive."""
+        """Return the tilt and grids for n copies of a law; None if no value is positive."""
         law = atoms.shifted_outwards(1.0)
         top = float(law.values.max(initial=0.0))
         if top <= 0.0:

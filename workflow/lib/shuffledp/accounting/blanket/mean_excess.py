@@ -1,8 +1,8 @@
-"""Certified ends of ``(1/n) E[(G_1 + ... + G_n)_+]`` for atoms that lie on no lattice.
+"""Certified ends of ``(1/n) E[(G_1 + ... + G_n)_+]`` for arbitrary atoms.
 
-Upper end: every atom is split onto its two neighbours on a grid such that its mean is kept. The law
-grows in the convex order, and with it the mean of every convex function, so the result is an upper
-bound. The increase is of second order in the step. One FFT gives the law of the sum.
+Upper end: every atom is split onto its two neighbours on a grid such that its mean is kept. This
+increases the law in the convex order, and hence the mean of every convex function, by an amount of
+second order in the step. One FFT gives the law of the sum.
 
 Lower end: atoms are pooled to their means, which decreases the law in the convex order. No grid is
 needed: with ``K(x) = x_+ exp(-lam x)``, whose transform is ``1 / (lam + i t)^2``, E[K(S)] is an
@@ -24,29 +24,29 @@ from shuffledp.accounting.laws.multinomial import LogInterval
 from shuffledp.accounting.rounds.convolution import LOG_TAIL, convolve, transform_error
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Approximate number of points of the transform, and its maximum for very small deltas.
+# Approximate number of points of the transform, and largest number for very small deltas.
 TRANSFORM_POINTS, MAX_TRANSFORM_POINTS = 2**18, 2**22
-# Splitting of atoms may add this much to the log of the result, if the points suffice.
+# Largest increase of the log of the result by splitting, unless it would take too many points.
 SPLITTING_LOG_TOLERANCE = 2e-5
 # Number of steps tried to find a grid that fits the atoms.
 MAX_CANDIDATE_STEPS = 512
 # Number of frequencies of the integral, in total and in a block.
 FREQUENCIES = 2**20
 FREQUENCIES_AT_ONCE = 2**14
-# Smaller logs of an integrand are not computed, but counted as errors of this size.
+# Terms with a smaller log are not computed, but added to the error with this size.
 LOG_NEGLIGIBLE_INTEGRAND = -50.0
-# Atoms of the integral are pooled to at most this many.
+# Largest number of atoms of the integral, to which others are pooled.
 MAX_POOLED_ATOMS = 24
-# In a period K decays to about exp(-KERNEL_DECAY).
+# Over a period, K decays to about exp(-KERNEL_DECAY).
 KERNEL_DECAY = 60.0
 
 
 def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
     """Enclose the log of ``(1/n) E[(G_1 + ... + G_n)_+]``.
 
-    The interval includes the effects of the grid, the pooling, the windows and rounding. For a few
-    atoms the upper end is about 1e-5 too large and the lower end 5e-5 too small, or 2e-3 at 1e-300.
-    Above a million copies the rounding of the transform dominates.
+    The interval accounts for the grid, pooling, windows and rounding. For a few atoms the upper end
+    is about 1e-5 too large and the lower end 5e-5 too small, or 2e-3 for values of 1e-300. Above a
+    million copies the rounding of the transform dominates.
 
     Parameters
     ----------
@@ -57,13 +57,13 @@ def log_mean_excess(atoms: Atoms, n: int) -> LogInterval:
 
     Returns
     -------
-    Both ends -inf if no value is positive.
+    Certified ends, both -inf if no value is positive.
     """
     return LogInterval(log_mean_excess_low(atoms, n), log_mean_excess_high(atoms, n))
 
 
 def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
-    """Return safe values, scaled to a maximum of 1; masses; log of the scale."""
+    """Return values that are shifted outwards and scaled to a maximum of 1, masses, log scale."""
     law = atoms.shifted_outwards(sign)
     top = float(law.values.max(initial=0.0))
     if top <= 0.0:
@@ -72,7 +72,7 @@ def _scaled(atoms: Atoms, sign: float) -> tuple[Floats, Floats, float]:
 
 
 def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
-    """Return the first index and the masses of a grid that atoms are split onto, means kept."""
+    """Return the first index and the masses of a grid after splitting atoms with means kept."""
     position = values / step
     below = np.floor(position)
     upper_share = position - below
@@ -85,9 +85,9 @@ def _split(values: Floats, masses: Floats, step: float) -> tuple[int, Floats]:
 
 
 def _aligned(values: Floats, weights: Floats, step: float) -> float:
-    """Return a slightly smaller step whose grid contains the largest value, 1, and many others.
+    """Return a slightly smaller step whose grid contains the largest value, 1, and fits others.
 
-    Among some such steps it is the one for which splitting adds least to the tilted variance.
+    Among several such steps it is the one for which splitting increases the tilted variance least.
     """
     cells = np.ceil(1.0 / step)
     steps = 1.0 / (cells + np.arange(min(cells // 16.0 + 1.0, MAX_CANDIDATE_STEPS)))
@@ -102,10 +102,10 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     Parameters
     ----------
     atoms, n
-        As for `log_mean_excess`.
+        See `log_mean_excess`.
     splitting
-        Relative amount that the grid may add, if the points suffice; the time falls with its square
-        root.
+        Largest relative increase by the grid, unless it would take too many points. Computing time
+        falls with its square root.
     """
     values, masses, log_top = _scaled(atoms, 1.0)
     if log_top == -np.inf:
@@ -116,8 +116,8 @@ def log_mean_excess_high(atoms: Atoms, n: int, splitting: float = SPLITTING_LOG_
     tilted = tilt(points, masses, n)
     mass = np.zeros_like(grid)
     mass[used] = np.exp(tilted.log_weights(points, masses))
-    # Denormal numbers would invalidate the transform's error bound; the dropped mass is negligible
-    # compared with the tail.
+    # Denormal numbers would invalidate the transform's error bound. The mass that is set to 0 is
+    # negligible relative to the tail.
     mass[mass < 1e-100] = 0.0
     offset, summed = convolve([(mass, n)])
     sums = step * (n * start + offset + np.arange(summed.size, dtype=np.float64))
@@ -146,11 +146,11 @@ def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int
     """Return the first index, the masses and the step of a grid that the atoms are split onto."""
     first_tilt = tilt(values, masses, n)
     low, high = reach(values, first_tilt.log_weights(values, masses), n)
-    # A sum with a value this far below 0 is not positive within the window. Moving the value closer
-    # to 0 is on the safe side and saves points.
+    # A sum that contains such a negative value is not positive within the window. Moving the value
+    # closer to 0 is safe and saves points.
     values = np.maximum(values, -max(high, KERNEL_DECAY / first_tilt.lam))
     span = float(values.max() - values.min())
-    # A constant has no width; then any positive width works.
+    # The law may be constant; then any positive width is suitable.
     width = max(high - low, span / 16.0) or 1.0
     weights = np.exp(first_tilt.log_weights(values, masses))
     step = width / (TRANSFORM_POINTS * float(np.sqrt(SPLITTING_LOG_TOLERANCE / splitting)))
@@ -172,7 +172,7 @@ def _grid(values: Floats, masses: Floats, n: int, splitting: float) -> tuple[int
 def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Return few atoms, each the mean of neighbouring ones; ``weights`` control their density.
 
-    A law of conditional means is below the law itself in the convex order.
+    The law of conditional means is smaller in the convex order.
     """
     if values.size <= MAX_POOLED_ATOMS:
         return values, masses
@@ -191,7 +191,7 @@ def _pooled(values: Floats, masses: Floats, weights: Floats) -> tuple[Floats, Fl
 
 
 def log_mean_excess_low(atoms: Atoms, n: int) -> float:
-    """Return the lower end of `log_mean_excess`; -inf where the errors exceed the value."""
+    """Return the lower end of `log_mean_excess`; -inf if the errors exceed the value."""
     end = add_exclusive_delta(_low(atoms, n), atoms.exclusive_delta)
     return end - 8.0 * (abs(end) + 8.0) * UNIT if atoms.exclusive_delta else end
 

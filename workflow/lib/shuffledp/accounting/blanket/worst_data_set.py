@@ -1,6 +1,6 @@
 """The hidden-slot bound of a matrix: its maximum over pairs of records and others' records.
 
-As in `worst_pair`, every triple of a pair and a record of all others has a cheap upper bound, which
+See `worst_pair`, every triple of a pair and a record of all others has a cheap upper bound, which
 takes one matrix product for each record of the others. Only triples whose bound exceeds the largest
 value so far are evaluated.
 """

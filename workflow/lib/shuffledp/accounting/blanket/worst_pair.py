@@ -310,7 +310,7 @@ def keys(values: Floats, masses: Floats, exclusive_delta: Floats) -> Integers:
     Parameters
     ----------
     values, masses
-        Of the atoms, shape ``(laws, atoms)``; the laws may share their masses.
+        Values and masses of the atoms, shape ``(laws, atoms)``; the laws may share their masses.
     exclusive_delta
         Another number of each law that enters the hash.
     """

@@ -14,8 +14,8 @@ from scipy import special
 from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2 is accurate to 1e-17 from n =
-# 16 on, and its first three terms are from n = 100 on. For smaller n there is a table.
+# Stirling's series for log n! - (n + 1/2) log n + n - log(2 pi) / 2 is accurate to 1e-17 for n >=
+# 16, and its first three terms for n >= 100. For n < 16 there is a table.
 STIRLING_COEFFICIENTS = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
 TABLE_SIZE, THREE_TERMS_FROM = 16, 100
 _STIRLING_ERROR = np.array(
@@ -38,6 +38,7 @@ _STIRLING_ERROR = np.array(
         0.0055547335519628013710386899,
     ]
 )
+# Length of blocks in `log_pmf_run`.
 RUN_BLOCK = 128
 # Default relative error of p and of q, in units of rounding.
 INPUT_UNITS = 4.0
@@ -67,7 +68,7 @@ def _stirling_error(n: Floats) -> Floats:
 
 # Largest argument of Loader's series, and log10 of its truncation error.
 SERIES_MAX, SERIES_LOG10_ERROR = 0.1, -17.0
-# Probabilities from here on keep their digits as floats.
+# Smaller floats lose digits.
 SMALLEST_PROBABILITY = 1e-300
 
 
@@ -100,7 +101,7 @@ def complement(p: ArrayLike, q: ArrayLike | None) -> Floats:
 
 
 def _saddle_point(x: Floats, y: Floats, n: Floats, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """Return Loader's form for ``x, y = n - x, p, q > 0``, and the deviances in it."""
+    """Return Loader's form for ``x, y = n - x, p, q > 0``, and the sum of its deviances."""
     deviances = deviance(x, n * p) + deviance(y, n * q)
     shape = _stirling_error(n) - _stirling_error(x) - _stirling_error(y)
     return np.asarray(shape - deviances - 0.5 * np.log(2.0 * np.pi * x * (y / n))), deviances
@@ -114,8 +115,8 @@ def log_pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
     x, n
         Integers (as integers or floats), broadcast together; outside ``0..n`` the result is -inf.
     p, q
-        Success probability in ``[0, 1]``, and its complement if it is known to more digits than
-        ``1 - p`` has.
+        Success probability in ``[0, 1]``, and its complement if it is more accurate than
+        ``1 - p``.
 
     Returns
     -------
@@ -148,15 +149,15 @@ def log_pmf_error(
 ) -> Floats:
     """Return a bound of the absolute error of `log_pmf` at ``0 <= x <= n``.
 
-    The deviances are accurate to 45 units of rounding (the two terms of the plain form are up to 20
-    times their difference). The means are accurate to some units, which changes the result in
-    proportion to their distance from ``x`` and ``n - x``. The rest is of order one except for a
-    logarithm.
+    The deviances are accurate to 45 units of rounding, because the two terms of the plain form are
+    up to 20 times their difference. The means are accurate to a few units, which changes the result
+    in proportion to their distance from ``x`` and ``n - x``. The other terms are of order one,
+    except for a logarithm.
 
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`.
+        See `log_pmf`.
     inputs
         Relative error of p and q, each, in units of rounding.
     """
@@ -178,12 +179,12 @@ def _saddle_point_error(
 def log_pmf_with_error(
     x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike, inputs: float = INPUT_UNITS
 ) -> tuple[Floats, Floats]:
-    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n`` in little more time than one.
+    """Return `log_pmf` and `log_pmf_error` at ``0 <= x <= n`` in little more time than `log_pmf`.
 
     Parameters
     ----------
     x, n, p, q, inputs
-        As for `log_pmf_error`.
+        See `log_pmf_error`.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     y = n - x
@@ -203,9 +204,9 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
     Parameters
     ----------
     first, count
-        First number, and their count, at least 1; all are in ``0..n``.
+        First number, and how many; all numbers are in ``0..n``.
     n, p, q
-        As for `log_pmf`, scalars.
+        See `log_pmf`, scalars.
     """
     x = first + np.arange(count, dtype=np.float64)
     if count < 2 * RUN_BLOCK or p <= 0.0 or q <= 0.0:
@@ -224,8 +225,8 @@ def log_pmf_run(first: int, count: int, n: int, p: float, q: float) -> Floats:
 def log_pmf_run_error(log_mass: Floats, inputs: float = INPUT_UNITS) -> float:
     """Return the error that `log_pmf_run` adds to that of `log_pmf`, from its result.
 
-    A block sums logarithms of ratios, each accurate to six units plus the errors of p and q and at
-    most ``step`` in size; the partial sums are rounded.
+    A block sums logarithms of ratios of size at most ``step``, each accurate to six units plus the
+    errors of p and q, and rounds the partial sums.
     """
     step = float(np.abs(np.diff(log_mass[log_mass > -np.inf])).max(initial=0.0))
     return UNIT * RUN_BLOCK * (6.0 + 2.0 * inputs + (2.0 + 0.5 * RUN_BLOCK) * step)
@@ -238,7 +239,7 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -
     error = error + mass_error + 8.0 * UNIT
     value = log_mass + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
-    # Near the smallest float a probability has lost digits, and a ratio to it may overflow.
+    # Near the smallest float p has lost digits, and a ratio to it may overflow.
     lost = p < SMALLEST_PROBABILITY
     error = np.where(lost, 0.0, error)
     low = np.where(lost, -np.inf, value - error)
@@ -253,7 +254,7 @@ def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`; x may be any number.
+        See `log_pmf`; x may be any number.
     """
     return np.where(p <= q, n * p - x, (n - x) - n * q)
 
@@ -261,12 +262,12 @@ def mean_minus(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 def inexact_mills_ratio(
     x: Floats, n: Floats, p: Floats, q: Floats, inputs: float
 ) -> tuple[Floats, Floats]:
-    """Return `mills_ratio` and its relative error for p and q with errors of ``inputs`` units.
+    """Return `mills_ratio` and its relative error if p and q have errors of ``inputs`` units.
 
     Parameters
     ----------
     x, n, p, q, inputs
-        As for `mills_ratio` and `log_pmf_error`.
+        See `mills_ratio` and `log_pmf_error`.
     """
     mills, error = mills_ratio(x, n, p, q)
     # The factor by which the ratio amplifies a relative error of p / q.
@@ -286,7 +287,7 @@ def log_sf_ends(
     Parameters
     ----------
     x, n, p, q, inputs
-        As for `log_pmf` and `log_pmf_error`.
+        See `log_pmf` and `log_pmf_error`.
     """
     x, n, p, q = np.broadcast_arrays(
         np.asarray(x, np.float64),
@@ -319,24 +320,24 @@ def log_cdf_ends(
     q: ArrayLike | None = None,
     inputs: float = INPUT_UNITS,
 ) -> LogIntervals:
-    """Enclose ``log Pr[Bin(n, p) <= x]``, as `log_sf_ends` does.
+    """Enclose ``log Pr[Bin(n, p) <= x]``; see `log_sf_ends`.
 
     Parameters
     ----------
     x, n, p, q, inputs
-        As for `log_sf_ends`.
+        See `log_sf_ends`.
     """
     n = np.asarray(n, np.float64)
     return log_sf_ends(n - np.asarray(x, np.float64), n, complement(p, q), p, inputs)
 
 
 def log_sf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None) -> Floats:
-    """Return the upper end of ``log Pr[Bin(n, p) >= x]`` (note: *at least* ``x``).
+    """Return the upper end of ``log Pr[Bin(n, p) >= x]`` (*at least* ``x``).
 
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`.
+        See `log_pmf`.
     """
     return log_sf_ends(x, n, p, q).high
 
@@ -347,7 +348,7 @@ def log_cdf(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike | None = None
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`.
+        See `log_pmf`.
     """
     return log_cdf_ends(x, n, p, q).high
 
@@ -365,14 +366,14 @@ def _log_fall(x: Floats, n: Floats, p: Floats, q: Floats) -> Floats:
 def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
     """Return an upper bound on ``log Pr[Bin(n, p) >= x]``, up to rounding, by a geometric series.
 
-    It is for estimating probabilities that are left out. At t standard deviations above the mean
-    it is some ``1 / t**2`` too large, and takes a tenth of the time of `log_sf`; below the mean it
+    It serves to bound probabilities that are left out, and takes a tenth of the time of `log_sf`.
+    At t standard deviations above the mean it is too large by about ``1 / t**2``; below the mean it
     is 0.
 
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`.
+        See `log_pmf`.
     """
     x, n, p, q = (np.asarray(v, np.float64) for v in (x, n, p, q))
     fall = _log_fall(x, n, p, q)
@@ -382,23 +383,23 @@ def log_sf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floa
 
 
 def log_cdf_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``, as `log_sf_bound` does.
+    """Return an upper bound on ``log Pr[Bin(n, p) <= x]``; see `log_sf_bound`.
 
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`.
+        See `log_pmf`.
     """
     return log_sf_bound(np.asarray(n, np.float64) - np.asarray(x, np.float64), n, q, p)
 
 
 def log_excess_bound(x: ArrayLike, n: ArrayLike, p: ArrayLike, q: ArrayLike) -> Floats:
-    """Return an upper bound on ``log E[(Bin(n, p) - x)_+]``, as `log_sf_bound` does.
+    """Return an upper bound on ``log E[(Bin(n, p) - x)_+]``; see `log_sf_bound`.
 
     Parameters
     ----------
     x, n, p, q
-        As for `log_pmf`; x is at least the mean. The bound may be infinite.
+        See `log_pmf`; x is at least the mean. The bound may be infinite.
     """
     following = np.asarray(x, np.float64) + 1.0
     n, p, q = (np.asarray(v, np.float64) for v in (n, p, q))

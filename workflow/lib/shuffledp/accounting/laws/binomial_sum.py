@@ -1,13 +1,12 @@
-"""The amount by which the law of a sum of independent binomials falls beyond a tilted mode.
+"""Divergences of counts that are sums of independent binomials, by Cauchy's integral.
 
     sum_s (f(s - 1) - kappa f(s))_+,   f the law of Bin(n1, p1) + Bin(n2, p2) + ...,   kappa > 1,
 
-is the divergence of one bin's count up to a factor. Since f is log-concave, the sum is a tail, and
-the generating function of a tail is known: with F(z) = E z^S it is the coefficient of z^(t-1) in
-``F(z) (z - kappa) / (z - 1)``, |z| > 1, for the right threshold t, and smaller for any other t.
-Cauchy's integral for it, on a circle through the saddle point, takes some eighty points for any n.
-Sums of about the same width share a circle, because the logarithm of F is linear in the numbers of
-trials.
+is the divergence of one bin's count up to a factor. Since f is log-concave, the sum runs over all s
+from some threshold t on. With F(z) = E z^S it is the coefficient of z^(t-1) in
+``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller number. Cauchy's integral for
+this coefficient, on a circle through the saddle point, takes about eighty points for any n. Sums of
+similar width share a circle, because the logarithm of F is linear in the numbers of trials.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,7 +49,7 @@ LOG_UNDERFLOW = -800.0  # exponentials of smaller numbers are 0
 
 @dataclass(frozen=True)
 class Chance:
-    """A probability and its complement, neither of which is computed as a difference."""
+    """A probability and its complement, so that neither has to be computed as a difference."""
 
     p: float
     q: float
@@ -74,8 +73,8 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
 
     Returns
     -------
-    Natural logarithms and bounds of their errors from rounding (a running bound:
-    docs/accounting.md), aliasing and truncation; inf where no digit is left.
+    Natural logarithms, and bounds of their errors by rounding (docs/accounting.md), aliasing and
+    truncation. An error is inf if no digit is left.
     """
     trial_arrays = np.broadcast_arrays(*(np.asarray(n, np.float64) for n, _ in parts))
     chances = [chance for _, chance in parts]
@@ -105,7 +104,7 @@ def _similar_deviations(deviation: Floats, theta: float) -> Iterator[Integers]:
 def log_pmf_ratio(
     x: Floats, n: Floats, first: tuple[float, float], second: tuple[float, float]
 ) -> tuple[Floats, Floats]:
-    """Return the log of the ratio of ``Pr[x]`` under two binomial laws, and its error.
+    """Return the log ratio of ``Pr[x]`` under two binomial laws, and its error.
 
     Parameters
     ----------
@@ -250,8 +249,8 @@ def _on_one_circle(
     real, imaginary = size * np.cos(argument), size * np.sin(argument)
     factor = circle.factor(excess) * circle.weight
 
-    # Arguments are sums of large ones, each accurate to some units in its last place. The effect of
-    # the rounding of the tilt is smaller.
+    # Arguments are sums of large numbers, each accurate to a few units in its last place. The
+    # effect of rounding the tilt is smaller.
     counts = _sum([term.n * min(term.a, term.b) for term in terms])
     sizes = size @ np.stack([np.abs(factor), np.abs(factor) * circle.phi, circle.weight], axis=1)
     units = 12.0 * len(terms) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]

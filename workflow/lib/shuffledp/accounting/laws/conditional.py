@@ -1,4 +1,4 @@
-"""The mean excess of a weighted sum of four counts, given the sum of the first two."""
+"""The mean positive part of a weighted sum of four counts, given the sum of the first two."""
 
 from dataclasses import dataclass
 
@@ -16,8 +16,9 @@ from shuffledp.accounting.laws.binomial import (
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
-WINDOW_MARGIN = 20.0  # counts added to windows for the Poisson-like tails of small counts
-# Relative error, in units of rounding, of the probabilities (a product, sum or quotient of numbers
+# Counts that are added to windows for the Poisson-like tails of small counts.
+WINDOW_MARGIN = 20.0
+# Relative error, in units of rounding, of probabilities (products, sums or quotients of numbers
 # accurate to four units each) and of quantities computed from the four weights.
 MULTINOMIAL_INPUT_UNITS = 20.0
 
@@ -26,8 +27,8 @@ MULTINOMIAL_INPUT_UNITS = 20.0
 class WeightedSum:
     """``A = a n1 - b n2 - c n3 - d n4`` over a multinomial of ``n`` trials.
 
-    All probabilities are given, although they add up to 1, and all counts have weights, although
-    one is redundant, because small numbers must not be computed as differences of large ones.
+    One probability and one weight are redundant. They are stored nevertheless, because small
+    numbers must not be computed as differences of large ones.
 
     Attributes
     ----------
@@ -65,14 +66,14 @@ class WeightedSum:
 
 @dataclass(frozen=True)
 class Grain:
-    """The resolution of the sum.
+    """Resolution of the sum.
 
     Attributes
     ----------
     width
         Half-width of the windows, in standard deviations.
     stride
-        Number of neighbouring n2 that are taken together.
+        Number of neighbouring n2 that are grouped.
     tilted_rho, tilted_pi
         Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4`` under the tilted law.
     """
@@ -109,15 +110,15 @@ def conditional_excess(
     shift
         Corresponding amounts that are subtracted, in units of the weights, shape ``(m,)``.
     grain
-        The windows, and the number of n2 taken together.
+        Windows, and the number of n2 that are grouped.
     side
-        Direction of rounding where several n2 are taken together.
+        Direction of rounding where several n2 are grouped.
 
     Returns
     -------
-    The value, the largest tilted probability left out, and the largest relative amount neglected
-    by assuming that n3 cannot change the sign; natural logs of shape ``(m,)``. Both omissions make
-    the value smaller.
+    The value, the largest tilted probability that is left out, and the largest relative amount that
+    is neglected by assuming that n3 cannot change the sign: natural logs of shape ``(m,)``. Both
+    omissions make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -133,7 +134,7 @@ def conditional_excess(
         """Sum over n2 up to last2 (or while A is positive) with n3 at its mean, in terms of n1."""
         beside = (slope * mean3, weighted.d * trials, shift)
         if weighted.a > weighted.b:
-            # s - y is computed from its own terms, since b may be below the last digit of a.
+            # s - y is computed from its own terms, because b may be below the last digit of a.
             threshold = (weighted.b * s + slope * mean3 + weighted.d * trials + shift) / alpha
             start = np.floor(threshold) + 1.0 if last2 is None else s - last2
             gap, error = start - threshold, weighted.sum_error(weighted.b * s, *beside)
@@ -159,7 +160,7 @@ def conditional_excess(
     # From the first n2 on, some n3 make A negative; before the last n2, some n3 leave it positive.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
-    # Far out, all of these n2 except a window around the tilted mean can be left out, too.
+    # Among these n2, those outside a window around the tilted mean can be left out as well.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
     far, wide = low2 > first, high2 + 1.0 < last
@@ -192,9 +193,9 @@ def _excess_by_n2(
 ) -> LogIntervals:
     """Return ``log E[A_+ 1{first <= n2 < last} | s]`` for each s, with n3 in closed form.
 
-    Several n2 taken together count with the excess of the first and the largest probability
-    (upper), or the excess of the last and the smallest probability (lower). The excess falls with
-    n2, and the law is log-concave.
+    A group of n2 gets the excess of its first member and its largest probability (upper), or the
+    excess of its last member and its smallest probability (lower). The excess falls with n2, and
+    the law is log-concave.
     """
     first, last = between
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4

@@ -17,13 +17,14 @@ from shuffledp.accounting.laws.binomial import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Where the ratio of neighbouring probabilities is at most this, a short sum is used. It has this
-# many terms for the largest ratio, and fewer for smaller ones.
+# If the ratio of neighbouring probabilities is at most this, a short sum is used, with this many
+# terms for the largest ratio and fewer for smaller ones.
 STEEP_RATIO = 0.45
 STEEP_TERMS = 50
-# Below the mean by this many standard deviations plus counts, the lower tail is only bounded.
+# At this many standard deviations plus counts below the mean, the lower tail is only bounded.
 FAR_DEVIATIONS, FAR_MARGIN = 7.0, 20.0
-LOG_SMALLEST_MASS = -600.0  # log of the smallest probability whose inverse does not overflow
+# Log of a probability whose inverse does not overflow.
+LOG_SMALLEST_MASS = -600.0
 
 
 def log_excess(
@@ -43,14 +44,13 @@ def log_excess(
     Parameters
     ----------
     z, n, p, q
-        As for `log_pmf`; z may be any number.
+        See `log_pmf`; z may be any number.
     start
         An integer above ``z``; by default the smallest one, for which the result is
         ``log E[(X - z)_+]``.
     gap, gap_error
-        ``start - z``, if it is known to more digits than the subtraction leaves, and its absolute
-        error. If the error is positive and the gap at most 1, the true start may be the integer
-        before.
+        ``start - z``, if it is more accurate than the difference of floats, and its absolute error.
+        If the error is positive and the gap at most 1, the exact start may be the previous integer.
     inputs
         Relative error of p and of q, in units of rounding.
 
@@ -80,7 +80,7 @@ def log_excess(
     far = live & (mean_minus_start > FAR_DEVIATIONS * np.sqrt(n * p * q) + FAR_MARGIN)
     far |= live & (mean_minus_start > 0.0) & (log_mass < LOG_SMALLEST_MASS)
     log_mass[far] = mass_error[far] = 0.0
-    # Cases in which all outcomes count, except some far below.
+    # Cases in which all outcomes are counted, except for the lower tail.
     all_count = far | (~live & ((first <= 0) | ((q <= 0) & (first <= n))))
     value = np.where(all_count, mean_minus_start + step, 0.0)
     error = np.where(all_count, mean_minus_start_error + at.gap_total_error, 0.0)
@@ -122,9 +122,9 @@ class _Start:
 
     @property
     def crossed(self) -> Floats:
-        """Contribution of ``X = x - 1`` if the true gap is above 1, relative to ``Pr[X = x]``.
+        """Contribution of ``X = x - 1`` if the exact gap is above 1, relative to ``Pr[X = x]``.
 
-        Where the given gap is above 1, the start was chosen by the caller and does not change.
+        A given gap above 1 belongs to a start that the caller has chosen, which does not change.
         """
         beyond = np.where(self.gap <= 1.0, np.maximum(self.gap + self.gap_error - 1.0, 0.0), 0.0)
         return np.asarray(beyond * self.x * self.q / ((self.n - self.x + 1.0) * self.p))

@@ -1,9 +1,9 @@
 """The mean excess of a weighted sum of counts whose number of trials is itself random.
 
-`multinomial` is for users with equal budgets, and this module for users who differ: the number m of
-uniform reports follows a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, binomial
-given s, is summed in closed form. Windows follow the law tilted by exp(lambda A). The part outside
-is bounded by its tilted probability, as in `multinomial`, and added to the upper end.
+`multinomial` is for users with equal budgets, and this module is for users who differ: the number m
+of uniform reports has a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, which is
+binomial given s, is summed in closed form. Windows follow the law tilted by exp(lambda A). The part
+outside is bounded by its tilted probability, as in `multinomial`, and added to the upper end.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,15 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-# Half-width of the windows of s in tilted standard deviations; they leave out about 1e-20.
-WINDOW_DEVIATIONS = 9.3
-WINDOW_MARGIN = 20.0  # for the Poisson-like tails of small counts
+# Half-width of the windows of s in tilted standard deviations, which leave out about 1e-20, and a
+# margin for the Poisson-like tails of small counts.
+WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Relative error of tilted probabilities, in units of rounding.
 TILTED_INPUT_UNITS = 8.0
-# Error of the log of the part left out, of which only the size matters.
+# Error of the log of the part that is left out, whose digits do not matter.
 LEFT_OUT_LOG_ERROR = 1e-3
-NEGLIGIBLE_PROBABILITY = 1e-30  # below this probability reports in other cells are neglected
+# Below this probability, reports in other cells are neglected.
+NEGLIGIBLE_PROBABILITY = 1e-30
 ELEMENTS_AT_ONCE = 1_000_000
 
 
@@ -44,7 +45,7 @@ class RandomTrials:
     Attributes
     ----------
     log_odds, counts
-        Log odds of success (inf for certainty), and the number of others who have them.
+        Log odds of success (inf for certainty), and the number of trials with these odds.
     """
 
     log_odds: Floats
@@ -92,7 +93,7 @@ class _Tilt:
 
 
 def _log_mean_exp(p: Floats, x: Floats) -> float:
-    """Return ``log sum p exp(x)``, with a small relative error even where x is small."""
+    """Return ``log sum p exp(x)``, with a small relative error even for small x."""
     if np.abs(x).max() < 1.0:
         return float(np.log1p(p @ np.expm1(x)))
     return float(logsumexp(x, b=p))
@@ -140,7 +141,7 @@ def _tilt(mixture: Mixture) -> _Tilt:
 
 
 def _binomial_rows(m: Floats, rho: float, rest: float) -> tuple[Floats, Floats, Floats]:
-    """Return for each m: values of s around its mean, log Pr[Bin(m, rho) = s], the mass left out.
+    """Return s around its mean, log Pr[Bin(m, rho) = s] and the mass left out, for each m.
 
     Multiplying ratios of neighbours from the middle of the row is ten times faster than `log_pmf`.
     """

@@ -1,4 +1,4 @@
-"""The law of a weighted sum of multinomial counts: its mean excess over 0, enclosed.
+"""Certified ends of the mean positive part of a weighted sum of multinomial counts.
 
     (1/n) E[(a n1 - b n2 - c n3 - d n4)_+],   (n1, ..., n4) ~ Mult(n; p1, ..., p4).
 
@@ -33,20 +33,20 @@ from shuffledp.accounting.laws.conditional import (
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 from shuffledp.numerics.roots import brentq
 
-# Half-width of every window in tilted standard deviations. It leaves out about 1e-20, or 1e-5 for
-# coarse sums, which replace those that would be too long.
+# Half-width of windows in tilted standard deviations. They leave out about 1e-20, or 1e-5 for
+# coarse sums, which replace sums that would be too long.
 WINDOW_DEVIATIONS = 9.3
 COARSE_WINDOW_DEVIATIONS = 4.5
-# Error of the log of the part left out: Chernoff's bound and tilted probabilities, n roundings at
-# worst.
+# Error of the log of the part left out, from Chernoff's bound and tilted probabilities, with at
+# most n roundings.
 LEFT_OUT_LOG_ERROR = 1e-3
-# Above this n, neighbouring values of s are bracketed together in buckets of this relative width.
+# Above this n, neighbouring values of s are grouped into buckets of this relative width.
 MAX_EXACT_N = 1_000_000
 RELATIVE_BUCKET_WIDTH = 4e-6
 TERMS_AT_ONCE = 200_000
-# With more than twice this number of terms, neighbouring n2 are taken together until this many are
-# left. For logs of delta below FAR_LOG_DELTA there are fewer terms, because a few units of the log
-# are then about 1e-5 of eps.
+# With more than twice this number of terms, neighbouring n2 are grouped until this many terms are
+# left. For log delta below FAR_LOG_DELTA fewer terms suffice, because a few units of the log are
+# then about 1e-5 of eps.
 MAX_TERMS = 1_000_000
 MAX_FAR_TERMS, FAR_LOG_DELTA = 250_000, -1e5
 
@@ -93,14 +93,14 @@ def _tilt(weighted: WeightedSum) -> tuple[float, Floats, float]:
 
 
 def log_chernoff_bound(weighted: WeightedSum) -> float:
-    """Return a cheap upper bound on `log_mean_excess`, too large by a few units at most."""
+    """Return a cheap upper bound on `log_mean_excess`, at most a few units too large."""
     if weighted.a <= 0.0:
         return -np.inf
     return _tilt(weighted)[0]
 
 
 def tilted_shares(weighted: WeightedSum) -> Floats:
-    """Return the shares of the counts where ``E[A_+]`` accumulates, shape (4,), for ``a > 0``."""
+    """Return the tilted cell probabilities, around which ``E[A_+]`` accumulates, shape (4,)."""
     return _tilt(weighted)[1]
 
 
@@ -130,14 +130,14 @@ def _rows(weighted: WeightedSum, first: float, last: float) -> _Rows:
 def _bracket(
     weighted: WeightedSum, rows: _Rows, width: int, grain: Grain, side: Side | None
 ) -> tuple[float, float, float, float]:
-    """Return bounds of the contribution of values of s in buckets of ``width``.
+    """Return the contribution of values of s in buckets of ``width``.
 
-    The result is the lower and upper end, and the logs of the parts left out and neglected. An end
-    that is not required may be infinite.
+    The results are the lower and upper end, and the logs of the parts left out and neglected. An
+    end that is not required may be infinite.
 
-    Within a bucket the terms common to all its s are kept. For the upper end the noise of the other
-    terms is added in full without their (non-positive) drift; for the lower end they are replaced
-    by their mean (Jensen). E[(.)_+] is monotone in the drift and increasing in the convex order.
+    Terms that are common to all s of a bucket are kept. For the upper end the noise of the other
+    terms is added without their (non-positive) drift; for the lower end they are replaced by their
+    mean (Jensen). E[(.)_+] is monotone in the drift and increasing in the convex order.
     """
     s = rows.s
     starts = np.arange(0, s.size, width)
@@ -172,11 +172,10 @@ def _bracket(
 def log_mean_excess(weighted: WeightedSum, side: Side | None = None) -> LogInterval:
     """Enclose ``log(E[(a n1 - b n2 - c n3 - d n4)_+] / n)``.
 
-    If only one ``side`` is required, the other end may be infinite, which halves the time where
-    the ends are computed separately. For ``n`` up to a million the width of the interval is
-    determined by rounding, about 1e-11. For larger n, values of s are bracketed together, which
-    changes eps by about 1e-6 relative. The cost is of the order of ``sqrt(n (p1 + p2))`` special
-    functions.
+    If only one ``side`` is required, the other end may be infinite, which saves up to half of the
+    time. For ``n`` up to a million the width of the interval is due to rounding, about 1e-11. For
+    larger n, values of s are grouped, which changes eps by about 1e-6 (relative). The cost is of
+    the order of ``sqrt(n (p1 + p2))`` special functions.
     """
     if weighted.a <= 0.0:
         return ZERO

@@ -8,9 +8,12 @@ import numpy as np
 from shuffledp.accounting.laws.binomial import log_cdf, log_pmf, log_sf
 from shuffledp.numerics.arrays import Floats, Integers
 
-WINDOW_DEVIATIONS = 11.0  # standard deviations on each side: leaves out less than TRIMMED_MASS
-WINDOW_MARGIN = 40.0  # for the Poisson-like tails of small counts
-TRIMMED_MASS = 1e-26  # mass cut from each end of each partial sum; accounted for
+# Half-width of windows in standard deviations, which leave out less than TRIMMED_MASS, and a margin
+# for the Poisson-like tails of small counts.
+WINDOW_DEVIATIONS, WINDOW_MARGIN = 11.0, 40.0
+# Probability that is cut from each end of each partial sum, and accounted for.
+TRIMMED_MASS = 1e-26
+# Number of single variables whose law is computed at once.
 BLOCK_SIZE = 64
 
 
@@ -23,7 +26,7 @@ class Window:
     start, mass
         Probabilities of ``start``, ``start + 1``, ...
     missing
-        Probability left out, within the window (where it reduces ``mass``) or outside.
+        Probability that is left out, inside the window (where it reduces ``mass``) or outside.
     """
 
     start: int
@@ -62,7 +65,7 @@ def _bernoulli_blocks(p: Floats, q: Floats) -> list[Window]:
 def _merge(x: Window, y: Window | None) -> Window:
     if y is None:
         return x
-    # Direct products of positive numbers keep every digit; a Fourier transform would not.
+    # Direct sums of positive products keep the relative accuracy, unlike a Fourier transform.
     mass = np.convolve(x.mass, y.mass)
     return _trimmed(x.start + y.start, mass, x.missing + y.missing)
 
@@ -71,9 +74,9 @@ def poisson_binomial(p: Floats, counts: Integers, q: Floats) -> Window:
     """Return the law of a sum of independent Bernoulli variables (Poisson-binomial).
 
     There are ``counts`` variables with probability ``p``. The relative error of each probability is
-    at most about 1e-12; the mass left out is at most about 1e-20 and part of the result. Each group
-    takes one binomial law; single variables, of which there may be a million, are combined in a
-    tree of direct convolutions.
+    at most about 1e-12. The mass left out is at most about 1e-20 and part of the result. Large
+    groups are binomial; other variables, possibly a million, are combined in a tree of direct
+    convolutions.
 
     Parameters
     ----------

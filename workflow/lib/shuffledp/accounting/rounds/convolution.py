@@ -10,7 +10,7 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Probabilities of 0, 1, ..., and the number of independent integers that have them.
 Laws = Sequence[tuple[Floats, int]]
-# Log of the probability, under the tilted law, of sums beyond each side of the transform's window.
+# Log of the tilted probability of sums beyond either end of the transform's window.
 LOG_TAIL = -40.0
 # Largest number of tilts tried for a window.
 MAX_TILT_STEPS = 60
@@ -39,11 +39,11 @@ def transform_error(size: int, rounds: int, norm: float) -> float:
 
 
 def deviation(laws: Sequence[tuple[Floats, Floats, int]]) -> float:
-    """Return what a sum of independent numbers exceeds with probability at most exp(LOG_TAIL).
+    """Return a number that a sum exceeds with probability at most exp(LOG_TAIL).
 
     By Chernoff's bound with cumulant functions K it is ``(sum of K(t) - LOG_TAIL) / t`` for any
-    t > 0. This is smallest where ``sum of t K'(t) - K(t)`` is ``-LOG_TAIL``. For a normal law one
-    step suffices; the heavier the tail, the smaller is t.
+    t > 0. The minimum is where ``sum of t K'(t) - K(t)`` is ``-LOG_TAIL``. For a normal law one
+    step suffices; for a heavier tail t is smaller.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
-"""The outcomes of one round of shuffled k-RR in bundles, with bounds of the losses in each bundle.
+"""Outcomes of one round of shuffled k-RR, grouped into bundles with bounds of their losses.
 
-For a pair in its `SymmetricForm` the loss log(P/Q) depends on u and, weakly, on the single number
-D; -u mirrors u. Bundles consist of neighbouring values of n3, whose D lies in a known range, of
-neighbouring u, and of neighbouring large s. Within a bundle of s, u is the sum of as many fair
-coins as the largest s of the bundle has (up), or the smallest (down).
+For a pair in its `SymmetricForm` the loss log(P/Q) depends on u and, weakly, on a number D; -u is
+the mirror image of u. A bundle consists of neighbouring values of n3, for which D lies in a known
+range, of neighbouring u, and of neighbouring large s. Within a bundle of s, u is the sum of as many
+fair coins as for the largest s of the bundle (up), or for the smallest (down).
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ from shuffledp.accounting.laws.binomial import log_cdf_ends, log_pmf, log_pmf_er
 from shuffledp.accounting.pairs import Pair, SymmetricForm, symmetric_form
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality. Where needed they are
-# deeper, up to the smallest float.
+# Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality. If necessary they are
+# deeper, up to DEEPEST, where floats end.
 DEPTH, DEEPEST = 46.0, 690.0
 # Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by some
 # 1e-5 of itself.
@@ -26,23 +26,24 @@ RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
 MAX_ELEMENTS_AT_ONCE = 1_000_000
 # Relative error of probabilities and their ratios, in units of rounding.
 INPUT_UNITS = 20.0
-LOST_RELATIVE_ERROR = 1e-3  # above this error a difference of two tails counts as lost
-BUNDLES_PER_STEP = 4.0  # bundles of u per grid step
+# Above this relative error, a difference of two tails is replaced by an upper bound.
+LOST_RELATIVE_ERROR = 1e-3
+# Number of bundles of u per grid step.
+BUNDLES_PER_STEP = 4.0
 
 
 @dataclass(frozen=True)
 class Bundles:
-    """Outcomes with ``u >= 0`` in bundles; ``u = 0`` counts half, since it is its own mirror image.
+    """Bundles of outcomes with ``u >= 0``; half of ``u = 0``, which is its own mirror image.
 
     Attributes
     ----------
     low, loss, high
-        Smallest loss of a bundle, the loss of the whole bundle as one outcome, and its largest
-        loss.
+        Smallest loss in a bundle, loss of the bundle as one outcome, and largest loss.
     mass
         Probability under P.
     mass_error, loss_error
-        As for `LossDistribution`.
+        See `LossDistribution`.
     """
 
     low: Floats
@@ -53,13 +54,13 @@ class Bundles:
     loss_error: float
 
     def pooled(self) -> tuple[Floats, Floats]:
-        """Return loss and mass of every bundle as one outcome, which the bundle dominates."""
+        """Return losses and masses of bundles as single outcomes, which the bundles dominate."""
         return self.loss, self.mass
 
     def spread(self) -> list[tuple[Floats, Floats]]:
-        """Return losses and masses at the ends of every bundle, which dominate the bundle.
+        """Return losses and masses at the ends of each bundle, which dominate the bundle.
 
-        A bundle that reaches an infinite loss is put there entirely.
+        A bundle that contains an infinite loss is moved there entirely.
         """
         share = np.where(np.isinf(self.high), 1.0, share_above(self.low, self.loss, self.high))
         upper = self.mass * share
@@ -74,7 +75,7 @@ def _loss(gu: Floats, denominator: Floats) -> Floats:
 
 
 def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
-    """Return the share of P's mass to move to `high`, the rest to `low`, that keeps Q's mass.
+    """Return the share of P's mass that must move to `high`, the rest to `low`, to keep Q's mass.
 
     Parameters
     ----------
@@ -92,7 +93,7 @@ def share_above(low: Floats, value: Floats, high: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class _Rows:
-    """For each bundle of s: its coins, the sums of B and B H over its n3-bundles, the range of H.
+    """Number of coins, sums of B and B H over n3-bundles, and range of H, for each bundle of s.
 
     ``H = D - g coins``, so that ``D - g u = H + g (coins - u)`` needs no difference of large
     numbers. ``error`` is the relative error of the sums.
@@ -108,7 +109,7 @@ class _Rows:
 
 
 def _reach(variance: float, depth: float) -> float:
-    """Return a deviation that a sum of independent 0s and 1s exceeds with chance exp(-depth).
+    """Return a deviation that a sum of Bernoulli variables exceeds with probability exp(-depth).
 
     It follows from Bernstein's inequality.
     """
@@ -117,7 +118,7 @@ def _reach(variance: float, depth: float) -> float:
 
 @dataclass(frozen=True)
 class _Intervals:
-    """Probabilities of intervals, their relative error, and a bound of those that are lost."""
+    """Probabilities of intervals, their relative error, and the total that may be lost."""
 
     probability: Floats
     error: float
@@ -129,7 +130,7 @@ def _interval_probabilities(
 ) -> _Intervals:
     """Return ``Pr[edges_j < Bin(n, p) <= edges_{j+1}]``, from the nearer tail (`middle`: the mean).
 
-    A probability that is lost in the rounding of a much larger tail is returned as 0.
+    A probability that is below the rounding error of a much larger tail is returned as 0.
     """
     left = log_cdf_ends(edges[:, : middle + 1], n, p, q, INPUT_UNITS)
     right = log_sf_ends(edges[:, middle:] + 1.0, n, p, q, INPUT_UNITS)
@@ -158,7 +159,7 @@ def _interval_probabilities(
 
 @dataclass(frozen=True)
 class _ThirdCounts:
-    """Bundles of n3 given s: edges (lower excluded), probabilities and ``E[n3; .]``, by row of s.
+    """Bundles of n3 for each s: edges (lower excluded), probabilities and ``E[n3; .]``.
 
     ``left_out`` bounds the probability outside; ``error`` is the relative error of the sums.
     """
@@ -178,7 +179,7 @@ def _third_counts(form: SymmetricForm, s: Floats, depth: float) -> _ThirdCounts:
         edges = np.broadcast_to([-1.0, 0.0], (s.size, 2))
         return _ThirdCounts(edges, np.ones_like(trials), np.zeros_like(trials), 0.0, 0.0)
     half = np.ceil(_reach(float(trials.max()) * pi * co_pi, depth))
-    # Deep windows are wider; their bundles are widened so that their number stays the same.
+    # Deep windows are wider. Their bundles are widened as well, so that their number is the same.
     width = max(
         1.0, np.floor(MAX_RELATIVE_RANGE_OF_D * depth / DEPTH * 2.0 * form.n / form.weight_3)
     )
@@ -297,7 +298,7 @@ def _bundles(form: SymmetricForm, rows: _Rows, largest: float, step: float) -> I
 def bundles(
     pair: Pair, side: Side, step: float = 0.0, depth: float = DEPTH
 ) -> tuple[Iterator[Bundles], float]:
-    """Return the outcomes of a pair in bundles, and a bound of P's mass that is left out.
+    """Return the bundles of a pair's outcomes, and a bound of P's mass that is left out.
 
     Parameters
     ----------
@@ -306,7 +307,7 @@ def bundles(
     side
         ``"upper"`` if the bundles will be spread, ``"lower"`` if they will be pooled.
     step
-        Losses that differ by a fraction of the step may be bundled; 0 for none.
+        Losses that differ by a fraction of the step may be bundled; 0 disables this.
     depth
         Windows leave out about ``exp(-depth)``.
     """

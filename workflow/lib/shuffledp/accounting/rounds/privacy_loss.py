@@ -1,14 +1,14 @@
 """Privacy loss distributions on a grid, rounded up or down.
 
-Both roundings are second order in the step and certified:
+Both roundings are certified, with errors of second order in the step:
 
-* up: an atom of loss between two grid points becomes two atoms on them with the same total P and
-  Q. The original is a post-processing of the result, so every hockey-stick divergence grows, for
-  any number of rounds. Outcomes that are left out count as infinite loss.
-* down: atoms are pooled such that P and Q of the pool have a ratio on the grid. The result is a
+* up: an atom with a loss between two grid points becomes two atoms on these points with the same
+  total P and Q. The original is a post-processing of the result, so every hockey-stick divergence
+  grows, for any number of rounds. Outcomes that are left out are counted as infinite loss.
+* down: atoms are pooled such that the ratio of P and Q of the pool is on the grid. The result is a
   post-processing of the original. Outcomes that are left out are missing.
 
-The possible floating-point errors of masses and losses are part of the result, and composition
+Bounds of the floating-point errors of masses and losses are part of the result, and composition
 takes them into account.
 """
 
@@ -22,21 +22,23 @@ from shuffledp.accounting.rounds.outcome_bundles import DEPTH, bundles, share_ab
 from shuffledp.accounting.setting import LARGEST_EPS0
 from shuffledp.numerics.arrays import UNIT, Floats
 
-STEPS_PER_DEVIATION = 128  # grid steps per standard deviation of the loss
-# Windows may leave out this share of delta (a log).
+# Grid steps per standard deviation of the loss.
+STEPS_PER_DEVIATION = 128
+# Log of the share of delta that windows may leave out.
 LOG_LEFT_OUT_SHARE = -26.0
-MAX_GRID_STEPS = 2**21  # grid steps to the furthest point
-# Pools are formed from cells, this many in a grid step.
+# Largest number of grid steps to the furthest point.
+MAX_GRID_STEPS = 2**21
+# Number of cells per grid step from which pools are formed.
 CELLS_PER_STEP = 4
-# Bounds the total probability of outcomes that underflow: fewer than 1e10, 1e-307 each.
+# Upper bound of the total probability of outcomes that underflow: fewer than 1e10, 1e-307 each.
 UNDERFLOW = 1e-297
 
 
 def default_step(pair: Pair) -> float:
     """Return a step for which rounding changes eps by about 1e-5 of itself.
 
-    Near its centre the loss takes values close to multiples of ``g / n``; a step that divides this
-    number puts them on the grid.
+    Near its centre the loss takes values close to multiples of ``g / n``. A step that divides this
+    number places them on the grid.
 
     Raises
     ------
@@ -85,23 +87,23 @@ class LossDistribution:
 
 @dataclass(frozen=True)
 class Loss:
-    """Privacy loss of a round, a sum of independent losses, which can be put on any grid.
+    """Privacy loss of a round, a sum of independent losses that can be discretised on any grid.
 
     Attributes
     ----------
     deviation, largest
-        Approximate standard deviation, and the largest finite loss (possibly approximate).
+        Approximate standard deviation, and largest finite loss (possibly approximate).
     up
-        Function of the distance of grid points (None for its own choice) and the depth of windows,
-        which leave out about ``exp(-depth)``. It returns laws that dominate the loss.
+        Function that returns laws which dominate the loss. Its arguments are the distance of grid
+        points (None for a default) and the depth of windows, which leave out about ``exp(-depth)``.
     down
-        Functions of the distance of grid points that return laws which data sets attain, rounded
-        down. Several functions stand for different data sets.
+        Functions of the distance of grid points that return laws which a data set attains, rounded
+        down; one function for each data set.
     tv_distance
-        Bound of the total variation distance between the laws of a round's messages and those of
-        this loss.
+        Upper bound of the total variation distance between the laws of a round's messages and the
+        laws of this loss.
     share
-        Windows may leave out this share of delta (a log).
+        Log of the share of delta that windows may leave out.
     """
 
     deviation: float
@@ -121,9 +123,9 @@ class Outcomes:
     losses, mass
         Finite losses and their probabilities, shape ``(m,)`` each.
     infinite, infinite_low
-        Upper and lower end of the probability of an infinite loss.
+        Upper and lower ends of the probability of an infinite loss.
     mass_error, loss_error
-        As for `LossDistribution`.
+        See `LossDistribution`.
     """
 
     losses: Floats
@@ -134,13 +136,13 @@ class Outcomes:
     loss_error: float
 
     def up(self, step: float, index: Floats | None = None) -> LossDistribution:
-        """Round up to a grid: each loss becomes two neighbouring ones with the same P and Q.
+        """Return the law rounded up to a grid, by splitting each loss onto two grid points.
 
-        ``index`` is the lower of the two grid points; by default the one below each loss.
+        ``index`` contains the lower point for each loss, by default the one below it.
         """
         index = np.floor(self.losses / step) if index is None else index
         above = self.losses - index * step
-        # Clipped because rounding may have moved a loss that is on the grid.
+        # Clipping is necessary because rounding may have moved a loss that is on the grid.
         upper = self.mass * share_above(
             np.zeros_like(above), above.clip(0.0, step), np.full_like(above, step)
         )
@@ -159,7 +161,7 @@ class Outcomes:
         )
 
     def down(self, step: float) -> LossDistribution:
-        """Round down to a grid, as `pooled_down`."""
+        """Return the law rounded down to a grid by `pooled_down`."""
         errors = (self.mass_error, self.loss_error)
         return pooled_down(self.losses, self.mass, self.infinite_low, step, errors)
 
@@ -172,7 +174,7 @@ def loss_of_cells(cells: Sequence[Outcomes], step: float | None = None) -> Loss:
     cells
         Outcomes of each cell.
     step
-        Distance of grid points on which all losses lie, if there is such a grid.
+        Distance of grid points, if there is a grid that contains all losses.
     """
     variance = sum(float(cell.mass @ cell.losses**2) for cell in cells)
     deviation = max(float(np.sqrt(variance)), 1e-300)
@@ -203,7 +205,7 @@ def loss_of_pair(pair: Pair) -> Loss:
 
 
 class Tally:
-    """Sums of weights by index, and the relative error of adding them up."""
+    """Sums of weights by index, and their relative rounding error."""
 
     def __init__(self, size: int = 1) -> None:
         self.total: Floats = np.zeros(size)
@@ -220,7 +222,7 @@ class Tally:
 
     @property
     def error(self) -> float:
-        """Relative error: every addition rounds once."""
+        """Relative rounding error of the sums, one unit for each addition."""
         return UNIT * (self._max_addends + self._parts)
 
 
@@ -234,7 +236,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
     step
         Distance of grid points, positive.
     depth
-        Windows leave out about ``exp(-depth)``, which counts as infinite loss.
+        Windows leave out about ``exp(-depth)``, which is counted as infinite loss.
     """
     parts, left_out = bundles(pair, "upper", step, depth)
     tally, infinite, largest = Tally(), left_out, 0.0
@@ -255,7 +257,7 @@ def rounded_up(pair: Pair, step: float, depth: float = DEPTH) -> LossDistributio
     half = tally.total
     mirror = half * np.exp(-step * np.arange(half.size))
     mass = np.concatenate([mirror[:0:-1], [2.0 * half[0]], half[1:]])
-    # With a large budget shallow windows may leave out everything; then nothing is promised.
+    # With a large budget, shallow windows may leave out everything; then the bound is trivial.
     return LossDistribution(
         step=step,
         start=1 - half.size,
@@ -297,11 +299,11 @@ def rounded_down(pair: Pair, step: float) -> LossDistribution:
 def pooled_down(
     losses: Floats, masses: Floats, infinite: float, step: float, errors: tuple[float, float]
 ) -> LossDistribution:
-    """Return a loss distribution on a grid from atoms that are pooled.
+    """Return a loss distribution on a grid by pooling atoms.
 
-    Atoms below a grid point are pooled with as much of the atoms above it as moves the pool's loss
-    to the grid point. Where that would reach further than one step (a gap, or the largest loss),
-    the atoms are rounded down instead.
+    Atoms below a grid point are pooled with a part of the atoms above it such that the pool's loss
+    is the grid point. If atoms more than one step above would be needed, the atoms are rounded down
+    instead.
 
     Parameters
     ----------
@@ -314,7 +316,7 @@ def pooled_down(
     errors
         Relative error of the masses and absolute error of the losses.
     """
-    # Sorted because rounding may have exchanged neighbours.
+    # Rounding may have exchanged neighbours.
     order = np.argsort(losses, kind="stable")
     losses, masses = losses[order], masses[order]
     start = int(np.floor(losses[0] / step))
@@ -348,7 +350,7 @@ def pooled_down(
         pools[target - start] += below + above + taken
         remaining[reached] -= taken
         i = reached
-    # A pool's sum rounds once for each atom; errors of masses move a pool's loss within its range.
+    # Summing a pool rounds once per atom. Errors of masses move a pool's loss within its range.
     max_atoms = int(np.bincount(np.floor(losses / step).astype(np.int64) - start).max())
     rounding = UNIT * (2.0 * max_atoms + 32.0)
     reach = max(abs(float(losses[0])), abs(float(losses[-1])))

@@ -1,12 +1,12 @@
-"""A dominating pair derived from delta as a function of eps alone (docs/rounds.md).
+"""Dominating pairs that are derived only from delta as a function of eps (docs/rounds.md).
 
 The profile ``h(alpha) = delta(log alpha)``, the supremum over data sets, neighbours and both
 directions, is convex and non-increasing, and ``h(alpha) = 1 - alpha + alpha h(1 / alpha)``. Such a
 function is the profile of one pair of laws that dominates all neighbours (Zhu, Dong and Wang
-2022). Take certified upper values at some points, the mirror images of these points, and
-``h(0) = 1``: their lower convex hull lies above h. The hull is the profile of a discrete pair whose
-losses are the points; its value at the last point is the probability of an infinite loss. This
-pair composes.
+2022). The lower convex hull of certified upper values at finitely many points, their mirror images
+and ``h(0) = 1`` lies above h. The hull is the profile of a discrete pair whose losses are the
+points, and its value at the last point is the probability of an infinite loss. This pair is used
+for composition.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,12 +23,12 @@ from shuffledp.numerics.arrays import UNIT, Floats
 
 # Points per standard deviation of the loss, and the number after which the spacing doubles.
 POINTS_PER_DEVIATION, POINTS_PER_SPACING = 8.0, 64
-# Within this difference of logs delta counts as equal to its limit for large eps.
+# If the logs differ by less, delta is considered equal to its limit for large eps.
 LOG_FLATNESS = 1e-9
 # The part beyond the last point may be this share of delta (a log), which changes eps by about
 # 1e-6. A negligible part would need twice as many points.
 LOG_BEYOND_SHARE = -11.0
-# Decimal digits in addition to those of the smallest delta.
+# Number of decimal digits in addition to those of the smallest delta.
 EXTRA_DIGITS = 40
 Points = Sequence[tuple[int, float]]
 Point = tuple[int, Decimal, Decimal]  # eps in steps, exp(eps), h
@@ -60,9 +60,9 @@ def dominating(
     curve
         The curve of one round.
     depth
-        The points reach to where delta is at most ``exp(-depth)``, or no longer falls.
+        The points end where delta is at most ``exp(-depth)`` or constant.
     resolution
-        Points per standard deviation of the loss, or up to twice as many.
+        Number of points per standard deviation of the loss, or up to twice as many.
     step
         Distance of grid points, a power of 2; by default that of the points.
     """
@@ -101,7 +101,7 @@ def _ends(curve: UpperCurve, depth: float) -> tuple[float, float]:
 def _step(upper: Callable[[float], float], reach: float, end: float, resolution: float) -> float:
     """Return the distance of points, a power of 2, so that every multiple of it is a float.
 
-    It is a part of the standard deviation, but large enough for the grid to fit in memory.
+    It is a fraction of the standard deviation, but large enough for the grid to fit in memory.
     """
     advantage = min(float(np.exp(upper(0.0))), 1.0 - 1e-9)
     deviation = 2.0 * float(ndtri(0.5 * (1.0 + advantage)))
@@ -137,7 +137,7 @@ def _points(
 
 
 def _both_sides(above: Points, mirrored: Points, step: float) -> list[Point]:
-    """Return points of h in order of alpha: those below 1, then those from 1 on."""
+    """Return points of h in ascending order of alpha."""
 
     def convert(side: Points) -> list[Point]:
         return [

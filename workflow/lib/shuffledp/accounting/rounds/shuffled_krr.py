@@ -67,7 +67,7 @@ def single_round(
     setting
         Setting whose number of rounds is not used.
     side, discretisation
-        As for `composed_log_delta`.
+        See `composed_log_delta`.
     depth
         Depth of the windows of the upper side (`rounded_up`).
     """
@@ -113,7 +113,7 @@ def dominated_log_delta(eps: float, setting: Setting, discretisation: float | No
     eps
         Central budget of all rounds, at least 0.
     setting, discretisation
-        As for `composed_log_delta`.
+        See `composed_log_delta`.
 
     Returns
     -------
@@ -212,7 +212,7 @@ def composed_epsilon(
     log_delta
         Natural log of delta, at most 0, any shape.
     setting, side, discretisation
-        As for `composed_log_delta`.
+        See `composed_log_delta`.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """The hockey-stick divergence of a sum of independent privacy losses.
 
-The laws are convolved by FFT. They are first tilted by ``exp(lambda loss)``, lambda at the saddle
-point of the wanted eps, and the result is tilted back. The rounding of the Fourier transform, some
-1e-13 of the total mass, is then relative to Chernoff's bound on delta instead of to 1.
+The laws are convolved by FFT. They are first tilted by ``exp(lambda loss)``, with lambda at the
+saddle point of the given eps, and the result is tilted back. The rounding of the Fourier transform,
+some 1e-13 of the total mass, is then relative to Chernoff's bound on delta instead of to 1.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,13 +26,13 @@ from shuffledp.accounting.rounds.privacy_loss import (
 )
 from shuffledp.numerics.arrays import UNIT, Floats
 
-# Laws on one grid, and the number of independent losses of each.
+# Laws on a common grid, and the number of independent losses with each law.
 Rounds = Sequence[tuple[LossDistribution, int]]
-# Depths of windows are multiples of this.
+# Depths of windows are multiples of this number.
 DEPTH_INCREMENT = 24.0
-# Largest transform for the lower end; it takes a second.
+# Largest transform for the lower end, which takes about a second.
 MAX_TRANSFORM_POINTS = 4_000_000
-# Steps of the search for a tilt, and its relative tolerance.
+# Largest number of steps of the search for a tilt, and its relative tolerance.
 MAX_TILT_STEPS, TILT_XTOL = 200, 1e-4
 # Chernoff's bound exceeds the log of a hockey-stick divergence by about this much at most.
 LOG_CHERNOFF_EXCESS = 8.0
@@ -71,7 +71,7 @@ class _TiltedRounds:
     def _find_tilt(self, mean: float) -> None:
         """Set the tilt approximately, by Newton's method.
 
-        The result is valid for any tilt, and most precise for the best one.
+        Every tilt gives a valid result; the best one gives the most precise result.
         """
         lam, low, high = 0.0, 0.0, np.inf
         longest = 64.0 / max(float(losses[-1]) for losses in self.losses)
@@ -80,7 +80,7 @@ class _TiltedRounds:
             if above >= 0.0 and lam == 0.0:
                 break
             low, high = (lam, high) if above < 0.0 else (low, lam)
-            # Where losses are rare, a Newton step may be far too long.
+            # If losses are rare, a Newton step may be far too long.
             furthest = min(high, 8.0 * lam + longest)
             following = lam - above / slope if slope > 0.0 else furthest
             if not low < following < furthest:
@@ -95,7 +95,7 @@ class _TiltedRounds:
         ]
 
     def _excess(self, lam: float, mean: float) -> tuple[float, float]:
-        """Return the sum's mean under a tilt minus the wanted one, and its variance."""
+        """Return the sum's mean under a tilt minus the target mean, and its variance."""
         above, variance = -mean, 0.0
         for count, losses, log_mass in zip(self.counts, self.losses, self.log_mass, strict=True):
             exponents = log_mass + lam * losses
@@ -120,8 +120,8 @@ class _TiltedRounds:
         ):
             tilted = np.zeros_like(law.mass)
             tilted[used] = np.exp(log_mass + self.lam * losses - log_moment)
-            # Denormal numbers would invalidate the transform's error bound; the dropped mass is
-            # negligible compared with the tail.
+            # Denormal numbers would invalidate the transform's error bound. The mass that is set
+            # to 0 is negligible relative to the tail.
             tilted[tilted < 1e-100] = 0.0
             masses.append(tilted)
         return masses
@@ -170,15 +170,15 @@ def log_chernoff(rounds: Rounds, eps: float) -> float:
 def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     """Enclose the log of the hockey-stick divergence of independent rounds.
 
-    The interval includes the rounding of the transform, the mass outside its window, and the errors
-    that the loss distributions state: an error of all losses moves eps by at most as much per
-    round, and a relative error of the masses of P and Q moves log delta by at most as much per
-    round. Infinite losses have a term of their own.
+    The interval accounts for the rounding of the transform, the mass outside its window, and the
+    stated errors of the loss distributions: an error of all losses changes eps by at most that much
+    per round, and a relative error of the masses of P and Q changes log delta by at most that much
+    per round. The probability of an infinite loss is added separately.
 
     Parameters
     ----------
     rounds
-        Laws on one grid, and the number of rounds (>= 1) that have each.
+        Laws on a common grid, and the number of rounds (>= 1) with each law.
     eps
         Central budget of all rounds, at least 0.
     """
@@ -227,12 +227,12 @@ def deep_enough(
     Parameters
     ----------
     rounds_at
-        Dominating laws of the rounds as a function of the depth of their windows. The depth grows
-        until the mass left out is a negligible share of the result, or no longer falls.
+        Function that returns dominating laws of the rounds for a depth of windows. The depth is
+        increased until the mass left out is a negligible share of the result, or stops falling.
     eps
-        As for `log_hockey_stick`.
+        See `log_hockey_stick`.
     share
-        Largest share (a log) of the result that windows may leave out.
+        Log of the largest share of the result that windows may leave out.
     """
     depth, guessed, before = DEPTH, False, np.inf
     while True:
@@ -241,7 +241,7 @@ def deep_enough(
         finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
         # Chernoff's bound estimates the necessary depth without a transform.
         inside = log_chernoff(finite, eps) - LOG_CHERNOFF_EXCESS
-        # Infinite losses may remain at any depth; a probability of 1 means windows are too shallow.
+        # Infinite losses may remain at any depth. A probability of 1 means too shallow windows.
         deepest = depth >= DEEPEST or before <= infinite < 0.0
         if guessed or infinite <= inside + share or deepest:
             inside = log_hockey_stick(finite, eps).high

@@ -343,7 +343,7 @@ def rdp_to_log_delta(orders: ArrayLike, rdp: ArrayLike, eps: ArrayLike) -> Float
     Parameters
     ----------
     orders, rdp
-        As for `rdp_to_dp`, as are the errors.
+        See `rdp_to_dp`, as are the errors.
     eps
         At least 0, any shape, which is also the shape of the result.
     """

@@ -65,7 +65,7 @@ def basic_epsilon(
     Raises
     ------
     InputError
-        As for `kov_log_delta`.
+        See `kov_log_delta`.
     """
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds
@@ -88,12 +88,12 @@ def advanced_epsilon(
     Parameters
     ----------
     log_delta, step_eps, step_log_delta, rounds
-        As for `basic_epsilon`.
+        See `basic_epsilon`.
 
     Raises
     ------
     InputError
-        As for `kov_log_delta`.
+        See `kov_log_delta`.
 
     Source: Dwork, Rothblum and Vadhan (2010); Dwork and Roth (2014), Theorem 3.20, as used in
     paper C.
@@ -118,12 +118,12 @@ def advanced_log_delta(
     eps
         Total eps, at least 0.
     step_eps, step_log_delta, rounds
-        As for `basic_epsilon`.
+        See `basic_epsilon`.
 
     Raises
     ------
     InputError
-        As for `kov_log_delta`.
+        See `kov_log_delta`.
     """
     eps, step_eps, step_log_delta, rounds = _checked(eps, step_eps, step_log_delta, rounds)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -214,12 +214,12 @@ def kov_epsilon(
     Parameters
     ----------
     log_delta, step_eps, step_log_delta, rounds
-        As for `basic_epsilon`.
+        See `basic_epsilon`.
 
     Raises
     ------
     InputError
-        As for `kov_log_delta`.
+        See `kov_log_delta`.
     """
     log_delta, step_eps, step_log_delta, rounds = _checked(
         log_delta, step_eps, step_log_delta, rounds

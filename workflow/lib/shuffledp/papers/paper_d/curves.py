@@ -255,7 +255,7 @@ def personalised_clones_log_delta(
     Parameters
     ----------
     eps, budgets, target
-        As for `personalised_log_delta`.
+        See `personalised_log_delta`.
     """
     budget, groups, others = split_target(budgets, target)
     if target is None:
@@ -272,7 +272,7 @@ def largest_budget_log_delta(eps: ArrayLike, budgets: ArrayLike | BudgetGroups, 
     Parameters
     ----------
     eps, budgets, k
-        As for `personalised_log_delta`, which raises the same errors.
+        See `personalised_log_delta`, which raises the same errors.
     """
     groups = BudgetGroups.of(budgets)
     return weak_adversary_log_delta(eps, groups.setting(groups.values.max(), k))

@@ -418,7 +418,7 @@ def privacy_table(figure: str) -> pd.DataFrame:
     Parameters
     ----------
     figure
-        As for `private_series`.
+        See `private_series`.
 
     Returns
     -------

@@ -369,7 +369,7 @@ def place_panels(table: pd.DataFrame, title: str, unit: str) -> Figure:
     table
         Columns `shuffledp.papers.paper_d.places.COLUMNS`.
     title, unit
-        As for `draw_places`.
+        See `draw_places`.
 
     Returns
     -------

@@ -92,7 +92,7 @@ def holders(
     Raises
     ------
     InputError
-        As for `budget_groups` and `placed`; or if the table has other users than the counts.
+        See `budget_groups` and `placed`; or if the table has other users than the counts.
     """
     place_users = partial(placed, counts, seed=seed, region=region, grid=grid)
     if not isinstance(budgets, pd.DataFrame):
@@ -205,7 +205,7 @@ def placed(
     Raises
     ------
     InputError
-        As for `studies.samples.sample_counts`.
+        See `studies.samples.sample_counts`.
     """
     if placement == FROM_SOUTH:
         cumulative = np.minimum(np.cumsum(counts), np.cumsum(groups.counts)[:, np.newaxis])
@@ -348,7 +348,7 @@ def places_table(
     counts
         Users per cell, shape ``(k,)``.
     budgets
-        As for `holders`: one budget for all, groups, or the budgets that users chose.
+        See `holders`: one budget for all, groups, or the budgets that users chose.
     delta
         Delta at which eps is certified, for all users together.
     repetitions
@@ -369,7 +369,7 @@ def places_table(
     Raises
     ------
     InputError
-        As for `holders` and `histogram_series`.
+        See `holders` and `histogram_series`.
     """
     n, k, log_delta = int(counts.sum()), counts.size, float(np.log(delta))
     users = holders(counts, budgets, seed=seed, region=region, grid=grid)

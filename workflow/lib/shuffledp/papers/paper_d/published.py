@@ -69,7 +69,7 @@ def mu_gdp_epsilon(
     Parameters
     ----------
     log_delta, groups
-        As for `budgets.own_epsilons`; the target has the largest budget.
+        See `budgets.own_epsilons`; the target has the largest budget.
     deltas
         Mean delta_i of each group, by default 0.
     largest

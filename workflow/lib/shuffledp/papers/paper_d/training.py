@@ -82,7 +82,7 @@ def record_mu(sigma: ArrayLike, clip: float, clients: int, epochs: int = 1) -> F
     sigma
         Standard deviation of the noise, any shape.
     clip, clients
-        As for `noise_scale`.
+        See `noise_scale`.
     epochs
         Number of visits of the client.
     """
@@ -227,7 +227,7 @@ def load_images(
     Raises
     ------
     InputError
-        As for `read_idx`; or if labels do not fit images, or the test images have another size.
+        See `read_idx`; or if labels do not fit images, or the test images have another size.
     """
     name = "MNIST" if files else "digits"
     pixels, labels = _labelled(files, IMAGES, LABELS, key) if files else bundled_digits()
@@ -467,7 +467,7 @@ def training_table(files: Mapping[str, Path], key: str, seed: int) -> pd.DataFra
     Raises
     ------
     InputError
-        As for `load_images`, and if there are too few images or pixels.
+        See `load_images`, and if there are too few images or pixels.
     """
     images = load_images(files, key, TEST_SHARE, stream(seed, _STREAM, "images"))
     per_client = len(images.train_labels) // CLIENTS
