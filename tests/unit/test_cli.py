@@ -687,7 +687,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
     [
         (["delta", "--n", "10", "--k", "1", "--eps0", "1", "--eps", "0.1"], "k must be at least 2"),
         (["delta", *SETTING, "--eps", "-1"], "eps must be at least 0"),
-        (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "there is no bound"),
+        (["delta", *SETTING, "--eps", "0.1", "--bound", "nothing"], "unknown bound"),
         (["delta", *SETTING, "--eps", "0.1", "--bound", "klones"], "did you mean clones?"),
         (["rdp", "--n", "9", "--eps0", "1", "--bound", "upper"], "no bound on Renyi DP"),
         (["rdp", "--n", "9", "--eps0", "1", "--order", "4", "1"], "1,000,000, got 1"),
@@ -695,7 +695,7 @@ def test_neighbours_and_unit_stand_beside_the_number(capsys, arguments):
         (["fdp", *SETTING, "--bound", "lower"], "is no guarantee"),
         (["fdp", *SETTING, "--alpha", "2"], "(got alpha=2)"),
         (["epsilon", *SETTING, "--delta", "1e-6", "--sampling-rate", "0"], "sampling rate"),
-        (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k = 2 only"),
+        (["delta", *SETTING, "--eps", "0.1", "--bound", "exact-2rr"], "k must be 2"),
         (["epsilon", *SETTING, "--delta", "2"], "delta must lie in"),
         (["plan", "--n", "10"], "exactly one"),
         (["delta", *SETTING, "--eps", "0.1", "--count", "5"], "has no meaning for certified"),

@@ -138,6 +138,12 @@ def _pins(lock=LOCKS[0]):
     return dict(re.findall(r"^([a-z0-9-]+)==([^\s;\\]+)", lock, flags=re.MULTILINE))
 
 
+def test_no_docstring_opens_without_a_sentence():
+    own = [path for path in PACKAGE.rglob("*.py") if not {"collection", "cli"} & {*path.parts}]
+    text = "".join(path.read_text("utf-8") for path in own if path.name != "collected.py")
+    assert re.findall(r'^ *r?"""(?:Of|As|That|What)\b.*', text, re.MULTILINE) == []
+
+
 def test_conda_environment_agrees_with_the_lock():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text())
     *from_conda, packages = environment["dependencies"]

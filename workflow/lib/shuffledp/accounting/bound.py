@@ -1,4 +1,4 @@
-"""Bounds on the privacy of shuffled k-RR: each gives a curve for every setting it applies to."""
+"""Bounds on the privacy of shuffled k-RR, which return a curve for each setting they apply to."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -80,18 +80,18 @@ class Scope:
 
 @dataclass(frozen=True)
 class Structure:
-    """The dominating pair behind a bound, and estimates that lead searches.
+    """Dominating pair of a bound, and estimates for searches.
 
     Attributes
     ----------
     pair
-        Dominating pair of one round, which composes, also where users are sampled.
+        Dominating pair of one round, for composition, also with sampling.
     ceiling
-        Cheap, and below the log of delta at most by rounding and, over several rounds, by what
-        windows leave out. It leads the search for eps, and for one round decides.
+        Cheap upper bound of log delta, up to rounding and, over several rounds, up to the mass that
+        windows leave out. A search for eps starts there; for one round it may decide the search.
     estimate
-        Cheap estimate of the log of delta on either side of it: where a search over settings
-        begins, and any search without a ceiling.
+        Cheap approximation of log delta. Searches over settings start there, and so do searches
+        without a ceiling.
     """
 
     pair: Callable[[Setting], Pair | None] | None = None
@@ -109,7 +109,7 @@ class Bound:
         Stable name for tables and the command line.
     kind
         ``upper``: never below the true delta; ``lower``: never above it; ``exact``;
-        ``approximate``: neither is known; ``as printed``: a formula that is wrong.
+        ``approximate``: neither is proven; ``as printed``: a wrong formula.
     source
         Authors and theorem of a paper, or docs/accounting.md.
     about
@@ -142,7 +142,7 @@ class Bound:
         Without a log delta, conditions that depend on it are not checked.
         """
         if setting.eps0 == np.inf:
-            return "it is about k-RR, which needs eps0"
+            return "it is a bound on k-RR, which needs eps0"
         if setting.rounds > 1 and not self.scope.composes:
             return f"{self.name} covers one round only (got rounds={setting.rounds})"
         if setting.dummies and not self.scope.knows_dummies:
@@ -157,8 +157,8 @@ class Bound:
     def curve(self, setting: Setting) -> Curve:
         """Return the curve of a setting.
 
-        It has the end that the bound gives. A bound that is neither (``approximate``, ``as
-        printed``) gives its value as the upper end; `kind` tells.
+        It has the end that the bound provides. A bound that is neither an upper nor a lower one
+        (``approximate``, ``as printed``) provides its value as the upper end; see `kind`.
 
         Raises
         ------

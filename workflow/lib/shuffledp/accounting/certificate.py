@@ -32,12 +32,12 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT
 from shuffledp.version import find_version
 
-# Points of a round per standard deviation of its loss; the checker needs some ms for each.
+# Points per standard deviation of a round's loss; the checker needs a few milliseconds for each.
 POINTS_PER_DEVIATION = 2.0
-# Relative excess of the probabilities over the necessary ones. It exceeds the error of a round's
-# deltas, so that the checker does not depend on the last digits.
+# Relative increase of the probabilities over the necessary ones. It exceeds the error of a round's
+# deltas, so the check does not depend on their last digits.
 RELATIVE_RESERVE = 1e-8
-# The grid may leave out this share of delta (a log).
+# Log of the share of delta that the grid may leave out.
 LOG_LEFT_OUT_SHARE = -9.0
 MIN_DEPTH = 10.0
 # Mechanisms whose views can be certified.
@@ -70,9 +70,9 @@ def _head(kind: int, eps: float) -> dict[str, Any]:
 def certificate(eps: float, setting: Setting) -> dict[str, Any]:
     """Return a certificate of k-RR at ``eps`` as JSON data; logs are natural, None for delta 0.
 
-    For one round it has both ends. For several it has the upper end, which is larger than that of
-    `shuffledp.epsilon` by some per cent of eps; with k = 2 it is the weak adversary's, which is
-    much larger.
+    For one round it has both ends. For several rounds it has only the upper end, whose eps is a few
+    per cent larger than that of `shuffledp.epsilon`. With k = 2 it is that of the weak adversary,
+    which is much larger.
 
     Raises
     ------
@@ -80,9 +80,9 @@ def certificate(eps: float, setting: Setting) -> dict[str, Any]:
         If eps is negative, or the setting cannot be certified.
     """
     if setting.part < 1.0 or setting.dummies or setting.colluding or setting.mechanism:
-        raise InputError("certificates are of k-RR by honest users who all report")
+        raise InputError("only k-RR by honest users who all report can be certified")
     if setting.rounds > 1:
-        return _of_rounds(eps, setting)
+        return _rounds_certificate(eps, setting)
     head = _head(1, eps)
     lowest = attained(eps, setting)
     return {
@@ -112,7 +112,7 @@ def dummies_certificate(eps: float, n: int, k: int, dummies: float, chances: int
     n, k
         Users and cells.
     dummies, chances
-        Mean number of a user's uniform dummies, and the number of chances of one dummy each.
+        Mean number of a user's uniform dummies, and largest number.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def view_certificate(
     head = _head(4, eps)
     if mechanism not in CERTIFIED_MECHANISMS or eps > LARGEST_EPS0:
         raise InputError(
-            f"views are certified of {', '.join(CERTIFIED_MECHANISMS)}, at an eps of at most "
+            f"the mechanism must be one of {', '.join(CERTIFIED_MECHANISMS)}, and eps at most "
             f"{LARGEST_EPS0:g} (got {mechanism}, eps={eps})"
         )
     return {
@@ -188,7 +188,7 @@ def view_certificate(
     }
 
 
-def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
+def _rounds_certificate(eps: float, setting: Setting) -> dict[str, Any]:
     head, rounds, once = _head(3, eps), setting.rounds, replace(setting, rounds=1)
     if eps >= setting.budget:
         raise InputError(
@@ -226,7 +226,7 @@ def _of_rounds(eps: float, setting: Setting) -> dict[str, Any]:
 
 
 def _reserved(law: LossDistribution) -> LossDistribution:
-    """Return a law whose divergence at each loss >= 0 is larger by `RELATIVE_RESERVE`, relative.
+    """Return a law whose divergence at each loss >= 0 is larger by the factor of the reserve.
 
     The law for losses below 0 is the mirror image; the remaining mass has loss 0.
     """
@@ -238,7 +238,7 @@ def _reserved(law: LossDistribution) -> LossDistribution:
     rest = 1.0 - infinite - float(above.sum()) - float(below.sum())
     error = UNIT * (last + 8.0) * 4.0
     if rest < error:
-        raise InputError("no law on a grid can be certified here: eps0 is too large for so few")
+        raise InputError("no law on a grid can be certified: eps0 is too large for so few users")
     mass = np.concatenate([below[::-1], [rest], above])
     exponent = law.step * last
     return LossDistribution(

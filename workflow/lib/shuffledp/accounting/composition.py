@@ -1,6 +1,6 @@
 """Composition of privacy profiles: the joint guarantee of several rounds (docs/rounds.md).
 
-Rounds use fresh randomness; they may differ, and may be chosen in view of earlier results.
+Rounds use fresh randomness. They may differ, and may depend on the results of earlier rounds.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,20 +34,21 @@ from shuffledp.accounting.rounds.tradeoff import gdp_curve, gdp_to_log_delta
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.numerics.arrays import UNIT, quotient_down, sum_up
 
-# Curves of single rounds, and the number of rounds that have each.
+# Curves of single rounds, and the number of rounds with each curve.
 History = Sequence[tuple[UpperCurve, int]]
 # Grid steps per root mean square standard deviation of a round's loss.
 STEPS_PER_DEVIATION = 64.0
-# The grid of the lower end is finer by this factor, because rounding down is of first order in it.
+# The grid of the lower end is finer by this factor, because the error of rounding down can be of
+# first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# Below this log of delta the windows may end, so that adding the rounds' deltas may be better.
+# For smaller log delta, windows may be too shallow, and the sum of the rounds' deltas smaller.
 LOG_DELTA_OF_WINDOW_ENDS = -300.0
 
 
 def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
     """Return the curve of a number of rounds that all have the same curve.
 
-    Uses whatever is known of a round beyond its curve (`Composable`); otherwise a dominating pair
+    It uses what is known about a round beyond its curve (`Composable`). Otherwise a dominating pair
     is derived from points of the curve and composed.
     """
     if rounds == 1:
@@ -58,17 +59,16 @@ def compose(curve: UpperCurve, rounds: int) -> UpperCurve:
 
 
 def compose_rounds(rounds: History) -> UpperCurve:
-    """Return the curve of rounds that differ.
+    """Return the curve of a sequence of different rounds.
 
-    The upper end is the smallest of the bounds that hold: the composition of the rounds' losses,
-    or the sum of the rounds' deltas. For Gaussian noise alone it is exact. The lower end is that
-    of data sets which some of the rounds attain, or of a single round: whoever sees all rounds
-    sees each of them.
+    The upper end is the minimum of the composition of the rounds' losses and the sum of the rounds'
+    deltas. For Gaussian noise alone it is exact. The lower end is that of data sets which some of
+    the rounds attain, or that of a single round, since the view of all rounds includes it.
 
     Parameters
     ----------
     rounds
-        Curves of single rounds, and the number of rounds (>= 1) that have each.
+        Curves of single rounds, and the number of rounds (>= 1) with each curve.
     """
     rounds = [
         (replace(curve, upper=cache(curve.upper)), count)
@@ -77,13 +77,13 @@ def compose_rounds(rounds: History) -> UpperCurve:
     if len(rounds) == 1 and rounds[0][1] == 1:
         return rounds[0][0]
     budget = sum_up((count, curve.budget) for curve, count in rounds)
-    if any(_promises_nothing(curve) for curve, _ in rounds):
+    if any(_is_trivial(curve) for curve, _ in rounds):
         return no_guarantee(budget)
     return _Composition(rounds, budget).curve()
 
 
-def _promises_nothing(curve: UpperCurve) -> bool:
-    """Return whether delta is 1 even next to the budget."""
+def _is_trivial(curve: UpperCurve) -> bool:
+    """Return whether delta is 1 up to the budget."""
     return curve.upper(0.0) >= 0.0 and curve.upper(min(0.999 * curve.budget, LARGEST_EPS0)) >= 0.0
 
 
@@ -99,7 +99,7 @@ def _gaussian_rounds_merged(rounds: History) -> History:
 
 
 class _Composition:
-    """The losses of all rounds on one grid.
+    """Losses of all rounds on a common grid.
 
     Parameters
     ----------
@@ -156,9 +156,9 @@ class _Composition:
         ]
 
     def _compute_lower_laws(self, variant: int) -> Rounds:
-        """Return laws that data sets attain, for the rounds where such data sets are known.
+        """Return laws that data sets attain, for rounds with known data sets.
 
-        Where a round has several such data sets, the variant chooses one of them.
+        If a round has several such data sets, the variant selects one of them.
         """
         step = self._step / LOWER_GRID_REFINEMENT
         return [
@@ -177,7 +177,7 @@ class _Composition:
         return min(high, 0.0)
 
     def _sum_of_deltas(self, eps: float) -> float:
-        """Return the log of the summed deltas where each round keeps its own part of eps."""
+        """Return the log of the sum of the rounds' deltas, each at its own part of eps."""
         parts = [
             curve.budget if self._budget < np.inf else loss.deviation
             for (curve, _), loss in zip(self._rounds, self._losses, strict=True)
@@ -230,9 +230,10 @@ class _Composition:
 def central_limit(
     pair: Callable[[Setting], Pair], eps: float, setting: Setting, rate: float = 1.0
 ) -> float:
-    """Estimate the log of delta as if the loss of all rounds together were normally distributed.
+    """Return the central-limit approximation of log delta of all rounds.
 
-    It is cheap and the starting point of expensive searches. It may be too small: it is no bound.
+    It is cheap and the starting point of expensive searches. It may be too small, so it is not a
+    bound.
 
     Parameters
     ----------
@@ -241,7 +242,7 @@ def central_limit(
     eps
         Central budget of all rounds together, at least 0.
     setting
-        Users before sampling, cells, budget and rounds.
+        Setting before sampling.
     rate
         Probability in ``(0, 1]`` with which each user takes part in a round.
     """

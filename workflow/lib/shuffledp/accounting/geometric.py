@@ -57,7 +57,8 @@ def check_centre(nu: float) -> None:
 def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterval:
     """Enclose the log of the exact delta of a histogram with two-sided geometric noise.
 
-    It is for the replacement of one record, and the same in both directions and for all data sets.
+    Neighbours differ by the replacement of one record. Delta is the same in both directions and for
+    all data sets.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
 
     Returns
     -------
-    Ends about 1e-14 apart relative to their size; both -inf where delta is 0.
+    Ends that differ by about 1e-14 relative to their size; both are -inf if delta is 0.
 
     Raises
     ------
@@ -85,15 +86,15 @@ def geometric_noise(eps: float, budget: float, nu: float = np.inf) -> LogInterva
     theta, log_rest = np.exp(-half), np.log(-np.expm1(-half))
     below = -np.expm1(-depth)  # 1 - theta^nu
     log_total = np.log1p(theta * below)
-    never = -depth + log_rest - log_total
-    terms = [never]
+    log_infinite = -depth + log_rest - log_total
+    terms = [log_infinite]
     if eps < budget and nu > 0.0:
         terms.append(np.log(below) + np.log(-np.expm1(eps - budget)) - 2.0 * log_total)
     value = min(float(np.logaddexp.reduce(terms)), 0.0)
     if value == -np.inf:
         return ZERO
-    # All parts of a term have one sign, and each is accurate to a few units relative to its size.
-    # An error of a term counts by the term's share of the sum.
+    # All parts of a term have the same sign, and each is accurate to a few units relative to its
+    # size. The error of a term is weighted by the term's share of the sum.
     sizes = sum(abs(term) * np.exp(term - value) for term in terms if term > -np.inf)
     slack = float(UNIT * (64.0 + 8.0 * (sizes + abs(value))))
     return LogInterval(value - slack, min(value + slack, 0.0))
@@ -139,7 +140,7 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     above = float(first * exact_budget - exact_eps) + (successes - rounds - first) * budget
     log_mass, error = log_pmf_with_error(successes, trials, p, q, 8.0)
     logs = log_mass + error + np.log(-np.expm1(-above))
-    # Losses outside the window count with their full probability.
+    # Losses outside the window are counted with their full probability.
     outside = [float(log_sf_ends(highest + 1.0, trials, p, q, 8.0).high)]
     if lowest > rounds + first:
         outside.append(float(log_sf_ends(rounds * 2 - lowest + 1.0, trials, q, p, 8.0).high))
@@ -151,8 +152,8 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
 def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     """Return the privacy loss of a histogram with two-sided geometric noise.
 
-    It is the sum of the losses of two cells. Each is plus or minus half the budget, or infinite
-    where the cell without the record has noise 0.
+    It is the sum of the losses of two cells. Each is plus or minus half the budget, or infinite if
+    the noise of the cell without the record is 0.
 
     Parameters
     ----------
@@ -162,12 +163,15 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
     half = budget / 2.0
     theta, rest, below = np.exp(-half), -np.expm1(-half), -np.expm1(-half * nu)
     total = 1.0 + theta * below  # total of the law, times 1 - theta
-    bare = float(rest * np.exp(-half * nu) / total)
+    infinite_mass = float(rest * np.exp(-half * nu) / total)
     error = UNIT * (16.0 + 8.0 * half)
-    never = UNIT * (16.0 + 8.0 * half * (nu + 1.0)) if nu < np.inf else 0.0
-    # Covers masses that underflow.
-    tiny = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > MAX_EXPONENT else 0.0
-    none = bare * (1.0 + never) + tiny, max(bare * (1.0 - never), 0.0)
+    infinite_error = UNIT * (16.0 + 8.0 * half * (nu + 1.0)) if nu < np.inf else 0.0
+    # The addend covers masses that underflow.
+    underflow = UNDERFLOW if max(half, half * nu if nu < np.inf else 0.0) > MAX_EXPONENT else 0.0
+    infinite_ends = (
+        infinite_mass * (1.0 + infinite_error) + underflow,
+        max(infinite_mass * (1.0 - infinite_error), 0.0),
+    )
 
     def cell(down: float, up: float, infinite: float, infinite_low: float) -> Outcomes:
         losses, mass = np.array([-half, half]), np.array([down, up]) / total
@@ -176,7 +180,9 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
         )
 
     # The cell that the record adds to, and the other one.
-    return loss_of_cells([cell(theta * below, 1.0, tiny, 0.0), cell(theta, below, *none)], half)
+    return loss_of_cells(
+        [cell(theta * below, 1.0, underflow, 0.0), cell(theta, below, *infinite_ends)], half
+    )
 
 
 # Smallest theta for which binomial probabilities keep their digits.
@@ -243,13 +249,13 @@ class BothNoises:
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max()))
         losses, law = -np.diff(logs), np.exp(logs)
         # The loss is the same for all values up to 0.
-        often = np.ones(losses.size)
-        often[0] /= -np.expm1(-self.budget / 2.0)
+        multiplicity = np.ones(losses.size)
+        multiplicity[0] /= -np.expm1(-self.budget / 2.0)
         beyond = float(law[-1] / -np.expm1(logs[-1] - logs[-2]) * (1.0 + slack)) + UNDERFLOW
         return loss_of_cells(
             [
-                Outcomes(losses, law[:-1] * often, beyond, 0.0, slack, slack),
-                Outcomes(-losses, law[1:] * often, beyond, 0.0, slack, slack),
+                Outcomes(losses, law[:-1] * multiplicity, beyond, 0.0, slack, slack),
+                Outcomes(-losses, law[1:] * multiplicity, beyond, 0.0, slack, slack),
             ]
         )
 
@@ -273,11 +279,16 @@ class BothNoises:
         first = np.cumsum(law[:-1][::-1])[::-1]  # P of a or more
         second = np.cumsum(law[1:][::-1])[::-1]
         start = np.searchsorted(losses, losses + (eps - slack))
-        some = start < losses.size
+        reachable = start < losses.size
         below = np.where(np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.budget / 2.0), 1.0)
-        p = (law[1:] * below)[some] * first[start[some]]
+        p = (law[1:] * below)[reachable] * first[start[reachable]]
         with np.errstate(divide="ignore"):
-            log_q = eps + logs[:-1][some] + np.log(below[some]) + np.log(second[start[some]])
+            log_q = (
+                eps
+                + logs[:-1][reachable]
+                + np.log(below[reachable])
+                + np.log(second[start[reachable]])
+            )
         q = np.minimum(np.exp(np.minimum(log_q, 0.0)), p)  # exp(eps) alone may overflow
         beyond = law[-1] / -np.expm1(logs[-1] - logs[-2]) + UNDERFLOW
         value = float((p - q).sum() + 4.0 * slack * (p + q).sum() + beyond)

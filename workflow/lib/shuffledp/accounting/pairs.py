@@ -1,4 +1,4 @@
-"""Pairs of laws that an adversary must tell apart, one for each view.
+"""Pairs of laws that an adversary must distinguish, one for each view.
 
 The analyst sees n reports, counted in (up to) four cells: the two that the target may hold, x0 and
 x1, and two more. Let B be their multinomial law with probabilities p_j. With the target's report,
@@ -25,7 +25,7 @@ Four = tuple[float, float, float, float]
 
 
 def _difference(log_x: float, log_y: float, eps: float = 0.0) -> float:
-    """Return ``exp(log_x) - exp(eps + log_y)`` without cancellation, the smaller factored out."""
+    """Return ``exp(log_x) - exp(eps + log_y)`` without cancellation."""
     if log_y == -np.inf:
         return float(np.exp(log_x))
     if log_x == -np.inf:
@@ -46,14 +46,15 @@ class Pair:
     Attributes
     ----------
     trials
-        n, at least 1; or a law of n, which makes P and Q mixtures and leaves the fourth cell empty.
+        n, at least 1; or a law of n, in which case P and Q are mixtures and the fourth cell is
+        empty.
     probabilities
         Probabilities of the four cells under B; the first two are positive.
     log_first, log_second
         Log-ratios ``log(R(j|x0) / p_j)`` and ``log(R(j|x1) / p_j)``, -inf for a ratio of 0. Only
         the first cell favours P: in the others ``log_first <= log_second``.
     scale
-        Common factor of all ratios, kept apart so that the differences of logarithms are exact.
+        Common factor of all ratios, stored separately so that differences of logs are exact.
     """
 
     trials: int | RandomTrials
@@ -107,7 +108,7 @@ def hockey_stick(pair: Pair, eps: float, side: Side | None = None) -> LogInterva
     eps
         At least 0.
     side
-        The required end, if only one is; the other may then be infinite.
+        The required end; the other end may then be infinite. By default both are required.
     """
     if eps >= pair.largest_loss:
         return ZERO
@@ -127,8 +128,8 @@ class SymmetricForm:
     n
         Number of trials.
     q, p3, p4
-        Probabilities of each of the two compared cells, of the third and of the fourth. Each is
-        computed by itself: 1 minus the others may have no correct digit where these are nearly 1.
+        Probabilities of each of the two compared cells, of the third and of the fourth. None is
+        computed as 1 minus the others, which could have no correct digit.
     gain, weight_s, weight_3, constant
         ``g, a, b, c`` of the formula; ``a >= g > 0``, ``b, c >= 0``.
     weight_less
@@ -208,7 +209,7 @@ def weak_adversary(setting: Setting) -> Pair:
 
 
 def third_cell(setting: Setting) -> Pair:
-    """Return the pair of histograms where all other users hold a third cell, the pair's fourth.
+    """Return the pair of histograms if all other users hold a third cell, the pair's fourth.
 
     Raises
     ------
@@ -266,16 +267,17 @@ def _one_among(trials: int, q: float, rest: float) -> Pair:
 
 
 def strong_adversary(setting: Setting) -> Pair:
-    """Return the pair of an adversary who knows that the target, too, told the truth.
+    """Return the pair of an adversary who knows that the target reported the truth as well.
 
-    It is ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, (N1, N2) trinomial of n - 1 trials with q, q. Paper
-    C's strong adversary (Definition 8) sees this with probability ``1 - gamma`` only.
+    It is ``(N1 + 1, N2)`` and ``(N1, N2 + 1)``, where (N1, N2, .) is trinomial with n - 1 trials
+    and probabilities q and q. Paper C's strong adversary (Definition 8) sees this only with
+    probability ``1 - gamma``.
     """
     _, q = probabilities(setting.eps0, setting.k)
     return _one_among(setting.n, q, float((np.expm1(setting.eps0) + setting.k - 2) * q))
 
 
-def dummies(chances: int, k: int, rate: float, less: float) -> Pair:
+def dummies(chances: int, k: int, rate: float, co_rate: float) -> Pair:
     """Return the pair of true reports of all users among dummies; it is exact for every data set.
 
     Each chance makes a dummy, uniform over the cells, with probability ``rate``. The law of the
@@ -288,11 +290,11 @@ def dummies(chances: int, k: int, rate: float, less: float) -> Pair:
         Number of independent chances of all users together, at least 0.
     k
         Number of cells, at least 2.
-    rate, less
-        Probability in ``(0, 1]`` that a chance is taken, and its complement, both accurate to some
-        units.
+    rate, co_rate
+        Probability in ``(0, 1]`` that a chance is taken, and its complement, both accurate to a few
+        units of rounding.
     """
-    return _one_among(chances + 1, rate / k, less + rate * ((k - 2.0) / k))
+    return _one_among(chances + 1, rate / k, co_rate + rate * ((k - 2.0) / k))
 
 
 def clones(setting: Setting) -> Pair:
@@ -340,7 +342,7 @@ def variation_ratio(setting: Setting) -> Pair:
 
 
 def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
-    """Return the weak adversary's pair where users also send dummies, uniform over the cells.
+    """Return the weak adversary's pair if users also send dummies, uniform over the cells.
 
     The uniform reports are those of the other users who randomised, and the dummies.
 
@@ -349,9 +351,9 @@ def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
     setting
         One round.
     chances
-        Number of independent chances of a dummy of all users together, at least 0.
+        Number of possible dummies of all users together, at least 0.
     rate
-        Probability in ``(0, 1]`` that a chance is taken.
+        Probability in ``(0, 1]`` of each possible dummy.
     """
     with np.errstate(divide="ignore"):
         dummy = np.log(rate) - np.log1p(-rate)
@@ -361,9 +363,9 @@ def among_dummies(setting: Setting, chances: int, rate: float) -> Pair:
 
 
 def personalised(setting: Setting, others: RandomTrials) -> Pair:
-    """Return the weak adversary's pair where the other users have personal budgets.
+    """Return the weak adversary's pair if the other users have personal budgets.
 
-    The number of uniform reports is random; a trial is one of them or the target's report.
+    The trials are the uniform reports, whose number is random, and the target's report.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Privacy of settings in which some users do not take part, or collude with the analyst.
 
-Users may be sampled in each round, or drop out. The bound that always holds is the one against an
-adversary who even sees who took part. The published amplification of paper B (Zhu and Wang's
-theorem) protects adding or removing a user; for replacement it is no guarantee
+Users may be sampled in each round, or drop out. The bounds here hold even against an adversary who
+sees who took part. The published amplification of paper B (Zhu and Wang's theorem) is about adding
+or removing a user, and is no guarantee for replacement
 (`shuffledp.papers.literature.renyi.subsampled_rdp`).
 """
 
@@ -36,11 +36,11 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import UNIT, quotient_down
 
-# Ranges of participants are refined until they add no more than this share (a log) to delta, or
-# until there are this many.
+# Ranges of participants are refined until they increase delta by at most this share (a log), or
+# until there are this many ranges.
 LOG_LOSS_TOLERANCE, MAX_RANGES = -4.6, 100
-# Below this log of delta, the tolerance is the same share of the log instead; delta may then be too
-# large by a factor of two at most.
+# For smaller log delta, the tolerance is the same share of the log instead. Delta may then be too
+# large by a factor of at most two.
 LOG_DELTA_OF_RELATIVE_TOLERANCE = -100.0
 # Relative width of the ranges of participants in a sampled round that composes.
 RELATIVE_RANGE_WIDTH = 0.02
@@ -49,26 +49,27 @@ C = TypeVar("C", Curve, UpperCurve)
 
 
 def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
-    """Return the curve of a setting, some of whose users collude or do not take part.
+    """Return the curve of a setting in which users may collude, be sampled or drop out.
 
-    Colluders hide nobody, so the honest users are a setting of their own. Where users take part at
-    random, the target's record matters only if the target takes part:
+    Colluding users hide nobody, so the honest users form a setting of their own. If users take part
+    at random, the target's record matters only if the target takes part:
     ``delta = rate * E[delta(eps; 1 + Bin(n - 1, rate))]``, by convexity of the hockey-stick
-    divergence over what is revealed. The expectation is bounded above on an ascending partition of
-    the number of participants, with the delta of each part's smallest number. Over several rounds
-    the bound is the composition of that mixture, or the sum of the rounds' deltas. With dropouts,
-    delta is that of a user who responds.
+    divergence in what is revealed. The expectation is bounded above by dividing the number of
+    participants into ranges, each with the delta of its smallest number. For several rounds the
+    bound is the composition of that mixture, or the sum of the rounds' deltas. With dropouts, delta
+    is that of a user who responds.
 
     Parameters
     ----------
     curve_of
-        The curve of a setting whose users are honest and all take part; delta falls with n.
+        Function that returns the curve of a setting in which all users are honest and take part;
+        delta falls with n.
     setting
         The setting with colluding, sampled or dropping users.
 
     Returns
     -------
-    With sampling or dropouts, an upper end only.
+    The curve, which has only an upper end if users are sampled or drop out.
 
     Raises
     ------
@@ -110,7 +111,7 @@ def with_participation(curve_of: Callable[[Setting], C], setting: Setting) -> C:
         upper=sampled if setting.response_rate == 1.0 else responding,
         horizon=full.horizon,
         hints=SearchHints(
-            # One number of participants in place of some fifty.
+            # One number of participants instead of about fifty.
             estimate=participants.log_delta_of_mean if pair is None else estimate,
             setting_estimate=None if pair is None else estimate,
         ),
@@ -131,14 +132,15 @@ def _log_range(start: int, stop: int, others: int, rate: float) -> float:
 
 
 def _log_one_minus_exp(difference: float) -> float:
-    """Return ``log(1 - exp(difference))``, -inf where that is not positive."""
+    """Return ``log(1 - exp(difference))``, -inf if that is not positive."""
     return float(np.log(-np.expm1(difference))) if difference < 0.0 else -np.inf
 
 
 def _range_starts(others: int, rate: float, depth: float) -> list[int]:
-    """Return the first members of ranges of participants.
+    """Return the smallest numbers of ranges of participants.
 
-    Fewer than the first take part with probability at most exp(-depth), by Bernstein's inequality.
+    The probability of a number below the first range is at most exp(-depth), by Bernstein's
+    inequality.
     """
     reach = depth / 3.0 + np.sqrt(depth**2 / 9.0 + 2.0 * others * rate * (1.0 - rate) * depth)
     first, last = max(int(others * rate - reach), 0), min(int(others * rate + reach) + 1, others)
@@ -149,16 +151,16 @@ def _range_starts(others: int, rate: float, depth: float) -> list[int]:
 
 
 class _RandomParticipants:
-    """A setting whose users each take part with one probability, independently.
+    """A setting in which users take part independently with the same probability.
 
     Parameters
     ----------
     curve_of
-        The curve of a setting whose users all take part.
+        Function that returns the curve of a setting in which all users take part.
     setting
         The setting with all users.
     rate
-        Probability in ``(0, 1)``; over several rounds users are sampled anew.
+        Probability in ``(0, 1)``; users are sampled again in each round.
     """
 
     def __init__(self, curve_of: Callable[[Setting], Curve], setting: Setting, rate: float) -> None:
@@ -181,7 +183,7 @@ class _RandomParticipants:
         return pair
 
     def _upper(self, eps: float, others: int) -> float:
-        """Return log delta with this many others, 0 where the bound does not apply to so few."""
+        """Return log delta with this many others, 0 if the bound does not apply to so few."""
         try:
             upper = require_upper(self._curve_of(self._round_with(others))).upper
         except NotApplicableError:
@@ -189,7 +191,7 @@ class _RandomParticipants:
         return min(float(upper(eps)), 0.0)
 
     def log_delta_of_mean(self, eps: float) -> float:
-        """Estimate the log of delta of one round by that of the mean number of participants."""
+        """Return log delta of one round with the mean number of participants."""
         return self._upper(eps, self.mean_round.n - 1)
 
     def log_delta(self, eps: float) -> float:
@@ -235,7 +237,7 @@ class _RandomParticipants:
             if not midpoints or len(starts) >= MAX_RANGES:
                 if total == -np.inf:
                     return total
-                # Rounding of the sum: a unit a term, and some units of the logarithms' sizes.
+                # Rounding of the sum: a unit per term, and a few units of the logarithms' sizes.
                 slack = UNIT * (8.0 * len(starts) + 16.0 + 8.0 * abs(total))
                 return min(float(np.log(rate)) + total + slack, 0.0)
             starts = sorted({*starts, *midpoints})
@@ -244,8 +246,8 @@ class _RandomParticipants:
         """Return the loss of one sampled round against an adversary who sees who took part.
 
         With probability ``1 - rate`` the target does not take part, and the loss is zero. Otherwise
-        ``1 + Bin(n - 1, rate)`` users report. Their numbers are taken in ranges, each of which
-        counts as its smallest number, since more reports hide more.
+        ``1 + Bin(n - 1, rate)`` users report. Their numbers are grouped into ranges, each of which
+        is replaced by its smallest number, because more reports hide more.
         """
         others, rate = self._setting.n - 1, self._rate
 
@@ -257,8 +259,8 @@ class _RandomParticipants:
         laws = [rounded_up(pair(start), step, depth) for start in starts]
         start = min(law.start for law in laws)
         total = np.zeros(max(law.start + law.mass.size for law in laws) - start)
-        # Fewer participants than the first range are so rare that they count as an infinite loss,
-        # like the outcomes outside the windows.
+        # Numbers below the first range are so rare that they are counted as infinite loss, like
+        # outcomes outside the windows.
         infinite = rate * float(np.exp(_log_range(0, starts[0], others, rate))) + UNDERFLOW
         mass_error = max(law.mass_error for law in laws) + UNIT * (len(laws) + 2000.0)
         for law, (low, high) in zip(laws, pairwise([*starts, others + 1]), strict=True):
@@ -270,10 +272,7 @@ class _RandomParticipants:
         return LossDistribution(step, start, total, infinite, mass_error, loss_error)
 
     def composed_log_delta(self, eps: float) -> float:
-        """Return the smaller log delta of all rounds: by composing the mixture, or round by round.
-
-        Round by round means the sum of the rounds' deltas.
-        """
+        """Return log delta of all rounds: by composition, or as the sum of the rounds' deltas."""
         if eps >= self._setting.budget:
             return -np.inf
         rounds = self._setting.rounds

@@ -33,8 +33,8 @@ from shuffledp.numerics.arrays import Floats
 # Tolerance of the log of delta at points of the k = 2 curve that composes. Eps grows by about 3e-4
 # of itself, less than what the distance of the points costs.
 COMPOSED_LOG_TOLERANCE = 2e-4
-# With k = 2, at least this many rounds are also bounded round by round, which takes seconds for
-# each eps0. For fewer rounds the ends are nearly as close without.
+# With k = 2, this many rounds or more are also bounded by `rounds.two_cells`, which takes seconds
+# for each eps0. For fewer rounds it would hardly improve the upper end.
 MIN_ROUNDS_ONE_BY_ONE = 8
 
 
@@ -76,12 +76,12 @@ def _upper(eps: float, s: Setting) -> float:
     if s.dummies:
         return _composed_from_curve(s)(eps)
     high = float(shuffled_krr.composed_log_delta(eps, s, "upper"))
-    # For two cells more is known than the weak adversary's pair.
+    # With two cells, all data sets can be searched, which improves on the weak adversary's pair.
     return min(high, _composed_from_curve(s)(eps)) if s.k == 2 else high
 
 
 def _composing_curve(once: Setting) -> UpperCurve:
-    """Return `upper` of one round in the form in which its own curve composes."""
+    """Return the upper curve of one round in a form that is suitable for composition."""
     curve = upper_curve(once)
     if once.dummies:
         loss = partial(loss_among_dummies, once, partial(loss_of_curve, curve))
@@ -94,10 +94,10 @@ def _composing_curve(once: Setting) -> UpperCurve:
 
 
 def krr_loss(setting: Setting) -> Loss:
-    """Return the loss of a round of k-RR for composition with rounds that differ.
+    """Return the loss of a round of k-RR for composition with different rounds.
 
-    With two cells or dummies it is derived from the curve of the round. All users are honest and
-    report.
+    With two cells or dummies it is derived from the curve of the round. In the setting all users
+    are honest and report.
     """
     once = setting.once
     if once.dummies:
@@ -108,7 +108,10 @@ def krr_loss(setting: Setting) -> Loss:
 
 @lru_cache(maxsize=4)
 def _composed_from_curve(setting: Setting) -> LogDelta:
-    """Return `upper` over rounds by its curve of one round, for two cells also round by round."""
+    """Return the upper bound over rounds from the curve of one round.
+
+    With two cells it is the minimum of that and `rounds.two_cells`.
+    """
     composed = compose_rounds([(_composing_curve(setting.once), setting.rounds)])
     one_by_one = MIN_ROUNDS_ONE_BY_ONE <= setting.rounds <= rounds_of_two_cells.MAX_ROUNDS
     if setting.k > 2 or setting.dummies or not one_by_one:
@@ -118,13 +121,13 @@ def _composed_from_curve(setting: Setting) -> LogDelta:
     def worst() -> UpperCurve:
         return rounds_of_two_cells.worst_rounds(setting, composed.hints.estimate or composed.upper)
 
-    def smaller(eps: float) -> float:
+    def minimum(eps: float) -> float:
         high = composed.upper(eps)
         if high < -rounds_of_two_cells.MAX_NEGATIVE_LOG_DELTA:
             return high
         return min(high, worst().upper(eps))
 
-    return smaller
+    return minimum
 
 
 def _lower(eps: float, s: Setting) -> float:
@@ -227,4 +230,4 @@ def get_bound(name: str) -> Bound:
         return BOUNDS[name]
     except KeyError:
         meant = did_you_mean(name, BOUNDS) or f" (bounds: {', '.join(BOUNDS)})"
-        raise InputError(f"there is no bound {name!r}{meant}") from None
+        raise InputError(f"unknown bound {name!r}{meant}") from None

@@ -174,9 +174,9 @@ class SignedNoise:
         if self.size > 1.0:
             return replace(noise, size=1.0)
         raise InputError(
-            f"dummies of a size below 1 need a table of at most {MAX_TABLE_ENTRIES:,} entries, and "
-            f"these {noise.entries:,.0f}: use a smaller ratio, or a size of 1, which needs no "
-            f"table (got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
+            f"dummies with a size below 1 need a table of {noise.entries:,.0f} entries, more than "
+            f"{MAX_TABLE_ENTRIES:,}: use a smaller ratio, or a size of 1, which needs none "
+            f"(got size={self.size}, ratio={self.ratio}, pairs={self.pairs})"
         )
 
     @property
@@ -195,7 +195,7 @@ class SignedNoise:
         return last - first + 1.0
 
     def _law_of_pairs(self) -> tuple[Floats, float, float]:
-        """Return probabilities of likely values of Z, that of all others, units of rounding."""
+        """Return probabilities of likely values of Z, that of the others, units of rounding."""
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
@@ -207,10 +207,7 @@ class SignedNoise:
 
     @cached_property
     def _law(self) -> tuple[Floats, Floats, float, float]:
-        """Masses and ratios r of the noise alone, the probability left out, units of rounding.
-
-        The ratios are ascending.
-        """
+        """Masses and ascending ratios r of the noise, probability left out, units of rounding."""
         noise = self.summable()
         if noise.size != 1.0:
             return noise._table()
@@ -227,43 +224,49 @@ class SignedNoise:
         ratios = np.append(0.0, q * weights[:-1] / weights[1:])
         units += 3.0 * pairs.size
         if masses.size > 2 * MAX_UNPOOLED_RATIOS:
-            masses, ratios, more = _pooled(masses, ratios)
-            units += more
+            masses, ratios, extra_units = _pooled(masses, ratios)
+            units += extra_units
         # Above the last value of Z, G(t) = q^2 G(t - 1), so that r = 1 / q.
         above = (q + q * q * float(weights[-1])) / (1.0 + q)
         return np.append(masses, above), np.append(ratios, 1.0 / q), outside, units
 
     @cached_property
     def _reaches(self) -> tuple[float, float]:
-        """Values that both A and B, and that either, reach with probability about ``tail``."""
+        """Values that min(A, B), and max(A, B), reach with probability about ``tail``."""
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         return float(law.isf(sqrt(self.tail))) + 1.0, float(law.isf(self.tail)) + 1.0
 
     def _table(self) -> tuple[Floats, Floats, float, float]:
-        """Return `_law` from all (a, b) where Z, A - B and min(A, B) are not too large.
+        """Return `_law` from all (a, b) for which Z, A - B and min(A, B) are not too large.
 
-        Each ratio is split onto its neighbours on a grid such that the mean is kept. Delta is
-        convex in the law of either ratio, so that it only grows.
+        Each ratio is split onto its neighbours on a grid such that the mean is kept. Since delta is
+        convex in the law of either ratio, it can only grow.
         """
         half, reach = (int(each) for each in self._reaches)
         pairs, outside, units = self._law_of_pairs()
         t = np.arange(float(half + reach + 1))
         mean = self.size * self.ratio / (1.0 - self.ratio)
-        logs, more = log_masses(t, mean, self.size)
+        logs, extra_units = log_masses(t, mean, self.size)
         single = np.exp(logs)
         law = stats.nbinom(self.size, 1.0 - self.ratio)
         both, either = float(law.sf(half - 1)), float(law.sf(reach - 1))
-        # At the largest values of A, B and Z only the law without the record has an entry.
+        # For the largest values of A, B and Z only the law without the record has an entry.
         outside += 2.0 * (both**2 + 2.0 * either) + float(pairs[-1]) + UNDERFLOW
-        units += 2.0 * more + 3.0 * pairs.size + 4.0 * half + MISPLACED_UNITS
+        units += 2.0 * extra_units + 3.0 * pairs.size + 4.0 * half + MISPLACED_UNITS
         # The smallest ratio is guessed from the lowest two values of A, B and Z. The largest is a
         # bound.
-        some = single[single > SMALLEST_MASS]
-        fewer = some[1:] / some[:-1] if some.size > 1 else np.array([self.ratio])
+        representable = single[single > SMALLEST_MASS]
+        single_ratios = (
+            representable[1:] / representable[:-1]
+            if representable.size > 1
+            else np.array([self.ratio])
+        )
         pair = float(pairs[1] / pairs[0]) if pairs.size > 1 else 0.0
-        lowest = fewer / np.maximum(pair + fewer * fewer[0], UNDERFLOW)
-        least = min(float(lowest.min()), 1.0 / fewer[0])
-        grid = _Grid(min(least, float(fewer.min())), max(1.0, 1.0 / self.size) / self.ratio)
+        lowest = single_ratios / np.maximum(pair + single_ratios * single_ratios[0], UNDERFLOW)
+        smallest_ratio = min(float(lowest.min()), 1.0 / single_ratios[0])
+        grid = _Grid(
+            min(smallest_ratio, float(single_ratios.min())), max(1.0, 1.0 / self.size) / self.ratio
+        )
         rows = max(ENTRIES_AT_ONCE // (pairs.size + half), 1)
         for start in range(0, reach, rows):
             # Rows are differences of a and b, and columns the smaller one.
@@ -284,14 +287,14 @@ class SignedNoise:
         """Privacy loss of the two cells."""
         masses, ratios, outside, units = self._law
         slack = UNIT * units
-        some = ratios > 0.0
-        losses, none = np.log(ratios[some]), float(masses[~some].sum())
-        own, other = masses[some] * ratios[some], masses[some]
-        infinite_low = none * (1.0 + slack) + outside, none * (1.0 - slack)
+        positive = ratios > 0.0
+        losses, infinite_mass = np.log(ratios[positive]), float(masses[~positive].sum())
+        with_record, without_record = masses[positive] * ratios[positive], masses[positive]
+        infinite_low = infinite_mass * (1.0 + slack) + outside, infinite_mass * (1.0 - slack)
         return loss_of_cells(
             [
-                Outcomes(losses, own, outside, 0.0, 2.0 * slack, 2.0 * slack),
-                Outcomes(-losses, other, *infinite_low, slack, 2.0 * slack),
+                Outcomes(losses, with_record, outside, 0.0, 2.0 * slack, 2.0 * slack),
+                Outcomes(-losses, without_record, *infinite_low, slack, 2.0 * slack),
             ]
         )
 
@@ -304,13 +307,13 @@ class SignedNoise:
             At least 0.
         """
         masses, ratios, outside, units = self._law
-        # Delta falls with eps, so that of the largest eps with a finite exp holds beyond.
+        # Delta falls with eps, so the delta of the largest eps with a finite exp is an upper bound.
         e, slack = np.exp(min(eps, MAX_EXPONENT)), UNIT * units
         first = np.cumsum((masses * ratios)[::-1])[::-1]  # of r or more
         second = np.cumsum(masses[::-1])[::-1]
-        # Only where e^eps r' is at most the largest r; other products might overflow.
-        some = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
-        mass, raised = masses[some], e * ratios[some]
+        # Only r' with e^eps r' up to the largest r are relevant; other products might overflow.
+        relevant = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
+        mass, raised = masses[relevant], e * ratios[relevant]
         start = np.minimum(np.searchsorted(ratios, raised * (1.0 - 4.0 * slack)), ratios.size - 1)
         p, q = mass * first[start], mass * raised * second[start]
         value = (p - q).sum() + 8.0 * slack * (p + q).sum() + 2.0 * outside
@@ -318,9 +321,10 @@ class SignedNoise:
 
 
 def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
-    """Split the ratios of each block onto its smallest and largest, and return units of rounding.
+    """Return masses, ratios and units of rounding after splitting the ratios of each block.
 
-    The mean of a block is kept. Delta is convex in the law of either ratio, so that it only grows.
+    They are split onto the smallest and largest ratio of the block, such that its mean is kept.
+    Since delta is convex in the law of either ratio, it can only grow.
     """
     block = ceil(masses.size / MAX_UNPOOLED_RATIOS)
     starts = np.arange(MAX_UNPOOLED_RATIOS, masses.size, block)
@@ -344,25 +348,25 @@ class _Grid:
 
     Parameters
     ----------
-    least, most
-        The smallest ratio beside 0, unless it is too small, and an upper bound of the ratios.
+    smallest, largest
+        The smallest positive ratio, raised if it is too small, and an upper bound of the ratios.
     """
 
-    def __init__(self, least: float, most: float) -> None:
-        self._least = max(least, SMALLEST_RATIO)
-        self.ratios = np.append(0.0, np.geomspace(self._least, most, GRID_RATIOS))
-        self._scale = (GRID_RATIOS - 1) / log(most / self._least)
+    def __init__(self, smallest: float, largest: float) -> None:
+        self._smallest = max(smallest, SMALLEST_RATIO)
+        self.ratios = np.append(0.0, np.geomspace(self._smallest, largest, GRID_RATIOS))
+        self._scale = (GRID_RATIOS - 1) / log(largest / self._smallest)
         self.masses = np.zeros(self.ratios.size)
 
-    def add(self, masses: Floats, more: Floats) -> None:
+    def add(self, masses: Floats, masses_with_record: Floats) -> None:
         """Split the ratios ``more / masses`` onto their neighbours on the grid, keeping means."""
-        some, grid = masses > SMALLEST_MASS, self.ratios
-        masses = masses[some]
-        ratios = more[some] / masses
-        # Faster than a search, but a ratio may lie just outside the two that it is split onto.
-        place = (np.log(np.maximum(ratios / self._least, 1.0)) * self._scale).astype(np.intp)
-        place += ratios >= self._least
-        np.minimum(place, grid.size - 2, out=place)
-        share = np.clip((ratios - grid[place]) / np.diff(grid)[place], 0.0, 1.0) * masses
-        self.masses += np.bincount(place, masses - share, grid.size)
-        self.masses += np.bincount(place + 1, share, grid.size)
+        representable, grid = masses > SMALLEST_MASS, self.ratios
+        masses = masses[representable]
+        ratios = masses_with_record[representable] / masses
+        # This is faster than a search, but a ratio may lie just outside its two neighbours.
+        index = (np.log(np.maximum(ratios / self._smallest, 1.0)) * self._scale).astype(np.intp)
+        index += ratios >= self._smallest
+        np.minimum(index, grid.size - 2, out=index)
+        share = np.clip((ratios - grid[index]) / np.diff(grid)[index], 0.0, 1.0) * masses
+        self.masses += np.bincount(index, masses - share, grid.size)
+        self.masses += np.bincount(index + 1, share, grid.size)

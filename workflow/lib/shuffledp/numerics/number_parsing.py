@@ -1,38 +1,32 @@
-"""Numbers as they may be written; the standard library alone, so that --help is quick."""
+"""Parsing of numbers, with the standard library alone, so that --help is quick."""
 
 import re
 from decimal import Decimal
 from typing import Final
 
-# Numbers as in JSON and CSV, without 1_000 or digits of other scripts. Infinite values are refused
-# where it is used, by name.
+# Numbers as in JSON and CSV, without 1_000 or digits of other scripts. Callers refuse infinite
+# values and NaN with the name of the parameter.
 _NUMBER: Final = re.compile(
     r"[ \t]*[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,5})?|inf|infinity|nan)[ \t]*",
     re.IGNORECASE | re.ASCII,
 )
-_LONGEST: Final = 5_000
+_MAX_CHARACTERS: Final = 5_000
 
 
 def exact(text: str) -> Decimal:
-    """The number that is written.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    if len(text) > _LONGEST or not _NUMBER.fullmatch(text):
+    """Return the exact value of a number; raise `ValueError` if the text is not a number."""
+    if len(text) > _MAX_CHARACTERS or not _NUMBER.fullmatch(text):
         raise ValueError("this is not a number")
     return Decimal(text.strip())
 
 
 def number(text: str) -> float:
-    """The nearest float; errors as `exact`."""
+    """Return the nearest float; raise `ValueError` like `exact`."""
     return float(exact(text))
 
 
 def whole(text: str) -> int:
-    """An integer below 1e18 that may be written 1e6; errors as `exact`."""
+    """Return an integer below 1e18, possibly written as 1e6; raise `ValueError` like `exact`."""
     value = exact(text)
     if not (value.is_finite() and abs(value) < 10**18 and value == value.to_integral_value()):
         raise ValueError("this is not a whole number")
