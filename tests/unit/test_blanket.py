@@ -1,4 +1,4 @@
-"""The evaluator without a lattice: against exact rationals, and against the code for k-RR."""
+"""Mean excess of a sum of atoms, against exact rationals and the evaluator for k-RR."""
 
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -17,7 +17,7 @@ from shuffledp.mechanisms import krr
 
 
 def exact_mean_excess(values, masses, n):
-    """``(1/n) E[(G_1 + ... + G_n)_+]`` in rationals; the rest of the mass has value 0."""
+    """Return ``(1/n) E[(G_1 + ... + G_n)_+]`` exactly; the missing mass has value 0."""
     values, masses = [*values, Fraction(0)], [*masses, 1 - sum(masses)]
     total = Fraction(0)
     for draw in combinations_with_replacement(range(len(values)), n):
@@ -40,18 +40,18 @@ def test_both_ends_enclose_exact_rationals(law, rest, n):
     masses = [Fraction(weight, size) for _, weight in law]
     exact = exact_mean_excess(values, masses, n)
     atoms = Atoms(np.array(values, np.float64), np.array(masses, np.float64), 1.0)
-    found = log_mean_excess(atoms, n)
+    ends = log_mean_excess(atoms, n)
     if exact == 0:
-        assert found.low == found.high == -np.inf
+        assert ends.low == ends.high == -np.inf
         return
     true = log(exact.numerator) - log(exact.denominator)
-    assert found.low <= true + 1e-14 * abs(true)
-    assert found.high >= true - 1e-14 * abs(true)
-    assert found.high - found.low < 1e-3
+    assert ends.low <= true + 1e-14 * abs(true)
+    assert ends.high >= true - 1e-14 * abs(true)
+    assert ends.high - ends.low < 1e-3
 
 
 def weak_adversary(setting, eps):
-    """The atoms of `pairs.weak_adversary`."""
+    """Return the atoms of `pairs.weak_adversary`."""
     eps0, k = setting.eps0, setting.k
     _, q = krr.probabilities(eps0, k)
     values = excess([eps0, 0.0, 0.0], [0.0, eps0, 0.0], eps)
@@ -67,39 +67,39 @@ def weak_adversary(setting, eps):
         (1_000, 4, 1.0, 0.99, 2e-5, 1e-3),  # delta = 1e-312
         (10_000, 64, 4.0, 0.27, 2e-5, 1e-4),
         (100_000, 408, 4.0, 0.0379, 2e-5, 1e-4),
-        (100_000, 408, 12.0, 11.0, 2e-5, 1e-3),  # a value 60,000 times the others
+        (100_000, 408, 12.0, 11.0, 2e-5, 1e-3),  # one value is 60,000 times the others
         (100_000, 408, 4.0, 0.23, 2e-5, 1e-3),  # delta = 1e-98
         long(100_000, 408, 4.0, 0.39, 2e-5, 4e-3),  # delta = 1e-280
     ],
 )
-def test_agrees_with_the_code_for_krr(n, k, eps0, eps, above, below):
+def test_agrees_with_the_evaluator_for_krr(n, k, eps0, eps, above, below):
     setting = Setting(n, k, eps0)
     reference = pairs.hockey_stick(pairs.weak_adversary(setting), eps)
-    found = log_mean_excess(weak_adversary(setting, eps), n)
-    assert reference.high - below < found.low <= reference.high
-    assert reference.low <= found.high < reference.low + above
+    ends = log_mean_excess(weak_adversary(setting, eps), n)
+    assert reference.high - below < ends.low <= reference.high
+    assert reference.low <= ends.high < reference.low + above
 
 
-def test_many_atoms_are_enclosed_as_their_refinement_is():
-    """A normal density cut into 4,000 atoms: pooled below, split above."""
+def test_four_thousand_atoms_are_enclosed():
+    """The lower end pools the atoms of a normal density, the upper end splits them."""
     z = np.linspace(-6.0, 6.0, 4001)
     masses = np.exp(-0.5 * z * z)
     masses /= masses.sum() * (1.0 + 1e-14)
-    found = log_mean_excess(Atoms(z - 0.05, masses, 64.0), 10_000)
+    ends = log_mean_excess(Atoms(z - 0.05, masses, 64.0), 10_000)
     # A normal law of mean -5 and deviation 1, in hundreds: phi(5) - 5 Phi(-5), over 100.
     true = np.log(5.346_166_9e-8 / 100.0)
-    assert found.low < true < found.high
-    assert found.high - found.low < 0.2
+    assert ends.low < true < ends.high
+    assert ends.high - ends.low < 0.2
 
 
-def test_nothing_positive_is_nothing():
+def test_without_positive_values_the_mean_excess_is_zero():
     atoms = Atoms(np.array([-1.0, 0.0]), np.array([0.5, 0.25]), 1.0)
     assert log_mean_excess(atoms, 10).high == -np.inf
     assert log_saddle_point(atoms, 10) == -np.inf
 
 
 @pytest.mark.parametrize("eps", [0.0, 0.05, 0.5, 0.9])
-def test_the_saddle_point_leads_near(eps):
+def test_the_saddle_point_approximation_is_close(eps):
     setting = Setting(10_000, 16, 1.0)
     atoms = weak_adversary(setting, eps)
     assert log_saddle_point(atoms, 10_000) == pytest.approx(
@@ -108,7 +108,7 @@ def test_the_saddle_point_leads_near(eps):
 
 
 @pytest.mark.parametrize("gap", [1.0, 1e-6, 1e-13])
-def test_an_excess_loses_no_digit(gap):
+def test_the_excess_keeps_its_digits_next_to_zero(gap):
     assert excess(3.0, 0.0, 3.0 - gap) == pytest.approx(np.exp(3.0) * -np.expm1(-gap), rel=3e-3)
     assert excess(-np.inf, 0.5, 1.0) == pytest.approx(-np.exp(1.5))
     assert excess(0.5, -np.inf, 1.0) == pytest.approx(np.exp(0.5))

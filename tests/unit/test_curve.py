@@ -1,13 +1,12 @@
-"""Curves by themselves, of known formulae; what a Setting refuses; who adds up to whom."""
+"""Curves with known formulae, the arguments of a Setting, and participation."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from math import exp, inf, log
 
 import numpy as np
 import pytest
 from shuffledp.accounting import accountant
 from shuffledp.accounting.accountant import curve as certified
-from shuffledp.accounting.bound import NotApplicableError
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import (
     Composable,
@@ -23,7 +22,6 @@ from shuffledp.accounting.curve import (
     require_upper,
 )
 from shuffledp.accounting.participation import with_participation
-from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.krr import KRandomisedResponse, KRRParameters
@@ -34,7 +32,7 @@ BUDGET = 2.0
 
 
 def two_rr(eps, eps0=BUDGET):
-    """Log of delta of one report of 2-RR: ``(e^eps0 - e^eps) / (e^eps0 + 1)``."""
+    """Return log delta of one 2-RR report: ``(e^eps0 - e^eps) / (e^eps0 + 1)``."""
     return log((exp(eps0) - exp(eps)) / (exp(eps0) + 1.0)) if eps < eps0 else -inf
 
 
@@ -55,33 +53,33 @@ def test_delta_keeps_its_shape_and_both_ends():
 
 
 @pytest.mark.parametrize("shift", [None, -3.0, 0.0, 3.0])
-def test_eps_inverts_each_end_whatever_the_lead_says(shift):
+def test_eps_inverts_both_ends_even_if_the_lead_is_wrong(shift):
     estimate = None if shift is None else (lambda eps: two_rr(eps) + shift)
     curve = replace(ONE, hints=SearchHints(estimate=estimate))
     for eps in (0.9, 1.0, 1.9):
-        found = curve.epsilon(two_rr(eps))
-        assert found.upper == pytest.approx(eps, rel=1e-9)
-        assert two_rr(found.upper) <= two_rr(eps)
+        ends = curve.epsilon(two_rr(eps))
+        assert ends.upper == pytest.approx(eps, rel=1e-9)
+        assert two_rr(ends.upper) <= two_rr(eps)
         # The lower end reaches the target sooner, and is rounded down.
-        assert found.lower < found.upper
-        assert two_rr(found.lower) - 0.1 >= two_rr(eps)
+        assert ends.lower < ends.upper
+        assert two_rr(ends.lower) - 0.1 >= two_rr(eps)
     assert curve.epsilon([0.0, -inf]).upper.tolist() == [0.0, BUDGET]
     with pytest.raises(InputError, match="delta"):
         curve.epsilon(0.1)
 
 
 @pytest.mark.parametrize("distance", [1e-9, 1e-3, 0.2])
-def test_laws_near_those_of_a_curve_have_a_delta_that_does_not_grow(distance):
+def test_a_total_variation_distance_is_added_without_letting_delta_grow(distance):
     upper = add_total_variation(two_rr, log(distance))
     eps = np.linspace(0.0, 30.0, 1501)
-    found = np.array([upper(float(each)) for each in eps])
-    assert (np.diff(found) <= 1e-6).all()
-    # The least of the sums so far.
+    log_deltas = np.array([upper(float(each)) for each in eps])
+    assert (np.diff(log_deltas) <= 1e-6).all()
+    # The smallest sum so far bounds delta at every larger eps.
     sums = [exp(two_rr(each)) + distance * (1.0 + exp(each)) for each in eps.tolist()]
     least = np.minimum.accumulate(np.minimum(sums, 1.0))
-    np.testing.assert_allclose(np.exp(found), least, rtol=0.02)  # as fine as the grid
-    assert (np.exp(found) <= least * (1.0 + 1e-6)).all()
-    # Of the laws that are moved as they may be: to what the other never shows.
+    np.testing.assert_allclose(np.exp(log_deltas), least, rtol=0.02)  # the spacing of the grid
+    assert (np.exp(log_deltas) <= least * (1.0 + 1e-6)).all()
+    # Two laws that use up the distance: mass moves to outcomes that the other never has.
     p = exp(BUDGET) / (exp(BUDGET) + 1.0)
     first = np.array([p, 1.0 - p, 0.0, 0.0])
     second = first[[1, 0, 2, 3]]
@@ -89,18 +87,18 @@ def test_laws_near_those_of_a_curve_have_a_delta_that_does_not_grow(distance):
         taken = min(distance, second[cell])
         a, b = first + distance * np.array([-1.0, 0, 1, 0]), second.copy()
         b[cell], b[3] = b[cell] - taken, taken
-        for each, high in zip(eps, found, strict=True):
+        for each, high in zip(eps, log_deltas, strict=True):
             assert np.maximum(a - exp(each) * b, 0.0).sum() <= exp(high) * (1.0 + 1e-12)
 
 
-def test_laws_that_are_those_of_a_curve_are_its_own():
+def test_without_a_distance_the_curve_is_unchanged():
     assert add_total_variation(two_rr, -inf) is two_rr
     both = pointwise_minimum(ONE, UpperCurve(inf, upper=lambda eps: -0.7 - 0.1 * eps))
     assert both.budget == BUDGET
     assert both.log_delta([0.0, 1.9]).upper.tolist() == [-0.7, two_rr(1.9)]
 
 
-def test_without_a_budget_eps_is_found_or_infinite():
+def test_without_a_budget_eps_is_finite_or_infinite():
     falls = UpperCurve(inf, upper=lambda eps: -eps)
     assert falls.epsilon(-300.0).upper == pytest.approx(300.0, rel=1e-9)
     stays = UpperCurve(inf, upper=lambda eps: max(-eps, -5.0))
@@ -109,26 +107,26 @@ def test_without_a_budget_eps_is_found_or_infinite():
     assert stops.epsilon([-4.0, -5.0, -6.0]).upper == pytest.approx([4.0, 5.0, inf], rel=1e-9)
 
 
-def test_a_formula_for_eps_is_used():
+def test_an_explicit_inverse_is_used():
     hints = SearchHints(inverse=lambda log_delta: -log_delta / 7.0)
     assert replace(ONE, hints=hints).epsilon(-3.5).upper == 0.5
 
 
-def test_only_the_ceiling_decides_at_once():
+def test_only_a_ceiling_answers_without_computing_delta():
     assert not ONE.surely_below(0.5, 0.0)
     capped = replace(ONE, hints=SearchHints(ceiling=lambda eps: two_rr(eps) + 1.0))
     assert capped.surely_below(0.5, two_rr(0.5) + 1.0)
     assert not capped.surely_below(0.5, two_rr(0.5) + 0.9)
 
 
-def test_rounds_are_those_known_or_by_the_curve():
+def test_composition_uses_the_known_rounds_or_the_curve():
     assert compose(ONE, 1) is ONE
     known = UpperCurve(6.0, upper=lambda eps: -eps)
     three = Composable(repeated=lambda rounds: known if rounds == 3 else ONE)
     assert compose(replace(ONE, composable=three), 3) is known
     twice = compose(ONE, 2)
     assert twice.budget == 2 * BUDGET
-    # Whoever sees both rounds sees one; and budgets add up.
+    # Two rounds leak at least as much as one, and at most the sum of the budgets.
     assert twice.log_delta(0.5).lower == ONE.log_delta(0.5).lower
     assert twice.log_delta(2 * BUDGET).upper == -inf
     p = exp(BUDGET) / (1 + exp(BUDGET))
@@ -156,7 +154,7 @@ def test_exponentials_are_rounded_outwards():
     assert (ends.lower, ends.upper) == (None, exp_up(-3.0))
 
 
-def test_the_end_that_there_is():
+def test_the_only_end_is_the_upper_one_if_there_are_two():
     assert (Interval(1.0, 2.0).only, Interval(1.0, None).only) == (2.0, 1.0)
 
 
@@ -166,29 +164,24 @@ def test_a_lower_end_is_never_promised():
         _ = Interval(1.0, None).promised
 
 
-def test_the_type_of_an_end_is_checked():
-    """Anything would go as an end whose type is Any, None among it."""
-    assert {field.type for field in fields(Interval)} == {"End | None"}
-
-
 @pytest.mark.parametrize("led", [False, True])
 def test_the_largest_budget_meets_the_target(led):
-    def of(eps0):
+    def curve_of(eps0):
         upper = lambda eps: two_rr(eps, eps0)  # noqa: E731
         return UpperCurve(eps0, upper=upper, hints=SearchHints(estimate=upper if led else None))
 
     target = two_rr(0.7, 1.9)
-    found = largest_eps0(0.7, target, of)
-    assert found == pytest.approx(1.9, rel=1e-5)
-    assert of(found).upper(0.7) <= target
-    assert largest_eps0(0.7, 0.0, of) == LARGEST_EPS0
+    largest = largest_eps0(0.7, target, curve_of)
+    assert largest == pytest.approx(1.9, rel=1e-5)
+    assert curve_of(largest).upper(0.7) <= target
+    assert largest_eps0(0.7, 0.0, curve_of) == LARGEST_EPS0
 
 
 # --- Setting --------------------------------------------------------------------------------------
 
 
 class Silent:
-    """A way to report with a budget of its own."""
+    """A mechanism that brings its own budget."""
 
     def curve(self, setting):
         del setting
@@ -213,8 +206,10 @@ class Silent:
         ({"eps0": 400.0}, "eps0 must be at most 350, got eps0=400.0"),
         ({"rounds": 0}, "rounds must be an integer from 1 .*, got rounds=0"),
         ({"rounds": inf}, "got rounds=inf"),
+        ({"eps0": 1e-201}, "at least 1e-200"),
         ({"count": 100}, "count must lie in 0..n-1 = 0..99, .*, got 100"),
         ({"sampling_rate": 0.0}, r"sampling rate must lie in \(0, 1\], got 0.0"),
+        ({"response_rate": float("nan")}, r"response rate must lie in \(0, 1\], got nan"),
         ({"response_rate": 1.1}, r"response rate must lie in \(0, 1\], got 1.1"),
         (
             {"sampling_rate": 0.5, "response_rate": 0.25},
@@ -239,7 +234,7 @@ def test_a_setting_out_of_range_is_refused(wrong, words):
     assert "\n" not in str(error.value)
 
 
-def test_parts_of_a_setting():
+def test_derived_properties_of_a_setting():
     setting = Setting(100, 3, 1.5, rounds=4, colluding=10, sampling_rate=0.5)
     assert setting.budget == 6.0
     assert setting.honest == Setting(90, 3, 1.5, rounds=4, sampling_rate=0.5)
@@ -253,12 +248,7 @@ def test_parts_of_a_setting():
         setting.require_one_round()
 
 
-# --- of collections -------------------------------------------------------------------------------
-
-
-def test_without_a_local_budget_no_bound_of_k_rr_applies():
-    with pytest.raises(NotApplicableError, match="needs eps0"):
-        BOUNDS["upper"].curve(Setting(100, 3))
+# --- Mechanisms and participation -----------------------------------------------------------------
 
 
 def test_a_randomiser_is_a_mechanism_of_the_accountant():
@@ -273,15 +263,15 @@ def test_a_randomiser_is_a_mechanism_of_the_accountant():
 
 
 @pytest.mark.parametrize(("k", "rounds"), [(4, 1), (4, 3), (2, 2)])
-def test_k_rr_by_its_name_has_both_ends_of_k_rr(k, rounds):
+def test_krr_as_a_mechanism_has_the_same_ends_as_krr_by_eps0(k, rounds):
     by_name = Released(KRandomisedResponse(), KRRParameters(1.0))
-    found = certified(Setting(40, k, rounds=rounds, mechanism=by_name)).log_delta(0.4)
-    assert found == certified(Setting(40, k, 1.0, rounds)).log_delta(0.4)
-    assert found.lower > -inf
+    ends = certified(Setting(40, k, rounds=rounds, mechanism=by_name)).log_delta(0.4)
+    assert ends == certified(Setting(40, k, 1.0, rounds)).log_delta(0.4)
+    assert ends.lower > -inf
 
 
 @pytest.mark.parametrize("rate", [{"sampling_rate": 0.5}, {"response_rate": 0.5}])
-def test_of_a_crowd_delta_ends_where_that_of_everybody_does(rate):
+def test_participation_keeps_budget_and_horizon(rate):
     setting = Setting(6, 2, **rate)
     curve = with_participation(lambda s: replace(ONE, lower=None), setting)
     assert (curve.budget, curve.horizon) == (ONE.budget, ONE.horizon)
@@ -294,38 +284,38 @@ def test_of_a_crowd_delta_ends_where_that_of_everybody_does(rate):
         with_participation(lambda s: Curve(BUDGET, lower=ONE.lower), setting)
 
 
-def test_a_search_for_eps0_shows_on_a_terminal_that_it_goes_on(monkeypatch, capsys):
+def test_a_slow_search_shows_progress_on_a_terminal(monkeypatch, capsys):
     monkeypatch.setattr("shuffledp.accounting.curve.PROGRESS_AFTER_SECONDS", -1.0)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     largest_eps0(0.5, -5.0, lambda eps0: UpperCurve(eps0, upper=lambda eps: two_rr(eps, eps0)))
     assert "deltas" in capsys.readouterr().err
 
 
-def test_deltas_of_many_eps_are_those_of_each_alone():
+def test_an_array_of_eps_has_the_deltas_of_its_elements():
     setting = Setting(n=2_000, k=30, eps0=4.0)
     eps = np.array([[0.0, 3.9, 0.5, 0.5], [4.0, 2.0, 1.9999, 5.0]])
-    found = accountant.delta(eps, setting)
+    deltas = accountant.delta(eps, setting)
     for place, value in np.ndenumerate(eps):
         alone = accountant.delta(float(value), setting)
-        assert (found.lower[place], found.upper[place]) == (alone.lower, alone.upper)
+        assert (deltas.lower[place], deltas.upper[place]) == (alone.lower, alone.upper)
 
 
-def test_deltas_below_every_float_are_not_computed():
+def test_deltas_below_the_smallest_float_are_not_computed():
     asked = []
 
     def upper(eps):
         asked.append(eps)
         return -100.0 * eps
 
-    found = UpperCurve(100.0, upper=upper).delta(np.arange(0.0, 101.0))
+    deltas = UpperCurve(100.0, upper=upper).delta(np.arange(0.0, 101.0))
     assert asked == [0, 1, 2, 3, 4, 5, 6, 7, 8, 100]
-    assert found.lower is None
-    assert (found.upper[9:100] == 5e-324).all()
+    assert deltas.lower is None
+    assert (deltas.upper[9:100] == 5e-324).all()
 
 
 def test_no_nan_leaves_a_curve():
     curve = UpperCurve(1.0, upper=lambda eps: np.nan, lower=lambda eps: np.nan)
-    found = curve.log_delta(0.5)
-    assert (found.lower, found.upper) == (-np.inf, 0.0)
+    ends = curve.log_delta(0.5)
+    assert (ends.lower, ends.upper) == (-np.inf, 0.0)
     curve = UpperCurve(7.0, upper=lambda _: 0.0, hints=SearchHints(inverse=lambda _: np.nan))
     assert curve.epsilon(-1.0).upper == 7.0
