@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from shuffledp.accounting.setting import probabilities
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.estimators import (
     maximum_likelihood,
@@ -40,36 +39,8 @@ def test_projection_keeps_distributions_and_works_by_row():
         project_simplex([np.nan, 1.0])
 
 
-def iterative_bayesian_update(reports, eps0, gap):
-    """Maximise the likelihood by expectation maximisation, with a certified duality gap.
-
-    The log-likelihood per report is concave, so its largest slope less 1 bounds how far the
-    iterate is below the maximum.
-    """
-    p, q = probabilities(eps0, len(reports))
-    shares = reports / reports.sum()
-    estimate = np.full(len(reports), 1.0 / len(reports))
-    for _ in range(1_000_000):
-        ratio = shares / (q + (p - q) * estimate)
-        slope = q * ratio.sum() + (p - q) * ratio
-        if slope.max() - 1.0 <= gap:
-            return estimate
-        estimate = estimate * slope
-    pytest.fail("the iteration did not converge")
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_maximum_likelihood_is_where_the_bayesian_update_converges(seed):
-    rng = np.random.default_rng(seed)
-    k, eps0 = int(rng.integers(2, 9)), float(rng.uniform(0.5, 4.0))
-    counts = rng.multinomial(300, rng.dirichlet(np.full(k, 0.3)))
-    reports = randomise(counts, eps0, rng)[0]
-    iterated = iterative_bayesian_update(reports, eps0, gap=1e-12)
-    assert maximum_likelihood(reports, eps0) == pytest.approx(iterated, abs=1e-5)
-
-
 def most_likely_by_support(reports, eps0):
-    """Try every set of cells that may be positive, in exact arithmetic; for few cells."""
+    """Maximise the likelihood exactly by trying every set of positive cells."""
     odds = Fraction(float(np.expm1(eps0)))
     for size in range(1, len(reports) + 1):
         for support in combinations(range(len(reports)), size):
@@ -99,12 +70,12 @@ def test_maximum_likelihood_is_exact_for_ties_zeros_and_tiny_budgets(reports, ep
 
 
 def assert_most_likely(reports, eps0):
-    """Check Karush-Kuhn-Tucker's conditions, by concavity those of the maximum."""
+    """Check the Karush-Kuhn-Tucker conditions, which suffice as the likelihood is concave."""
     estimate = maximum_likelihood(reports, eps0)
     assert estimate.shape == reports.shape
     assert estimate.min() >= 0.0
     np.testing.assert_allclose(estimate.sum(axis=-1), 1.0, rtol=1e-12)
-    # The likelihood has one slope where the estimate is positive, and none above it elsewhere.
+    # The slope is one constant where the estimate is positive, and not above it elsewhere.
     slope = reports / (1.0 + np.expm1(eps0) * estimate)
     largest = slope.max(axis=-1, keepdims=True)
     assert (slope <= largest)[estimate == 0.0].all()

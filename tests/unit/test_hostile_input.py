@@ -1,4 +1,4 @@
-"""Input made to mislead the command or a job, or to keep them busy."""
+"""Input that is meant to mislead the command or a job, or to keep it busy."""
 
 import gzip
 import io
@@ -30,8 +30,8 @@ SETTING = ["--n", "100", "--k", "3", "--eps0", "1"]
 COMPARE = ["compare", "--eps", "1", "--delta", "1e-6", "--mechanism", "gaussian", "--histogram"]
 
 
-def ended(capsys, *arguments):
-    """Status, and what was said of it: one line."""
+def run(capsys, *arguments):
+    """Run the command; return its status and its single line of standard error."""
     try:
         status = main(list(arguments))
     except SystemExit as stopped:
@@ -46,42 +46,34 @@ def ended(capsys, *arguments):
 @pytest.mark.parametrize("command", ["delta --eps .5", "epsilon --delta 1e-6", "fdp"])
 def test_rounds_have_a_limit(capsys, command, rounds):
     name, *question = command.split()
-    status, err = ended(capsys, name, *SETTING, *question, "--rounds", rounds)
+    status, err = run(capsys, name, *SETTING, *question, "--rounds", rounds)
     assert status == 2
     assert f"from 1 to {LARGEST_ROUNDS:,}, got" in err
-
-
-def test_budgets_below_floats_are_refused(capsys):
-    status, err = ended(capsys, "fdp", "--n", "9", "--k", "3", "--eps0", "5e-324", "--rounds", "2")
-    assert status == 2
-    assert "at least 1e-200" in err
-    with pytest.raises(InputError, match="at least 1e-200"):
-        Setting(9, 3, 1e-201)
 
 
 @pytest.mark.parametrize(
     "text", ["1_0", "٣", "0x64", "1e", "", ".", "1 0", "１", "1e9999999999", "1e999999999"]
 )
-def test_numbers_are_written_plainly(capsys, text):
+def test_numbers_in_unusual_notation_are_refused(capsys, text):
     with pytest.raises(ValueError, match="number"):
         number(text)
     for option in ("--n", "--eps0", "--eps"):
         words = {"--n": "10", "--k": "3", "--eps0": "1", "--eps": "0.5"} | {option: text}
-        status, err = ended(capsys, "delta", *[word for pair in words.items() for word in pair])
+        status, err = run(capsys, "delta", *[word for pair in words.items() for word in pair])
         assert status == 2
         assert "is not a" in err
     assert number(" +1.5e-3 ") == 1.5e-3
 
 
-def test_numbers_of_a_file_are_written_plainly(capsys, tmp_path):
+def test_numbers_of_a_file_in_unusual_notation_are_refused(capsys, tmp_path):
     path = tmp_path / "counts.csv"
     for text in ("1_0", "٣", "0x10"):
         path.write_text(f"count\n5\n{text}\n", encoding="utf-8")
-        status, err = ended(capsys, *COMPARE, str(path))
+        status, err = run(capsys, *COMPARE, str(path))
         assert status == 2
         assert "whole number of users" in err
     path.write_text("0.5,0.5\n0_1,0.9\n")
-    status, err = ended(capsys, "matrix", str(path), "--n", "9", "--eps", "1")
+    status, err = run(capsys, "matrix", str(path), "--n", "9", "--eps", "1")
     assert "must be a probability" in err
 
 
@@ -95,12 +87,10 @@ def test_messages_are_one_readable_line(capsys, tmp_path):
         ["z" * 10**5],
         ["list", "--format", "q" * 10**5],
     ):
-        assert ended(capsys, *words)[0] == 2
+        assert run(capsys, *words)[0] == 2
     path = tmp_path / "m.csv"
     path.write_text(",".join(["0.5"] * 5000 + ["x"]) + "\n")
-    assert (
-        "must be a probability" in ended(capsys, "matrix", str(path), "--n", "9", "--eps", "1")[1]
-    )
+    assert "must be a probability" in run(capsys, "matrix", str(path), "--n", "9", "--eps", "1")[1]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -114,29 +104,29 @@ def test_pipes_and_devices_are_refused(capsys, tmp_path, suffix):
             ["personalised", "--mechanism", "binary", "--budgets", str(source)],
             ["matrix", str(source), "--n", "9", "--eps", "1"],
         ):
-            status, err = ended(capsys, *words)
+            status, err = run(capsys, *words)
             assert status == 2
             assert "no regular file" in err
 
 
-def test_rows_are_counted_before_they_are_read(capsys, tmp_path, monkeypatch):
+def test_a_file_with_too_many_rows_is_not_loaded(capsys, tmp_path, monkeypatch):
     path = tmp_path / "rows.parquet"
-    # A constant takes next to nothing in the file, and 8 bytes a row in memory.
+    # A constant column is tiny in the file, but takes 8 bytes per row in memory.
     rows = pa.chunked_array([pa.array(np.ones(1_000_000, np.int64))] * 3)
     pq.write_table(pa.table({"count": rows}), path)
     assert path.stat().st_size < 100_000
-    status, err = ended(capsys, *COMPARE, str(path))
+    status, err = run(capsys, *COMPARE, str(path))
     assert status == 2
     assert "3,000,000 rows" in err
     monkeypatch.setattr(tables, "LARGEST_ROWS", 3)
     for name, text in (("c.csv", "count\n" + "1\n" * 4), ("m.csv", "1,0\n0,1\n")):
         (tmp_path / name).write_text(text)
-    assert "4 rows" in ended(capsys, *COMPARE, str(tmp_path / "c.csv"))[1]
+    assert "4 rows" in run(capsys, *COMPARE, str(tmp_path / "c.csv"))[1]
     words = ["matrix", str(tmp_path / "m.csv"), "--n", "9", "--eps", "1"]
-    assert "2 rows of 2 columns" in ended(capsys, *words)[1]
+    assert "2 rows of 2 columns" in run(capsys, *words)[1]
 
 
-def test_damaged_parquet_is_one_line(capsys, tmp_path):
+def test_damaged_parquet_is_refused_in_one_line(capsys, tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"count": [4, 5, 6], "eps": [0.5, 1.0, 2.0]}), path)
     whole, random = path.read_bytes(), np.random.default_rng(3)
@@ -164,13 +154,13 @@ def test_damaged_parquet_is_one_line(capsys, tmp_path):
         (MemoryError(), "is damaged, or needs more memory than there is"),
     ],
 )
-def test_whatever_a_reader_raises_is_one_line(capsys, tmp_path, monkeypatch, error, message):
+def test_every_error_of_a_reader_becomes_one_line(capsys, tmp_path, monkeypatch, error, message):
     def fails(*_, **__):
         raise error
 
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
     monkeypatch.setattr(pq, "ParquetFile", fails)
-    status, err = ended(capsys, *COMPARE, str(tmp_path / "t.parquet"))
+    status, err = run(capsys, *COMPARE, str(tmp_path / "t.parquet"))
     assert status == 2
     assert message in err
 
@@ -178,10 +168,10 @@ def test_whatever_a_reader_raises_is_one_line(capsys, tmp_path, monkeypatch, err
 def test_a_column_of_words_is_refused(capsys, tmp_path):
     path = tmp_path / "w.parquet"
     pq.write_table(pa.table({"count": ["1", "2"]}), path)
-    assert "must hold numbers (got string)" in ended(capsys, *COMPARE, str(path))[1]
+    assert "must hold numbers (got string)" in run(capsys, *COMPARE, str(path))[1]
 
 
-# --- Forty files ------------------------------------------------------------------------
+# --- Hostile files ----------------------------------------------------------------------
 
 
 def square(east="3", more=""):
@@ -190,7 +180,7 @@ def square(east="3", more=""):
 
 
 def virtual(address):
-    """Return a file that another reader takes for a reference to a map elsewhere."""
+    """Return a file that GDAL would take for a reference to a map elsewhere."""
     layer = f"<OGRVRTLayer name='a'><SrcDataSource>{address}</SrcDataSource></OGRVRTLayer>"
     return f"<OGRVRTDataSource>{layer}</OGRVRTDataSource>"
 
@@ -202,7 +192,7 @@ def parquet(columns):
 
 
 def laughs(key):
-    """Nine times nine times nine ..., as aliases: a kilobyte that stands for 400 million values."""
+    """Return a kilobyte of YAML whose nested aliases stand for 400 million values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]
     return "\n".join([*lines, f"{key}: *a8"])
@@ -296,8 +286,8 @@ def certificate_is_checked(path, _):
 def configuration_is_read(path, content):
     check_unique_keys(path)
     schema = yaml.safe_load((ROOT / "workflow/schemas/config.schema.yaml").read_text())
-    given = yaml.safe_load((ROOT / "config/config.yaml").read_text())
-    check_schema(given | yaml.safe_load(content), schema)
+    settings = yaml.safe_load((ROOT / "config/config.yaml").read_text())
+    check_schema(settings | yaml.safe_load(content), schema)
 
 
 HOSTILE = {
@@ -317,8 +307,8 @@ HOSTILE = {
         for name, content, message in files
     ],
 )
-def test_a_hostile_file_ends_in_one_clear_line(capsys, tmp_path, read, content, message):
-    path = tmp_path / "given"
+def test_a_hostile_file_is_refused_in_one_clear_line(capsys, tmp_path, read, content, message):
+    path = tmp_path / "input"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     if read is certificate_is_checked:
         read(path, path.read_bytes())
@@ -329,19 +319,15 @@ def test_a_hostile_file_ends_in_one_clear_line(capsys, tmp_path, read, content, 
         with pytest.raises(InputError) as refused:
             read(path, path.read_bytes())
         line = str(refused.value)
-        of_a_key = message.endswith(("no such key", "from -180 to 180"))
-        assert of_a_key or str(path) in line
+        names_a_key = message.endswith(("no such key", "from -180 to 180"))
+        assert names_a_key or str(path) in line
     assert message in line
     assert line.isprintable()
     assert len(line) < 700 + len(str(path))
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_forty_hostile_files_are_tried():
-    assert min(map(len, HOSTILE.values())) >= 40 / len(HOSTILE)
-
-
-def test_a_name_on_a_map_that_is_no_text_does_not_stop_it(tmp_path):
+def test_a_name_that_is_not_text_does_not_stop_a_map(tmp_path):
     path = tmp_path / "map.geojson"
     path.write_text(
         f'{{"type": "Feature", "properties": {{"name": "\\ud800"}}, "geometry": {square()}}}'
@@ -349,8 +335,8 @@ def test_a_name_on_a_map_that_is_no_text_does_not_stop_it(tmp_path):
     assert backdrop(path)["name"].tolist() == ["?"]
 
 
-def test_the_ends_of_the_range_of_budgets_are_answered(capsys):
-    """With the smallest a round's grid had steps of 0, with the largest a tail's scale was inf."""
+def test_the_smallest_and_largest_budgets_are_answered(capsys):
+    """Once the grid of a round had steps of 0, or the scale of a tail was infinite."""
     assert main(["fdp", "--n", "1", "--k", "4", "--eps0", "1e-200", "--rounds", "2"]) == 0
     assert capsys.readouterr().err == ""
     curve = BOUNDS["single-bin"].curve(Setting(100, 4, 350.0))

@@ -1,4 +1,4 @@
-"""Colluders, dropouts, and k-RR among dummies, against exact rationals of all data sets."""
+"""Colluders, dropouts and k-RR among dummies, against exact rationals over all data sets."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -32,7 +32,7 @@ MODERATE = Fraction(3, 2)
 
 
 def added(law, cell_law):
-    """Law of a histogram after one more message; cell None is none."""
+    """Return the law of a histogram after one more message; cell None means no message."""
     after = defaultdict(Fraction)
     for histogram, p in law.items():
         for cell, chance in cell_law.items():
@@ -44,7 +44,7 @@ def added(law, cell_law):
 
 
 def of_user(law, record, k, report, rate, chances=1):
-    """Law after one user's report and chances of a dummy."""
+    """Return the law after one user's report and chances of a dummy."""
     law = added(law, {cell: report(record, cell) for cell in range(k)})
     for _ in range(chances):
         law = added(law, {None: 1 - rate, **dict.fromkeys(range(k), rate / k)})
@@ -52,7 +52,7 @@ def of_user(law, record, k, report, rate, chances=1):
 
 
 def released(target, others, k, report, rate, response, chances=1):
-    """Law of what the analyst sees: the target responds, each other user with a probability."""
+    """Return the law of the analyst's view: the target responds, others perhaps."""
     law = of_user({(0,) * k: Fraction(1)}, target, k, report, rate, chances)
     for record in others:
         there = of_user(law, record, k, report, rate, chances)
@@ -64,7 +64,7 @@ def released(target, others, k, report, rate, response, chances=1):
 
 
 def worst(n, k, report, rate, response, chances=1):
-    """Largest delta over all data sets."""
+    """Return the largest delta over all data sets."""
     return max(
         exact.hockey_stick(
             released(0, others, k, report, rate, response, chances),
@@ -76,7 +76,7 @@ def worst(n, k, report, rate, response, chances=1):
 
 
 def incomplete(log_delta, setting):
-    """Log of delta of a setting by that of each number of honest users who all report."""
+    """Return log delta with participation, given log delta as a function of the participants."""
     curve = with_participation(
         lambda s: UpperCurve(s.budget, upper=lambda _: log_delta(s.n)), setting
     )
@@ -93,7 +93,7 @@ def truth(record, cell):
 
 
 def over_decoys(n, k, rate):
-    """Sum over m of ``Pr[M = m] E[(G_1 + ... + G_m)_+] / m``, M uniform reports."""
+    """Sum ``Pr[M = m] E[(G_1 + ... + G_m)_+] / m`` over the number M of uniform reports."""
     p, q = exact.reports(k, E)
     gamma = k * q
     decoys = {1: Fraction(1)}
@@ -120,7 +120,7 @@ def test_krr_among_dummies_covers_every_data_set(n, k, rate):
     ("n", "k", "dummies"),
     [(1, 2, 0.5), (2, 2, 1.5), (2, 2, 2.0), (3, 2, 0.75), (2, 3, 1.25), (3, 3, 1.0), (2, 2, 0.0)],
 )
-def test_mixdump_covers_every_data_set_and_keeps_eps0_of_who_sees_all_messages(n, k, dummies):
+def test_mixdump_covers_every_data_set_and_keeps_eps0_without_a_shuffler(n, k, dummies):
     parameters, report = MixdumpParameters(log(3.0), dummies), krr(k)
     chances = parameters.chances
     assert dummies <= chances < dummies + 1
@@ -128,7 +128,7 @@ def test_mixdump_covers_every_data_set_and_keeps_eps0_of_who_sees_all_messages(n
     found = exp(Mixdump().curve(parameters, Setting(n, k)).log_delta(EPS).upper)
     truth = float(worst(n, k, report, rate, Fraction(1), chances))
     assert truth * (1 - 1e-12) <= found <= (1 if n == 1 and k == 2 else 1.6) * truth * (1 + 1e-9)
-    # A user's own messages, by their ratio; the views say no more than that.
+    # A user's own messages have the ratio E, which is what the view states.
     nothing = {(0,) * k: Fraction(1)}
     laws = [of_user(nothing, record, k, report, rate, chances) for record in range(k)]
     assert {exact.hockey_stick(a, b, E) for a in laws for b in laws} == {0}
@@ -137,7 +137,7 @@ def test_mixdump_covers_every_data_set_and_keeps_eps0_of_who_sees_all_messages(n
 
 
 @pytest.mark.parametrize(("n", "k", "eps"), [(1000, 20, 1.0), (1000, 1000, 1.0), (60, 4, 0.3)])
-def test_mixdump_errs_less_than_krr_by_as_few_dummies_as_will_do(n, k, eps):
+def test_mixdump_has_less_error_than_krr_with_as_few_dummies_as_possible(n, k, eps):
     mechanism, target, setting = Mixdump(), log(1e-6), Setting(n, k)
     alone, found = (MECHANISMS[name].calibrate(eps, target, setting) for name in ("krr", "mixdump"))
     assert alone.eps0 < found.eps0 <= alone.eps0 + 1.0
@@ -153,7 +153,7 @@ def test_mixdump_errs_less_than_krr_by_as_few_dummies_as_will_do(n, k, eps):
         return mechanism.curve(parameters, setting).log_delta(eps).upper
 
     assert reached(found.dummies) <= target < reached(found.dummies * (1 - 1e-8))
-    # Fewer chances that are all taken would do no more.
+    # One chance fewer, always taken, would miss the target.
     assert found.chances == 1 or reached(found.chances - 1) > target
 
 
@@ -170,7 +170,7 @@ def test_mixdump_without_a_delta_is_krr():
         MixdumpParameters(1.0, -1)
 
 
-def test_without_dummies_krr_is_itself():
+def test_without_dummies_the_bound_is_that_of_krr():
     setting = Setting(1000, 4, 2.0)
     few = krr_among_dummies_log_delta([0.1, 0.5], setting, 1e-12)
     none = krr_among_dummies_log_delta([0.1, 0.5], setting, 0.0)
@@ -209,38 +209,9 @@ def test_dropouts_who_would_have_sent_dummies_are_covered(response):
     assert found > exp(log_delta(n))
 
 
-def test_colluders_hide_nobody():
-    def log_delta(users):
-        return float(upper_log_delta(0.2, Setting(users, 5, 1.0)))
-
-    some, all_others = (Setting(300, 5, colluding=colluding) for colluding in (40, 299))
-    assert incomplete(log_delta, some) == pytest.approx(log_delta(260), rel=1e-12)
-    assert incomplete(log_delta, all_others) == pytest.approx(log_delta(1), rel=1e-12)
-    both = incomplete(log_delta, Setting(300, 5, colluding=40, response_rate=0.5))
-    assert log_delta(140) < both < log_delta(80)
-
-
-@pytest.mark.parametrize("colluding", [-1, 1.5, float("nan")])
-def test_impossible_colluders_are_refused(colluding):
-    with pytest.raises(InputError, match="colluding must be an integer"):
-        Setting(10, 5, colluding=colluding)
-
-
-def test_somebody_is_honest():
-    assert Setting(10, 5, colluding=9).honest == Setting(1, 5)
-    with pytest.raises(InputError, match="below n, since the target is honest"):
-        Setting(10, 5, colluding=10)
-
-
-@pytest.mark.parametrize("response", [0.0, 1.1, -1.0, float("nan")])
-def test_impossible_response_rates_are_refused(response):
-    with pytest.raises(InputError, match=r"response rate must lie in \(0, 1\]"):
-        Setting(10, 5, response_rate=response)
-
-
 @pytest.mark.parametrize("name", ["upper", "lower", "renyi"])
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_of_colluders_every_bound_counts_the_honest_users(name, rounds):
+def test_every_bound_counts_only_honest_users(name, rounds):
     bound, honest = BOUNDS[name], Setting(50, 5, 1.0, rounds)
     found = bound.curve(Setting(60, 5, 1.0, rounds, colluding=10))
     assert found.log_delta(0.3) == bound.curve(honest).log_delta(0.3)
@@ -248,7 +219,7 @@ def test_of_colluders_every_bound_counts_the_honest_users(name, rounds):
         assert found.epsilon(log(1e-4)) == bound.curve(honest).epsilon(log(1e-4))
 
 
-def test_of_dropouts_a_bound_is_the_mean_over_those_who_respond():
+def test_with_dropouts_a_bound_is_the_mean_over_the_number_of_responses():
     setting = Setting(30, 5, 1.0, colluding=4, response_rate=0.5)
 
     def log_delta(users):
@@ -258,7 +229,7 @@ def test_of_dropouts_a_bound_is_the_mean_over_those_who_respond():
         return BOUNDS["upper"].curve(replace(setting, eps0=eps0))
 
     assert of(1.0).log_delta(0.3).upper == incomplete(log_delta, setting)
-    # The bound is used to search, too: calibration meets the target, and wastes nothing.
+    # Calibration by the same bound meets the target and wastes little.
     reached = of(largest_eps0(0.3, log(1e-2), of)).log_delta(0.3).upper
     assert log(1e-2) - 1e-3 < reached <= log(1e-2)
     with pytest.raises(InputError, match="for one round"):
@@ -267,7 +238,7 @@ def test_of_dropouts_a_bound_is_the_mean_over_those_who_respond():
         BOUNDS["lower"].curve(setting)
 
 
-def test_of_dummies_the_upper_end_takes_the_fewest_chances():
+def test_the_upper_bound_uses_the_fewest_chances_of_a_dummy():
     setting = Setting(300, 5, 1.0)
     among = replace(setting, dummies=1.5)
     found = BOUNDS["upper"].curve(among).log_delta(0.2).upper
@@ -289,11 +260,11 @@ def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name
             with_participation(partial(mechanism.curve, parameters), setting).log_delta(0.5).upper
         )
 
-    if name == "shuffler-dummies":  # they do not depend on the users
+    if name == "shuffler-dummies":  # its dummies do not depend on the number of users
         assert parameters == mechanism.calibrate(0.5, target, Setting(n, k))
     else:
         assert target - 0.05 < reached(parameters) <= target
-        # For the mean number alone it would be calibrated to less.
+        # Calibrating for the mean number of participants would miss the target.
         mean = mechanism.calibrate(0.5, target, Setting(40, k))
         assert reached(mean) > target
     only = calibrated(mechanism, 0.5, target, Setting(n, k, colluding=10))
@@ -306,8 +277,8 @@ def test_impossible_dummies_are_refused(dummies, chances):
         krr_among_dummies_log_delta(0.5, Setting(10, 3, 1.0), dummies, chances)
 
 
-def test_without_a_pair_a_search_begins_at_the_mean_number_of_participants():
-    """A delta takes some fifty numbers of participants; a search may take a few deltas."""
+def test_a_search_without_a_dominating_pair_starts_at_the_mean_number_of_participants():
+    """Each delta sums over some fifty numbers of participants, so a search must need few."""
     asked = defaultdict(int)
 
     def of(setting):
@@ -320,12 +291,12 @@ def test_without_a_pair_a_search_begins_at_the_mean_number_of_participants():
     curve = with_participation(of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
     eps = curve.epsilon(-4.0).upper
     assert curve.upper(eps) <= -4.0 < curve.upper(eps * (1.0 - 1e-9))
-    # Fewer than nobody ever does: each delta asks for this number once.
+    # Every delta asks once for a single participant.
     assert asked[1] - 2 <= 8
 
 
-def test_far_out_the_log_of_delta_keeps_its_share_with_fewer_numbers_of_participants():
-    """Half of delta may be lost there, which its log hardly shows."""
+def test_a_tiny_delta_needs_few_numbers_of_participants():
+    """Losing half of a tiny delta hardly changes its logarithm."""
     asked = []
 
     def of(setting):
@@ -347,8 +318,8 @@ def test_far_out_the_log_of_delta_keeps_its_share_with_fewer_numbers_of_particip
     ("n", "k", "eps0", "dummies"),
     [(1, 3, 1.0, 0.5), (20, 5, 2.0, 0.5), (300, 2, 2.0, 1.5), (2000, 20, 3.0, 0.75)],
 )
-def test_the_loss_of_krr_among_dummies_dominates_its_round_and_hardly_more(n, k, eps0, dummies):
-    """Its hockey-stick divergence is never below the delta that is summed over all numbers."""
+def test_the_loss_of_krr_among_dummies_dominates_its_round_closely(n, k, eps0, dummies):
+    """Compare its hockey-stick divergence with delta summed over all numbers of decoys."""
     setting = Setting(n, k, eps0, dummies=dummies)
 
     def of_curve():
@@ -361,8 +332,8 @@ def test_the_loss_of_krr_among_dummies_dominates_its_round_and_hardly_more(n, k,
         assert truth <= found <= truth + 5e-3 * max(1.0, -truth)
 
 
-def test_mixdump_over_rounds_is_calibrated_by_few_deltas(monkeypatch):
-    """Each takes seconds for many users: the search begins at the central limit."""
+def test_mixdump_over_rounds_is_calibrated_with_few_deltas(monkeypatch):
+    """Each delta may take seconds, so the search starts at the central limit."""
     asked, curve = [], Mixdump.curve
     monkeypatch.setattr(Mixdump, "curve", lambda *parts: asked.append(parts) or curve(*parts))
     setting = Setting(1000, 20, rounds=4)
