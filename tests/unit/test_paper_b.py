@@ -1,4 +1,4 @@
-"""Paper B's figures, simplified bounds and headline numbers, and the figure of all bounds."""
+"""Figures, simplified bounds and headline numbers of paper B, and the figure of all bounds."""
 
 from fractions import Fraction
 from itertools import product
@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import brentq
 from scipy.special import log_ndtr
 from scipy.stats import binom, multinomial
-from shuffledp.accounting.one_round.single_bin import worst_count_log_delta
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.rounds import shuffled_krr
 from shuffledp.accounting.setting import Setting
@@ -20,7 +19,7 @@ from shuffledp.papers import paper_b
 from shuffledp.papers.answers import read_published
 from shuffledp.papers.figure_specs import curve, curves
 from shuffledp.papers.figures import all_bounds
-from shuffledp.papers.literature.renyi import shuffled_rdp_upper, special_pair_renyi, subsampled_rdp
+from shuffledp.papers.literature.renyi import shuffled_rdp_upper, special_pair_renyi
 from shuffledp.papers.literature.theorems import advanced_epsilon, kov_epsilon
 from shuffledp.papers.paper_b import corollary_3_2, corollary_3_5, remark_3
 
@@ -47,23 +46,8 @@ def test_divergence_of_the_special_pair_lies_between_the_theorems(
     ).all()
 
 
-def test_theorem_3_4_falls_behind_the_larger_direction(divergences: pd.DataFrame) -> None:
-    last = divergences.loc[r"$\epsilon_0=3$, $n=10^{4}$ (assumed)"].iloc[-1]
-    share = (
-        last["Girgis et al., Theorem 3.4"] / last["special pair of 2-RR, exact, larger direction"]
-    )
-    assert 0.25 < share < 0.28
-
-
-def test_divergence_of_order_two_has_a_closed_form(divergences: pd.DataFrame) -> None:
-    first = divergences.loc[r"$\epsilon_0=1$, $n=10^{6}$ (assumed)"][
-        "Girgis et al., Theorem 3.4"
-    ].iloc[0]
-    assert first == pytest.approx(np.log1p(np.expm1(1.0) ** 2 / (1e6 * np.e)), rel=1e-9)
-
-
 def special_pair_delta(eps: float, eps0: float, n: int) -> float:
-    """Both directions by summing the two laws of the count."""
+    """Return the larger direction's delta by summing the two laws of the count."""
     p = 1.0 / (1.0 + np.exp(eps0))
     x = np.arange(n + 1)
     equal = binom.pmf(x, n, p)
@@ -79,7 +63,7 @@ def test_special_pair_epsilon_meets_delta(eps0: float) -> None:
 
 
 def gaussian_epsilon(mu: float, delta: float) -> float:
-    """Eps of mu-GDP at a delta."""
+    """Return the eps of mu-GDP at delta."""
 
     def excess(eps: float) -> float:
         first = np.exp(log_ndtr(mu / 2 - eps / mu))
@@ -109,10 +93,10 @@ def test_headline_of_composition() -> None:
     assert upper == pytest.approx(0.905, abs=5e-4)
     assert eps / upper == pytest.approx(1.8, abs=0.05)
     assert factors[0] * eps / upper == pytest.approx(8.1, abs=0.05)
-    # So many rounds are nearly Gaussian: the variance of the ratio of the special pair adds up.
+    # Over so many rounds the loss is nearly Gaussian, with the variance of the special pair.
     mu = np.expm1(eps0) * np.sqrt(counts[0] / (n * np.exp(eps0)))
     assert lower == pytest.approx(gaussian_epsilon(mu, 1e-8), rel=5e-3)
-    # So does that of the weak adversary's pair.
+    # The upper end has the variance of the weak adversary's pair.
     weak = np.expm1(eps0) * np.sqrt(2.0 * counts[0] / (n * (np.exp(eps0) + 1.0)))
     assert upper == pytest.approx(gaussian_epsilon(weak, 1e-8), rel=5e-3)
 
@@ -136,7 +120,7 @@ def test_headline_of_sampling() -> None:
 
 
 def test_rounds_gained_by_sampling() -> None:
-    """At the stated rounds of the clones 17 times as many; at those of Theorem 3.1 only 6.6."""
+    """The gain is 17 at the rounds stated for clones, but 6.6 at those for Theorem 3.1."""
     row = next(one for one in read_published(PUBLISHED) if one.quantity.startswith("rounds gained"))
     answer = paper_b.interactions(row)
     more = float(answer.as_printed or 0)
@@ -156,18 +140,8 @@ def test_rounds_gained_by_sampling() -> None:
     assert few == pytest.approx(clones(np.round(1e4 / 6.6)), rel=1e-2)
 
 
-def test_sampling_theorem_is_no_guarantee_for_replacement() -> None:
-    """One user, 2-RR, nobody else: who is sampled is seen, so the moment shrinks by the rate."""
-    rate, p = 0.1, np.e / (np.e + 1.0)
-    divergence = np.log(p**2 / (1 - p) + (1 - p) ** 2 / p)
-    truth = np.log1p(rate * np.expm1(divergence))
-    claimed = float(subsampled_rdp(2, rate, lambda order: np.full(order.shape, divergence)))
-    assert truth == pytest.approx(0.1031, abs=1e-4)
-    assert claimed == pytest.approx(0.0108, abs=1e-4)
-
-
 @pytest.mark.slow
-def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
+def test_seen_sampling_averages_over_the_rounds_with_the_target() -> None:
     eps0, n, rate, count = 1.0, 2000, 0.3, 8
     eps = paper_b.seen_sampling_epsilon(Setting(n, 2, eps0, count), rate)
     j = np.arange(1, count + 1)
@@ -177,59 +151,16 @@ def test_seen_sampling_is_the_mean_over_rounds_with_the_target() -> None:
         log_delta = [shuffled_krr.dominated_log_delta(eps, one) for one in settings]
         return float(binom.pmf(j, count, rate) @ np.exp(log_delta))
 
-    # Between those for the mean number of participants and for three standard deviations fewer.
+    # It lies between the means for the mean number of participants and for three deviations fewer.
     typical = 1 + round(rate * (n - 1))
     assert mean(typical) < 1e-8 < mean(typical - round(3 * (n * rate * (1 - rate)) ** 0.5))
 
 
-def test_all_users_sampled_is_no_sampling() -> None:
+def test_sampling_everybody_is_no_sampling() -> None:
     setting = Setting(500, 2, 1.0, 4)
     all_users = paper_b.seen_sampling_epsilon(setting, 1.0)
     plain = BOUNDS["any-randomiser"].curve(setting).epsilon(np.log(1e-8)).only
     assert all_users == pytest.approx(float(plain), rel=1e-6)
-
-
-@pytest.fixture(scope="module")
-def bounds_at_reference() -> dict[str, float]:
-    """Eps of every bound but the slow Fourier accountant at delta = 1e-6."""
-    setting = literature.SETTING
-    return {
-        name: float(bound.curve(setting).epsilon(np.log(1e-6)).only)
-        for name, bound in BOUNDS.items()
-        if name != "fourier" and bound.why_not(setting, np.log(1e-6)) is None
-    }
-
-
-def test_every_bound_but_the_one_for_two_cells_applies(
-    bounds_at_reference: dict[str, float],
-) -> None:
-    one_round = {name for name, bound in BOUNDS.items() if "composition" not in name}
-    assert one_round - set(bounds_at_reference) == {"exact-2rr", "fourier"}
-
-
-def test_certified_band_is_a_hairline_and_no_bound_crosses_it(
-    bounds_at_reference: dict[str, float],
-) -> None:
-    low, high = bounds_at_reference["lower"], bounds_at_reference["upper"]
-    assert low <= high <= low * (1 + 1e-5)
-    for name, eps in bounds_at_reference.items():
-        if BOUNDS[name].kind == "upper":
-            assert eps >= low, name
-        elif BOUNDS[name].kind == "lower":
-            assert eps <= high, name
-
-
-def test_single_bin_is_drawn_at_its_worst_count() -> None:
-    s, eps = literature.SETTING, 1e-3
-    worst = float(worst_count_log_delta(eps, s))
-    assert BOUNDS["single-bin"].curve(s).log_delta(eps).only == pytest.approx(worst, rel=1e-6)
-
-
-def test_as_printed_is_thousands_of_orders_below_the_truth() -> None:
-    eps = np.array([1e-4, 1e-3])
-    printed = BOUNDS["single-bin-as-printed"].curve(literature.SETTING).log_delta(eps).only
-    lower = BOUNDS["lower"].curve(literature.SETTING).log_delta(eps).only
-    assert ((lower - printed) / np.log(10.0) > 7000).all()
 
 
 def test_all_bounds_are_listed_by_eps() -> None:
@@ -249,11 +180,11 @@ def test_all_bounds_are_listed_by_eps() -> None:
     assert written[7:] == ["lost:", r"off the plot, $\delta < 10^{-812}$"]
 
 
-# --- Simplified bounds: against exact rationals and by hand ---------------------------------------
+# --- Simplified bounds ---------------------------------------------------------------------------
 
 
 def exact_ratio(order, E, n):
-    """``E[(P/Q)^order]`` under Q in rationals: 2-RR, all users equal, against one user flipped."""
+    """Return ``E[(P/Q)^order]`` under Q exactly, where Q is 2-RR of equal users and P flips one."""
     p = Fraction(1, E + 1)
     total = Fraction(0)
     for x in range(n + 1):
@@ -266,7 +197,7 @@ def exact_ratio(order, E, n):
 
 
 @pytest.mark.parametrize(("E", "n"), [(2, 5), (3, 40), (20, 12)])
-def test_corollary_3_5_is_below_the_pair_it_is_about(E, n):
+def test_corollary_3_5_is_below_its_pair(E, n):
     for order in (2, 3, 4, 7):
         exact = log(exact_ratio(order, E, n)) / (order - 1)
         bound = float(corollary_3_5(order, Setting(n, 2, log(E))))
@@ -276,7 +207,7 @@ def test_corollary_3_5_is_below_the_pair_it_is_about(E, n):
 
 
 def test_no_central_moment_of_the_count_is_negative():
-    """For p <= 1/2 this proves Corollary 3.5, which does not need convexity."""
+    """For p <= 1/2 this proves Corollary 3.5 without convexity."""
     for n in (1, 2, 5, 9):
         for p in (Fraction(1, 2), Fraction(1, 3), Fraction(1, 9)):
             for i in range(2, 12):
@@ -303,7 +234,7 @@ def test_corollary_3_2_follows_from_theorem_3_1_for_many_users_only():
         assert np.any(np.isfinite(bound))
     few = Setting(145, 2, 1e-4)
     assert corollary_3_2(2, few) < shuffled_rdp_upper(2, few) / 50
-    # No violation, for all that.
+    # Still, it is not violated.
     assert special_pair_renyi(2, few) < corollary_3_2(2, few)
 
 
@@ -313,7 +244,7 @@ def test_remark_3_lies_between_the_pair_and_theorem_3_1():
         bound = remark_3(orders, setting)
         assert np.all(special_pair_renyi(orders, setting) <= bound)
         assert np.all(bound <= shuffled_rdp_upper(orders, setting) * 1.01)
-    # A factor 2 in the leading term, and more where others matter.
+    # It saves a factor 2 in the leading term, and more where others matter.
     orders, setting = np.array([2.0, 10.0]), Setting(10**6, 2, 3.0)
     ratio = remark_3(orders, setting) / shuffled_rdp_upper(orders, setting)
     assert ratio[0] == pytest.approx(0.52, abs=0.01)
@@ -321,7 +252,7 @@ def test_remark_3_lies_between_the_pair_and_theorem_3_1():
 
 
 def _all_equal_divergence(p, flipped, m, order):
-    """Renyi divergence of m reports, one of law ``flipped`` and the others of p, from all of p."""
+    """Return the Rényi divergence of m reports from p if one of them has law ``flipped``."""
     counts = np.array([h for h in product(range(m + 1), repeat=p.size) if sum(h) == m])
     law = multinomial.pmf(counts, m, p)
     other = sum(
@@ -333,7 +264,7 @@ def _all_equal_divergence(p, flipped, m, order):
 
 @pytest.mark.parametrize("E", [1.5, 2.0, 4.0])
 def test_theorem_3_7_bounds_reports_of_three_kinds(E):
-    """With a share of .9, and n such that 6 others are left, Theorem 3.1 is 3.7 and no tail."""
+    """With shortfall .9 and n such that 6 others are left, Theorem 3.1 is 3.7 without a tail."""
     m, share = 6, 0.9
     n = int(np.ceil((m - 1) * E / (1 - share))) + 2
     for order in (2, 3, 6):

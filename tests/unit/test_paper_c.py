@@ -1,4 +1,4 @@
-"""What paper C's recomputed figures must show, against enumeration and hand-written formulas."""
+"""Recomputed figures of paper C, against enumeration and hand-written formulas."""
 
 from itertools import product
 from math import comb, exp, inf, log, log1p, sqrt
@@ -25,7 +25,7 @@ def hockey_stick(laws, eps):
 
 
 def composed(laws, rounds, eps):
-    """Hockey-stick divergence of independent rounds by going through all of them."""
+    """Return the hockey-stick divergence of independent rounds by enumeration."""
     rows = product(laws, repeat=rounds)
     return hockey_stick([np.prod(row, axis=0) for row in rows], eps)
 
@@ -37,7 +37,7 @@ def trinomial(n, q, a, b):
 
 
 def strong_view(eps0, n, k):
-    """All views of the strong adversary: whether the target randomised, and the counts."""
+    """Enumerate the strong adversary's views: the counts, and whether the target randomised."""
     q = 1 / (exp(eps0) + k - 1)
     gamma = k * q
     truth = [
@@ -51,15 +51,8 @@ def strong_view(eps0, n, k):
     return [*truth, (gamma, gamma)]
 
 
-def test_figures_are_all_there():
-    assert set(paper_c.FIGURES) == {f"figure-{number}" for number in range(1, 11)}
-    for name, spec in paper_c.FIGURES.items():
-        assert f"figure {name.split('-')[1]}:" in spec.title
-        assert "\\\\" not in spec.title + spec.x_label + spec.y_label
-
-
 def test_end_of_profile():
-    """delta = exp(-2 eps - 1): through 1e-3 at (log(1000) - 1) / 2."""
+    """The profile exp(-2 eps - 1) reaches 1e-3 at (log(1000) - 1) / 2."""
     assert end_of_profile(lambda eps: -2 * eps - 1, 1e-3, 20.0) == pytest.approx(
         (log(1000) - 1) / 2, rel=2e-3
     )
@@ -77,20 +70,14 @@ def test_strong_adversary_against_enumeration(rounds):
     for eps in (0.05, 0.4, 1.0):
         delta = exp(log_delta(eps))
         assert composed(seen, rounds, eps) * (1 - 1e-9) <= delta
-        # A round is displaced by at most a step of Algorithm 1 and one of the loss distribution.
+        # Each round moves by at most one step of either grid.
         step = default_step(pairs.strong_adversary(setting))
         displaced = rounds * (2 * paper_c.HALF_WIDTH / paper_c.N_GRID + step)
         assert delta <= composed(seen, rounds, max(eps - displaced, 0.0)) + 1e-9
 
 
-def test_gamma_is_the_papers():
-    setting = paper_c.setting_of_gamma(1000, 4, 0.25)
-    assert setting.eps0 == pytest.approx(log(13))
-    assert paper_c.uniform_probability(setting) == pytest.approx(0.25)
-
-
 def test_printed_pairs_are_no_guarantee():
-    """Figures 3 (b) and 1: below what the histogram of a data set leaks, by how much."""
+    """In figures 3 (b) and 1 they lie below the leak of the histogram of some data set."""
     setting = paper_c.setting_of_gamma(10_000, 5, 0.1)
     wrong_log_delta, strong = (
         printed_pair_profile(setting, "strong"),
@@ -100,7 +87,7 @@ def test_printed_pairs_are_no_guarantee():
         wrong = end_of_profile(wrong_log_delta, delta, 8.0)
         assert wrong < 0.9 * end_of_profile(histogram_profile(setting), delta, 8.0)
         assert wrong < 0.8 * end_of_profile(strong, delta, 8.0)
-    # Figure 1: the weak pair, too; the strong one hides behind the stronger adversary.
+    # In figure 1 only the weak pair does: the strong one is for a stronger adversary.
     setting = paper_c.setting_of_gamma(1000, 4, 0.25)
     for delta in (1e-7, 1e-3):
         least = end_of_profile(histogram_profile(setting), delta, 4.0)
@@ -110,7 +97,7 @@ def test_printed_pairs_are_no_guarantee():
 
 
 def test_bounds_are_in_order():
-    """Histogram <= weak <= strong, and Algorithm 1 around the weak adversary, over rounds."""
+    """Histogram <= weak <= strong, and Algorithm 1 encloses the weak adversary."""
     for rounds in (1, 4):
         setting = paper_c.setting_of_gamma(300, 4, 0.25, rounds)
         strong = strong_adversary_profile(setting)
@@ -135,13 +122,13 @@ def test_more_cells_hide_better_from_the_weak_adversary():
     ]
     assert strong == sorted(strong)
     assert weak == sorted(weak, reverse=True)
-    # Certified: 16 cells leak less than 4 do, whatever the data set.
+    # Certified for every data set: 16 cells leak less than 4.
     assert (
         upper_log_delta(0.3, Setting(n, 16, eps0)) < lower_log_delta(0.3, Setting(n, 4, eps0)) - 1.0
     )
 
 
-def test_balles_theorem_where_it_holds():
+def test_balles_theorem_is_marked_where_it_is_proven():
     deltas = np.array([1e-7, 1e-3])
     for n, k, gamma, rounds, proved in (
         (1000, 4, 0.25, 1, [False, False]),
@@ -165,7 +152,7 @@ def test_balles_theorem_where_it_holds():
 
 
 def clones_pairs(eps0, n, *, printed):
-    """All outcomes of the clones pair, or of eq. (6.1) as printed, by enumeration."""
+    """Enumerate the clones pair, or eq. (6.1) as printed."""
     p, q = exp(-eps0), exp(eps0) / (exp(eps0) + 1)
     first, second = {}, {}
     for c in range(n):
@@ -196,13 +183,13 @@ def test_printed_clones_pair_against_enumeration():
         weights = np.maximum(-np.expm1(eps - loss.losses), 0.0)
         value = loss.infinite + weights @ loss.masses
         assert value == pytest.approx(hockey_stick(laws, eps), rel=1e-10)
-        # It is its own mirror image.
+        # The pair is symmetric.
         mirrored = hockey_stick([(q, p) for p, q in laws], eps)
         assert value == pytest.approx(mirrored, rel=1e-10)
 
 
 def test_printed_clones_pair_is_loose():
-    """Figure 2: the misprint costs 2 % of eps, on the safe side."""
+    """In figure 2 the misprint costs 2 % of eps, on the safe side."""
     n, eps0 = 10_000, 4.0
     setting = Setting(n, 2, eps0)
     bounds = fourier.fourier_bounds(paper_c.printed_clones_loss(setting), 1, 20.0, 400_000)
@@ -219,14 +206,14 @@ def test_closed_form_and_where_it_ends():
         eps = log1p(8 * sqrt(log(4 / delta) / rate) + 8 / rate)
         value = paper_c.printed_closed_form_log_delta(np.array([eps]), Setting(n, 2, eps0))
         assert value == pytest.approx([log(delta)], rel=1e-9)
-    # Figure 7: the theorem ends at 2.1e-5, twelve decades above the axis's end.
+    # In figure 7 the theorem ends at 2.1e-5, twelve decades above the axis's end.
     assert closed_forms.clones_closed_form_domain(Setting(n, 2, eps0), log(2.2e-5)) is None
     assert closed_forms.clones_closed_form_domain(Setting(n, 2, eps0), log(2.0e-5)) is not None
     assert "2.1e-05" in paper_c.FIGURES["figure-7"].caption
 
 
 def test_formula_beyond_its_condition_is_false():
-    """Figure 8: (C.2) crosses the pair that it bounds, and further out a data set of 2-RR."""
+    """In figure 8 (C.2) falls below the pair that it bounds, then below a data set of 2-RR."""
     setting = Setting(1_000_000, 2, 9.0)
     exact = paper_c.clones_profile(setting)
 
@@ -238,26 +225,26 @@ def test_formula_beyond_its_condition_is_false():
     assert formula(2.2) < float(lower_log_delta(2.2, setting)) - 30.0
 
 
-def test_theorems_lie_above_the_pair_they_are_about():
-    """Figures 7 and 9 in little: same functions, fewer rounds."""
+def test_theorems_lie_above_their_pair():
+    """Figures 7 and 9 use the same functions with more rounds."""
     setting = Setting(10_000, 2, 4.0, 2)
     for compose in (paper_c.basic, paper_c.advanced):
         table = curves(paper_c.against_theorem(setting, 4.0, compose))
         by_name = dict(iter(table.groupby("curve")))
         exact = by_name[paper_c.CLONES]
         for name in (paper_c.CLOSED, paper_c.FOURIER_UPPER):
-            some = by_name[name].iloc[::4]
-            assert len(some) >= 2
-            for x, y in some[["x", "y"]].to_numpy():
+            sample = by_name[name].iloc[::4]
+            assert len(sample) >= 2
+            for x, y in sample[["x", "y"]].to_numpy():
                 assert exp(paper_c.clones_profile(setting)(x)) <= y * (1 + 1e-4)
-        # Algorithm 1 loses its grip where double precision does.
+        # Algorithm 1 stops at the limits of double precision.
         assert 1e-13 < by_name[paper_c.FOURIER_UPPER]["y"].min() < 1e-10
         assert by_name[paper_c.FOURIER_LOWER]["x"].max() < exact["x"].max()
         assert exact["y"].min() < 2e-15
 
 
 def test_advanced_composition_by_hand():
-    """Its minimum over the eps of a round is at most the value at any one of them."""
+    """The bound is a minimum over the eps of a round, so any such eps gives no less."""
 
     def step(eps):
         return -200.0 * np.asarray(eps)
@@ -272,6 +259,6 @@ def test_advanced_composition_by_hand():
 
 
 def test_the_certified_clones_pair_has_no_floor_over_rounds():
-    """Its windows grow with the depth: figure 8 once went flat at 1e-15."""
+    """Windows grow with the depth; once the curve of figure 8 went flat at 1e-15."""
     deep = paper_c.clones_profile(Setting(10**6, 2, 9.0, 4))
     assert deep(4.0) < deep(3.5) < log(1e-17)

@@ -1,4 +1,4 @@
-"""Figures of paper D's experiments: what is drawn is what the tables hold."""
+"""Figures of paper D's experiments show what their tables hold."""
 
 import numpy as np
 import pytest
@@ -8,12 +8,12 @@ from shuffledp.papers.paper_d import figures as personalised
 
 
 def marks(axes):
-    """Points of every series that has a marker, by the marker."""
+    """Return the series with markers, by marker."""
     return {line.get_marker(): line for line in axes.lines if line.get_marker() != "None"}
 
 
 @pytest.mark.parametrize(("figure", "panels"), [("figure-6", 2), ("dependence", 4)])
-def test_estimates_are_drawn_as_they_are(figure, panels):
+def test_estimates_are_drawn_as_tabulated(figure, panels):
     table = estimates.estimate_table(figure, 1)
     drawn = personalised.estimate_panels(table, "Title")
     assert len(drawn.axes) == panels
@@ -31,7 +31,7 @@ def test_estimates_are_drawn_as_they_are(figure, panels):
     assert len(looks) == first["estimator"].nunique()
 
 
-def test_privacy_has_a_row_of_its_own(tmp_path):
+def test_privacy_is_drawn_in_its_own_row(tmp_path):
     table = estimates.estimate_table("figure-8", 1)
     table.to_csv(tmp_path / "estimates.csv", index=False)
     keys = ["varied", "value", "estimator", "tagged"]
@@ -51,7 +51,7 @@ def test_privacy_has_a_row_of_its_own(tmp_path):
     assert r"\delta=10^{-6}" in drawn.axes[5].get_ylabel()
 
 
-def test_training_is_drawn_as_it_went(monkeypatch):
+def test_accuracies_are_drawn_as_tabulated(monkeypatch):
     monkeypatch.setattr(training, "EPOCHS", 1)
     accuracies = training.training_table({}, "personalised.mnist", 1)
     assert tuple(accuracies.columns) == training.COLUMNS

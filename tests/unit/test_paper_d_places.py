@@ -1,4 +1,4 @@
-"""Histograms from users with own budgets: bias and variance against all reports there can be."""
+"""Bias and variance of histograms from users with personal budgets, by enumeration."""
 
 import itertools
 
@@ -15,7 +15,7 @@ from shuffledp.personalised.groups import BudgetGroups
 from shuffledp.personalised.krr import personalised_log_delta
 
 LOG_DELTA = np.log(1e-6)
-# Users of budget 0 are among them: they report noise.
+# Users of budget 0 report noise.
 MIXED = BudgetGroups(np.array([0.0, 0.5, 2.0]), np.array([1, 2, 2]))
 RECORDS = np.array([1, 0, 0, 2, 1])
 GROUP = np.repeat(np.arange(3), MIXED.counts)
@@ -24,7 +24,7 @@ HELD = np.array([np.bincount(RECORDS[g == GROUP], minlength=K) for g in range(3)
 
 
 def exact_law(estimate):
-    """Mean and variance of an estimate over all reports of `RECORDS`, weighted by their chance."""
+    """Return the exact mean and variance of an estimate, over all reports of `RECORDS`."""
     values, chances = [], []
     for reports in itertools.product(range(K), repeat=RECORDS.size):
         chance, seen = 1.0, np.zeros((3, K))
@@ -50,7 +50,7 @@ def test_every_way_has_the_mean_and_variance_of_its_closed_form(name):
 
 
 def test_only_weights_by_share_are_unbiased_whatever_the_data():
-    """Of all who report something: those of budget 0 cannot be estimated."""
+    """The truth here leaves out users of budget 0, who cannot be estimated."""
     truth = HELD[1:].sum(axis=0) / MIXED.counts[1:].sum()
     biased = {}
     for way in places.histogram_series(MIXED, K):
@@ -65,7 +65,7 @@ def test_only_weights_by_share_are_unbiased_whatever_the_data():
 
 
 def test_two_cells_are_binary_reports():
-    """k-RR of two cells and paper D's Algorithm 3 are one, so all closed forms agree."""
+    """k-RR of two cells is Algorithm 3 of paper D, so all closed forms agree."""
     two = BudgetGroups(np.array([0.1, 0.5, 1.0]), np.array([54, 37, 9]))
     shares = np.array([[0.3, 0.7], [0.6, 0.4], [0.9, 0.1]])
     each = histogram.variances(shares, two)
@@ -96,7 +96,7 @@ FEW = BudgetGroups(np.array([0.0, 2.0, 4.0]), np.array([100, 300, 100]))
 def test_reports_that_tell_their_budget_have_the_eps_of_the_least_private_class():
     eps = places.certified_epsilon(FEW, True, 12, LOG_DELTA)
     assert eps == BOUNDS["upper"].curve(Setting(100, 12, 4.0)).epsilon(LOG_DELTA).upper
-    # A class of few bold users decides less than one of a single cautious user.
+    # Here the single cautious user decides, not the many bold ones.
     alone = BudgetGroups(np.array([1.0, 2.0]), np.array([1, 2000]))
     assert places.certified_epsilon(alone, True, 12, LOG_DELTA) == pytest.approx(1.0, rel=1e-4)
 
@@ -148,11 +148,11 @@ def table():
 def test_simulation_agrees_with_what_is_expected(table):
     assert tuple(table.columns) == places.COLUMNS
     raw = table[table["estimator"] == "raw"]
-    # Five standard errors, by the quartiles of a normal law, and what is not normal.
+    # Five standard errors from the quartiles of a normal law, and 1 % for what is not normal.
     error = 5.0 * (raw["p75"] - raw["p25"]) / 1.349 / 20.0
     off = (raw["tv_distance"] - raw["expected_tv_distance"]).abs()
     assert (off < error + 0.01 * raw["expected_tv_distance"]).all()
-    # Where cells depend on budgets, weights by share alone do not err more than at random.
+    # Only weights by share have no larger error if cells depend on budgets.
     expected = raw.set_index(["placement", "series"])["expected_tv_distance"]
     ratio = expected["from-south"] / expected["at-random"]
     assert ratio.pop("by-share") == pytest.approx(1.0, abs=0.05)
@@ -193,7 +193,7 @@ def test_panels_show_the_table(table):
 
 
 @pytest.mark.parametrize("budgets", [3, [{"eps": 0, "share": 0.5}, {"eps": 3, "share": 0.5}]])
-def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
+def test_a_single_budget_and_a_budget_of_zero_are_accepted(budgets):
     table = places.places_table(COUNTS // 10, budgets, 1e-6, 2, **NAMES)
     assert np.isfinite(table[["tv_distance", "eps_upper", "p25", "p75"]]).all().all()
     ways = set(table[table["placement"] == "from-south"]["series"])
@@ -212,7 +212,7 @@ def test_one_budget_and_a_budget_of_zero_are_budgets(budgets):
 
 
 def file_of(held, budgets):
-    """The table of a file's budgets, from the users of each budget and cell."""
+    """Return a file's table of budgets, given the users of each budget and cell."""
     group, cell = np.nonzero(held)
     columns = {"budget": np.array(budgets)[group], "cell": cell, "count": held[group, cell]}
     return pd.DataFrame(columns).sample(frac=1, random_state=1)
@@ -239,7 +239,7 @@ def test_the_table_says_which_estimate_is_unbiased():
     assert chosen["bias"]["by-share"] == 0.0
     assert chosen["bias"].drop("by-share").min() > 0.05
     assert (raw.loc["any"]["bias"] == 0.0).all()
-    # What was simulated has the means that the bias is computed from.
+    # The simulation has the means from which the bias is computed.
     error = 5.0 * (chosen["p75"] - chosen["p25"]) / 1.349 / 20.0
     off = (chosen["tv_distance"] - chosen["expected_tv_distance"]).abs()
     assert (off < error + 0.01 * chosen["expected_tv_distance"]).all()
@@ -278,16 +278,16 @@ def test_more_budgets_are_rounded_down_to_steps(budgets, step):
     )
     assert np.unique(rounded).size <= 25
     assert (rounded <= budgets).all()
-    # All but the boldest keep all but a step, and a multiple of it is kept whole.
+    # Others lose less than a step, and multiples of the step stay as they are.
     kept = budgets < rounded.max()
     assert (budgets - rounded < step)[kept].all()
     multiple = np.isin(budgets, np.arange(30_000) / round(1.0 / step))
     assert (rounded == budgets)[kept & multiple].all()
-    # The boldest are one in 25, without a whole budget more than that.
+    # At least one user in 25 shares the largest budget.
     boldest = users[rounded == rounded.max()].sum()
     assert boldest >= users.sum() / 25
 
 
-def test_nothing_comes_of_budgets_that_are_all_zero():
+def test_budgets_that_are_all_zero_are_refused():
     with pytest.raises(InputError, match="all be 0"):
         places.places_table(COUNTS, 0, 1e-6, 2, **NAMES)

@@ -1,4 +1,4 @@
-"""Paper D's Algorithm 1: gradients, clipping, noise, and the files that images come from."""
+"""Algorithm 1 of paper D: gradients, clipping, noise, and reading images."""
 
 import gzip
 import struct
@@ -69,7 +69,7 @@ def test_every_records_gradient_is_clipped_by_itself(batch, clip):
     assert shortened == {1e-3: 7, 1e6: 0}.get(clip, shortened)
 
 
-def test_one_record_moves_the_sum_by_twice_the_norm_at_most(batch):
+def test_one_record_moves_the_sum_by_at_most_twice_the_norm(batch):
     theta, records, labels = batch
     others = NETWORK.clipped_gradient(theta, records, labels, 0.5)
     records = np.concatenate([[100.0 * records[0]], records[1:]])
@@ -86,16 +86,16 @@ def test_accuracy_counts_the_largest_logit(batch):
     assert NETWORK.accuracy(theta, records, answers) == pytest.approx(4 / 7)
 
 
-# --- Noise and what it gives ----------------------------------------------------------------------
+# --- Noise and privacy ----------------------------------------------------------------------------
 
 
-def test_noise_is_that_of_step_6():
+def test_noise_follows_step_6():
     sigma = noise_scale([0.5, 1.0], 1e-5, 2.0, 100)
     assert sigma[1] == pytest.approx(0.04 * np.sqrt(2.0 * np.log(125_000.0)))
     assert sigma[0] == 2.0 * sigma[1]
 
 
-def test_privacy_of_a_record_is_that_of_gaussians():
+def test_privacy_of_a_record_composes_like_gaussians():
     sigma = noise_scale(1.0, 1e-5, 2.0, 100)
     one, all_epochs = (float(record_mu(sigma, 2.0, 100, epochs)) for epochs in (1, 50))
     assert one == pytest.approx(0.04 / sigma)
@@ -104,7 +104,7 @@ def test_privacy_of_a_record_is_that_of_gaussians():
         eps = gdp_epsilon(mu, 1e-5)
         delta = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
         assert delta == pytest.approx(1e-5, rel=1e-6)
-    # One step has what it promises, all steps far more.
+    # One step keeps its promise, all steps together leak far more.
     assert gdp_epsilon(one, 1e-5) < 1.0 < 6.0 < gdp_epsilon(all_epochs, 1e-5)
 
 
@@ -113,14 +113,14 @@ def test_table_of_noise(monkeypatch):
     table = training.noise_table(1)
     assert tuple(table.columns) == training.NOISE_COLUMNS
     assert len(table) == 5 * 10
-    # The classical calibration keeps its word at every budget here, also above 1.
+    # The classical calibration holds at all these budgets, also above 1.
     assert table["eps"].max() > 1.5
     assert (table["eps_step"] < table["eps"]).all()
     assert (table["eps_whole"] > table["eps"]).all()
 
 
 def test_the_published_value_is_no_gain_at_budgets_up_to_1():
-    """A record of the boldest client has less than Chen et al. say, and without a shuffler."""
+    """Even without a shuffler the boldest client has a smaller mu than Chen et al. state."""
     budgets = training.client_budgets("Uniform 1", 1)
     sigma = noise_scale(budgets.max(), training.DELTA, training.CLIP, training.CLIENTS)
     whole = record_mu(sigma, training.CLIP, training.CLIENTS, training.EPOCHS)
@@ -252,7 +252,7 @@ def test_the_real_files_are_read():
     assert images.train.shape == (8_000, 784)
     assert images.test.shape == (2_000, 784)
     labels = np.concatenate([images.train_labels, images.test_labels])
-    # As published: how often each digit is in the test set.
+    # The published frequencies of the digits in the test set.
     assert np.bincount(labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     with pytest.raises(InputError, match="60000 labels for 10000 images"):
         load_images(
@@ -290,7 +290,7 @@ def test_training_is_the_same_each_time(digits, monkeypatch):
 
 
 def test_one_epoch_is_algorithm_1_step_by_step(digits, monkeypatch):
-    """Written out with a loop over records, without noise."""
+    """Repeat the epoch with a loop over records, without noise."""
     monkeypatch.setattr(training, "EPOCHS", 1)
     monkeypatch.setattr(training, "CLIENTS", 3)
     records, labels = digits[0][:12], digits[1][:12]

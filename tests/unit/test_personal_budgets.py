@@ -1,4 +1,4 @@
-"""Users with budgets of their own: Laplace reports, many budgets, and what the command prints."""
+"""Users with personal budgets: decoys, Laplace and Gaussian reports, everybody's eps, command."""
 
 import itertools
 import json
@@ -42,7 +42,7 @@ LOG_DELTA = math.log(1e-6)
     power=st.sampled_from([0.5, 1.0]),
 )
 def test_the_mean_over_decoys_is_never_too_small(n, share, fall, power):
-    """Against the sum over a binomial law, for curves that fall as they may."""
+    """Compare with the sum over a binomial law, for curves of the admissible shapes."""
 
     def log_delta(m):
         return -fall * (m - 1.0) ** power
@@ -51,10 +51,10 @@ def test_the_mean_over_decoys_is_never_too_small(n, share, fall, power):
     found = log_mean_over_decoys(others, log_delta, log_delta, 16)
     m = np.arange(n + 1)
     truth = np.logaddexp.reduce(binom.logpmf(m, n, share) + log_delta(m + 1.0))
-    # SciPy's law is right to some 1e-10 of its logarithm.
+    # SciPy's law is accurate to a relative 1e-10 of its logarithm.
     slack = 1e-10 * (1.0 + abs(truth))
     assert found >= truth - slack
-    # Blocks of half a standard deviation, but where the first one holds what is far out.
+    # Blocks are half a standard deviation wide, except the first, which holds the far tail.
     if fall * np.sqrt(n) < 1.0:
         assert found <= truth + 0.6 * fall * np.sqrt(n * share * (1.0 - share)) + 0.1
 
@@ -69,7 +69,7 @@ def test_blocks_of_uniform_reports_are_just_above_the_exact_sum(monkeypatch, k, 
 
 
 def among(budget, others):
-    """Groups of a target and others, and the target's group."""
+    """Return the groups of a target and others, and the index of the target's group."""
     values = np.append(others.values, budget)
     everybody = BudgetGroups.of_counts(values, np.append(others.counts, 1))
     return everybody, int(np.searchsorted(everybody.values, budget))
@@ -91,9 +91,9 @@ def laplace_cdf(z):
 
 
 def shuffled_delta(eps, cdf, budgets, records, changed, edges):
-    """Delta of the multiset of binned reports, the first user's record changed.
+    """Return the delta of the multiset of binned reports if the first user's record changes.
 
-    What bins show is less than what reports show. A budget is the inverse of the noise's scale.
+    Binning can only lower delta. A budget is the inverse of the noise's scale.
     """
 
     def binned(budget, record):
@@ -112,7 +112,7 @@ def shuffled_delta(eps, cdf, budgets, records, changed, edges):
 
 
 def leaks_most(eps, cdf, budgets, edges):
-    """Largest delta of some data sets."""
+    """Return the largest delta of some data sets."""
     found = 0.0
     for others in itertools.product((-0.5, 0.0, 0.5), repeat=len(budgets) - 1):
         for first, changed in itertools.permutations((-0.5, 0.1, 0.5), 2):
@@ -141,12 +141,12 @@ def test_no_data_set_of_laplace_reports_leaks_more(budgets, share):
     edges = np.linspace(-2.5, 2.5, {2: 81, 3: 27, 4: 11}[len(budgets)])
     worst = leaks_most(eps, laplace_cdf, budgets, edges)
     assert worst <= bound * (1.0 + 1e-9)
-    # Bins are coarse, and the others few: still the bound is not idle.
+    # In spite of coarse bins and few others the bound is not loose.
     assert worst >= 0.2 * bound
 
 
 def test_one_laplace_report_alone_has_its_own_divergence():
-    """Without others: P(y < c) - exp(eps) Q(y < c) at the point where the loss is eps."""
+    """Delta is P(y < c) - exp(eps) Q(y < c), where the loss at c is eps."""
     nobody = BudgetGroups(np.zeros(0), np.zeros(0, np.int64))
     for budget, eps in ((1.0, 0.2), (3.0, 1.0), (0.1, 0.05)):
         cut = -eps / (2.0 * budget)
@@ -158,7 +158,7 @@ def test_one_laplace_report_alone_has_its_own_divergence():
 
 def test_laplace_reports_hide_nothing_from_their_own_budget_on():
     assert laplace_log_delta(1.0, 1.0, THREE) == -np.inf
-    # Users of a larger budget are none of the decoys, those of budget 0 neither.
+    # Neither users with a larger budget nor those with budget 0 are decoys.
     alone = laplace_log_delta(0.05, 0.1, BudgetGroups(np.zeros(0), np.zeros(0, np.int64)))
     bold = laplace_log_delta(0.05, 0.1, BudgetGroups.of([0.0, 1.0, 1.0]))
     assert bold == pytest.approx(alone, abs=1e-9)
@@ -178,34 +178,34 @@ def test_no_data_set_of_gaussian_reports_leaks_more(mus, eps):
     edges = np.linspace(-reach, reach, {2: 81, 3: 27, 4: 11}[len(mus)])
     worst = leaks_most(eps, ndtr, mus, edges)
     assert worst <= bound * (1.0 + 1e-9)
-    # As with Laplace noise, where the target's report is not alone with its tails.
+    # Not loose either, unless the target's report is alone with its tails.
     if eps <= mus[0] <= 2.0:
         assert worst >= 0.2 * bound
 
 
 def densities(mu, nu, y, records):
-    """Of a Gaussian report for two records, and of the law that its decoys are drawn from."""
+    """Return densities of a Gaussian report for two records, and of the decoys' law."""
     first, second = (norm.pdf(y, x, 1.0 / mu) for x in records)
     blanket = np.minimum(norm.pdf(y, -0.5, 1.0 / nu), norm.pdf(y, 0.5, 1.0 / nu))
     return first, second, blanket / (2.0 * norm.cdf(-nu / 2.0))
 
 
 def potential(mu, nu, eps, t, records):
-    """``E(G - t)_+``, by a sum over a fine grid."""
+    """Return ``E(G - t)_+`` by a sum over a fine grid."""
     y, step = np.linspace(-0.5 - 12.0 / nu, 0.5 + 12.0 / nu, 80_001, retstep=True)
     first, second, blanket = densities(mu, nu, y, records)
     return step * np.maximum(first - math.exp(eps) * second - t * blanket, 0.0).sum()
 
 
 def most_spread(mu, nu, nodes, eps, t):
-    """What moving ratios to the ends of their intervals adds to ``E(G - t)_+``, at most.
+    """Bound how much moving ratios to the ends of their intervals adds to ``E(G - t)_+``.
 
-    Means are kept, so that it adds nothing where G - t keeps its sign, and elsewhere at most a
-    quarter of the range.
+    Means are kept, so it adds nothing where G - t keeps its sign, and elsewhere at most a quarter
+    of the range.
     """
     first, second, blanket = densities(mu, nu, nodes, (-0.5, 0.5))
     near, further = second / blanket, first / blanket
-    # The nearer end's ratio at the reach may be beyond a float; nothing is left there.
+    # Beyond the reach, where ratios may overflow, no mass is left.
     masses = 0.5 * np.diff(norm.cdf(nu * (nodes + 0.5))) / norm.cdf(-nu / 2.0)
     added = 0.0
     for one, other in ((near, further), (further, near)):
@@ -224,11 +224,11 @@ def most_spread(mu, nu, nodes, eps, t):
     t=st.floats(-6.0, 3.0),
     records=st.tuples(st.floats(-0.5, 0.5), st.floats(-0.5, 0.5)),
 )
-def test_the_interval_s_ends_are_the_worst_records_and_nodes_are_worse(mu, share, eps, t, records):
+def test_the_ends_of_the_interval_are_the_worst_records(mu, share, eps, t, records):
     nu = share * mu
     ends = potential(mu, nu, eps, t, (-0.5, 0.5))
     assert potential(mu, nu, eps, t, records) <= ends + 1e-8
-    # The chance of what is cut off is below 1e-9; it has the value 0.
+    # The tail that is cut off has a chance below 1e-9 and counts with the value 0.
     nodes = gaussian._nodes(mu, nu, 1e300, -14.0)
     atoms = gaussian._target(mu, nu, nodes).atoms(eps)
     found = atoms.masses @ np.maximum(atoms.values - t, 0.0) - t * (t < 0.0) * (
@@ -237,37 +237,9 @@ def test_the_interval_s_ends_are_the_worst_records_and_nodes_are_worse(mu, share
     assert ends - 1e-6 <= found <= ends + most_spread(mu, nu, nodes, eps, t) + 1e-6
 
 
-def test_one_gaussian_report_among_decoys_by_simulation():
-    """What decoys leave, ``E_M[(1/M) E(G_1 + ... + G_M)_+]``, from drawn reports."""
-    mus, counts, eps, size = np.array([0.4, 0.8]), np.array([40, 20]), 0.25, 40_000
-    mu, others = mus[1], BudgetGroups(mus, counts)
-    nu, _ = gaussian._TargetAndOthers(mu, mu, others).best
-    rng = np.random.default_rng(8)
-    grid = np.linspace(-8.0, 8.0, 20_001)
-    # The chance that a report is a decoy: the infimum of a quotient of densities.
-    blanket = densities(mu, nu, grid, (-0.5, 0.5))[2]
-    chances = [
-        (np.minimum(norm.pdf(grid, -0.5, 1.0 / m), norm.pdf(grid, 0.5, 1.0 / m)) / blanket).min()
-        for m in mus[mus <= nu]
-    ]
-    number = 1 + sum(rng.binomial(c, p, size) for c, p in zip(counts, chances, strict=False))
-    # |y| + 1/2 is a normal variable beyond 1/2.
-    u = rng.uniform(size=number.sum())
-    y = (norm.isf(u * norm.sf(nu / 2.0)) / nu - 0.5) * rng.choice([-1.0, 1.0], u.size)
-    first, second, blanket = densities(mu, nu, y, (-0.5, 0.5))
-    g = (first - math.exp(eps) * second) / blanket
-    sums = np.add.reduceat(g, np.cumsum(number) - number)
-    values = np.maximum(sums, 0.0) / number
-    found = math.exp(gaussian_log_delta(eps, mu, others, math.log(0.01)))
-    error = values.std() / math.sqrt(size)
-    assert values.mean() - 4.0 * error <= found
-    # Blocks of the number of decoys, of which there are some 40.
-    assert found <= 1.05 * (values.mean() + 4.0 * error)
-
-
 @pytest.mark.filterwarnings("error")
-def test_losses_that_hardly_reach_eps():
-    """G is at most .003, and at least -512,811."""
+def test_gaussian_losses_that_hardly_reach_eps():
+    """G lies between -512,811 and .003."""
     mus = np.array([0.01607113, 1.68787766])
     others = BudgetGroups(mus, np.array([49, 12]))
     found = gaussian_log_delta(8.5, mus[1], others, -29.0)
@@ -275,8 +247,8 @@ def test_losses_that_hardly_reach_eps():
     assert found >= -29.0 - 7.0
 
 
-def test_cautious_users_hide_a_bold_one():
-    """Of 1,000 a hundred have eps = 8: eps is 3.3 if they hide among reports like their own."""
+def test_cautious_users_hide_bold_ones():
+    """A hundred of 1,000 users have eps = 8: hidden by equals only, their eps would be 3.3."""
     sigmas = np.array([7.031827, 1.993813, 0.6002291])
     others = BudgetGroups(1.0 / sigmas, np.array([600, 300, 99]))
     mu = 1.0 / sigmas[2]
@@ -286,7 +258,7 @@ def test_cautious_users_hide_a_bold_one():
 
 @pytest.mark.parametrize(("mu", "n", "eps"), [(0.5, 60, 0.1), (1.0, 60, 0.2), (2.0, 200, 0.5)])
 def test_likelihoods_of_drawn_gaussian_reports_leak_less(mu, n, eps):
-    """All others hold one record: the ratio of likelihoods is a ratio of sums."""
+    """If all others hold one record, the likelihood ratio is a ratio of sums."""
     rng = np.random.default_rng(4)
     bound = math.exp(
         gaussian_log_delta(eps, mu, BudgetGroups(np.array([mu]), np.array([n - 1])), -5.0)
@@ -311,7 +283,7 @@ def test_likelihoods_of_drawn_gaussian_reports_leak_less(mu, n, eps):
     [(0.03, 10_000, 1.03), (0.3, 2, 1.5), (0.3, 10_000, 1.25), (1.0, 10_000, 2.2)],
 )
 def test_the_mean_of_gaussian_reports_gives_away_less(mu, n, wider):
-    """It is normal: what shuffled reports leak at least, in closed form; and how close that is."""
+    """The mean is normal, so it gives a lower bound in closed form that is nearly reached."""
     others = BudgetGroups(np.array([mu]), np.array([n - 1]))
     of_mean = mu / math.sqrt(n)
     least = float(gdp_to_log_delta(3.0 * of_mean, of_mean))
@@ -320,12 +292,12 @@ def test_the_mean_of_gaussian_reports_gives_away_less(mu, n, wider):
 
 
 @pytest.mark.parametrize("aim", [0.0, LOG_DELTA])
-def test_gaussian_reports_whose_decoys_are_none(aim):
+def test_gaussian_reports_without_decoys_have_their_own_delta(aim):
     nobody = BudgetGroups(np.zeros(0), np.zeros(0, np.int64))
     for mu, eps in ((0.1, 0.05), (1.0, 3.0), (3.0, 2.0)):
         alone = float(gdp_to_log_delta(eps, mu))
         assert gaussian_log_delta(eps, mu, nobody, aim) == pytest.approx(alone, abs=1e-9)
-        # Users with less noise are none of the decoys, those who report nothing neither.
+        # Neither users with less noise nor those who report nothing are decoys.
         others = BudgetGroups.of([0.0, 1.1 * mu, 1.1 * mu])
         assert gaussian_log_delta(eps, mu, others, aim) == pytest.approx(alone, abs=1e-9)
 
@@ -364,7 +336,7 @@ def test_own_eps_keeps_its_promise_and_wastes_little(kind, k, groups, target):
     assert sorted(one.eps for one in found) == [one.eps for one in found]
 
 
-def test_users_who_are_alike_have_the_ordinary_bound():
+def test_equal_budgets_have_the_ordinary_bound():
     alike = BudgetGroups(np.array([1.0]), np.array([1000]))
     for kind, k in (("krr", 16), ("binary", None)):
         how = budgets.reports(kind, k)
@@ -381,14 +353,14 @@ def test_many_budgets_are_rounded_up_and_never_down():
     assert [one.users for one in found] == [500] * 8
     for one in found[::3]:
         group = int(np.searchsorted(many.values, one.high))
-        # The law of all 4,000 budgets as they are.
+        # Compare with the law of all 4,000 budgets.
         assert float(personalised_log_delta(one.eps, many, 16, group)) <= LOG_DELTA
         assert float(personalised_log_delta(one.eps * 0.995, many, 16, group)) > LOG_DELTA
 
 
 @pytest.mark.parametrize(("kind", "low", "high"), [("laplace", 0.7, 1.0), ("gaussian", 0.6, 0.8)])
-def test_a_curve_of_several_budgets_holds_for_each_of_them(kind, low, high):
-    """A part's eps is not that of its largest budget: the smaller ones have fewer decoys."""
+def test_a_curve_of_several_budgets_holds_for_each(kind, low, high):
+    """The largest budget need not be the worst: smaller ones have fewer decoys."""
     own = np.linspace(low, high, 4)
     groups = BudgetGroups(np.array([0.2, *own, 2.0]), np.array([200, 30, 30, 30, 30, 50]))
     how = budgets.reports(kind)
@@ -398,7 +370,7 @@ def test_a_curve_of_several_budgets_holds_for_each_of_them(kind, low, high):
         assert max(each) <= whole.log_delta(eps).upper
 
 
-def test_more_than_64_budgets_of_noise_are_taken_in_parts():
+def test_more_than_64_budgets_of_noise_are_grouped():
     many = BudgetGroups(np.append(0.0, np.geomspace(0.1, 1.0, 90)), np.full(91, 3))
     how = budgets.reports("laplace")
     part = budgets._parts(many, how)
@@ -408,16 +380,11 @@ def test_more_than_64_budgets_of_noise_are_taken_in_parts():
 
 
 def test_laplace_reports_with_hardly_any_noise_are_as_private_as_alone():
-    """The least G is -1e162 times the largest, whose square is no float."""
+    """The smallest G is -1e162 times the largest, and its square overflows."""
     groups = BudgetGroups(np.array([1.0, 340.0]), np.array([50, 10]))
     own = list(budgets.own_epsilons(LOG_DELTA, groups, budgets.reports("laplace")))
     assert own[1].eps == 340.0
     assert own[0].eps < 1.0
-
-
-def test_eps_of_mu_gdp_is_infinite_without_others():
-    alone = BudgetGroups(np.array([1.0]), np.array([1]))
-    assert published.mu_gdp_epsilon(LOG_DELTA, alone) == np.inf
 
 
 @pytest.mark.slow
@@ -430,7 +397,7 @@ def test_rounds_cost_more_than_one_and_less_than_the_sum(kind, k):
         for rounds in (1, 4)
     )
     for one, four in zip(once, often, strict=True):
-        # At small eps, as the root of the rounds.
+        # A small eps grows like the square root of the rounds.
         assert 1.8 * one < four < 2.3 * one
 
 
@@ -442,7 +409,7 @@ def test_a_budget_of_0_needs_no_decoys():
         assert 0.0 < found[1].eps <= 1.0
 
 
-def test_echoes_by_their_formula():
+def test_echoes_follow_their_formula():
     budgets = np.repeat(THREE.values, 20 * THREE.counts)
 
     def shape(e):
@@ -455,7 +422,7 @@ def test_echoes_by_their_formula():
     groups = BudgetGroups(THREE.values, 20 * THREE.counts)
     found = published.echoes_epsilon(LOG_DELTA, groups)
     term = math.log(4e6)
-    # One in forty of the users; the last group's lack of the target is nothing beside 20,000.
+    # The sum has one in forty users; leaving out the target hardly matters among 20,000.
     echoes = 40.0 * expected
     ratio = (math.e - 1.0) / (math.e + 1.0)
     eps = math.log(1.0 + ratio * (8.0 * math.sqrt(term / echoes) + 8.0 / echoes))
@@ -465,7 +432,7 @@ def test_echoes_by_their_formula():
     assert published.echoes_epsilon(LOG_DELTA, few) is None
 
 
-def test_approximate_local_privacy_adds_what_the_theorem_says():
+def test_approximate_local_privacy_adds_the_delta_of_the_theorem():
     pure = published.approximate_epsilon(LOG_DELTA, THREE, 0.0)
     for total in (1e-9, 1e-7):
         eps = published.approximate_epsilon(LOG_DELTA, THREE, total)
@@ -518,7 +485,7 @@ def test_the_command_reads_parquet_and_one_row_a_user(tmp_path, capsys):
     assert {row["delta"] for row in rows} == {1e-8}
 
 
-def test_approximate_reports_have_one_certified_row(tmp_path, capsys):
+def test_approximate_reports_have_a_single_certified_row(tmp_path, capsys):
     source = tmp_path / "budgets.csv"
     source.write_text("eps,count,delta\n0.1,540,1e-12\n0.5,370,0\n1,90,1e-11\n")
     certified, as_printed = answer(capsys, "--budgets", str(source))
@@ -541,7 +508,7 @@ def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
     assert (silent["users"], silent["budget_high"], silent["eps"]) == (5, 0.0, 0.0)
     assert silent["sigma"] is None
     assert (one["users"], one["budget_high"]) == (4, 1.0)
-    # A report alone is (1, 0.001)-LDP.
+    # A single report is (1, 0.001)-LDP.
     mu = 1.0 / one["sigma"]
     assert gdp_to_log_delta(1.0, mu) == pytest.approx(math.log(1e-3), rel=1e-8)
     groups = BudgetGroups(np.array([0.0, mu]), np.array([5, 4]))
@@ -551,7 +518,7 @@ def test_gaussian_reports_are_calibrated_to_eps_and_delta(tmp_path, capsys):
     alone = found["not shuffled"]["eps"]
     assert gdp_to_log_delta(alone, mu) == pytest.approx(math.log(0.01), rel=1e-8)
     assert found["if all had the largest"]["eps"] < one["eps"] < alone < 1.0
-    # Four times .001 and more is left of the .01: clones promise something, but less.
+    # The deltas of four users leave part of the .01, so clones promise something, but less.
     clones = found["any randomisers"]
     assert clones["eps"] is None or clones["eps"] > one["eps"]
     assert next(row["what"] for row in rows if not row["guarantee"]) == "if all had the largest"
@@ -592,7 +559,7 @@ def test_budgets_that_cannot_be_used_are_refused(tmp_path, capsys, text, message
     assert error.count("\n") == 1
 
 
-def test_what_a_mechanism_needs_is_said():
+def test_wrong_kinds_of_reports_are_refused():
     with pytest.raises(InputError, match="required for krr"):
         budgets.reports("krr")
     with pytest.raises(InputError, match="is required for krr"):

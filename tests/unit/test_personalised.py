@@ -1,4 +1,4 @@
-"""Budgets per user: against the mechanism in exact rationals, and against equal budgets."""
+"""Personal budgets of k-RR, against the mechanism in exact rationals and equal budgets."""
 
 from collections import defaultdict
 from fractions import Fraction
@@ -30,7 +30,7 @@ from shuffledp.personalised.krr import personalised_log_delta
 
 
 def view_law(records, ratios, k, revealed):
-    """Law of (who of the revealed randomised, histogram); user i is k-RR with E_i = ratios[i]."""
+    """Return the law of (who of the revealed randomised, histogram) for users with ratios E_i."""
     law = {((), (0,) * k): Fraction(1)}
     for user, (record, E) in enumerate(zip(records, ratios, strict=True)):
         gamma = k / (E + k - 1)
@@ -48,7 +48,7 @@ def view_law(records, ratios, k, revealed):
 
 
 def mechanism_delta(ratios, target, others, k, e, weak):
-    """Return delta of the target's record, the others' bits revealed (weak) or nothing at all."""
+    """Return the target's delta; the weak view also reveals who of the others randomised."""
     order = [ratios[target], *ratios[:target], *ratios[target + 1 :]]
     revealed = range(1, len(order)) if weak else ()
     laws = [view_law([record, *others], order, k, revealed) for record in (0, 1)]
@@ -91,7 +91,7 @@ def test_no_data_set_leaks_more(users, k):
         assert float(truth) <= bound * (1 + 1e-12)
 
 
-# No local budget is below 1e-200, but 0 is one.
+# A local budget is 0 or at least 1e-200.
 @given(
     st.lists(st.just(0.0) | st.floats(1e-200, 6), min_size=2, max_size=40),
     st.integers(2, 30),
@@ -102,7 +102,7 @@ def test_the_largest_budget_is_the_worst_target(budgets, k, share):
     eps = share * max(budgets)
     whole = personalised_log_delta(eps, budgets, k)
     each = [personalised_log_delta(eps, budgets, k, user) for user in range(len(budgets))]
-    # Rounding up differs by at most twice 1e-9 of the logarithm.
+    # Both are rounded up by at most 1e-9 of the logarithm.
     slack = 2e-9 * max(1.0, -float(whole)) if np.isfinite(whole) else 0.0
     assert max(each) == pytest.approx(float(whole), abs=slack)
     assert np.all(np.array(each) <= whole + slack)
@@ -133,7 +133,7 @@ def test_equal_budgets_are_the_weak_adversary(monkeypatch, n, k, eps0, eps):
     # The allowance for rounding grows with the number of users.
     size = max(1.0, -reference / 690) * (1.0 + 1e-5 * n)
     assert abs(got - reference) < 1e-9 * size
-    # The same users in many small groups: sums of Bernoulli variables instead of a binomial.
+    # Many small groups of the same users take another path than a binomial law.
     if n <= 100_000:
         parts = BudgetGroups(np.full(-(-n // 50), eps0), np.append(np.full((n - 1) // 50, 50), 0))
         parts.counts[-1] = n - parts.counts[:-1].sum()
@@ -160,7 +160,7 @@ def test_digits_survive_large_budgets_and_an_eps_close_to_them(n, k, eps0, share
 
 
 def rational_delta(groups, target, k, e):
-    """Formula of the docstring in exact rationals: ``groups`` lists (E, users without target)."""
+    """Evaluate the formula of the docstring exactly; ``groups`` lists (E, users but the target)."""
     law = [Fraction(1)]
     for E, count in groups:
         gamma = k / (E + k - 1)
@@ -250,7 +250,7 @@ def test_clones_with_equal_budgets_are_the_clones(E, e):
 @given(settings_of_users(most=3))
 @settings(max_examples=30, deadline=None)
 def test_clones_hold_for_two_rr_of_any_budgets(users):
-    # 2-RR satisfies the condition of the docstring: 1/(E_i+1) >= 1/(2 E_i).
+    # 2-RR satisfies the condition 1/(E_i+1) >= 1/(2 E_i) of the docstring.
     ratios, target, e = users
     budgets = [log(E) for E in ratios]
     bound = exp(personalised_clones_log_delta(log(e), budgets, target))
@@ -264,31 +264,24 @@ def test_clones_hold_for_two_rr_of_any_budgets(users):
 
 @pytest.mark.slow
 def test_clones_are_no_guarantee_for_krr_with_unequal_budgets():
-    # Uniform reports of k-RR spread over k cells, the clones they are taken for over two.
+    # Uniform reports of k-RR spread over k cells, clones over two.
     ratios = [Fraction(40), Fraction(1), Fraction(3)]
     truth = mechanism_delta(ratios, 0, [2, 2], 3, Fraction(1), weak=False)
     budgets = [log(E) for E in ratios]
     assert truth == Fraction(39, 70)
     assert exp(personalised_clones_log_delta(0.0, budgets, 0)) == pytest.approx(39 / 82, rel=1e-9)
     assert exp(personalised_log_delta(0.0, budgets, 3, 0)) >= float(truth)
-    # Nor a matter of small n: at a million users it is a hundredth of the exact weak view.
+    # For a million users, too, it is a hundredth of the exact weak view.
     many = BudgetGroups(np.array([0.5, 1.0, 4.0]), np.array([540_000, 370_000, 90_000]))
     weak = personalised_log_delta(0.01, many, 16)
     assert personalised_clones_log_delta(0.01, many) < weak - np.log(100.0)
-
-
-def test_clones_default_covers_every_target():
-    budgets = np.array([0.2, 0.7, 0.7, 1.5, 3.0, 3.0])
-    whole = personalised_clones_log_delta([0.0, 0.1, 0.6], budgets)
-    for user in range(budgets.size):
-        assert np.all(personalised_clones_log_delta([0.0, 0.1, 0.6], budgets, user) <= whole + 1e-9)
 
 
 def test_mu_of_paper_d_is_no_bound():
     budgets = np.full(1000, 4.0)
     mu = mu_gdp(budgets)
     assert mu == pytest.approx(np.sqrt(2.0 * (1.0 + np.exp(4.0)) / 999.0), rel=1e-14)
-    # At mu-GDP delta = 1e-6 is reached at 1.449; a data set of 2-RR needs 1.691.
+    # mu-GDP reaches delta = 1e-6 at eps = 1.449; some data set of 2-RR needs 1.691.
     assert gdp_to_log_delta(1.449377, mu) == pytest.approx(np.log(1e-6), abs=1e-5)
     assert lower_log_delta(1.6910, Setting(1000, 2, 4.0)) >= np.log(1e-6)
     assert lower_log_delta(1.4494, Setting(1000, 2, 4.0)) > gdp_to_log_delta(1.4494, mu) + 1.0
@@ -307,8 +300,8 @@ def test_budgets_follow_table_3(name):
     low, high, mean = {
         "Uniform 1": (0.05, 1.0, 0.525),
         "Uniform 2": (0.01, 2.0, 1.005),
-        # The clipped normals: symmetric about their mean but for the first, clipped at -2.25 and
-        # 2.5 deviations: E = .5 + .2 (int_2.25^inf - int_2.5^inf of the normal tail) = .5005.
+        # Gauss 1 is clipped at -2.25 and 2.5 deviations, which moves its mean by .0005; the other
+        # normal laws are clipped symmetrically.
         "Gauss 1": (0.05, 1.0, 0.5005),
         "Gauss 2": (0.01, 2.0, 1.0),
         "Gauss 3": (0.01, 2.0, 1.0),
@@ -319,7 +312,7 @@ def test_budgets_follow_table_3(name):
     assert draws.mean() == pytest.approx(mean, abs=4 * 0.58 / 200)  # 4 standard errors
     assert np.array_equal(draws, sample_budgets(name, 40_000, np.random.default_rng(5)))
     clipped = np.count_nonzero((draws == low) | (draws == high)) / draws.size
-    # Normal tails beyond the range: 1.84 % for Gauss 1, 4.66 % for Gauss 3.
+    # The normal tails beyond the range.
     expected = {"Gauss 1": 0.0184, "Gauss 3": 0.0466}.get(name, 0.0)
     assert clipped == pytest.approx(expected, abs=0.005)
 
@@ -331,7 +324,7 @@ def test_budgets_follow_table_3(name):
 @settings(max_examples=50, deadline=None)
 def test_law_of_the_sum_is_exact_and_accounts_for_what_it_drops(groups):
     counts = np.array([count for _, count in groups])
-    # Weights of the law over 64^total: probabilities are multiples of 1/64, exact as floats.
+    # Probabilities are multiples of 1/64, so the law times 64^total is an integer.
     truth = [1]
     for part, count in groups:
         for _ in range(count):
@@ -342,10 +335,10 @@ def test_law_of_the_sum_is_exact_and_accounts_for_what_it_drops(groups):
     window = poisson_binomial(p, counts, 1.0 - p)
     inside = truth[window.start : window.start + window.mass.size]
     assert len(inside) == window.mass.size
-    # 1e-20 is where the trimming of partial sums may show.
+    # Trimmed partial sums may show below 1e-20.
     assert window.mass == pytest.approx([weight / total for weight in inside], rel=1e-11, abs=1e-20)
     left_out = (total - sum(inside)) / total
-    assert left_out <= window.missing * (1.0 + 1e-9)  # itself a sum of floats
+    assert left_out <= window.missing * (1.0 + 1e-9)  # a sum of floats, rounded
     assert window.missing < 1e-20
 
 
@@ -366,7 +359,7 @@ def test_errors_name_the_argument(arguments, message):
         personalised_log_delta(0.1, *arguments)
 
 
-def test_more_errors():
+def test_eps_and_laws_of_budgets_are_checked():
     with pytest.raises(InputError, match="eps=-1"):
         personalised_log_delta(-1.0, [1.0, 2.0], 3)
     with pytest.raises(InputError, match="Gauss 7"):

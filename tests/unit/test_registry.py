@@ -7,7 +7,6 @@ import pytest
 from effort import examples, long
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
 from shuffledp.accounting import calibrate
 from shuffledp.accounting.curve import NotApplicableError, largest_eps0
 from shuffledp.accounting.planner import Plan, complete
@@ -247,45 +246,6 @@ def test_rounds():
     assert BOUNDS["lower"].curve(twice).epsilon(log_delta).only <= eps_twice
     with pytest.raises(NotApplicableError, match="one round only"):
         get_bound("clones").curve(twice)
-
-
-@pytest.mark.slow
-def test_sampling():
-    setting, upper = Setting(5000, 16, 2.0), BOUNDS["upper"]
-    eps = 0.3
-    everybody = replace(setting, sampling_rate=1.0)
-    assert upper.curve(everybody).log_delta(eps) == upper.curve(setting).log_delta(eps)
-    # Monte Carlo of the definition: the target takes part, and so do Bin(n - 1, rate) others.
-    rng = np.random.default_rng(4)
-    others = rng.binomial(setting.n - 1, 0.5, 200)
-    values = [upper.curve(Setting(int(m) + 1, 16, 2.0)).log_delta(eps).only for m in others]
-    expected = np.log(0.5) + np.log(np.mean(np.exp(values)))
-    got = upper.curve(replace(setting, sampling_rate=0.5)).log_delta(eps).upper
-    assert expected - 0.05 < got < expected + 2.0
-    with pytest.raises(InputError, match="rate"):
-        replace(setting, sampling_rate=0.0)
-
-
-@pytest.mark.faults
-def test_sampled_rounds_are_the_mean_over_rounds_with_the_target():
-    upper, rounds, rate = BOUNDS["upper"], 5, 0.3
-    setting = Setting(3000, 4, 1.0, rounds=rounds, sampling_rate=rate)
-    got = upper.curve(setting).log_delta(0.2).upper
-    # The target takes part in J rounds; with a typical number of others it leaks about as much.
-    typical = 1 + int(rate * (setting.n - 1))
-    log_deltas = [
-        upper.curve(Setting(typical, 4, 1.0, rounds=j)).log_delta(0.2).only for j in range(1, 6)
-    ]
-    mean = np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas))
-    assert mean < got < mean + 3.0
-    # Fewer than the number it counts on never take part, so it lies below that many for sure.
-    fewest = 1 + int(binom.ppf(1e-21, setting.n - 1, rate))
-    log_deltas = [
-        upper.curve(Setting(fewest, 4, 1.0, rounds=j)).log_delta(0.2).only for j in range(1, 6)
-    ]
-    assert got < np.log(binom.pmf(np.arange(1, 6), rounds, rate) @ np.exp(log_deltas)) + 1e-3
-    with pytest.raises(InputError, match="several rounds need a bound with a dominating pair"):
-        BOUNDS["renyi"].curve(setting)
 
 
 def test_names_and_parameters_out_of_range():

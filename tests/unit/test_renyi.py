@@ -15,8 +15,6 @@ from shuffledp.accounting.laws.binomial import Floats
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.papers.literature import renyi
-from shuffledp.papers.literature.closed_forms import clones_closed_form_epsilon
-from shuffledp.papers.literature.theorems import kov_epsilon
 
 ORDERS = np.array([2.0, 3.0, 4.0, 7.0, 20.0, 100.0, 1000.0, 8000.0])
 
@@ -28,9 +26,9 @@ def _digits() -> Iterator[None]:
 
 
 def exact_pair(order: float, eps0: float, n: int) -> tuple[float, float]:
-    """Both directions of the special pair's Rényi divergence, term by term in ball arithmetic.
+    """Return both directions of the special pair's Rényi divergence, summed in ball arithmetic.
 
-    Counts: Bin(n, p) against Bin(n-1, p) + Bern(1-p), written without the likelihood ratio.
+    The counts are Bin(n, p) and Bin(n-1, p) + Bern(1-p); no likelihood ratio is used.
     """
     E = flint.arb(eps0).exp()
     p = 1 / (E + 1)
@@ -48,7 +46,7 @@ def exact_pair(order: float, eps0: float, n: int) -> tuple[float, float]:
 
 
 def first_upper(order: int, eps0: float, n: int, shortfall: float = 0.5) -> float:
-    """Theorem 3.1 as it reads, in ball arithmetic, without the cap at eps0."""
+    """Evaluate Theorem 3.1 in ball arithmetic, without the cap at eps0."""
     E, share = flint.arb(eps0).exp(), flint.arb(shortfall)
     m = flint.arb(((1 - share) * (n - 1) / E).floor()) + 1
     total = 1 + comb(order, 2) * (E - 1) ** 2 / (m * E)
@@ -61,7 +59,7 @@ def first_upper(order: int, eps0: float, n: int, shortfall: float = 0.5) -> floa
 
 
 def lower_expansion(order: int, eps0: float, n: int) -> float:
-    """Theorem 3.4 as it reads: the alternating expansion in central moments, in ball arithmetic."""
+    """Evaluate Theorem 3.4, the expansion in central moments, in ball arithmetic."""
     E = flint.arb(eps0).exp()
     p = 1 / (E + 1)
     law = [comb(n, x) * p**x * (1 - p) ** (n - x) for x in range(n + 1)]
@@ -108,7 +106,7 @@ def test_lower_bound_equals_its_expansion(n: int, eps0: float) -> None:
 
 @pytest.mark.parametrize("eps0", [0.01, 1.0, 6.0, 10.0, 14.0])
 def test_windows_lose_nothing(eps0: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Windows on a coarse lattice against the sum over every count, the tilt mild to extreme."""
+    """Compare windows on a coarse lattice with the sum over every count."""
     n = 150_000
     orders = np.array([1.1, 2.0, 20.0, 300.0, 5000.0, 1e5])
     windowed = renyi.special_pair_renyi(orders, Setting(n, 2, eps0))
@@ -118,32 +116,17 @@ def test_windows_lose_nothing(eps0: float, monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
-def test_special_pair_is_quadratic_for_many_users() -> None:
-    # Y is nearly normal, of variance (E-1)^2/(nE): RDP = order/2 times it, to order 1/sqrt(n).
-    for n in (10**7, 10**9):
-        variance = np.expm1(2.0) ** 2 / (n * exp(2.0))
-        assert renyi.special_pair_renyi([1.5, 2.0, 30.0], Setting(n, 2, 2.0)) == pytest.approx(
-            np.array([1.5, 2.0, 30.0]) / 2 * variance, rel=60 * 2 / np.sqrt(n) + 1e-6
-        )
-
-
 # --- upper bounds -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "eps0"), [(10, 0.1), (500, 0.5), (10**4, 1.5), (10**6, 3.0)])
-def test_first_upper_bound_equals_its_formula(n: int, eps0: float) -> None:
-    for order in (2, 3, 8, 61):
-        assert renyi.shuffled_rdp_upper(order, Setting(n, 2, eps0)) == pytest.approx(
-            min(first_upper(order, eps0, n), eps0), rel=1e-11
-        )
-
-
-@pytest.mark.parametrize("shortfall", [0.03, 0.3, 0.9])
+@pytest.mark.parametrize("shortfall", [0.03, 0.3, 0.5, 0.9])
 def test_any_share_of_chernoffs_bound_gives_an_upper_bound(shortfall: float) -> None:
-    """Paper B's Remark 3: the formula, above the exact divergence, the tail above the binomial."""
-    for n, eps0 in ((300, 0.5), (10**4, 1.5), (10**6, 3.0)):
+    """Remark 3 of paper B: bound and tail exceed the exact divergence and the binomial."""
+    for n, eps0 in ((10, 0.1), (300, 0.5), (10**4, 1.5), (10**6, 3.0)):
         setting = Setting(n, 2, eps0)
         bound = renyi.shuffled_rdp_upper([2, 8, 61], setting, shortfall)
+        if shortfall == 0.5:  # that of Theorem 3.1
+            np.testing.assert_array_equal(renyi.shuffled_rdp_upper([2, 8, 61], setting), bound)
         for order, value in zip((2, 8, 61), bound, strict=True):
             expected = min(first_upper(order, eps0, n, shortfall), eps0)
             assert value == pytest.approx(expected, rel=1e-11)
@@ -185,12 +168,12 @@ def test_lower_below_exact_below_upper(order: int, eps0: float, log_n: float) ->
 
 
 def test_first_upper_bound_is_mostly_but_not_always_the_better() -> None:
-    """Paper B's Remark 4 claims it for "all parameter ranges of interest"."""
+    """Remark 4 of paper B claims it for "all parameter ranges of interest"."""
     for n, eps0 in product((10**3, 10**5, 10**7), (0.1, 0.5, 1.0, 3.0)):
         orders = np.array([2.0, 3.0, 8.0, 16.0])
         first = renyi.shuffled_rdp_upper(orders, Setting(n, 2, eps0))
         assert np.all(first <= renyi.shuffled_rdp_upper_simple(orders, Setting(n, 2, eps0)))
-    # ... and it fails where order^2 (E-1)^2 / m is about 1, for n = 10^6 as for n = 10.
+    # It fails where order^2 (E-1)^2 / m is about 1, for n = 10^6 as for n = 10.
     assert first_upper(20, 0.1, 10) > 1.02 * float(
         renyi.shuffled_rdp_upper_simple(20, Setting(10, 2, 0.1))
     )
@@ -215,16 +198,6 @@ def test_extremes_are_finite(bound: Callable[..., Floats]) -> None:
         assert np.all((rdp > 0) & (rdp <= eps0))
     with pytest.raises(InputError, match="order must be"):
         bound(1, Setting(100, 2, 1.0))
-
-
-def test_exact_rdp_increases_with_the_order_and_falls_with_n() -> None:
-    orders = np.concatenate([[1.0001, 1.5], ORDERS])
-    for eps0 in (1e-3, 1.0, 8.0):
-        table = np.array(
-            [renyi.special_pair_renyi(orders, Setting(n, 2, eps0)) for n in (2, 10**4, 10**9)]
-        )
-        assert np.all(np.diff(table, axis=1) > 0)
-        assert np.all(np.diff(table, axis=0) < 0)
 
 
 def test_outside_the_domain() -> None:
@@ -256,7 +229,7 @@ def test_conversion_by_hand() -> None:
 
 
 def test_conversion_is_an_upper_bound_for_the_gaussian() -> None:
-    """RDP of the Gaussian mechanism, sigma = 1, is l/2; its exact delta is known."""
+    """The Gaussian mechanism with sigma = 1 has RDP l/2 and a known delta."""
     orders = renyi.default_orders()
     for eps in (0.5, 1.0, 4.0, 8.0):
         exact = log(ndtr(0.5 - eps) - exp(eps) * ndtr(-0.5 - eps))
@@ -294,10 +267,6 @@ def test_conversion_shapes_and_errors() -> None:
 
 
 # --- composition and subsampling ----------------------------------------------------------------
-
-
-def test_composition_multiplies() -> None:
-    assert np.all(renyi.composed_rdp([0.1, 0.2], 5) == [0.5, 1.0])
 
 
 def quadratic(orders: Floats) -> Floats:
@@ -341,7 +310,7 @@ def test_subsampling_is_monotone(rate: float, eps0: float, log_n: float) -> None
 
 
 def test_subsampling_is_above_a_mechanism_it_covers() -> None:
-    """Randomised response on "is the record there", records added or removed, order by order."""
+    """Randomised response on whether a record is present, for added or removed records."""
     a, b = np.array([0.75, 0.25]), np.array([0.25, 0.75])
 
     def divergence(order: float, p: Floats, q: Floats) -> float:
@@ -357,49 +326,10 @@ def test_subsampling_is_above_a_mechanism_it_covers() -> None:
 
 
 def test_subsampling_is_no_guarantee_for_replacement() -> None:
-    """Why the docstring warns: one user whose absence shows, 2-RR of E = 3, replaced."""
+    """The theorem fails for replaced records: one user of 2-RR whose absence is visible."""
     rate = 0.01
     present = np.array([[0.75, 0.25], [0.25, 0.75]])
     p, q = (np.append(rate * row, 1 - rate) for row in present)
     true = log(np.sum(p**2 / q))
     full = log(np.sum(present[0] ** 2 / present[1]))
     assert renyi.subsampled_rdp(2, rate, lambda j: np.full(j.shape, full)) < 0.02 * true
-
-
-# --- the comparisons of paper B's section 4 -----------------------------------------------------
-
-
-def test_paper_b_figure_4a() -> None:
-    """n = 10^6, eps0 = .5, 10^5 rounds, delta = 1e-8, against clones with optimal composition.
-
-    Paper B states a factor of 8. Theorem 3.1 gives eps = 1.640; the clones bound in closed form
-    gives 21 times as much (4.5 times when it is evaluated numerically instead).
-    """
-
-    n, eps0, rounds, log_delta = 10**6, 0.5, 10**5, log(1e-8)
-    orders = renyi.default_orders()
-    rdp = renyi.composed_rdp(renyi.shuffled_rdp_upper(orders, Setting(n, 2, eps0)), rounds)
-    own = renyi.rdp_to_dp(orders, rdp, log_delta)
-    assert own == pytest.approx(1.640, abs=5e-4)
-    step_log_delta = log_delta - log(2.0 * rounds)
-    step_eps = clones_closed_form_epsilon(step_log_delta, Setting(n, 2, eps0))
-    assert 21 < kov_epsilon(log_delta, step_eps, step_log_delta, rounds) / own < 22
-
-
-def test_paper_b_figure_5a() -> None:
-    """n = 10^6, eps0 = 3, 10^4 rounds, delta = 1e-8, subsampled; paper B states 10 or more.
-
-    The rate is not stated; .001, with the 1000 expected reports shuffled, gives 12. The clones
-    theorem covers no such case, so its eps is eps0, amplified by subsampling.
-    """
-
-    rate, eps0, rounds, log_delta = 1e-3, 3.0, 10**4, log(1e-8)
-    orders = np.arange(2.0, 257.0)
-    rdp = renyi.subsampled_rdp(
-        orders, rate, lambda j: renyi.shuffled_rdp_upper(j, Setting(1000, 2, eps0))
-    )
-    own = renyi.rdp_to_dp(orders, renyi.composed_rdp(rdp, rounds), log_delta)
-    assert own == pytest.approx(1.016, abs=1e-3)
-    step_eps = np.log1p(rate * np.expm1(eps0))
-    other = kov_epsilon(log_delta, step_eps, log_delta - log(2.0 * rounds), rounds)
-    assert 11.5 < other / own < 12.5

@@ -1,9 +1,8 @@
-"""Trade-off functions against exact tests, and Gaussian DP against 60-digit arithmetic."""
+"""Trade-off functions against exact tests, and Gaussian DP against ball arithmetic."""
 
 from fractions import Fraction
 from math import log
 
-import mpmath
 import numpy as np
 import pytest
 from effort import examples, long
@@ -11,6 +10,7 @@ from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
+from oracle.high_precision import gaussian_log_delta
 from scipy.special import ndtr, ndtri
 from shuffledp.accounting.one_round.certified import upper_log_delta
 from shuffledp.accounting.rounds.tradeoff import (
@@ -24,21 +24,12 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.numerics.arrays import UNIT
 
 
-def reference_log_delta(eps, mu):
-    """Phi(-eps/mu + mu/2) - exp(eps) Phi(-eps/mu - mu/2), the two terms as they stand."""
-    depth = (eps / mu + mu) ** 2
-    with mpmath.workdps(60 + int(depth)):  # more digits than the terms can cancel
-        eps, mu = mpmath.mpf(eps), mpmath.mpf(mu)
-        first, second = mpmath.ncdf(mu / 2 - eps / mu), mpmath.ncdf(-mu / 2 - eps / mu)
-        return float(mpmath.log(first - mpmath.exp(eps) * second))
-
-
 @given(st.floats(-5, 1.3), st.floats(0, 40))
 @settings(max_examples=examples(150))
 def test_gaussian_delta_keeps_its_digits(log10_mu, depth):
     mu = 10.0**log10_mu
-    eps = depth * mu  # depth standard deviations out
-    reference = reference_log_delta(eps, mu)
+    eps = depth * mu  # in standard deviations
+    reference = float(gaussian_log_delta(eps, 1.0, mu))
     assert abs(gdp_to_log_delta(eps, mu) - reference) < 1e-12 * max(1.0, abs(reference))
 
 
@@ -47,7 +38,7 @@ def test_gaussian_delta_at_its_ends():
     assert gdp_to_log_delta(1.0, np.inf) == 0.0
     deep = gdp_to_log_delta([10.0, 100.0, 1000.0], 0.01)
     assert np.all(np.isfinite(deep))
-    # -log delta is (eps/mu)^2 / 2 to leading order, far below what a float can hold
+    # To leading order -log delta is (eps/mu)^2 / 2; delta itself is below all floats.
     assert deep == pytest.approx(-np.array([5e5, 5e7, 5e9]), rel=1e-3)
     with pytest.raises(ValueError, match=r"mu=-1\.0"):
         gdp_to_log_delta(1.0, -1.0)
@@ -66,7 +57,7 @@ def test_tradeoff_of_a_gaussian_curve_is_the_gaussians():
 
 
 def neyman_pearson(P, Q):
-    """Corners of the true trade-off curve between two exact laws: (alpha, beta)."""
+    """Return the corners (alpha, beta) of the true trade-off curve between two exact laws."""
     ratio = {x: (Q.get(x, Fraction(0)) / p if p else None) for x, p in P.items()}
     rejected = sorted((x for x in ratio if ratio[x] is not None), key=ratio.get, reverse=True)
     corners, alpha, beta = [(Fraction(0), Fraction(1))], Fraction(0), Fraction(1)
@@ -114,9 +105,9 @@ def test_tradeoff_is_a_tradeoff_function(points, alpha, other):
     assert np.all((f >= 0.0) & (f <= 1.0 - np.array([alpha, other, 0.5 * (alpha + other)]) + 1e-15))
     assert f[2] <= 0.5 * (f[0] + f[1]) + 1e-12  # convex
     assert (f[0] - f[1]) * (alpha - other) <= 1e-12  # decreasing
-    # its own inverse: f(f(alpha)) <= alpha, up to rounding magnified by the slope
+    # It is its own inverse: f(f(alpha)) <= alpha, up to rounding magnified by the slope
     assert tradeoff(f[0], eps, log_delta) <= alpha + 1e-12 * np.exp(eps.max())
-    # each point it was made from still holds
+    # Each point that it was made from still holds.
     assert np.all(f[0] >= 1.0 - np.exp(log_delta) - np.exp(eps) * alpha - 1e-12 * np.exp(eps))
 
 
@@ -131,20 +122,8 @@ def test_tradeoff_rejects_bad_points():
             tradeoff(*arguments)
 
 
-def exact_gaussian(eps, mu):
-    """Ball of the log of the same difference of two terms, of which many digits may cancel."""
-    for bits in (512, 2048, 8192, 32768):
-        with ctx.workprec(bits):
-            e, m, root = arb(eps), arb(mu), arb(2).sqrt()
-            first = ((e / m - m / 2) / root).erfc()
-            found = (first - e.exp() * ((e / m + m / 2) / root).erfc()) / 2
-            if found > 0 and found.rel_accuracy_bits() > 60:
-                return found.log()
-    raise AssertionError(f"not exact enough at eps={eps}, mu={mu}")
-
-
 def settings_of_normal_noise(number):
-    """Pairs of eps and mu: deltas next to 1 and of 1e-100000, mu down to 1e-300, eps up to 5e11."""
+    """Yield eps and mu: deltas from nearly 1 to 1e-100000, mu from 1e-300, eps up to 5e11."""
     random = np.random.default_rng(5)
     yield from ((5e-324, 1e-3), (0.0, 1.0), (0.0, 1e-200), (5e11, 1e6), (5e11 + 3e6, 1e6))
     yield from ((1.0, 0.0269), (2.0, 2.7), (8.0, 40.0), (1e-3, 1e-3 / 37.0))
@@ -157,17 +136,17 @@ def settings_of_normal_noise(number):
 @pytest.mark.parametrize("number", [60, long(3_000)])
 def test_the_upper_end_of_normal_noise_is_never_below_the_truth(number):
     for eps, mu in settings_of_normal_noise(number):
-        truth, upper = exact_gaussian(eps, mu), gdp_upper_log_delta(eps, mu)
+        truth, upper = gaussian_log_delta(eps, 1.0, mu), gdp_upper_log_delta(eps, mu)
         furthest = eps / mu + mu / 2.0 + 2.0
         assert arb(upper) >= truth or upper == 0.0, (eps, mu)
         loose = 1e-15 * (furthest**2 + float(abs(truth).upper()))
         assert upper <= float(truth.upper()) + 2.5e-12 + 3.0 * loose, (eps, mu)
     assert gdp_upper_log_delta(1.0, 0.0) == -np.inf
-    assert gdp_upper_log_delta(1e200, 1e-200) < -1e299  # its log is no float
+    assert gdp_upper_log_delta(1e200, 1e-200) < -1e299  # the log overflows
 
 
 def test_the_quadrature_of_normal_noise_is_that_of_legendre():
-    """Nodes, and weights by the sum of their errors, as docs/accounting.md counts them."""
+    """The error bound in docs/accounting.md counts the total error of the weights."""
     wrong = arb(0)
     with ctx.workprec(200):
         for i in range(100):
