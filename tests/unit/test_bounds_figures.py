@@ -1,4 +1,4 @@
-"""Notes on curves that coincide, and colours that can be told apart."""
+"""Notes on coinciding curves, and distinct colours."""
 
 from dataclasses import replace
 
@@ -29,21 +29,21 @@ def test_curves_within_a_lines_width_are_named_together() -> None:
     assert words == "These curves coincide within the width of a line: first; upon it."
 
 
-def test_curves_that_part_in_one_panel_are_not_named() -> None:
+def test_curves_that_differ_in_one_panel_are_not_named() -> None:
     same = pd.concat([curve("first", X), curve("second", X)])
     apart = pd.concat([curve("first", X, "b"), curve("second", 2.0 * X, "b")])
     assert coincidence_note(same, "linear", "linear")
     assert coincidence_note(pd.concat([same, apart]), "linear", "linear") == ""
 
 
-def test_curves_that_are_nowhere_side_by_side_are_not_named() -> None:
+def test_curves_without_common_abscissae_are_not_named() -> None:
     halves = pd.concat([curve("left", X[:9], x=X[:9]), curve("right", X[9:], x=X[9:])])
     assert coincidence_note(halves, "log", "log") == ""
     # Zeros have no place on a logarithmic axis.
     assert coincidence_note(pd.concat([curve("a", X), curve("b", 0.0 * X)]), "log", "log") == ""
 
 
-def test_a_figure_of_curves_says_so_above_its_legend() -> None:
+def test_the_note_stands_above_the_legend() -> None:
     table = pd.concat([curve("k = 2", X), curve("k = 4", X), curve("clones", 3.0 * X)])
     text = FigureText(title="", x_label="", y_label="", caption="")
     figure = curve_panels(table, text)
@@ -55,7 +55,7 @@ def test_a_figure_of_curves_says_so_above_its_legend() -> None:
     )
     proven = curve_panels(table[table["curve"] != "k = 4"], replace(text, between="next"))
     assert proven.legends[0].get_title().get_text() == ""
-    # What is no bound has no bound's colour.
+    # A curve that is no bound has no bound's colour.
     colours = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
     assert colours["clones"] == "#E69F00"
     assert len(set(colours.values())) == 3
@@ -63,7 +63,7 @@ def test_a_figure_of_curves_says_so_above_its_legend() -> None:
     assert len(markers) == 3
 
 
-def test_no_two_mechanisms_share_a_colour_and_all_can_be_seen_on_white() -> None:
+def test_mechanisms_have_distinct_colours_that_are_visible_on_white() -> None:
     found: dict[str, str] = {}
     for name, mechanism in CATALOGUE.items():
         for estimator in mechanism.estimators:

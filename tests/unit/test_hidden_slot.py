@@ -1,4 +1,4 @@
-"""The hidden-slot bound: what it narrows, and where it does not apply."""
+"""The hidden-slot bound: how much it narrows, and where it does not apply."""
 
 import json
 
@@ -13,14 +13,13 @@ from shuffledp.mechanisms import unary_encoding
 from shuffledp.mechanisms.hadamard import HadamardResponse
 from shuffledp.mechanisms.matrix import MatrixRandomiser
 from shuffledp.mechanisms.randomiser import (
-    SupportRandomiser,
     upper_log_delta,
 )
 from shuffledp.mechanisms.subset_selection import SubsetSelection
 
 
-def test_it_is_nearer_to_the_reference_bands():
-    """mechanism_bands.csv (reference numbers of the project), RAPPOR at eps0 = 4: 7.3 % apart."""
+def test_it_nearly_closes_the_reference_band():
+    """Without it the ends of RAPPOR at eps0 = 4 are 7.3 % apart in mechanism_bands.csv."""
     randomiser = unary_encoding.symmetric(16, 4.0)
     found = randomiser.curve(Setting(10_000, 16), hidden_slot=True).log_delta(0.33650615)
     assert np.log(1e-6) - 2e-4 < found.lower < found.upper
@@ -30,13 +29,13 @@ def test_it_is_nearer_to_the_reference_bands():
 @pytest.mark.parametrize(
     "randomiser", [HadamardResponse(5, 1.0), MatrixRandomiser([[1.0, 0.0], [0.0, 1.0]])]
 )
-def test_where_it_does_not_apply_the_blanket_stays(randomiser):
+def test_the_blanket_is_used_where_it_does_not_apply(randomiser):
     assert upper_log_delta(0.1, 1000, randomiser, hidden_slot=True) == upper_log_delta(
         0.1, 1000, randomiser
     )
 
 
-def test_with_few_users_the_blanket_stays():
+def test_the_blanket_is_used_for_few_users():
     for n in (1, 2, 20):
         randomiser = unary_encoding.optimised(8, 1.0)
         assert upper_log_delta(0.5, n, randomiser, hidden_slot=True) == upper_log_delta(
@@ -50,26 +49,26 @@ def test_with_few_users_the_blanket_stays():
     "randomiser",
     [SubsetSelection(5, 1.0, 1), SubsetSelection(6, 2.0, 3), SubsetSelection(2, 0.5, 1)],
 )
-def test_every_slot_has_one_mean_and_all_of_the_mass(randomiser, kappa):
-    """Their means are 1 - e, and delta_loc is the mean of every one's positive part."""
+def test_all_slots_have_total_mass_one_and_equal_means(randomiser, kappa):
+    """Every mean is 1 - e, and the mean positive part is the local delta."""
     eps = 0.3
-    kinds = [law.with_zero_atom() for law in randomiser.slots(eps, kappa)]
-    assert len(kinds) == min(randomiser.k, 3)
-    for law in kinds:
+    laws = [law.with_zero_atom() for law in randomiser.slots(eps, kappa)]
+    assert len(laws) == min(randomiser.k, 3)
+    for law in laws:
         assert law.masses.sum() == pytest.approx(1.0, abs=1e-14)
         assert law.values @ law.masses == pytest.approx(1.0 - np.exp(eps), abs=1e-13)
         assert np.maximum(law.values, 0.0) @ law.masses == pytest.approx(
-            np.maximum(kinds[0].values, 0.0) @ kinds[0].masses, rel=1e-13
+            np.maximum(laws[0].values, 0.0) @ laws[0].masses, rel=1e-13
         )
 
 
-def test_only_randomisers_that_say_so_are_searched():
-    """A new one whose third records differ must not be bounded as if they did not."""
+def test_records_of_a_new_randomiser_are_not_assumed_interchangeable():
+    """Otherwise its bound could be too small."""
     assert not SupportRandomiser.interchangeable
 
 
 def planar(rows, columns):
-    """Noise that falls with the distance, at .5 a cell."""
+    """Return noise that falls exponentially with the distance, at a rate of .5 per cell."""
     row, column = np.divmod(np.arange(rows * columns), columns)
     noise = np.exp(-0.5 * np.hypot(row[:, None] - row, column[:, None] - column))
     return MatrixRandomiser(noise / noise.sum(axis=1, keepdims=True))
@@ -84,8 +83,8 @@ def planar(rows, columns):
         (planar(4, 5), 0.06235, 0.06),
     ],
 )
-def test_the_ends_of_a_matrix_meet_nearly(randomiser, eps, near):
-    """Where delta is about 1e-6; by the blanket they are 2 to 6 of log delta apart."""
+def test_the_ends_of_a_matrix_nearly_meet(randomiser, eps, near):
+    """At delta = 1e-6 the blanket leaves them 2 to 6 apart in log delta."""
     ends = [
         randomiser.curve(Setting(10_000, randomiser.k), hidden_slot=slot).log_delta(eps)
         for slot in (True, False)
@@ -96,8 +95,8 @@ def test_the_ends_of_a_matrix_meet_nearly(randomiser, eps, near):
 
 
 @pytest.mark.parametrize(("eps", "above"), [(0.02, 0.003), (0.1, 0.02)])
-def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
-    """Delta is 4e-7 and 3e-71."""
+def test_the_kernel_agrees_with_the_general_evaluator(eps, above):
+    """Here delta is 4e-7 and 3e-71."""
     law = SubsetSelection(16, 1.0, 1).blanket(eps)
     law = law.with_zero_atom()
     top = law.values.max()
@@ -107,8 +106,8 @@ def test_a_sum_of_one_law_is_that_of_the_general_evaluator(eps, above):
     assert reference.low - 1e-9 <= high < reference.high + above
 
 
-def test_a_deep_delta_takes_no_more_frequencies_and_is_as_near():
-    """Delta is exp(-2e5)."""
+def test_a_tiny_delta_needs_no_more_frequencies():
+    """Here delta is exp(-2e5)."""
     law = SubsetSelection(16, 1.0, 1).blanket(0.4).with_zero_atom()
     top = law.values.max()
     scaled = Atoms(law.values / top, law.masses, law.units)
@@ -119,7 +118,7 @@ def test_a_deep_delta_takes_no_more_frequencies_and_is_as_near():
     assert high == pytest.approx(log_saddle_point(law, 10_000_000), rel=1e-5)
 
 
-def test_the_command_calibrates_by_it_where_asked(capsys):
+def test_the_command_calibrates_with_it_on_request(capsys):
     words = "compare --n 10000 --k 16 --eps 0.03 --delta 1e-6 --format json --mechanism rappor"
     eps0 = []
     for more in ([], ["--hidden-slot"]):
@@ -128,7 +127,7 @@ def test_the_command_calibrates_by_it_where_asked(capsys):
         assert row.get("hidden_slot", False) == bool(more)
         eps0.append(row["local_eps0"])
     assert eps0[1] > 1.1 * eps0[0]
-    # What it prints keeps the promise.
+    # The printed budget keeps the promise.
     randomiser = unary_encoding.symmetric(16, eps0[1])
     assert upper_log_delta(0.03, 10_000, randomiser, hidden_slot=True) <= np.log(1e-6)
     assert upper_log_delta(0.03, 10_000, randomiser) > np.log(1e-6)

@@ -1,7 +1,6 @@
-"""The page's planner: its own certified bound, against the accountant."""
+"""The planner of the page, against the accountant."""
 
 import itertools
-import json
 import math
 import re
 from pathlib import Path
@@ -30,24 +29,13 @@ PARAMETERS = {
     "shuffler-dummies": ShufflerDummiesParameters,
     "two-servers": ShufflerDummiesParameters,
 }
-# docs/choosing.md's example; few users and a small eps; corners of the planner's ranges.
+# The example of docs/choosing.md, few users with a small eps, and corners of the ranges.
 SETTINGS = [
     (100_000, 408, 1, 1e-6),
     (1_000, 16, 0.1, 1e-8),
     pytest.param((100, 100_000, 0.05, 1e-10), marks=pytest.mark.slow),
     pytest.param((1_000_000_000, 4, 4, 1e-4), marks=pytest.mark.slow),
 ]
-
-
-def test_the_data_fit_the_script():
-    data = json.loads(json.dumps(planner_data()))
-    assert data == planner_data()
-    script = (SCRIPTS / "planner.js").read_text(encoding="utf-8")
-    for name in PLANNED:
-        assert re.search(rf"^    \"?{name}\"?\(", script, flags=re.MULTILINE)
-    start = data["start"]
-    assert all(data[name]["min"] <= start[name] <= data[name]["max"] for name in ("n", "k"))
-    assert all(start[name] in data[name] for name in ("eps", "delta"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +63,7 @@ def plans(page, n, k, eps, delta):
 
 
 def parameters(plan):
-    """As the mechanism's own, from the words on the page."""
+    """Parse the parameters that the page shows."""
     values = dict(each.split("=") for each in plan["parameters"].split(", "))
     whole = {"chances", "nu"}
     return PARAMETERS[plan["mechanism"]](
@@ -84,14 +72,14 @@ def parameters(plan):
 
 
 def check(page, n, k, eps, delta):
-    """What the page proposes keeps the target, and errs hardly more than what is best."""
+    """Check that each plan keeps the target with nearly the least possible error."""
     found = plans(page, n, k, eps, delta)
     best = planned(n, k, eps, delta)
     assert found.keys() == set(PLANNED)
     for name, plan in found.items():
         kept = MECHANISMS[name].curve(parameters(plan), Setting(n, k)).log_delta(eps).upper
         assert kept <= math.log(delta), (name, n, k, eps, delta)
-        # Rounded to whole dummies both are the same, but for the last digits of floats.
+        # Rounded to whole dummies both agree up to the last digits.
         for shown, least in [
             (plan["cellError"], best[name].cell_error),
             (plan["distance"], best[name].distance),
@@ -105,7 +93,7 @@ def check(page, n, k, eps, delta):
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
-def test_the_page_keeps_the_target_at_hardly_more_than_the_least_error(browser_page, setting):
+def test_plans_keep_the_target_with_nearly_the_least_error(browser_page, setting):
     check(browser_page, *setting)
 
 
@@ -160,7 +148,7 @@ def test_the_table_shows_what_the_library_predicts(form):
 
 
 def test_advice_says_how_many_reports_are_the_truth(form):
-    """Also where nearly all are, in words that do not read like few."""
+    """If nearly all are, the sentence must not read as if few were."""
     form.fill("#planner-n", "1e9")
     form.fill("#planner-k", "4")
     form.select_option("#planner-eps", "4")
@@ -172,7 +160,7 @@ def test_advice_says_how_many_reports_are_the_truth(form):
     assert int(found[1].replace(",", "")) == pytest.approx(1 + math.exp(own) / 3, rel=1e-6)
 
 
-def test_a_map_of_noise_is_called_so(form):
+def test_a_map_of_noise_is_announced(form):
     assert not form.locator("#planner-noise").is_visible()
     form.fill("#planner-n", "100")
     form.fill("#planner-k", "100000")
@@ -188,14 +176,12 @@ def test_every_control_changes_the_table_and_the_command(form):
     command = "shuffledp compare --n 100000 --k 408 --eps 1 --delta 1e-6"
     seen = [(command, shown(form))]
     assert form.inner_text("#planner-command") == command
-    form.fill("#planner-n", "5000")
-    seen.append((form.inner_text("#planner-command"), shown(form)))
-    form.fill("#planner-k", "64")
-    seen.append((form.inner_text("#planner-command"), shown(form)))
-    form.select_option("#planner-eps", "0.25")
-    seen.append((form.inner_text("#planner-command"), shown(form)))
-    form.select_option("#planner-delta", "1e-8")
-    seen.append((form.inner_text("#planner-command"), shown(form)))
+    for field, value in (("n", "5000"), ("k", "64"), ("eps", "0.25"), ("delta", "1e-8")):
+        if field in ("n", "k"):
+            form.fill(f"#planner-{field}", value)
+        else:
+            form.select_option(f"#planner-{field}", value)
+        seen.append((form.inner_text("#planner-command"), shown(form)))
     assert seen[-1][0] == "shuffledp compare --n 5000 --k 64 --eps 0.25 --delta 1e-8"
     for before, after in itertools.pairwise(seen):
         assert before[0] != after[0]
@@ -206,18 +192,15 @@ def test_every_control_changes_the_table_and_the_command(form):
     ("field", "text", "line"),
     [
         ("n", "99", "Users n must be a whole number from 100 to 1,000,000,000 (got 99)."),
-        ("n", "2e9", "Users n must be a whole number from 100 to 1,000,000,000 (got 2e9)."),
         ("k", "3", "Cells k must be a whole number from 4 to 100,000 (got 3)."),
-        ("k", "40.5", "Cells k must be a whole number from 4 to 100,000 (got 40.5)."),
         ("k", " ", "Cells k must be a whole number from 4 to 100,000 (got nothing)."),
         ("n", "many", "Users n must be a whole number from 100 to 1,000,000,000 (got many)."),
-        # What Number or Python's int would read, and the command refuses.
-        ("n", "0x64", "Users n must be a whole number from 100 to 1,000,000,000 (got 0x64)."),
+        # JavaScript or Python would read these, but the command refuses them.
         ("n", "1_000", "Users n must be a whole number from 100 to 1,000,000,000 (got 1_000)."),
         ("k", "٣٠٠", "Cells k must be a whole number from 4 to 100,000 (got ٣٠٠)."),
     ],
 )
-def test_bad_input_gets_a_line_and_no_numbers(form, field, text, line):
+def test_bad_input_shows_an_error_and_no_table(form, field, text, line):
     box = form.locator(f"#planner-{field}")
     box.fill(text)
     error = form.locator("#planner-error")

@@ -1,4 +1,4 @@
-"""One vocabulary for all bounds, their order, and the inverse problems."""
+"""The order of all bounds, and the inverse problems: epsilon, calibration, planning."""
 
 from dataclasses import replace
 
@@ -23,15 +23,15 @@ SETTINGS = [
     Setting(3000, 10, 1.0, rounds=4),
 ]
 LOG_TARGET = float(np.log(1e-6))
-# Seconds each.
-DEAR = ("fourier", "basic-composition", "advanced-composition", "kov-composition")
+# Each of these takes seconds.
+SLOW_BOUNDS = ("fourier", "basic-composition", "advanced-composition", "kov-composition")
 
 
 def _compared(bound):
-    """With the settings that it is for: in `make test` the first one, unless that takes seconds."""
+    """Yield a bound with its settings; all but a quick first one are for `make test-slow`."""
     usable = [setting for setting in SETTINGS if not bound.why_not(setting, LOG_TARGET)]
     for number, setting in enumerate(usable):
-        slow = number > 0 or bound.name in DEAR
+        slow = number > 0 or bound.name in SLOW_BOUNDS
         yield long(bound, setting) if slow else pytest.param(bound, setting)
 
 
@@ -53,17 +53,17 @@ SEVERAL_ROUNDS = Setting(1100, 5, 0.45, rounds=3)
 
 
 def calibrated(bound, eps, log_delta, setting):
-    def of(eps0):
+    def curve(eps0):
         return bound.curve(replace(setting, eps0=eps0))
 
-    return largest_eps0(eps, log_delta, of, setting.rounds)
+    return largest_eps0(eps, log_delta, curve, setting.rounds)
 
 
 def _name(value):
     return getattr(value, "name", None)
 
 
-def test_most_bounds_are_covered():
+def test_every_guarantee_has_a_setting():
     assert (
         len({each.values[0].name for each in GUARANTEES})
         == sum(b.guarantee for b in BOUNDS.values()) - 1
@@ -138,7 +138,7 @@ def test_calibration_meets_its_target(n, k, eps):
 
 @pytest.mark.parametrize("rate", [1.0, 0.5])
 @pytest.mark.parametrize(("n", "k", "eps", "rounds"), [(20, 4, 0.5, 3), (12, 2, 0.2, 2)])
-def test_calibration_over_rounds_was_evaluated_where_it_ends(n, k, eps, rounds, rate):
+def test_calibration_over_rounds_returns_a_budget_that_was_evaluated(n, k, eps, rounds, rate):
     asked = []
     setting = Setting(n, k, rounds=rounds, sampling_rate=rate)
 
@@ -161,8 +161,8 @@ def test_calibration_over_rounds_was_evaluated_where_it_ends(n, k, eps, rounds, 
 
 @pytest.mark.parametrize("shift", [-30.0, 0.0, 0.5, 30.0])
 @pytest.mark.parametrize("target", [-400.0, -20.0, -1e-3])
-def test_a_lead_may_be_wrong(shift, target):
-    """The curve falls to a target anywhere, whatever the lead says."""
+def test_a_wrong_lead_of_eps0_does_no_harm(shift, target):
+    """The lead only tells where the search starts."""
 
     def log_delta(eps0):
         return min(-50.0 / eps0, 0.0)
@@ -170,15 +170,6 @@ def test_a_lead_may_be_wrong(shift, target):
     found = calibrate.guided_eps0(log_delta, target, 0.01, lambda e: log_delta(e) + shift)
     assert found == pytest.approx(min(-50.0 / target, LARGEST_EPS0), rel=1e-5)
     assert log_delta(found) <= target or found == 0.01
-
-
-def test_ends_of_calibration_over_rounds():
-    upper, setting = BOUNDS["upper"], Setting(1000, 10, rounds=2)
-    assert calibrated(upper, 0.5, 0.0, setting) == LARGEST_EPS0
-    assert calibrated(upper, 0.5, -np.inf, setting) == 0.25
-    # So few cannot hide one: only eps / rounds, which needs no shuffler.
-    few = Setting(2, 10, rounds=2)
-    assert calibrated(upper, 0.5, -300.0, few) == pytest.approx(0.25, rel=1e-3)
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -200,7 +191,7 @@ def test_sampling_is_for_guarantees():
                 bound.curve(half)
     drawn = BOUNDS["upper"].curve(replace(setting, sampling_rate=0.5)).log_delta(0.3)
     assert drawn.lower is None
-    # If everybody takes part with the target, still more is hidden.
+    # With all others taking part the target would leak less.
     assert drawn.upper >= np.log(0.5) + BOUNDS["lower"].curve(setting).log_delta(0.3).lower
     with pytest.raises(InputError, match="sampling rate"):
         replace(setting, sampling_rate=1.5)
@@ -212,14 +203,18 @@ def test_ends_of_the_inverse_problems():
     assert upper.curve(setting).epsilon(0.0).only == 0.0
     assert upper.curve(setting).epsilon(-np.inf).only == setting.eps0
     assert upper.curve(setting).log_delta(1.0).only == -np.inf
-    assert calibrated(upper, 0.5, 0.0, setting) == LARGEST_EPS0
-    assert calibrated(upper, 0.5, -np.inf, setting) == pytest.approx(0.5)
+    for rounds in (1, 2):
+        many = Setting(1000, 10, rounds=rounds)
+        assert calibrated(upper, 0.5, 0.0, many) == LARGEST_EPS0
+        assert calibrated(upper, 0.5, -np.inf, many) == pytest.approx(0.5 / rounds)
+    # Two users hide nobody at this delta: eps / rounds needs no shuffler.
+    assert calibrated(upper, 0.5, -300.0, Setting(2, 10, rounds=2)) == pytest.approx(0.25, rel=1e-3)
 
 
 @pytest.mark.parametrize("side", ["lower", "upper"])
 @pytest.mark.parametrize("steepness", [1.0, 40.0])
-def test_a_lead_of_eps_may_be_wrong(side, steepness):
-    """Too high or, where windows cut it, too low: the answer is that of log delta itself."""
+def test_a_wrong_lead_of_eps_does_no_harm(side, steepness):
+    """A lead may be too high or too low; the answer is that of log delta."""
     found = calibrate.guided_epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
     assert found == pytest.approx(5.0, rel=1e-9)
     assert found <= 5.0 if side == "lower" else found >= 5.0
@@ -238,7 +233,7 @@ def test_bounds_broadcast():
         assert get_bound(name).curve(setting).epsilon(values[:, 0]).only.shape == (2,)
 
 
-def test_rounds():
+def test_two_rounds_leak_more_than_one_and_less_than_twice_as_much():
     log_delta = float(np.log(1e-6))
     once, twice = Setting(2000, 10, 1.0), Setting(2000, 10, 1.0, rounds=2)
     eps_once, eps_twice = (BOUNDS["upper"].curve(s).epsilon(log_delta).only for s in (once, twice))
@@ -248,19 +243,9 @@ def test_rounds():
         get_bound("clones").curve(twice)
 
 
-def test_names_and_parameters_out_of_range():
+def test_wrong_names_and_arguments_are_refused():
     with pytest.raises(InputError, match="clones"):
         get_bound("klones")
-    wrong = {
-        "n": (0, 1.5, 10**11),
-        "k": (1, 10**7),
-        "eps0": (0.0, -np.inf, np.nan, 400.0),
-        "rounds": (0, 1.5),
-        "count": (100, -1),
-    }
-    for bad in ({name: value} for name, values in wrong.items() for value in values):
-        with pytest.raises(InputError, match=next(iter(bad))):
-            Setting(**({"n": 100, "k": 3, "eps0": 1.0} | bad))
     with pytest.raises(NotApplicableError, match="needs eps0"):
         BOUNDS["upper"].curve(Setting(100, 3))
     with pytest.raises(InputError, match="eps"):
@@ -269,15 +254,26 @@ def test_names_and_parameters_out_of_range():
         BOUNDS["upper"].curve(SETTINGS[0]).epsilon(0.1)
 
 
+ONE_ROUND = {"n": 50_000, "k": 30, "eps0": 3.0, "eps": 0.3, "log_delta": float(np.log(1e-8))}
+FEW_USERS = {"n": 60, "k": 4, "eps0": 1.0, "eps": 0.9, "log_delta": float(np.log(0.01))}
+
+
 @pytest.mark.parametrize("missing", ["n", "k", "eps0", "eps", "log_delta"])
-def test_the_planner_finds_what_is_missing(missing):
-    full = {"n": 50_000, "k": 30, "eps0": 3.0, "eps": 0.3, "log_delta": float(np.log(1e-8))}
-    plan = complete(Plan(**(full | {missing: None})))
-    upper = BOUNDS["upper"]
+@pytest.mark.parametrize(
+    ("parameters", "others"),
+    [
+        (ONE_ROUND, {}),
+        (FEW_USERS, {"rounds": 3}),
+        long(FEW_USERS, {"rounds": 3, "sampling_rate": 0.5}),
+    ],
+)
+def test_the_planner_finds_the_missing_parameter(missing, parameters, others):
+    plan = complete(Plan(**(parameters | {missing: None}), others=others))
 
     def log_delta(**changed):
-        v = vars(plan) | changed
-        return upper.curve(Setting(v["n"], v["k"], v["eps0"])).log_delta(v["eps"]).only
+        values = vars(plan) | changed
+        setting = Setting(values["n"], values["k"], values["eps0"], **others)
+        return BOUNDS["upper"].curve(setting).log_delta(values["eps"]).only
 
     assert log_delta() <= plan.log_delta
     if missing == "n":
@@ -286,26 +282,7 @@ def test_the_planner_finds_what_is_missing(missing):
         assert plan.k == 2 or log_delta(k=plan.k - 1) > plan.log_delta
 
 
-@pytest.mark.parametrize("missing", ["n", "k", "eps0", "eps", "log_delta"])
-@pytest.mark.parametrize("rate", [1.0, pytest.param(0.5, marks=pytest.mark.slow)])
-def test_the_planner_over_rounds(missing, rate):
-    full = {"n": 60, "k": 4, "eps0": 1.0, "eps": 0.9, "log_delta": float(np.log(0.01))}
-    others = {"rounds": 3, "sampling_rate": rate}
-    plan = complete(Plan(**(full | {missing: None}), others=others))
-    upper = BOUNDS["upper"]
-
-    def log_delta(**changed):
-        v = vars(plan) | changed
-        return upper.curve(Setting(v["n"], v["k"], v["eps0"], **others)).log_delta(v["eps"]).only
-
-    assert log_delta() <= plan.log_delta
-    if missing == "n":
-        assert log_delta(n=plan.n - 1) > plan.log_delta
-    if missing == "k":
-        assert plan.k == 2 or log_delta(k=plan.k - 1) > plan.log_delta
-
-
-def test_the_planner_needs_exactly_one_gap():
+def test_the_planner_needs_exactly_one_missing_parameter():
     with pytest.raises(InputError, match="exactly one"):
         complete(Plan(10, 3, 1.0, None, None))
     with pytest.raises(InputError, match="exactly one"):
@@ -314,7 +291,7 @@ def test_the_planner_needs_exactly_one_gap():
         complete(Plan(None, 3, 20.0, 1e-9, -300.0))
 
 
-def test_the_formula_as_printed_has_an_answer_at_the_least_budget():
-    """There 1 - kappa2 is no difference of floats: 0 / 0 before."""
+def test_the_printed_formula_is_finite_at_the_smallest_budget():
+    """Here 1 - kappa2 vanishes in floats, which led to 0 / 0."""
     found = BOUNDS["single-bin-as-printed"].curve(Setting(100, 4, 1e-200, count=0))
     assert found.log_delta(0.0).only < -400.0

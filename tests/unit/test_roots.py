@@ -1,4 +1,4 @@
-"""Brent's method against SciPy's, iterate by iterate."""
+"""Brent's method visits the same points as SciPy's."""
 
 import math
 
@@ -30,7 +30,7 @@ def visited(solve, f, low, high, **tolerances):
 
 @pytest.mark.parametrize("f", FUNCTIONS)
 @pytest.mark.parametrize("tolerances", [{}, {"xtol": 1e-6}, {"xtol": 1e-13}, {"rtol": 1e-4}])
-def test_visits_the_points_that_scipy_visits(f, tolerances):
+def test_iterates_equal_those_of_scipy(f, tolerances):
     rng = np.random.default_rng(0)
     for _ in range(50):
         low, high = rng.uniform(-3.0, 0.2), rng.uniform(1.3, 9.0)

@@ -1,4 +1,4 @@
-"""How many people are needed: the table is certified, and the figure says what the table says."""
+"""How many people are needed: a certified table, and its figure."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from matplotlib.colors import to_hex
 from shuffledp import Setting, delta, epsilon
 from shuffledp.figures import privacy
-from shuffledp.figures.style import budget_looks, new_figure, plain_log_axis, save
+from shuffledp.figures.style import budget_looks, save
 from shuffledp.studies.privacy import TARGET_EPS, sizes_table
 
 K, DELTA, SIZES = 12, 1e-6, [10, 1000]
@@ -28,7 +28,7 @@ def test_both_ends_are_those_of_the_accountant(table: pd.DataFrame) -> None:
     assert (ends["lower"] < ends["upper"]).all() and ends["upper"].is_monotonic_decreasing
 
 
-def test_the_number_asked_for_is_the_smallest_that_is_certified(table: pd.DataFrame) -> None:
+def test_the_number_of_people_is_the_smallest_that_is_certified(table: pd.DataFrame) -> None:
     rows = table[table["eps"].isin(TARGET_EPS)]
     assert list(zip(rows["eps0"], rows["eps"], strict=True)) == [(1.0, 0.5), (2.0, 0.5), (2.0, 1.0)]
     for n, eps0, eps in rows[["n", "eps0", "eps"]].itertuples(index=False):
@@ -36,7 +36,7 @@ def test_the_number_asked_for_is_the_smallest_that_is_certified(table: pd.DataFr
         assert delta(eps, Setting(n - 1, K, eps0)).upper > DELTA
 
 
-def test_a_number_that_no_crowd_meets_is_left_out() -> None:
+def test_a_target_that_no_number_of_people_meets_is_left_out() -> None:
     table = sizes_table(K, [60.0], DELTA, [2], [0.1])
     assert list(table["bound"]) == ["upper", "lower"]
 
@@ -72,7 +72,7 @@ def test_a_curve_is_nowhere_below_what_is_certified(table: pd.DataFrame) -> None
         assert y[x <= n][-1] >= epsilon(DELTA, Setting(n, K, 1.0)).upper
 
 
-def test_budgets_without_any_eps_to_show_are_drawn_as_such(tmp_path: Path) -> None:
+def test_budgets_whose_eps_are_zero_can_be_drawn(tmp_path: Path) -> None:
     table = sizes_table(2, [1e-4], 1e-3, [10, 100], [])
     assert (table["eps"] == 0.0).all()
     figure = privacy.users_needed(table, 100, "City", "one check-in")
@@ -82,9 +82,9 @@ def test_budgets_without_any_eps_to_show_are_drawn_as_such(tmp_path: Path) -> No
 
 def test_a_number_of_people_is_rounded_up() -> None:
     numbers = {999_999: "999,999", 2_931_308: "3 million", 428_710_001: "428.8 million"}
-    given = pd.DataFrame({"n": 10, "eps": [0.99, 0.98], "bound": ["upper", "lower"]})
+    sizes = pd.DataFrame({"n": 10, "eps": [0.99, 0.98], "bound": ["upper", "lower"]})
     needed = pd.DataFrame({"n": list(numbers), "eps": [0.9, 0.5, 0.1], "bound": "upper"})
-    table = pd.concat([given, needed]).assign(eps0=1.0, k=K, delta=DELTA)
+    table = pd.concat([sizes, needed]).assign(eps0=1.0, k=K, delta=DELTA)
     (axes,) = privacy.users_needed(table, 1_700, "City", "one user").axes
     assert set(numbers.values()) <= {text.get_text() for text in axes.texts}
 
@@ -95,11 +95,3 @@ def test_budgets_are_told_apart_in_grey_in_their_order() -> None:
     grey = [int(to_hex(look["color"])[3:5], 16) for look in looks.values()]  # green is most of it
     assert np.all(np.diff(grey) > 50)
     assert len({look["marker"] for look in looks.values()}) == 3
-
-
-def test_a_logarithmic_axis_names_a_million() -> None:
-    axes = new_figure(2.0).subplots()
-    axes.set(xscale="log", xlim=(0.01, 1e7))
-    plain_log_axis(axes.xaxis)
-    words = axes.xaxis.get_major_formatter()
-    assert [words(x) for x in (0.01, 1.0, 1e6)] == ["0.01", "1", "1,000,000"]

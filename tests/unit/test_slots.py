@@ -1,4 +1,4 @@
-"""Longer envelopes: the table agrees with `compare`, the figure with the table."""
+"""The length of envelopes: the table and its figure."""
 
 import numpy as np
 import pandas as pd

@@ -1,6 +1,5 @@
-"""Poisson sampling: ranges of participants, and one and several rounds against exact mixtures."""
+"""Poisson sampling: ranges of participants, and rounds against exact mixtures."""
 
-from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 from math import comb, log
@@ -42,7 +41,7 @@ def weak_law(n, k, E):
 
 
 def sampled_law(n, k, E, rate):
-    """The sample is seen: how many take part, with the target or without."""
+    """Return the pair of laws if the number of participants is seen, as is the target's absence."""
     law = {None: (1 - rate, 1 - rate)}
     for others in range(n):
         chance = rate * comb(n - 1, others) * rate**others * (1 - rate) ** (n - 1 - others)
@@ -65,19 +64,7 @@ def test_sampled_rounds_are_the_exact_mixture(n, k, E, rate, share):
         truth = log(sum((max(p - e * q, Fraction(0)) for p, q in pairs), Fraction(0)))
         setting = Setting(n, k, log(E), rounds=rounds, sampling_rate=float(rate))
         found = BOUNDS["upper"].curve(setting).log_delta(log(e)).upper
-        # k = 3: one round is sharper than the weak adversary's.
+        # For k = 3 one round has a sharper bound than the weak adversary's.
         assert found <= truth + 5e-3
         if k > 3:
             assert found >= truth - 1e-9
-
-
-@pytest.mark.slow
-def test_never_worse_than_the_sum_of_the_rounds():
-    for setting, eps in [
-        (Setting(1000, 4, 1.0, rounds=2, sampling_rate=0.05), 0.4),
-        (Setting(10**6, 100, 1.0, rounds=2, sampling_rate=0.001), 0.1),
-    ]:
-        found = BOUNDS["upper"].curve(setting).log_delta(eps).upper
-        one = BOUNDS["upper"].curve(replace(setting, rounds=1)).log_delta(eps / 2).upper
-        assert found <= one + log(2)
-        assert found < log(8.5e-4)

@@ -1,6 +1,5 @@
 """Mechanisms that calibrate themselves to targets: what is measured, expected, said and drawn."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -260,23 +259,6 @@ def test_a_mechanism_s_own_curve_has_its_promise():
         assert at <= np.log10(DELTA) + 1e-12
     # Where people drop out each delta is a mean over how many take part.
     assert promises_table(summary.assign(response_rate=0.9), 6).empty
-
-
-def test_names_of_close_sizes_do_not_touch():
-    summary = summed("gaussian")
-    known = summary["n"].unique()
-    three = pd.concat(
-        [summary[summary["n"] == known[0]].assign(n=n) for n in (90_000, 100_000, 123_094)]
-    )
-    figure = mechanism_errors(three)
-    figure.canvas.draw()
-    boxes = sorted(
-        (box.x0, box.x1)
-        for label in figure.axes[5].get_xticklabels()
-        for box in [label.get_window_extent()]
-    )
-    assert len(boxes) == 2
-    assert all(left[1] < right[0] for left, right in itertools.pairwise(boxes))
 
 
 def test_without_targets_there_is_nothing_to_compare(tmp_path):

@@ -1,4 +1,4 @@
-"""Unit check-in against unit user: the table is certified, and the figure shows it."""
+"""Check-ins against users as the unit of privacy: table, findings and figure."""
 
 import re
 
@@ -8,7 +8,6 @@ import pytest
 from shuffledp import Setting, epsilon
 from shuffledp.figures.privacy import units_privacy
 from shuffledp.figures.style import budget_looks
-from shuffledp.pipeline.tables import UNITS, read_tables, write_table
 from shuffledp.studies.units import MAX_EPS, units_findings, units_table, users_table
 
 N, K, DELTA = 400, 12, 1e-6
@@ -26,38 +25,33 @@ def unknown() -> pd.DataFrame:
     return units_table(N, K, NOBODY, [2.0], DELTA)
 
 
-def test_a_person_with_one_check_in_has_what_delta_says(known: pd.DataFrame) -> None:
+def test_a_person_with_one_check_in_has_the_eps_of_the_accountant(known: pd.DataFrame) -> None:
     first = known[known["checkins"] == 1].set_index("unit")
     assert first.loc["checkin", "eps"] == epsilon(DELTA, Setting(N, K, 2.0)).upper
     assert first.loc["user", "eps"] == epsilon(DELTA, Setting(5, K, 2.0)).upper
     assert list(first["n"]) == [N, 5]
 
 
-def test_a_person_with_several_loses_more_than_as_many_times_one(known: pd.DataFrame) -> None:
+def test_several_check_ins_cost_more_than_that_many_times_one(known: pd.DataFrame) -> None:
     rows = known[known["unit"] == "checkin"].set_index("checkins")["eps"]
-    assert list(rows.index) == [1, 2, 5, 10, 20, 50]  # the first above 20 is the last
+    assert list(rows.index) == [1, 2, 5, 10, 20, 50]  # ends with the first eps above 20
     assert rows.iloc[-2] <= MAX_EPS < rows.iloc[-1]
     assert (rows.iloc[1:] > rows.iloc[0] * rows.index[1:]).all()
     one_each = known[known["unit"] == "user"]
     assert one_each["eps"].nunique() == 1 and set(one_each["n"]) == {PER_USER.size}
 
 
-def test_the_busiest_user_is_the_last() -> None:
+def test_the_table_ends_with_the_busiest_user() -> None:
     table = units_table(N, K, np.array([1, 3]), [0.5], DELTA)
     assert sorted(set(table["checkins"])) == [1, 2, 3]
 
 
-def test_where_nobody_is_named_users_all_have_as_many(unknown: pd.DataFrame) -> None:
+def test_without_user_names_all_users_have_equally_many_check_ins(unknown: pd.DataFrame) -> None:
     one_each = unknown[unknown["unit"] == "user"]
     assert list(one_each["n"]) == [N // m for m in one_each["checkins"]]
 
 
-def test_the_table_keeps_its_columns(known: pd.DataFrame, tmp_path) -> None:
-    write_table(known, UNITS, tmp_path / "persons.parquet", {})
-    pd.testing.assert_frame_equal(read_tables([tmp_path / "persons.parquet"]), known)
-
-
-def test_a_run_says_what_a_person_has(known: pd.DataFrame, unknown: pd.DataFrame) -> None:
+def test_findings_state_the_eps_of_a_person(known: pd.DataFrame, unknown: pd.DataFrame) -> None:
     said = units_findings(known, users_table(PER_USER), "City")
     eps = known.set_index(["unit", "checkins"])["eps"]
     numbers = [float(word) for word in said.replace(",", "").split() if re.match(r"\d+\.\d", word)]
@@ -71,13 +65,13 @@ def test_a_run_says_what_a_person_has(known: pd.DataFrame, unknown: pd.DataFrame
     assert "for a person with 10 check-ins" in said and "users" not in said
 
 
-def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.DataFrame) -> None:
+def test_the_figure_shows_both_units_and_the_check_ins_per_user(known: pd.DataFrame) -> None:
     figure = units_privacy(known, users_table(PER_USER), "City")
     upper, lower = figure.axes
     every, one_each = upper.lines
     rows = known[known["unit"] == "checkin"]
     np.testing.assert_array_equal(every.get_xydata(), rows[["checkins", "eps"]])
-    # Between two points the line has the eps of more check-ins: a guarantee there, too.
+    # Between points the line shows the eps of more check-ins, which is a guarantee.
     assert rows["eps"].is_monotonic_increasing and every.get_drawstyle() == "steps-pre"
     assert set(one_each.get_ydata()) == set(known[known["unit"] == "user"]["eps"])
     assert (every.get_linestyle(), one_each.get_linestyle()) == ("-", "--")
@@ -89,7 +83,7 @@ def test_the_figure_shows_both_units_and_whose_check_ins_they_are(known: pd.Data
     assert "the median user has 3, the busiest 100" in title
 
 
-def test_the_figure_says_what_it_assumes_where_nobody_is_named(unknown: pd.DataFrame) -> None:
+def test_the_figure_states_its_assumption_without_user_names(unknown: pd.DataFrame) -> None:
     figure = units_privacy(unknown, users_table(NOBODY), "City")
     (axes,) = figure.axes
     rows = unknown[unknown["unit"] == "user"]

@@ -1,4 +1,4 @@
-"""The search for the worst pair of a matrix: certified bounds, zeros, and what it may cost."""
+"""The search for the worst pair of a matrix: certified bounds, zeros, and memory."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ def random_rows(seed, zeros):
 
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(("n", "eps"), [(1, 0.3), (40, 0.3), (3000, 0.05), (3000, 1.5)])
-def test_no_pair_is_worse_than_the_one_that_is_found(n, eps, zeros):
+def test_no_pair_is_worse_than_the_returned_one(n, eps, zeros):
     rows = random_rows(n, zeros)
     pairs = Pairs(rows)
     found = pairs.log_high(eps, n, pairs.distinguishable(5.0))
@@ -46,7 +46,7 @@ def test_no_pair_is_worse_than_the_one_that_is_found(n, eps, zeros):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "eps"), [(40, 0.3), (3000, 0.05)])
-def test_the_bounds_of_all_pairs_are_bounds_and_near(n, eps):
+def test_coarse_bounds_of_all_pairs_hold_and_are_close(n, eps):
     rows = random_rows(n + 1, zeros=False)[:4]
     least = rows.min(axis=0)
     laws = {
@@ -73,20 +73,20 @@ def test_a_grid_that_is_too_short_still_bounds():
 
 
 @pytest.mark.parametrize("chance", [0.3, 1e-6])
-def test_a_window_is_as_wide_as_chernoff_says(chance):
-    """A rare large value: the tilt that is best for a normal law would say billions."""
+def test_a_window_is_as_wide_as_the_chernoff_bound(chance):
+    """For a rare large value the tilt of a normal law would give billions."""
     n = 1000
     values = np.array([-chance, 1.0 - chance])
     logs = np.log([1.0 - chance, chance])
     found = deviation([(values, logs, n)])
     share = found / n + chance
-    # The relative entropy of the share that the window allows is 40 / n.
+    # At the end of the window the relative entropy is 40 / n.
     entropy = share * np.log(share / chance) + (1.0 - share) * np.log((1 - share) / (1 - chance))
     assert n * entropy == pytest.approx(-LOG_TAIL, rel=0.02)
 
 
-def test_what_the_others_never_report_is_lost():
-    """R(2|x0) = .25 is impossible for x1: delta is at least .25 at any eps, and no eps has less."""
+def test_a_report_that_is_impossible_for_a_record_bounds_delta_from_below():
+    """Report 2 has chance .25 for x0 and 0 for x1, so delta is at least .25 at every eps."""
     randomiser = MatrixRandomiser([[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]])
     assert randomiser.eps0 == np.inf
     for eps in (randomiser.horizon, 300.0):
@@ -98,23 +98,18 @@ def test_what_the_others_never_report_is_lost():
     assert 0.0 <= found.lower <= found.upper < randomiser.horizon
 
 
-def test_rows_with_nothing_in_common_have_their_local_delta():
-    found = curve(50, MatrixRandomiser(np.eye(3))).log_delta(1.0)
-    assert found.lower <= 0.0 <= found.upper
-
-
-def test_places_as_far_apart_as_the_distance_are_near():
+def test_places_at_exactly_the_distance_are_neighbours():
     places = [[0.0, 10.0], [0.0, 11.0], [60.0, 10.0], [60.0, 11.0], [0.0, -350.0]]
     degree = 2.0 * np.pi * 6371.0088 / 360.0
     assert pairs_within(places, 0.0).tolist() == [[0, 4]]
-    # Half as far at a latitude of 60 degrees.
+    # At a latitude of 60 degrees a degree of longitude is half as long.
     assert pairs_within(places, 0.51 * degree).tolist() == [[0, 4], [2, 3]]
     assert [1, 4] in pairs_within(places, degree).tolist()
     assert [0, 1] not in pairs_within(places, degree * 0.9999).tolist()
 
 
-def test_only_neighbours_count_and_none_leak_nothing():
-    """Records 0 and 1 are alike; 2 is far from both."""
+def test_only_pairs_of_neighbours_count():
+    """Records 0 and 1 have the same law; record 2 differs from both."""
     rows = [[0.4, 0.6], [0.4, 0.6], [0.1, 0.9]]
     assert MatrixRandomiser(rows, [[0, 1]]).eps0 == 0.0
     assert curve(10, MatrixRandomiser(rows, [[0, 1]])).log_delta(0.0).upper == -np.inf
@@ -127,7 +122,7 @@ def test_only_neighbours_count_and_none_leak_nothing():
 
 
 @pytest.mark.filterwarnings("error")
-def test_records_that_are_alike_leak_nothing():
+def test_records_with_the_same_law_leak_nothing():
     randomiser = MatrixRandomiser([[0.4, 0.6], [0.4, 0.6]])
     assert randomiser.eps0 == 0.0
     for eps in (0.0, 0.5):
@@ -136,14 +131,14 @@ def test_records_that_are_alike_leak_nothing():
     assert curve(10, randomiser).epsilon(np.log(1e-6)) == Interval(0.0, 0.0)
 
 
-def test_rows_that_differ_in_the_last_digit_do_leak():
+def test_rows_that_differ_in_the_last_digit_leak():
     randomiser = MatrixRandomiser([[0.5, 0.5], [np.nextafter(0.5, 1.0), 0.5]])
     assert 0.0 < randomiser.eps0 < 1e-14
     assert curve(3, randomiser).log_delta(0.0).upper > np.log(1e-17)
 
 
-def test_chernoff_counts_what_rounding_may_have_hidden():
-    """At the last digit of eps0 no value is positive, as computed."""
+def test_the_chernoff_bound_allows_for_rounding():
+    """Next to eps0 no computed value is positive, though a true one may be."""
     rows = np.array([[0.3, 0.7], [0.1, 0.9]])
     law = difference(rows[0], rows[1], rows.min(axis=0), float(np.log(3.0)), 1.0)
     assert log_chernoff(law, 2) > -np.inf
