@@ -181,8 +181,12 @@ def test_what_floats_cannot_hold_is_not_nothing(rate):
         (small_audits.audit_calibration, 30),
         (small_audits.audit_extreme_views, 20),
         (small_audits.audit_mixdump_rounds, 20),
+        (small_audits.audit_crowd, 300),
+        (small_audits.audit_own_budgets, 300),
+        (small_audits.audit_noise_budgets, 200),
+        (small_audits.audit_mechanism, 100),
     ],
-    ids=["budgets", "calibrations", "views", "k-RR among dummies"],
+    ids=lambda value: getattr(value, "__name__", None),
 )
 def test_random_settings_have_no_false_end(of, count):
     """The audit's searches, with the same draws each time."""

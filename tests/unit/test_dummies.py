@@ -2,11 +2,10 @@
 
 import subprocess
 import sys
-from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations_with_replacement, product
-from math import exp, log, prod
+from itertools import combinations_with_replacement
+from math import exp, log
 
 import mpmath
 import numpy as np
@@ -317,112 +316,6 @@ def test_each_view_composes_over_rounds():
 
 
 # --- signed dummies ------------------------------------------------------------------------------
-
-
-def cell_of_users(users, smallest, ratio, pairs, shape, clumps, size):
-    """Return the law of a cell's plus and minus messages, added up user by user."""
-    counts = np.arange(size)
-    single = stats.nbinom.pmf(counts, clumps / smallest, 1.0 - ratio)
-    if shape == np.inf:
-        twins = stats.poisson.pmf(counts, pairs / smallest)
-    else:
-        twins = stats.nbinom.pmf(counts, shape / smallest, shape / (shape + pairs))
-    one = np.zeros((size, size))
-    for a, b, z in product(range(size), repeat=3):
-        if a + z < size and b + z < size:
-            one[a + z, b + z] += single[a] * single[b] * twins[z]
-    law = one
-    for _ in range(users - 1):
-        law = signal.convolve2d(law, one)[:size, :size]
-    return law
-
-
-@pytest.mark.parametrize(
-    ("users", "smallest", "ratio", "pairs", "shape", "clumps", "eps"),
-    [
-        (1, 1, 0.2, 1.0, np.inf, 1.0, 0.7),
-        (2, 2, 0.3, 2.0, np.inf, 1.0, 0.0),
-        (3, 3, 0.15, 1.5, 4.0, 1.0, 1.3),
-        (3, 2, 0.15, 1.5, np.inf, 1.0, 0.4),
-        (2, 1, 0.2, 0.8, 3.0, 1.0, 1.0),
-        (3, 1, 0.1, 1.0, np.inf, 1.0, 2.0),
-        (3, 3, 0.15, 1.5, np.inf, 1.2, 0.9),
-        (2, 2, 0.2, 0.8, 3.0, 2.0, 0.3),
-        (3, 2, 0.15, 1.0, np.inf, 0.7, 1.1),
-    ],
-)
-def test_signed_dummies_have_the_delta_of_the_enumerated_law(
-    users, smallest, ratio, pairs, shape, clumps, eps
-):
-    law = cell_of_users(users, smallest, ratio, pairs, shape, clumps, size := 26)
-    shifted = np.vstack([np.zeros((1, size)), law[:-1]])  # with the target's record
-    p, q = np.outer(shifted, law), np.exp(eps) * np.outer(law, shifted)
-    direct = np.maximum(p - q, 0.0).sum()
-    beyond = 1.0 - law.sum()
-    noise = SignedNoise(ratio, pairs, shape, clumps).scaled(users / smallest)
-    found = exp(noise.log_delta(eps))
-    loose = 1e-9 if clumps * users == smallest else 1e-6
-    assert direct * (1 - 1e-12) <= found <= direct * (1 + loose) + 2.0 * beyond
-
-
-def in_envelopes(ratio, pairs, size, shape, smallest, room, k):
-    """Return the exact law of a user's dummies given that they fit, and the chance that not."""
-
-    def numbers(size, ratio):
-        found = [(1 - ratio) ** size]
-        for t in range(room):
-            found.append(found[-1] * ratio * (size + t) / (t + 1))
-        return found
-
-    single = numbers(size // smallest, ratio)
-    twins = numbers(shape // smallest, pairs / (pairs + shape))
-    law = Counter()
-    for each in product(product(range(room + 1), repeat=3), repeat=k):
-        if sum(a + b + 2 * z for a, b, z in each) <= room:
-            key = tuple(x for a, b, z in each for x in (a + z, b + z))
-            law[key] += prod(
-                (single[a] * single[b] * twins[z] for a, b, z in each), start=Fraction(1)
-            )
-    fits = sum(law.values())
-    return {key: p / fits for key, p in law.items()}, 1 - fits
-
-
-@pytest.mark.parametrize(
-    ("size", "users", "smallest"), [(2, 2, 2), (4, 2, 2), (2, 2, 1), (3, 3, 3)]
-)
-def test_envelopes_never_leak_more_than_stated_in_exact_rationals(size, users, smallest):
-    """Dummies that do not fit into an envelope are drawn anew."""
-    room = 3 if users == 3 else 4
-    ratio, pairs, shape = Fraction(1, 100), Fraction(1, 50), smallest
-    one, missed = in_envelopes(ratio, pairs, size, shape, smallest, room, 2)
-    parameters = SignedDummiesParameters(
-        float(ratio), float(pairs), float(shape), room + 1, smallest, float(size)
-    )
-    assert parameters.overflow(2) == pytest.approx(float(missed), rel=1e-12)
-
-    def sent(cells):
-        law = {(0, 0, 0, 0): Fraction(1)}
-        for cell in cells:
-            more = Counter()
-            for (have, p), (key, q) in product(law.items(), one.items()):
-                total = [x + y for x, y in zip(have, key, strict=True)]
-                total[2 * cell] += 1
-                more[tuple(total)] += p * q
-            law = more
-        return law
-
-    for others in combinations_with_replacement(range(2), users - 1):
-        p, q = sent((0, *others)), sent((1, *others))
-        for eps in (0.0, 0.3, 1.0, 2.5):
-            delta = sum(max(mass - precisely(eps) * q.get(key, 0), 0) for key, mass in p.items())
-            for curve in (SignedDummies().curve, SignedDummies().achieved):
-                found = curve(parameters, Setting(users, 2)).log_delta(eps).upper
-                assert float(delta) <= exp(found) * (1 + 1e-12)
-        # At eps = 0 the bound exceeds the truth by at most the overflow.
-        if users == smallest:
-            exact = SignedDummies().curve(parameters, Setting(users, 2)).log_delta(0.0).upper
-            total = sum(max(mass - q.get(key, 0), 0) for key, mass in p.items())
-            assert exp(exact) <= float(total + 6 * users * missed) * (1 + 1e-6)
 
 
 def test_more_users_than_promised_get_more_privacy():

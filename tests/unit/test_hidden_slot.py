@@ -12,9 +12,7 @@ from shuffledp.cli import main
 from shuffledp.mechanisms import unary_encoding
 from shuffledp.mechanisms.hadamard import HadamardResponse
 from shuffledp.mechanisms.matrix import MatrixRandomiser
-from shuffledp.mechanisms.randomiser import (
-    upper_log_delta,
-)
+from shuffledp.mechanisms.randomiser import SupportRandomiser, upper_log_delta
 from shuffledp.mechanisms.subset_selection import SubsetSelection
 
 
