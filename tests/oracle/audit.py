@@ -39,7 +39,7 @@ BALLS = 500_000  # inner terms of ball arithmetic for which a setting may wait
 
 
 def draw(random: np.random.Generator, *, most_users: float = LARGEST_N) -> tuple[Setting, float]:
-    """One round and an eps below its local budget: at its end, small, or where delta is useful."""
+    """Draw one round, and an eps below its budget: near it, small, or with a useful delta."""
     n = int(log_uniform(random, 1, most_users))
     k = 2 if random.random() < 0.2 else int(log_uniform(random, 2, LARGEST_K))
     eps0 = log_uniform(random, 1e-3, 8.0 if random.random() < 0.8 else LARGEST_EPS0)
@@ -79,8 +79,8 @@ def audit_one_round(findings: Findings, random: np.random.Generator, most_users:
     findings.at_most("lower below upper", low, high, where)
     findings.at_most("delta at most 1", high, 0.0, where)
     findings.at_most("positive below eps0", -1e300, high, where)
-    # Truths that differ in one direction: the lower end of the smaller is below the upper of the
-    # larger.
+    # If one truth cannot exceed another, its lower end is at most the upper end of the
+    # other.
     more_eps = eps + (setting.eps0 - eps) * float(random.random())
     further = end(LOWER, more_eps, setting)
     findings.at_most("less delta at more eps", further, high, (*where, more_eps))
@@ -94,7 +94,7 @@ def audit_one_round(findings: Findings, random: np.random.Generator, most_users:
     if -700.0 < high < -1e-3:
         back = [float(bound.curve(setting).epsilon(high).only) for bound in (LOWER, UPPER)]
         findings.at_most("eps in order", back[0], back[1], where)
-        # Where delta hardly falls, its last digit is worth much of an eps.
+        # Where delta is flat, its last digit may change eps a lot.
         if end(UPPER, back[1], setting) < high - 1e-13 * (1.0 - high):
             findings.at_most("eps back", back[1], eps * (1 + 1e-6) + 1e-12 * setting.eps0, where)
         findings.at_most("promise kept", end(UPPER, back[1], setting), high, where)
@@ -132,7 +132,7 @@ def audit_sampling(findings: Findings, random: np.random.Generator, most_users: 
     high = accountant.log_delta(eps, sampled).upper
     name = "sampled round" if rounds == 1 else "sampled rounds"
     findings.note(f"seconds of {name}", time.perf_counter() - start, (sampled, eps, rate))
-    # If everybody takes part with the target, still more is hidden.
+    # Even if all others took part, the target would leak at least this.
     low = end(LOWER, eps, setting) + np.log(rate)
     findings.at_most("sampling: lower below upper", low, high, (sampled, eps, rate))
 
@@ -145,7 +145,7 @@ def audit_budgets(findings: Findings, random: np.random.Generator, most_users: f
     high = float(personalised_log_delta(eps, groups, setting.k))
     largest = float(groups.values.max())
     bold = replace(setting, eps0=largest)
-    # No end is false where one guarantee is above another: by how much, at worst, is a note.
+    # One guarantee may exceed another without being false; the largest excess is only noted.
     if eps < largest and high > -700.0:
         more = high - float(weak_adversary_log_delta(eps, bold))
         findings.note("log of delta above the largest budget for all", more, (groups, setting.k))
@@ -163,7 +163,7 @@ def _small(of: Callable[[Findings, np.random.Generator], None]) -> Audit:
     return audit
 
 
-# How often each is drawn; those of many users take a second or more.
+# Each audit with its probability; those of many users take a second or more.
 AUDITS: dict[str, tuple[float, Audit]] = {
     "one round of k-RR": (0.07, audit_one_round),
     "rounds of k-RR": (0.01, audit_rounds),
@@ -186,17 +186,17 @@ AUDITS: dict[str, tuple[float, Audit]] = {
 
 
 def audit(seed: int, most_users: float = LARGEST_N) -> Iterator[Findings]:
-    """Findings after each setting drawn, without an end."""
+    """Yield the findings after each drawn setting, endlessly."""
     random = np.random.default_rng(seed)
     findings = Findings()
     shares, kinds = zip(*((share, name) for name, (share, _) in AUDITS.items()), strict=True)
     while True:
         kind = str(random.choice(kinds, p=shares))
-        # Most settings are of sizes that are quick; some are of any size.
+        # Most settings are small enough to be quick; a tenth may be of any size.
         most = most_users if random.random() < 0.1 else min(most_users, 1e5)
         try:
             AUDITS[kind][1](findings, random, most)
-        except Exception as error:  # a search goes on after what it finds
+        except Exception as error:  # the search continues after a finding
             notes = "; ".join(getattr(error, "__notes__", []))
             findings.false.append(f"{kind}: {type(error).__name__}: {error} {notes}")
         findings.checks[f"settings of {kind}"] += 1

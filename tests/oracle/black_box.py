@@ -17,7 +17,7 @@ MISTAKEN = 1e-6
 
 @dataclass(frozen=True)
 class Shown:
-    """Delta at eps is at least this, of the record ``of`` against the other."""
+    """A lower bound of delta at eps, for the record ``of`` against the other."""
 
     eps: float
     delta: float

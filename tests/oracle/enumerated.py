@@ -19,13 +19,13 @@ def unit(size: int, place: int) -> tuple[int, ...]:
 
 
 def reporting(row: Sequence[arb]) -> Law:
-    """One report, by its probabilities."""
+    """Return the law of one report, given its probabilities."""
     return {unit(len(row), j): p for j, p in enumerate(row) if p != 0}
 
 
 def joined(one: Law, two: Law) -> Law:
-    """The sum of independent counts."""
-    # Counts as the digits of one number, which add up at once: a third of the time.
+    """Return the law of the sum of independent counts."""
+    # Counts are encoded as digits of one number, which takes a third of the time.
     base = 1 + max(map(max, one)) + max(map(max, two))
     size = len(next(iter(one)))
     left, right = (
@@ -48,7 +48,7 @@ def mixed(share: arb, one: Law, two: Law) -> Law:
 
 
 def absent(law: Law, rate: arb) -> Law:
-    """The same of a user who reports with this probability, and else not at all."""
+    """Return the law of a user who reports with this probability, and otherwise not at all."""
     nothing = (0,) * len(next(iter(law)))
     return mixed(rate, law, {nothing: arb(1)})
 
@@ -62,7 +62,7 @@ def among_dummies(law: Law, mean: arb, chances: int) -> Law:
 
 
 def stick(pair: Sequence[tuple[arb, arb]], eps: float, rounds: int = 1) -> arb:
-    """Hockey-stick divergence of independent copies of two laws, by how often an outcome occurs."""
+    """Return the hockey-stick divergence of independent copies of two laws."""
     e, total = arb(eps).exp(), arb(0)
     if rounds == 1:
         return sum(((p - e * q).max(arb(0)) for p, q in pair), total)
@@ -88,7 +88,7 @@ def counted(total: int, places: int) -> Iterator[tuple[int, ...]]:
 def worst(
     targets: Sequence[Law], others: Sequence[Sequence[Law]], eps: float, rounds: int = 1
 ) -> arb:
-    """Largest delta over all data sets.
+    """Return the largest delta over all data sets.
 
     ``targets`` has the target's law by record, ``others`` those of each other user. Users who are
     the same object are interchangeable.
@@ -122,7 +122,7 @@ def krr(k: int, eps0: float) -> list[list[arb]]:
 
 
 def supporting(supports: Sequence[Sequence[int]], k: int, eps0: float) -> list[list[arb]]:
-    """Reports E times as often if they speak for the record."""
+    """Return rows whose reports are E times as likely if they support the record."""
     rows = []
     for x in range(k):
         row = [arb(eps0).exp() if x in held else arb(1) for held in supports]
@@ -141,7 +141,7 @@ def hashing(k: int, g: int, eps0: float) -> list[list[arb]]:
 
 
 def hadamard(k: int, eps0: float) -> list[list[arb]]:
-    """A report speaks for the records whose entries in its column of Sylvester's matrix are 1."""
+    """Return rows of reports that support the records with 1 in a column of Sylvester's matrix."""
     size = 1 << k.bit_length()  # above k: the first row is all ones
     columns = range(size)
     return supporting(
@@ -166,7 +166,7 @@ def unary(k: int, p: arb, q: arb) -> list[list[arb]]:
 
 
 def binned(cdf: Callable[[arb], arb], ends: Sequence[float]) -> Law:
-    """A report of which only the bin is kept: that loses privacy to nobody."""
+    """Return the law of the bin of a report; binning never increases delta."""
     below = [arb(0), *(cdf(arb(end)) for end in ends), arb(1)]
     return reporting([high - low for low, high in pairwise(below)])
 
@@ -184,7 +184,7 @@ def normal(mu: float, record: float) -> Callable[[arb], arb]:
 
 
 def geometric(eps: float, nu: int | None, reach: int) -> Mapping[int, arb]:
-    """theta^|z| from -nu on (None: no end), theta = exp(-eps/2); beyond reach it is missing."""
+    """Return theta^|z| from -nu (None: unbounded) to reach, where theta = exp(-eps/2)."""
     theta = (-arb(eps) / 2).exp()
     odds = theta / (1 - theta)
     mass = 1 + 2 * odds if nu is None else 1 + odds + odds * (1 - theta**nu)
@@ -195,13 +195,13 @@ def geometric(eps: float, nu: int | None, reach: int) -> Mapping[int, arb]:
 def summed(
     one: Mapping[int, arb], two: Mapping[int, arb], some: range, left: arb
 ) -> dict[int, arb]:
-    """The law of the sum of two noises, of which ``left`` is not given: balls that hold it."""
+    """Return balls around the law of the sum of two noises, of which mass ``left`` is missing."""
     beyond = arb(0).union(left)
     return {z: sum((p * two[z - j] for j, p in one.items() if z - j in two), beyond) for z in some}
 
 
 def negative_binomial(size: arb, ratio: arb, reach: int) -> list[arb]:
-    """From 0 to reach."""
+    """Return the probabilities from 0 to reach."""
     found = [(1 - ratio) ** size]
     for t in range(reach):
         found.append(found[-1] * ratio * (size + t) / (t + 1))
@@ -217,7 +217,7 @@ def signed_messages(
     room: int,
     size: arb,
 ) -> Law:
-    """A user's dummies, if at most ``room``: plus messages of each cell, then minus messages.
+    """Return the law of a user's dummies given at most ``room``: plus, then minus messages.
 
     ``shape`` None: a Poisson number of pairs. Plus messages of all users are negative binomial of
     ``size``, and so are minus messages.
@@ -247,7 +247,7 @@ def signed_messages(
 
 
 def shifted(law: Law, place: int) -> Law:
-    """One message more."""
+    """Return the law with one more message."""
     return {(*key[:place], key[place] + 1, *key[place + 1 :]): p for key, p in law.items()}
 
 
@@ -261,13 +261,13 @@ def seen(law: Law, how: Callable[[tuple[int, ...]], tuple[int, ...]]) -> Law:
 
 
 def noisy_pair(noise: Mapping[int, arb], ends: bool) -> list[tuple[arb, arb]]:
-    """Two cells' counts, one record in the first against the second; noise on each.
+    """Return the pair of laws of two noisy counts, a record in the first against the second.
 
     ``ends``: whether no noise is below the smallest given.
     """
     low, high = min(noise), max(noise)
     zero = arb(0)
-    # Where the noise goes on beyond, outcomes of which only one law is known are left out.
+    # If the noise continues beyond, outcomes with only one known probability are left out.
     counts = range(low if ends else low + 1, high + 1)
     return [
         (noise.get(a - 1, zero) * noise[b], noise[a] * noise.get(b - 1, zero))
@@ -286,7 +286,7 @@ def gaussian(eps: float, sigma: float) -> arb:
 
 
 def dummies_pair(chances: int, k: int, rate: arb) -> list[tuple[arb, arb]]:
-    """The cells' dummies (B0, B1) and one true report."""
+    """Return the pair of laws of the dummies (B0, B1) and one true report."""
     q = rate / k
     law = {
         (a, b): comb(chances, a) * comb(chances - a, b) * q ** (a + b)

@@ -33,7 +33,7 @@ def hockey_stick(
     P: Mapping[Outcome, Fraction], Q: Mapping[Outcome, Fraction], e: Fraction
 ) -> Fraction:
     """Return sum over outcomes of (P - e Q)_+, the smallest delta for (log e, delta)-DP of P||Q."""
-    # Over one denominator, so that whole numbers are added: a tenth of the time.
+    # One common denominator takes a tenth of the time, since integers are added.
     shared = lcm(*(chance.denominator for law in (P, Q) for chance in law.values()))
     total, (above, below) = 0, e.as_integer_ratio()
     for x, p in P.items():
@@ -50,7 +50,7 @@ def _add_one(histogram: Histogram, cell: int) -> Histogram:
 
 @cache
 def _integer_law(records: tuple[int, ...], k: int, truth: int, other: int) -> dict[Histogram, int]:
-    """Law of the histogram times (truth + (k-1) other)^n, one user more at a time."""
+    """Return the law of the histogram times (truth + (k-1) other)^n."""
     if not records:
         return {(0,) * k: 1}
     law: dict[Histogram, int] = defaultdict(int)
@@ -223,7 +223,7 @@ def _binomial(n: int, p: Fraction) -> list[Fraction]:
 
 
 def bin_laws(n: int, k: int, m: int, E: Fraction) -> tuple[list[Fraction], list[Fraction]]:
-    """Laws over 0..n of the count of bin x0, the target holding x0 and x1."""
+    """Return the laws over 0..n of the count of bin x0 if the target holds x0, and x1."""
     p, q = reports(k, E)
     others = [ZERO] * (n + 1)
     for i, a in enumerate(_binomial(m, p)):
@@ -282,7 +282,7 @@ def strong_adversary(n: int, k: int, E: Fraction, e: Fraction) -> Fraction:
 def _decoy_laws(
     n: int, decoy: Fraction, target: Mapping[tuple[int, int], Fraction]
 ) -> tuple[dict[tuple[int, int], Fraction], dict[tuple[int, int], Fraction]]:
-    """Laws of (A + d0, C - A + d1) and of (A + d1, C - A + d0).
+    """Return the laws of (A + d0, C - A + d1) and of (A + d1, C - A + d0).
 
     C ~ Bin(n-1, decoy), A ~ Bin(C, 1/2), and (d0, d1) has the law `target`.
     """

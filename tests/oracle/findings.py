@@ -1,4 +1,4 @@
-"""Results of an audit."""
+"""Findings of an audit: counts of checks, worst figures, false claims."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,10 +13,10 @@ class FalseEndError(AssertionError):
 
 @dataclass
 class Findings:
-    """Results of an audit: the count of each check, the worst figures, and false claims.
+    """Count of each check, worst figures, and false claims of an audit.
 
-    ``worst`` has, by name, the largest number and where it was; ``false`` what went wrong, with the
-    name of the audit.
+    ``worst`` maps a name to its largest number and where it occurred; ``false`` lists errors, each
+    with the name of its audit.
     """
 
     checks: Counter = field(default_factory=Counter)
@@ -28,19 +28,19 @@ class Findings:
             self.worst[name] = (value, where)
 
     def at_most(self, check: str, smaller: float, larger: float, where: object) -> None:
-        """Demand an order; both are logs of delta or budgets."""
+        """Check an order of two logs of delta, or of two budgets."""
         self.checks[check] += 1
         if not smaller <= larger:
             raise FalseEndError(f"{check}: {smaller!r} > {larger!r} at {where}")
 
     def not_below(self, check: str, log_delta: float, truth: arb, where: object) -> None:
-        """Demand of an upper end that the true delta is not certainly above it."""
+        """Check that the true delta is not certainly above an upper end."""
         self.checks[check] += 1
         if np.isnan(log_delta) or truth > arb(log_delta).exp():
             raise FalseEndError(f"{check}: {log_delta!r} < {truth.log()} at {where}")
 
     def not_above(self, check: str, log_delta: float, truth: arb, where: object) -> None:
-        """Demand of a lower end that the true delta is not certainly below it."""
+        """Check that the true delta is not certainly below a lower end."""
         self.checks[check] += 1
         if np.isnan(log_delta) or truth < arb(log_delta).exp():
             raise FalseEndError(f"{check}: {log_delta!r} > {truth.log()} at {where}")

@@ -64,7 +64,7 @@ def _positive(value: arb) -> arb:
 
 @dataclass(frozen=True)
 class Atoms:
-    """Four atoms of G: probabilities `w` and values `g`, with g[0] > 0 > g[1] and g[2] <= g[3]."""
+    """Atoms of G: probabilities `w` and values `g`, with g[0] > 0 > g[1] and g[2] <= g[3]."""
 
     w: tuple[arb, arb, arb, arb]
     g: tuple[arb, arb, arb, arb]
@@ -158,7 +158,7 @@ def _prefix_sums(n: int, p: arb, low: int, high: int) -> tuple[list[arb], list[a
 
 @dataclass(frozen=True)
 class _Sum:
-    """(1/n) E[(G_1+...+G_n)_+], cell counts (n1, n2, n3, n4), summed over n1+n2, n1, n3."""
+    """Return (1/n) E[(G_1+...+G_n)_+] by summing over n1+n2, n1 and n3."""
 
     n: int
     atoms: Atoms
@@ -183,7 +183,7 @@ class _Sum:
         return total / n + left_out.upper().union(ZERO)
 
     def _given_pairs(self, s: int, first: Window, third: Window) -> arb:
-        """E[(G_1+...+G_n)_+ | n1 + n2 = s], within the windows."""
+        """Return E[(G_1+...+G_n)_+ | n1 + n2 = s] within the windows."""
         n, w, g = self.n, self.atoms.w, self.atoms.g
         top, bottom = min(s, first.high), first.low
         if top < bottom:
@@ -210,7 +210,7 @@ class _Sum:
 
     @staticmethod
     def _last_positive(excess: arb, slope: arb, highest: int) -> int:
-        """Largest n3 <= highest with excess - slope n3 not certainly negative; -1 if none.
+        """Return the largest n3 <= highest with excess - slope n3 not certainly negative, or -1.
 
         A term whose sign the ball leaves open contains 0, so including it is rigorous.
         """

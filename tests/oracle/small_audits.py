@@ -1,4 +1,4 @@
-"""Audits of few users against `enumerated`: every mechanism, rounds, budgets, crowds."""
+"""Audits of a few users against `enumerated`: mechanisms, rounds, budgets, participation."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -32,12 +32,12 @@ from oracle import enumerated
 from oracle.findings import Findings, log_uniform
 
 Random = np.random.Generator
-# The log of delta at which budgets are asked: what is left out depends on it.
+# Truncation errors depend on the log of delta for which a curve is computed.
 AIM = float(np.log(1e-6))
 
 
 def near(random: Random, budget: float) -> float:
-    """An eps below the budget: anywhere, near it, or small."""
+    """Draw an eps below the budget: anywhere, near it, or small."""
     kind = random.random()
     if kind < 0.5:
         return budget * float(random.random())
@@ -47,7 +47,7 @@ def near(random: Random, budget: float) -> float:
 
 
 def few(random: Random) -> tuple[int, int, float]:
-    """Users, cells, budget."""
+    """Draw users, cells and a budget."""
     n, k = int(random.integers(1, 5)), int(random.integers(2, 4))
     return n, k, log_uniform(random, 1e-3, 6.0)
 
@@ -57,7 +57,7 @@ def laws_of(rows: list[list[arb]]) -> list[enumerated.Law]:
 
 
 def enclose(findings: Findings, what: str, setting: Setting, eps: float, truth: arb) -> None:
-    """Both ends of a setting against the truth."""
+    """Check that both ends of a setting enclose the truth."""
     where = (setting, eps)
     ends = accountant.log_delta(eps, setting)
     findings.not_below(f"{what}: upper", ends.upper, truth, where)
@@ -66,7 +66,7 @@ def enclose(findings: Findings, what: str, setting: Setting, eps: float, truth: 
 
 
 def audit_rounds_directly(findings: Findings, random: Random) -> None:
-    """k-RR over rounds; with two cells by the profile of all data sets."""
+    """Check k-RR over rounds, which for two cells composes the profile of all data sets."""
     n, k = [(1, 2), (2, 2), (4, 2), (6, 2), (1, 3), (2, 3)][random.integers(6)]
     rounds = int(random.integers(2, 6 if k == 2 else 4))
     setting = Setting(n, k, log_uniform(random, 1e-2, 5.0), rounds=rounds)
@@ -77,7 +77,7 @@ def audit_rounds_directly(findings: Findings, random: Random) -> None:
 
 
 def audit_budget_ends(findings: Findings, random: Random) -> None:
-    """Delta of rounds next to their exact budget, where it vanishes: one user, and noise."""
+    """Check delta next to the exact budget of rounds, where it vanishes."""
     eps0 = log_uniform(random, 1e-3, 350.0)
     rounds = int(log_uniform(random, 2, 1000.0))
     exact = rounds * Fraction(eps0)
@@ -91,7 +91,7 @@ def audit_budget_ends(findings: Findings, random: Random) -> None:
     if Fraction(eps) >= exact:
         findings.at_most("no delta from the budget on", max(alone, noisy), -np.inf, where)
         return
-    # Only the largest loss of all exceeds eps.
+    # Only the largest total loss exceeds eps.
     lost = 1 - (arb(eps) - rounds * arb(eps0)).exp()
     distinguishable = (1 / (1 + (-arb(eps0)).exp())) ** rounds
     findings.not_below("one user next to the budget", alone, distinguishable * lost, where)
@@ -100,7 +100,7 @@ def audit_budget_ends(findings: Findings, random: Random) -> None:
 
 
 def audit_calibration(findings: Findings, random: Random) -> None:
-    """The accountant never answers more than the target that parameters were calibrated to."""
+    """Check that calibrated parameters never exceed their target."""
     name = str(random.choice(list(MECHANISMS)))
     # Several rounds of local randomisers take many seconds.
     quick = name in ("gaussian", "discrete-laplace", "shuffler-dummies", "two-servers", "krr")
@@ -123,7 +123,7 @@ def audit_calibration(findings: Findings, random: Random) -> None:
 
 
 def audit_extreme_views(findings: Findings, random: Random) -> None:
-    """Views of noise by both servers are in order for parameters and eps of any size."""
+    """Check that views of two servers are ordered for parameters and eps of any size."""
     budget, nu = log_uniform(random, 1e-5, 1e5), int(log_uniform(random, 1, 1e9)) - 1
     parameters = ShufflerDummiesParameters(budget, nu)
     setting = Setting(50, 5, rounds=int(random.choice([1, 1, 1, 2, 5])))
@@ -167,7 +167,7 @@ def audit_matrix(findings: Findings, random: Random) -> None:
 
 
 def audit_mechanism(findings: Findings, random: Random) -> None:
-    """One of the registry, in turn."""
+    """Check the next mechanism of the registry."""
     names = list(MECHANISMS)
     name = names[findings.checks["mechanisms"] % len(names)]
     findings.checks["mechanisms"] += 1
@@ -185,7 +185,7 @@ def audit_mechanism(findings: Findings, random: Random) -> None:
 
 
 def _local(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
-    """Local randomisers, by their rows."""
+    """Return parameters, truth and eps of a local randomiser."""
     big = arb(eps0).exp()
     half = (arb(eps0) / 2).exp()
     parameters: object = LocalParameters(eps0)
@@ -237,7 +237,7 @@ def _dummies(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
 
 
 def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
-    """User by user: a report by k-RR, and chances of a dummy."""
+    """Return parameters, truth and eps of k-RR among dummies."""
     dummies = float(random.uniform(0.05, 2.0))
     parameters, eps = MixdumpParameters(eps0, dummies), near(random, eps0)
     chances = int(np.ceil(dummies))
@@ -249,7 +249,7 @@ def _mixdump(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[ob
 
 
 def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
-    """Rounds of k-RR among dummies: users who report and send dummies anew in each."""
+    """Check rounds of k-RR among dummies, which users draw anew in each round."""
     n, k = [(1, 2), (2, 2), (1, 3)][random.integers(3)]
     rounds, eps0 = int(random.integers(2, 4)), log_uniform(random, 1e-2, 5.0)
     dummies = float(random.uniform(0.05, 2.0))
@@ -266,13 +266,13 @@ def audit_mixdump_rounds(findings: Findings, random: Random) -> None:
 
 
 def _signed(random: Random, name: str, n: int, k: int, eps0: float) -> tuple[object, arb, float]:
-    """Return the analyst's view, computed from the users' own laws."""
+    """Return parameters, truth and eps of signed dummies, from the users' own laws."""
     parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
     return parameters, _of_users(parameters, n, k, eps)[0], eps
 
 
 def _envelopes(random: Random, n: int, k: int) -> SignedDummiesParameters:
-    """Few messages, for at most n users; of half of the settings nearly all fit."""
+    """Draw parameters with few messages; in half of them nearly all messages fit."""
     little = random.random() < 0.5
     return SignedDummiesParameters(
         log_uniform(random, 1e-3, 0.03) if little else random.uniform(0.05, 0.6),
@@ -285,7 +285,7 @@ def _envelopes(random: Random, n: int, k: int) -> SignedDummiesParameters:
 
 
 def _of_users(parameters: SignedDummiesParameters, n: int, k: int, eps: float) -> tuple[arb, arb]:
-    """Deltas of who sees all messages, and of who sees the map; every data set, both directions."""
+    """Return the worst deltas of the message view and of the published map."""
     shape = None if parameters.shape == np.inf else arb(parameters.shape)
     ratio, pairs = arb(parameters.ratio), arb(parameters.pairs)
     sizes = parameters.smallest, parameters.slots - 1
@@ -301,7 +301,7 @@ def _of_users(parameters: SignedDummiesParameters, n: int, k: int, eps: float) -
 
 
 def audit_envelopes(findings: Findings, random: Random) -> None:
-    """Signed dummies user by user: what is promised, what all got, and what the map shows."""
+    """Check promised and achieved deltas of signed dummies, for messages and map."""
     n, k = [(1, 2), (2, 2), (3, 2), (1, 3), (2, 3)][random.integers(5)]
     parameters, eps = _envelopes(random, n, k), log_uniform(random, 1e-3, 4.0)
     messages, published = _of_users(parameters, n, k, eps)
@@ -317,7 +317,7 @@ def audit_envelopes(findings: Findings, random: Random) -> None:
 
 
 def audit_signed_noise(findings: Findings, random: Random) -> None:
-    """The law of two cells, added up user by user in floats; what is beyond is seen apart."""
+    """Check signed noise against the law of two cells, added up user by user in floats."""
     n, size = int(random.integers(1, 4)), 26
     smallest = int(random.integers(1, n + 1))
     shape = float(random.choice([np.inf, 0.7, 3.0, 20.0]))
@@ -348,7 +348,7 @@ def audit_signed_noise(findings: Findings, random: Random) -> None:
 
 
 def audit_servers(findings: Findings, random: Random) -> None:
-    """Noise by both servers: what each of them, and the public, sees of two cells."""
+    """Check the views of two servers that add noise."""
     largest = 4.0 if random.random() < 0.7 else 3000.0
     budget, nu = log_uniform(random, 0.5, largest), int(random.integers(0, 12))
     parameters, setting = ShufflerDummiesParameters(budget, nu), Setting(50, 5)
@@ -383,7 +383,7 @@ TRUTHS = {
 
 
 def audit_crowd(findings: Findings, random: Random) -> None:
-    """Users who are drawn, drop out, collude, or send dummies."""
+    """Check k-RR with sampling, dropouts or dummies."""
     n, k, eps0 = few(random)
     n = min(n, 3)
     laws = laws_of(enumerated.krr(k, eps0))
@@ -407,7 +407,7 @@ def audit_crowd(findings: Findings, random: Random) -> None:
 
 
 def audit_own_budgets(findings: Findings, random: Random) -> None:
-    """k-RR and binary reports, each user with a budget."""
+    """Check k-RR and binary reports of users with personal budgets."""
     n, k, _ = few(random)
     n = min(n, 3)
     budgets = np.sort(random.uniform(0.05, 5.0, n))
@@ -423,7 +423,7 @@ def audit_own_budgets(findings: Findings, random: Random) -> None:
 
 
 def audit_noise_budgets(findings: Findings, random: Random) -> None:
-    """Laplace and Gaussian reports, of which the analyst sees bins only."""
+    """Check Laplace and Gaussian reports, binned so that delta can be enumerated."""
     n, normal = int(random.integers(1, 4)), random.random() < 0.5
     budgets = np.sort(random.uniform(0.3, 4.0, n))
     law = enumerated.normal if normal else enumerated.laplace

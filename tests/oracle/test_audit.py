@@ -1,4 +1,4 @@
-"""End-to-end audit: no attack on simulated releases beats the claimed delta, in any view."""
+"""End-to-end audit: no attack on simulated releases beats the claimed delta in any view."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ TRIALS = 600_000
 
 
 def _excess(histograms, others_law, target_law, other_law, eps):
-    """Sign of P - e Q from the likelihoods themselves: linear in the counts over a multinomial."""
+    """Return the sign of P - e Q, which is linear in the counts."""
     return histograms @ ((target_law - np.exp(eps) * other_law) / others_law) > 0
 
 
@@ -41,7 +41,7 @@ def _excess(histograms, others_law, target_law, other_law, eps):
     ],
 )
 def test_likelihood_ratio_attack(n, k, eps0, eps, crowd):
-    """All others hold the cell `crowd`; the attacker guesses whether the target holds 0 or 1."""
+    """The attacker guesses whether the target holds 0 or 1, while all others hold `crowd`."""
     p, q = probabilities(eps0, k)
     channel = np.full((k, k), q) + np.eye(k) * (p - q)
     rng = np.random.default_rng(9)
@@ -57,13 +57,13 @@ def test_likelihood_ratio_attack(n, k, eps0, eps, crowd):
     upper = float(np.exp(certified.upper_log_delta(eps, Setting(n, k, eps0))))
     assert advantage <= upper + 5 * error
     if crowd > 1:
-        # This is the data set of the lower bound: the attack reaches it.
+        # On the data set of the lower bound the attack reaches it.
         lower = float(np.exp(certified.lower_log_delta(eps, Setting(n, k, eps0))))
         assert advantage >= lower - 5 * error
         assert lower > 10 * error, "the audit has the power to see the difference"
 
 
-# --- every view, by what is seen alone ------------------------------------------------------------
+# --- every view, from simulated outputs alone ----------------------------------------------------
 
 BUDGETS = (0.0, 0.5, 1.0, 2.0, 3.5)
 STOCK = 500  # collections drawn at a time
@@ -71,10 +71,10 @@ STOCK = 500  # collections drawn at a time
 
 @dataclass(frozen=True)
 class Collection:
-    """Few users, of whom the first holds what is asked, and who sees what of them.
+    """A few users, of whom the first is the target, and the views of their collections.
 
-    ``drawn`` are the parameters that the parties use, by default those that are promised; `views`
-    has, for every collection of a stock, all that each view sees.
+    ``drawn`` are the parameters that the parties use, by default the promised ones; `views`
+    returns what each view sees of every collection in a stock.
     """
 
     mechanism: Mechanism
@@ -92,7 +92,7 @@ class Collection:
         return self.drawn or self.promised
 
     def records(self, record: int) -> np.ndarray:
-        """One for each collection and user and cell."""
+        """Return the indicators of all records, by collection, user and cell."""
         return np.tile(np.eye(self.k, dtype=np.int64)[[record, *self.others]], (STOCK, 1, 1))
 
     def views(self, record: int, rng: np.random.Generator) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Collection:
 
 
 class OneMessage(Collection):
-    """The shuffler adds its dummies, if any, and the analyst its noise, if any."""
+    """The servers add dummies and noise to plain reports."""
 
     analysts = True
 
@@ -136,7 +136,7 @@ class OneMessage(Collection):
         published = opened + noise
         return {
             "analyst": [opened],
-            # It knows its dummies, and takes them off.
+            # It knows its own dummies and subtracts them.
             "shuffler": [published - dummies],
             "public": [published],
             "both": [reports],
@@ -148,7 +148,7 @@ class WithoutTheAnalysts(OneMessage):
 
 
 class Reports(Collection):
-    """One report of each user, by k-RR."""
+    """Each user sends one report of k-RR."""
 
     def views(self, record, rng):
         big = np.exp(self.parameters.eps0)
@@ -160,7 +160,7 @@ class Reports(Collection):
 
 
 class Plain(Collection):
-    """The true record, and uniform dummies."""
+    """Each user sends the true record and uniform dummies."""
 
     def views(self, record, rng):
         taken = rng.binomial(self.parameters.chances, self.parameters.rate, (STOCK, self.n))
@@ -175,13 +175,13 @@ class Plain(Collection):
 
 
 class Signed(Collection):
-    """Plus and minus messages and pairs in envelopes; what does not fit is drawn anew."""
+    """Each user fills an envelope, and draws again what does not fit."""
 
     padded, minus = True, True
 
     def dummies(self, shape, rng):
         made, k = self.parameters, self.k
-        # What is above an envelope's length is drawn anew: by tables, a quarter of the time.
+        # Dummies that exceed the envelope are drawn again; tables take a quarter of the time.
         sizes = np.arange(made.slots + 1)
         single = nbinom.cdf(sizes, made.size / made.smallest, 1.0 - made.ratio)
         pairs = poisson.cdf(sizes, made.pairs / made.smallest)
@@ -254,7 +254,7 @@ HONEST = {
 
 
 def shown(collection, view, looks):
-    """A statistic must have few values: two cells, and of many envelopes what tells most."""
+    """Look at a view through statistics with few values."""
     statistics = {"two cells": lambda seen: tuple(part[:2] for part in seen)}
     if view == "shuffler" and len(collection.others) > 2:
         statistics = {"odd envelopes": odd_envelopes(collection.others)}
@@ -263,7 +263,7 @@ def shown(collection, view, looks):
     return look(collection.stocked(view), collection.promise(view), BUDGETS, looks, statistics)
 
 
-# Both servers together are promised nothing, but by who randomises alone.
+# Both servers together have a promise only where users randomise their reports.
 LOOKS = [
     (name, view)
     for name, collection in HONEST.items()
@@ -274,7 +274,7 @@ LOOKS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "view"), LOOKS)
-def test_no_view_shows_more_than_it_is_promised(name, view):
+def test_no_view_beats_its_promised_delta(name, view):
     found = shown(HONEST[name], view, 60_000)
     assert not [each for each in found if each.beats]
 
@@ -283,7 +283,7 @@ def test_no_view_shows_more_than_it_is_promised(name, view):
 def test_a_short_look_at_each_view(view):
     found = shown(HONEST["two-servers"], view, 2_000)
     assert not [each for each in found if each.beats]
-    if view == "both":  # it sees the record, and the audit sees that
+    if view == "both":  # it sees the record, which the audit must notice
         assert max(each.delta for each in found) > 0.9
 
 
@@ -302,6 +302,6 @@ MUTANTS = {
     ("name", "looks"),
     [long(name, 60_000) for name in MUTANTS] + [("without the analyst's noise", 1_000)],
 )
-def test_who_leaves_something_out_is_caught(name, looks):
+def test_a_party_that_leaves_something_out_is_caught(name, looks):
     found = shown(*MUTANTS[name], looks)
     assert [each for each in found if each.beats]

@@ -1,4 +1,4 @@
-"""Deltas next to the budget of all rounds, where they vanish: against exact rationals."""
+"""Deltas next to the budget of all rounds, where they vanish, against exact rationals."""
 
 from fractions import Fraction
 from math import comb
@@ -20,7 +20,7 @@ FLOATS = st.floats(1e-200, 350.0)
 
 
 def exact_noise(eps: float, budget: float, rounds: int) -> arb:
-    """Log of delta of two-sided geometric noise on two cells over rounds, in balls.
+    """Return log delta of two-sided geometric noise on two cells over rounds, in balls.
 
     Each of the 2 * rounds noisy cells has a loss of plus or minus half the budget.
     """
@@ -71,7 +71,7 @@ def test_delta_is_positive_up_to_the_exact_budget_of_all_rounds(setting, eps, tr
 
 
 def test_a_ledger_has_the_exact_sum_of_its_budgets():
-    # 0.1 + 0.2 + 0.3 lies above the float 0.6.
+    # The exact sum of 0.1, 0.2 and 0.3 is above the float 0.6.
     ledger = [Setting(1, 2, eps0) for eps0 in (0.1, 0.2, 0.3)]
     assert accountant.delta(0.6, ledger).upper > 0.0
     assert accountant.delta(0.6000000000000001, ledger).upper == 0.0
@@ -102,7 +102,7 @@ def test_noise_next_to_its_budget_keeps_its_digits(rounds):
 
 
 def test_a_calibrated_budget_of_rounds_is_not_rounded_up():
-    # 5 / 3 as a float is above a third of 5: three rounds of it are not (5, 0)-DP.
+    # The float 5 / 3 exceeds a third of 5, so three such rounds are not (5, 0)-DP.
     setting = Setting(1000, 10, rounds=3)
     parameters = calibrated(MECHANISMS["discrete-laplace"], 5.0, float(np.log(1e-20)), setting)
     with ctx.workprec(4000):

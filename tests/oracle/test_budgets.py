@@ -1,4 +1,4 @@
-"""Binary reports of users with budgets of their own: every data set, in exact rationals."""
+"""Binary reports of users with personal budgets: every data set, in exact rationals."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -22,14 +22,14 @@ def exponential(value: float) -> Fraction:
 
 
 def times(law: list[Fraction], share: Fraction) -> list[Fraction]:
-    """Law of a count after one more report, which is 1 with this chance."""
+    """Return the law of a count after one more report, which is 1 with this chance."""
     zeros = [*(mass * (1 - share) for mass in law), Fraction(0)]
     ones = [Fraction(0), *(mass * share for mass in law)]
     return [x + y for x, y in zip(zeros, ones, strict=True)]
 
 
 def divergence(law: list[Fraction], odds: Fraction, e: Fraction) -> Fraction:
-    """The larger of both directions."""
+    """Return the delta of the larger direction."""
     truth = odds / (odds + 1)
     first, second = times(law, truth), times(law, 1 - truth)
     return max(
@@ -39,7 +39,7 @@ def divergence(law: list[Fraction], odds: Fraction, e: Fraction) -> Fraction:
 
 
 def group_laws(odds: Fraction, users: int) -> list[list[Fraction]]:
-    """Laws of the count of one group, by how many of it hold x0."""
+    """Return the laws of one group's count, by the number of its users who hold x0."""
     found = []
     for held in range(users + 1):
         law = [Fraction(1)]
@@ -75,7 +75,7 @@ def log_of(delta: Fraction) -> Decimal:
 
 
 def drawn(random: np.random.Generator) -> tuple[BudgetGroups, int, float]:
-    """Few users of one to three budgets, some nearly alike; a target, and an eps below its own."""
+    """Draw users of up to three budgets, a target, and an eps below its budget."""
     values = np.unique(random.choice([0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 9.0], random.integers(1, 4)))
     if random.random() < 0.3:
         values = np.append(values, values[-1] + 10.0 ** -random.integers(1, 8))
@@ -105,11 +105,11 @@ def test_no_data_set_of_binary_reports_leaks_more_and_one_leaks_as_much(part):
         truth = log_of(largest_delta(groups, group, eps))
         found = curve(groups, group).log_delta(eps).upper
         assert truth <= Decimal(found), (groups, group, eps)
-        # What the search leaves, and budgets so alike that they are taken as one.
+        # Allow for the tolerance of the search, and for nearly equal budgets that are merged.
         assert Decimal(found) <= truth + Decimal("3e-4"), (groups, group, eps)
 
 
-def test_budgets_that_hardly_differ_have_what_equal_ones_have():
+def test_nearly_equal_budgets_have_the_delta_of_equal_ones():
     equal = BudgetGroups(np.array([4.0]), np.array([1000]))
     for gap in (1e-4, 1e-8):
         unequal = BudgetGroups(np.array([4.0, 4.0 + gap]), np.array([500, 500]))

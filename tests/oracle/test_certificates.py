@@ -1,4 +1,4 @@
-"""Certificates of the accountant, checked by balls; altered ones must be refused."""
+"""The accountant's certificates are proven in balls, and altered ones refused."""
 
 import copy
 import json
@@ -25,7 +25,7 @@ from shuffledp.verification.deltas import RefusedError, TooLongError
 
 from oracle import exact
 
-# n, k, eps0, eps: every argument, and data sets of every shape.
+# n, k, eps0, eps: every kind of argument and of worst data set.
 TRUE = [
     (1, 2, 1.0, 0.5),
     (5, 3, 2.0, 0.3),
@@ -45,7 +45,7 @@ TRUE = [
 
 
 def altered(true, random):
-    """The same certificate with one claim that is no longer true, and what was altered."""
+    """Return the certificate with one claim made false, and the name of that claim."""
     made = copy.deepcopy(true)
     n = made["n"]
     shift = 10.0 ** random.uniform(-5, 0)
@@ -79,14 +79,14 @@ def test_true_certificates_are_proven(where):
     made = json.loads(json.dumps(certificate(eps, Setting(n, k, eps0))))
     verify(made)
     if made["lower"]["log_delta"] is not None:
-        # As good as can be: nothing above the lower end, nothing below the upper one is proven.
+        # The certificate is sharp: no larger lower end and no smaller upper end is proven.
         made["lower"]["log_delta"] += 1e-6 * max(1.0, abs(made["lower"]["log_delta"]))
         with pytest.raises(RefusedError):
             verify(made)
 
 
 def still_true(made):
-    """Whether both ends enclose what the accountant says of the altered claims, blocks whole."""
+    """Return whether both ends still enclose the accountant's answer to the altered claims."""
     setting = Setting(made["n"], made["k"], made["eps0"])
     truth = certificate(made["eps"], setting)
     if made["upper"].get("blocks") != truth["upper"].get("blocks"):
@@ -125,7 +125,7 @@ LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
     [pytest.param(SignedDummies(), marks=pytest.mark.slow), TwoServers(), ShufflerDummies()],
 )
 def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
-    """The promise is proven; with slightly less noise, or at a smaller eps, it is not."""
+    """The promise is proven, but not with slightly less noise or at a smaller eps."""
     mechanism, setting = with_options(mechanism, slots=slots), Setting(n, k)
     found = mechanism.calibrate(1.0, np.log(1e-6), setting)
     curves = {"analyst": mechanism.curve(found, setting)} | mechanism.views(found, setting)
@@ -164,7 +164,7 @@ def test_noise_in_balls_is_noise_in_floats(ratio, pairs, shape, size, eps):
         assert signed.delta(4, eps, level).run() <= arb(high).exp()
         both = noise.both_noises(1.0, 9, 0.9 * eps, 100.0).run()
         assert float(both.log()) == pytest.approx(servers, abs=1e-8)
-        # Of two cells whose ratios are in the wrong order, and unknown: no less than it is.
+        # Without the order of the ratios the bound may only be larger.
         known = [arb(1), arb(2), arb(0.5)]
         masses, wide = [arb(0.25), arb(0.25), arb(0.5)], [x + arb(0, 0.1) for x in known]
         exact_one, at_most = (noise.mean_excess(masses, each, arb(1)) for each in (known, wide))
@@ -173,7 +173,7 @@ def test_noise_in_balls_is_noise_in_floats(ratio, pairs, shape, size, eps):
 
 
 def test_the_tables_of_the_default_run_have_certificates():
-    """A sample of the settings that `make run` asks: both cities, smallest and largest budgets."""
+    """A sample of the settings of `make run`: both cities, smallest and largest budgets."""
     for n, k, eps0, eps in [
         (1000, 408, 1.0, 0.1),
         (10_000, 192, 2.0, 0.05),
@@ -189,7 +189,7 @@ def test_the_tables_of_the_default_run_have_certificates():
 @pytest.mark.parametrize(("n", "k"), [(3, 3), (5, 3), (4, 4), (6, 3), (5, 5)])
 @pytest.mark.parametrize("share", [0.1, 0.6, 0.97])
 def test_for_few_users_the_lower_end_is_the_worst_data_set(n, k, share):
-    """In all of these it is one of two groups: some in the target's cell, the rest in a third."""
+    """In all of these the others form two groups: in the target's cell and in a third one."""
     E = exact.Fraction(20)
     e = 1 + (E - 1) * exact.Fraction(share)
     worst, _ = exact.worst_delta(n, k, E, e)

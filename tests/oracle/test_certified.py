@@ -45,9 +45,9 @@ def test_worst_data_set_lies_in_the_certified_interval(n, k, E, e):
     assert float(certified.upper_log_delta(eps, setting)) >= log(worst) - 1e-12
     assert float(certified.lower_log_delta(eps, setting)) <= log(worst) + 1e-12
     if k == 2:
-        # Every data set is a count and all are tried: exact up to the rounding.
+        # For two cells a data set is a count, and all are tried.
         assert float(certified.lower_log_delta(eps, setting)) >= log(worst) - 2e-9
-        # Where e and E are rounded, delta moves by some units in the last place.
+        # Rounding e and E moves delta by a few units in the last place.
         assert -1e-13 <= float(two_cells.two_rr_log_delta(eps, setting)) - log(worst) < 1e-11
 
 
@@ -104,7 +104,7 @@ def test_lower_has_nine_digits_and_is_rounded_down(n, k, eps0, eps, name):
     assert reference - got < 1e-9 * (1.0 if abs(reference) < 690 else abs(reference))
 
 
-# Where a difference of large terms decides: the kernel must not form it.
+# Here delta is a difference of large terms, which the kernel must not form.
 EDGES = [
     (300, 10, 20.0, 0.001),
     (300, 10, 30.0, 0.01),
@@ -170,7 +170,7 @@ def test_single_bin_equals_direct_summation_in_rationals(n, k, E, e, direction):
         expected = exact.single_bin(n, k, m, E, e, direction)
         got = float(single_bin.log_delta(log(e), setting, m, direction))
         if expected == 0:
-            # e >= (1 - q) / (1 - p) exactly, or nearly: rounding may leave a trace.
+            # e >= (1 - q) / (1 - p) up to rounding, which may leave a tiny delta.
             assert got < -30 or got == -np.inf
         else:
             assert relative_error(got, expected) < 1e-9
@@ -189,7 +189,7 @@ def test_single_bin_in_deep_tails(n, k, m, eps0, eps, direction):
 
 @pytest.mark.parametrize(("k", "E", "e"), [(2, 3, "1.0001"), (16, 50, "1.01"), (408, 50, 2)])
 def test_counts_asked_at_once_enclose_their_rationals(k, E, e):
-    """Those that are about as wide share a circle, whose radius is none of them's own."""
+    """Counts of similar width share one contour, whose radius fits none of them exactly."""
     n, counts = 40, np.arange(0, 40, 3)
     E, e = Fraction(E), Fraction(e)
     low, high = single_bin.forward_ends(log(e), Setting(n, k, log(E)), n, counts)
@@ -201,7 +201,7 @@ def test_counts_asked_at_once_enclose_their_rationals(k, E, e):
 
 
 def test_two_cells_of_a_billion_users_are_enclosed_closely():
-    """The ends in eps are some four times as far apart: 2e-4 at most."""
+    """The ends in eps are about four times as far apart, at most 2e-4."""
     ends = two_cells.worst(5.64e-7, Setting(10**9, 2, 0.1)).ends
     assert 0.0 < ends.high - ends.low < 5e-5
 
@@ -217,21 +217,21 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
         assert found.ends.low <= low.max() + 1e-11
         assert found.ends.low == pytest.approx(low[found.count], abs=1e-11)
         assert found.ends.high - found.ends.low <= spare * max(1.0, -found.ends.low) + 1e-10
-        # The blocks are all counts, each once.
+        # The blocks partition the counts.
         assert found.low[0] == 0
         assert found.high[-1] == n - 1
         assert (found.low[1:] == found.high[:-1] + 1).all()
 
 
 def test_a_search_that_may_end_sooner_looks_at_few_blocks():
-    """Composition needs some 150 points of the curve, at 150 ms each for a billion users."""
+    """Composition needs about 150 points of the curve, each 150 ms for a billion users."""
     found = two_cells.worst(1e-4, Setting(10**9, 2, 4.0), 2e-4)
     assert found.low.size < 4_000
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-4, 0.003])
 def test_two_cells_with_impossible_counts_in_a_bucket(eps):
-    """All others in the target's cell: both reports are of the two cells, n1 + n2 = n for sure."""
+    """If all others hold the target's cell, n1 + n2 = n is certain."""
     setting = Setting(3_000_000, 2, 0.5)
     low, high = single_bin.forward_ends(eps, setting, setting.n, setting.n - 1)
     found = hockey_stick(pairs.same_cell(setting), eps)
@@ -257,7 +257,7 @@ def test_as_printed_in_deep_tails():
 
 @pytest.mark.parametrize(("k", "eps"), [(100, 0.05), (1000, 0.5), (1000, 3.0)])
 def test_as_printed_has_one_rate_at_every_size(k, eps):
-    # log delta / n tends to a limit: a law too long for direct sums must agree with shorter ones.
+    # log delta / n tends to a limit, so a law too long for direct sums agrees with shorter ones.
     def rates(n):
         counts = np.array([1, 10, 100, 500]) * n // 1000
         return log_delta_as_printed(eps, Setting(n, k, 4.0), counts) / n
@@ -272,7 +272,7 @@ TABLE_IV_A = {
     3: {0.1: "8.79E-11", 0.5: "5.73E-13", 1.0: "3.52E-16", 1.5: "4.49E-20", 2.0: "1.09E-25",
         2.5: "4.52E-33"},
 }  # fmt: skip
-# Two cells differ from their own formula by 0.3 % (2.484e-15 and 8.766e-11 by exact arithmetic).
+# Exact arithmetic gives 2.484e-15 and 8.766e-11, so two printed cells are off by 0.3 %.
 NOT_TO_THE_LAST_DIGIT = {(2, 0.1): 2.48373e-15, (3, 0.1): 8.76592e-11}
 
 

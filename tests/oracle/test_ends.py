@@ -30,7 +30,7 @@ def enclosed_exp(eps: float) -> tuple[Fraction, Fraction]:
 
 
 def is_at_least(log_value: float, value: Fraction) -> bool:
-    """Whether ``exp(log_value) >= value``, but for 1e-78 relative."""
+    """Return whether ``exp(log_value) >= value`` within a relative 1e-78."""
     if value == 0:
         return True
     return log_value != -inf and enclosed_exp(log_value)[1] >= value
@@ -42,7 +42,7 @@ def is_at_most(log_value: float, value: Fraction) -> bool:
 
 @dataclass(frozen=True)
 class Case:
-    """A randomiser, its matrix, and what it is asked."""
+    """A randomiser with its matrix, the number of users and eps."""
 
     randomiser: Randomiser
     rows: Rows
@@ -84,7 +84,7 @@ def draw_unary(rng: np.random.Generator) -> tuple[Randomiser, Rows]:
 
 
 def true_budget(rows: Rows) -> Decimal:
-    """Largest log-ratio of positive entries of a column."""
+    """Return the largest log-ratio of positive entries of a column."""
     positive = [[entry for entry in column if entry] for column in zip(*rows, strict=True)]
     ratio = max(max(column) / min(column) for column in positive)
     quotient = DIGITS.divide(Decimal(ratio.numerator), Decimal(ratio.denominator))
@@ -92,7 +92,7 @@ def true_budget(rows: Rows) -> Decimal:
 
 
 def draw_eps(rng: np.random.Generator, budget: float) -> float:
-    """Mostly near the budget, on either side, down to the next float."""
+    """Draw an eps, mostly next to the budget, on either side."""
     kind = rng.integers(6)
     if kind == 0:
         return float(rng.choice([0.0, 0.5 * budget, 1.5 * budget]))

@@ -1,4 +1,4 @@
-"""Budgets and sizes where digits are lost unless care is taken: the two ends must still enclose."""
+"""Both ends enclose the truth for budgets and sizes where digits are easily lost."""
 
 import json
 from dataclasses import replace
@@ -27,7 +27,7 @@ from oracle.findings import Findings
 
 
 def alike_log_delta(n, eps0, eps):
-    """Log delta of 2-RR by balls, all others in the target's cell: a sum over the rarer reports."""
+    """Return log delta of 2-RR in balls if all others hold the target's cell."""
     with ctx.workprec(400):
         budget = arb(eps0).exp()
         p, q, e = budget / (1 + budget), 1 / (1 + budget), arb(eps).exp()
@@ -77,7 +77,7 @@ def test_budgets_beyond_the_last_digit(n, k, E):
     for dataset, make in [("same", pairs.same_cell), ("other", pairs.other_cell)]:
         truth = exact.lower_delta(n, k, Fraction(E), e, dataset)
         found = hockey_stick(make(setting), eps)
-        # eps0 is a rounded logarithm; delta moves by no more than E moves.
+        # Rounding eps0 changes delta by at most the relative change of E.
         slack = 1e-9 + 1e-15 * log(E)
         assert found.low - slack <= np.log(float(truth)) <= found.high + slack
         assert found.high - found.low < 1e-8
@@ -89,7 +89,7 @@ def test_budgets_beyond_the_last_digit(n, k, E):
 
 @pytest.mark.slow
 def test_a_random_audit_finds_nothing():
-    """`make audit` in little: a fixed seed, moderate sizes."""
+    """A small `make audit` with a fixed seed and moderate sizes."""
     findings = next(islice(audit(5, most_users=1e4), examples(100) - 1, None))
     assert not findings.false
     assert findings.checks["proven in balls"] > 5
@@ -114,7 +114,7 @@ def test_the_laws_of_dummies_and_of_both_servers_by_brute_force(audited, setting
     assert sum(findings.checks.values()) >= 2 * settings
 
 
-# What once took minutes or was false (command, whether the ends must be close).
+# Commands that once were false or took minutes, and how close their ends must be.
 ONCE_WRONG = [
     ("delta --n 1e8 --k 2 --eps0 20 --eps 18", 1e-6),
     ("epsilon --n 2e9 --k 2 --eps0 26 --delta .5", 1e-6),
@@ -133,7 +133,7 @@ ONCE_WRONG = [
 
 
 @pytest.mark.parametrize(("command", "width"), ONCE_WRONG, ids=lambda value: str(value)[:60])
-def test_what_was_once_false_or_took_minutes(capsys, command, width):
+def test_commands_that_once_were_false_or_slow(capsys, command, width):
     assert cli.main([*command.split(), "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     name = "eps" if command.startswith("epsilon") else "log10_delta"
@@ -154,7 +154,7 @@ def test_what_was_once_false_or_took_minutes(capsys, command, width):
     ],
 )
 def test_calibration_through_deep_deltas(capsys, command, eps0):
-    """The budget is the largest: it keeps the target, a little more does not."""
+    """The budget keeps the target, and a slightly larger one does not."""
     assert cli.main([*command.split(), "--format", "json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     assert row["eps0"] == pytest.approx(eps0, rel=1e-6)
@@ -166,8 +166,8 @@ def test_calibration_through_deep_deltas(capsys, command, eps0):
 
 
 @pytest.mark.parametrize("rate", [1.0, long(0.6417738748186393)])
-def test_what_floats_cannot_hold_is_not_nothing(rate):
-    """Far out every outcome's probability underflowed, and delta was 0 (found by `make audit`)."""
+def test_a_delta_below_all_floats_is_not_zero(rate):
+    """All probabilities underflow here; delta was 0 once (found by `make audit`)."""
     once, eps = Setting(14_080, 43_926, 0.9423594962284987), 0.49246210964774306
     high = BOUNDS["upper"].curve(replace(once, rounds=5, sampling_rate=rate)).log_delta(eps).upper
     low = float(BOUNDS["lower"].curve(once).log_delta(eps).only) + np.log(rate)
@@ -189,7 +189,7 @@ def test_what_floats_cannot_hold_is_not_nothing(rate):
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_random_settings_have_no_false_end(of, count):
-    """The audit's searches, with the same draws each time."""
+    """These are searches of `make audit` with fixed draws."""
     findings, random = Findings(), np.random.default_rng(35)
     with ctx.workprec(enumerated.BITS):
         for _ in range(examples(count)):
@@ -216,8 +216,8 @@ def test_calibrations_that_were_above_their_target_or_failed(
     assert accountant.log_delta(eps, released).upper <= log_delta
 
 
-def test_the_public_view_of_large_noise_is_a_number():
-    """exp(1500) is no float: the answer was NaN."""
+def test_the_public_view_of_hardly_any_noise_is_not_nan():
+    """exp(1500) overflows; the answer was NaN once."""
     views = TwoServers().views(ShufflerDummiesParameters(2000.0, 3), Setting(100, 4))
     high = views["public"].log_delta(1500.0).promised
     with ctx.workprec(enumerated.BITS):

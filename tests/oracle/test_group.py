@@ -1,4 +1,4 @@
-"""One person with several reports: the rounds that stand for them bound the exact divergence."""
+"""Several reports of one person are bounded by as many rounds."""
 
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -13,7 +13,7 @@ from oracle import exact
 
 
 def worst_delta(n, k, reports, E, e):
-    """Largest delta over all records of the person, of the others, and what replaces the former."""
+    """Return the largest delta over the others' records and both records of the person."""
     worst = Fraction(0)
     for others in combinations_with_replacement(range(k), n - reports):
         own = list(combinations_with_replacement(range(k), reports))
@@ -34,16 +34,16 @@ def test_rounds_bound_what_several_reports_leak(n, k, reports, E):
         true = worst_delta(n, k, reports, E, e)
         bound = log_delta(log(e), rounds).upper
         assert log(true) <= bound < 0.0
-        # One report alone leaks less: without counting them all the bound would be too small.
+        # A bound that counted one report only would be too small.
         assert log_delta(log(e), setting).upper < log(true)
 
 
 @pytest.mark.parametrize("reports", [0, 5, 1.5])
-def test_reports_are_a_whole_number_of_those_there_are(reports):
+def test_the_number_of_reports_must_be_an_integer_up_to_n(reports):
     with pytest.raises(InputError, match="from 1 to n"):
         group_privacy(Setting(4, 3, 1.0), reports)
 
 
-def test_several_reports_are_of_one_collection():
+def test_several_reports_belong_to_one_round():
     with pytest.raises(InputError, match="one round"):
         group_privacy(Setting(4, 3, 1.0, rounds=2), 2)

@@ -64,22 +64,22 @@ def blanket(rows):
 
 
 def shared_laws(rows):
-    """Laws w~ that some multiple of every row is above: the blanket's, and a lopsided one."""
+    """Return laws w~ below a multiple of every row: that of the blanket, and a lopsided one."""
     least = blanket(rows)
     tilted = [w * (1 + y) for y, w in enumerate(least)]
     return [[w / sum(law) for w in law] for law in (least, tilted)]
 
 
 def largest_share(rows, shared):
-    """The least kappa for which ``kappa w~`` reaches some probability of the matrix."""
+    """Return the smallest kappa for which ``kappa w~`` reaches a probability of the matrix."""
     return min(w / s for w, s in zip(blanket(rows), shared, strict=True))
 
 
 def view_law(target, others, rows, shared, kappa):
-    """Who is named with which report, the unnamed reports, and whether the target is hidden."""
+    """Return the law of the named reports, the unnamed ones, and whether the target is hidden."""
     law = defaultdict(Fraction)
     reports = range(len(rows[0]))
-    # Of each other user: exposed or not, and the report.
+    # Each other user is exposed or not, and sends a report.
     users = [
         [(True, y, kappa * shared[y]) for y in reports]
         + [(False, y, rows[x][y] - kappa * shared[y]) for y in reports]
@@ -102,7 +102,7 @@ def view_law(target, others, rows, shared, kappa):
 
 
 def slot_law(x, x0, x1, rows, shared, kappa, e):
-    """Law of ``G_x``: values with their masses, which add up to 1."""
+    """Return the values of ``G_x`` with their masses, which add up to 1."""
     law = defaultdict(Fraction)
     law[ZERO] += kappa
     for own, first, second, w in zip(rows[x], rows[x0], rows[x1], shared, strict=True):
@@ -113,7 +113,7 @@ def slot_law(x, x0, x1, rows, shared, kappa, e):
 
 
 def mean_excess(laws):
-    """``E[(X_1 + ... + X_n)_+]`` of independent X; their masses need not add up to 1."""
+    """Return ``E[(X_1 + ... + X_n)_+]`` of independent X; masses need not add up to 1."""
     total = {ZERO: ONE}
     for law in laws:
         after = defaultdict(Fraction)
@@ -133,9 +133,9 @@ def local_delta(x0, x1, rows, e):
 
 
 def seen(others, slots, local, kappa):
-    """Return the delta of the view, summed over the names that it shows: (*) of the page."""
+    """Return the delta of the view by (*) of the page, summed over the shown names."""
     n = len(others) + 1
-    # Of who is not exposed alone; values g / (1 - kappa) with masses (1 - kappa) R'.
+    # Users who are not exposed have values g / (1 - kappa) with masses (1 - kappa) R'.
     drawn = []
     for law in slots:
         each = dict(law)
@@ -152,7 +152,7 @@ def seen(others, slots, local, kappa):
 @pytest.mark.parametrize("name", ["k-RR, two cells", "Hadamard", "made up"])
 @pytest.mark.parametrize("lopsided", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_view_is_above_the_truth_and_leaks_what_the_page_says(name, lopsided):
-    """Each step of the proof by itself, for three users."""
+    """Check each step of the proof separately for three users."""
     rows, e = merged(MATRICES[name]), Fraction(5, 4)
     shared = shared_laws(rows)[lopsided]
     kappa = largest_share(rows, shared) * HALF
@@ -186,7 +186,7 @@ shares = st.integers(1, 60).map(lambda i: Fraction(i, 40))
 @given(moduli=st.lists(shares, min_size=1, max_size=6), kappa=shares.filter(lambda p: p < 1))
 @settings(max_examples=examples(100))
 def test_the_sum_over_names_is_at_most_a_power_of_the_product(moduli, kappa):
-    """Step 4: with the moduli of the drawn parts in place of F(T); the n-1st power of both."""
+    """Step 4 uses the moduli of the drawn parts in place of F(T)."""
     n = len(moduli) + 1
     total = sum(
         kappa ** (n - t) * Fraction(n, n - t) * prod(names)
@@ -200,7 +200,7 @@ def test_the_sum_over_names_is_at_most_a_power_of_the_product(moduli, kappa):
         for t in range(n)
         for names in combinations(alike, t)
     )
-    # Equal, but for all n slots drawn.
+    # Equality fails only if all n slots are drawn.
     assert total == (kappa + moduli[0]) ** n - moduli[0] ** n
 
 
@@ -216,7 +216,7 @@ def uniform(rows):
 
 
 THIRD = Fraction(1, 3)
-# The randomiser, its matrix, the law nu of an exposed user's report, and n.
+# A randomiser, its matrix, the law nu of an exposed user's report, and n.
 PACKAGE = {
     "k-RR": (SubsetSelection(4, EPS0, 1), krr_rows(4), uniform(krr_rows(4)), 6),
     "k-RR, two cells": (SubsetSelection(2, EPS0, 1), krr_rows(2), uniform(krr_rows(2)), 6),
@@ -250,8 +250,8 @@ every_packaged = pytest.mark.parametrize(
 
 @every_packaged
 @pytest.mark.parametrize("share", [0.5, pytest.param(0.125, marks=pytest.mark.slow)])
-def test_the_package_is_above_equal_records_and_not_far(randomiser, rows, nu, n, share):
-    """By symmetry for one pair and one third record."""
+def test_the_bound_is_above_equal_records_and_close(randomiser, rows, nu, n, share):
+    """By symmetry one pair and one third record suffice."""
     e = Fraction(5, 4)
     kappa = share * randomiser.likelihood
     slots = [slot_law(x, 0, 1, rows, nu, Fraction(kappa), e) for x in range(min(len(rows), 3))]
@@ -262,7 +262,7 @@ def test_the_package_is_above_equal_records_and_not_far(randomiser, rows, nu, n,
 
 
 @every_packaged
-def test_the_package_is_above_what_any_data_set_leaks(randomiser, rows, nu, n):
+def test_the_bound_is_above_every_data_set(randomiser, rows, nu, n):
     del nu
     n, e, rows = min(n, 4), Fraction(5, 4), merged(rows)
     kappa = 0.25 * randomiser.likelihood
@@ -286,8 +286,8 @@ def drawn_matrix(seed, zeros):
 @pytest.mark.parametrize(
     "seed", [1, *(pytest.param(i, marks=pytest.mark.slow) for i in range(2, 9))]
 )
-def test_a_matrix_is_above_what_any_data_set_leaks(seed, zeros, near):
-    """Whatever pairs are neighbours, and whether some report rules a record out."""
+def test_the_bound_of_a_matrix_is_above_every_data_set(seed, zeros, near):
+    """Any pairs may be neighbours, and reports may rule out records."""
     rows, n, e = drawn_matrix(seed, zeros), 3, Fraction(5, 4)
     given = MatrixRandomiser(np.array(rows, np.float64), near)
     pairs = list(permutations(range(4), 2))
@@ -313,7 +313,7 @@ def test_a_matrix_is_above_what_any_data_set_leaks(seed, zeros, near):
 
 
 def with_dropouts(target, others, rows, rate):
-    """Law of what is counted where the target reports, and each other with a probability."""
+    """Return the law of the counts if the target reports, and each other with a probability."""
     law = defaultdict(Fraction)
     for who in product((False, True), repeat=len(others)):
         held = tuple(x for x, reports in zip(others, who, strict=True) if reports)
@@ -326,7 +326,7 @@ def with_dropouts(target, others, rows, rate):
 @pytest.mark.parametrize("slot", [False, True])
 @pytest.mark.parametrize("zeros", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_matrix_with_neighbours_colluders_and_dropouts_is_above_the_truth(zeros, slot):
-    """Five users, of whom two collude; the answer of the command."""
+    """The command answers for five users, two of whom collude."""
     rows, e, rate = drawn_matrix(3, zeros)[:3], Fraction(9, 8), Fraction(3, 4)
     given = MatrixRandomiser(np.array(rows, np.float64), [[0, 2]])
     truth = max(

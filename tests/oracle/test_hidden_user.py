@@ -1,4 +1,4 @@
-"""The sharpening of ``upper`` at k = 3 against the law of the view that it describes."""
+"""The sharper ``upper`` at k = 3, against the law of the view with one hidden user."""
 
 from fractions import Fraction
 from itertools import product
@@ -26,7 +26,7 @@ RATIOS = [
 
 
 def one_hidden_delta(hidden, n, E, e):
-    """Delta when who randomised is seen for all others but the first, who holds `hidden`."""
+    """Return delta if one sees who randomised, except for one other user who holds `hidden`."""
     others = [hidden] + [2] * (n - 2)
     laws = [exact.view_law([record, *others], 3, E, range(2, n)) for record in (0, 1)]
     return exact.hockey_stick(laws[0], laws[1], e)
@@ -50,17 +50,17 @@ def test_loss_is_the_difference_of_the_two_views(n, E, e, hidden):
     if difference == 0:
         assert loss == -np.inf
     else:
-        # Everything lies in the windows here: only the rounding is taken off.
+        # The windows hold everything here, so only rounding is subtracted.
         assert log(difference) - 2e-9 < loss < log(difference)
 
 
 def direct_delta(hidden, n, eps, eps0):
-    """The one-hidden view as a sum over all counts, from the mechanism's probabilities."""
+    """Sum the view with one hidden user over all counts."""
     E, e = exp(eps0), exp(eps)
     q = 1 / (E + 2)
     p, gamma = E * q, 3 * q
     u = [p if cell == hidden else q for cell in range(3)]
-    # law[M] of the blanket reports' histogram, by adding one report at a time
+    # law[M] is that of the histogram of M blanket reports, built one report at a time.
     law = {(0, 0, 0): 1.0}
     told = {0: law}
     for size in range(1, n - 1):
@@ -105,7 +105,7 @@ def test_bound_is_never_below_the_hidden_view_nor_far_above(n, eps0, share, hidd
     weak = weak_log_delta(eps, setting)
     loss = log_loss(eps, setting, forward=hidden == 0)
     claimed = exp(weak) * -expm1(loss - weak)
-    # 1e-13: what the direct sum of ordinary floats may be off.
+    # The direct sum in floats may be off by 1e-13.
     assert claimed >= truth * (1 - 1e-12) - 1e-15
     if abs(exp(eps) / (-1 if hidden == 0 else 1)) < 7:
         assert claimed <= truth * (1 + 1e-6) + exp(weak) * 3e-9

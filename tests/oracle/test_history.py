@@ -1,4 +1,4 @@
-"""Rounds that differ, against exact rationals of every choice of records in each round."""
+"""Ledgers of different rounds, against exact rationals for every choice of records."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -41,19 +41,19 @@ from oracle.test_profile import (
 from oracle.test_randomisers import MADE_UP, krr_rows
 
 THETA, RATE = Fraction(3, 5), Fraction(3, 4)
-# Rounded up, so that delta is at least that of the ratio.
+# Budgets are rounded up, so that delta is at least that of the ratio.
 EPS0 = float(np.nextafter(log(E), inf))
 NOISE = DiscreteLaplaceParameters(float(np.nextafter(-2.0 * log(THETA), inf)))
 
 
 def of_discrete_laplace():
-    """Whether each of the two cells is above the noise's centre is all that it tells."""
+    """Return the law of whether each of two cells is above the centre of the noise."""
     more, less = 1 / (1 + THETA), THETA / (1 + THETA)
     bit = ((more, less), (less, more))
     return {of_both(bit, bit)}
 
 
-# A round's setting, and its laws of every data set and neighbour.
+# The setting of a round, and its laws for every data set and neighbour.
 ROUNDS = {
     "k-RR, 3 cells": (Setting(3, 3, EPS0), lambda: of_rows(krr_rows(3), 3)),
     "k-RR, 2 cells": (Setting(3, 2, EPS0), lambda: of_rows(krr_rows(2), 3)),
@@ -79,7 +79,7 @@ ROUNDS = {
     ),
 }
 SHARES = [Fraction(1), Fraction(3, 2), Fraction(5, 2), Fraction(7, 2)]
-# How far above the truth the upper end may be: the weak adversary learns more than few users show.
+# The upper end may exceed the truth, since the weak adversary sees more than the histogram.
 HISTORIES = [
     (("k-RR, 2 cells", "dummies by users"), 1.3),
     (("dummies by users", "discrete Laplace"), 1.01),
@@ -113,7 +113,7 @@ def test_a_ledger_of_equal_rows_is_a_setting_over_rounds(name):
 
 @pytest.mark.slow
 def test_rows_that_hardly_differ_are_near_those_that_do_not():
-    """Another grid, other code: the same rounds, one user more in half of them."""
+    """One more user in half of the rounds leads to other code and another grid."""
     alike = curve(Setting(400, 6, 1.0, rounds=20)).log_delta(0.8)
     rows = [Setting(400, 6, 1.0, rounds=10), Setting(401, 6, 1.0, rounds=10)]
     found = curve(rows).log_delta(0.8)
@@ -128,7 +128,7 @@ def test_rows_that_hardly_differ_are_near_those_that_do_not():
     st.floats(0.0, 3.0),
     st.randoms(use_true_random=False),
 )
-def test_the_order_of_rows_does_not_matter_and_none_takes_anything_back(rows, eps, random):
+def test_the_order_of_rows_does_not_matter_and_every_row_adds(rows, eps, random):
     ledger = [replace(ROUNDS[name][0], rounds=rounds) for name, rounds in rows]
     whole = curve(ledger).log_delta(eps)
     mixed = curve(random.sample(ledger, len(ledger))).log_delta(eps)
@@ -194,7 +194,7 @@ def test_the_loss_of_two_cells_is_that_of_one_round(loss, log_delta):
         assert log_delta(eps) - 1e-9 <= log_hockey_stick(laws, eps).high <= log_delta(eps) + 1e-2
 
 
-def test_what_is_no_ledger_is_refused():
+def test_wrong_ledgers_are_refused():
     with pytest.raises(InputError, match="from 1 to 1,000,000 rounds, got 0"):
         curve([])
     with pytest.raises(InputError, match="from 1 to 1,000,000 rounds, got 1,000,001"):
@@ -207,7 +207,7 @@ def test_what_is_no_ledger_is_refused():
         curve([Setting(10, 3, 1.0, response_rate=0.5), Setting(11, 3, 1.0)])
 
 
-def test_who_sees_everything_once_sees_enough():
+def test_one_round_without_privacy_makes_the_ledger_infinite():
     nothing = UpperCurve(2.0, upper=lambda eps: -inf if eps >= 2.0 else 0.0)
     found = compose_rounds([(nothing, 1), (replace(nothing, budget=3.0), 2)])
     assert found.log_delta([7.9, 8.0]).upper.tolist() == [0.0, -inf]

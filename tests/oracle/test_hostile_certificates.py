@@ -1,4 +1,4 @@
-"""Certificates made to mislead their reader or to keep the checker busy."""
+"""Certificates that are meant to mislead their reader or to keep the checker busy."""
 
 import json
 import os
@@ -103,12 +103,12 @@ def test_parameters_that_keep_the_checker_busy(kind, change, error, words):
         long({"upper": {"log_delta": -1e12}}, "upper: delta"),
     ],
 )
-def test_views_of_which_nothing_is_known(change, words):
+def test_unknown_views_are_refused(change, words):
     with pytest.raises(RefusedError, match=words):
         verify(VIEWS["servers"]() | change)
 
 
-def test_rounds_are_no_key_of_one_round():
+def test_a_certificate_of_one_round_has_no_key_rounds():
     with pytest.raises(RefusedError, match="unknown key 'rounds'"):
         verify(KINDS["one round"]() | {"rounds": 100})
 
@@ -120,7 +120,7 @@ def test_a_key_that_is_there_twice_is_refused(tmp_path):
         read(tmp_path / "two.json")
 
 
-def test_what_was_proven_is_printed(capsys, tmp_path):
+def test_the_proven_claim_is_printed(capsys, tmp_path):
     for name, make in KINDS.items():
         (tmp_path / name).write_text(json.dumps(make()))
     status, rows = verdicts(capsys, *(tmp_path / name for name in KINDS))
@@ -136,7 +136,7 @@ def test_what_was_proven_is_printed(capsys, tmp_path):
     assert all(word in table for word in ("proven", "delta_upper", "eps0", "100"))
 
 
-def test_no_file_loses_the_verdicts_of_the_others(capsys, tmp_path):
+def test_a_bad_file_does_not_suppress_other_verdicts(capsys, tmp_path):
     (tmp_path / "deep").write_text("[" * 200_000)
     (tmp_path / "long").write_bytes(b" " * (MAX_FILE_BYTES + 1))
     (tmp_path / "bytes").write_bytes(b"\xff\xfe{")
@@ -154,7 +154,7 @@ def test_no_file_loses_the_verdicts_of_the_others(capsys, tmp_path):
     assert "regular" in rows[-1]["reason"]
 
 
-def test_the_whole_range_of_bits_counts_as_time():
+def test_time_is_estimated_for_the_highest_precision():
     made = certificate(5e-324, Setting(330, 4, 350.0))
     made["lower"]["others"] = {"x0": 110, "x1": 110, "x2": 109}
     made["lower"]["log_delta"] = -1.0
@@ -212,13 +212,13 @@ def test_dummies_are_certified_to_nine_digits(n, k, r, share, e):
     claim = verify(made)
     with pytest.raises(RefusedError):
         verify(made | {"upper": {"log_delta": made["lower"]["log_delta"] - 1e-9}})
-    # The truth, in rationals; eps is a double next to log(e).
+    # The truth is rational; eps is a double next to log(e).
     truth = exact.dummies_delta(n * r, Fraction(share) / k, Fraction(e))
     assert claim.low == pytest.approx(float(ball(truth).log()), abs=1e-9)
     assert claim.high == pytest.approx(claim.low, abs=1e-8)
 
 
-def test_dummies_that_are_others_are_refused():
+def test_altered_parameters_of_dummies_are_refused():
     made = json.loads(json.dumps(dummies_certificate(0.5, 5, 4, 1.5, 3)))
     verify(made)
     for key, value in (
@@ -237,7 +237,7 @@ def test_dummies_that_are_others_are_refused():
 
 
 def attained(n, k, E, e, rounds):
-    """Delta of rounds of the data set whose other users hold a third cell, in rationals."""
+    """Return the exact delta of rounds if all other users hold a third cell."""
     cells = (2,) * (n - 1)
     laws = [exact.histogram_law((target, *cells), k, E) for target in (0, 1)]
     one = [(laws[0].get(h, 0), laws[1].get(h, 0)) for h in set(laws[0]) | set(laws[1])]
@@ -272,7 +272,7 @@ def test_a_grid_that_does_not_dominate_a_round_is_refused(of):
     made = json.loads(json.dumps(certificate(0.8, Setting(30, 4, 1.5, rounds=4))))
     verify(made)
     upper = made["upper"]
-    # Whatever the grid is, delta of the rounds is far below this.
+    # With any valid grid delta of the rounds is far below this.
     upper["log_delta"] = -1e-6
     if of in ("eps0", "n", "k"):
         made[of] = {"eps0": 1.6, "n": 28, "k": 3}[of]
@@ -309,7 +309,7 @@ def test_commands_certify_rounds_and_dummies(capsys, tmp_path, monkeypatch):
         assert message in capsys.readouterr().err
 
 
-def test_certificates_are_of_everybody():
+def test_certificates_need_full_participation():
     for more in (
         {"sampling_rate": 0.5},
         {"colluding": 3},
@@ -320,7 +320,7 @@ def test_certificates_are_of_everybody():
             certificate(0.3, Setting(100, 5, 1.0, **more))
 
 
-def test_the_checker_shares_no_code_with_what_it_checks():
+def test_the_checker_shares_no_code_with_the_library():
     for path in sorted(Path(checker.__file__).parent.glob("*.py")):
         for line in path.read_text().splitlines():
             if line.startswith(("import shuffledp", "from shuffledp")):

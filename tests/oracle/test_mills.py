@@ -12,7 +12,7 @@ from shuffledp.accounting.laws.mills import mills_ratio
 from shuffledp.numerics.arrays import Floats
 
 BITS = 160
-# Beyond so many terms the oracle integrates.
+# With more terms than this the oracle integrates.
 SUMMED = 3000
 NODES = 60
 
@@ -23,7 +23,7 @@ def exact(value: float) -> fmpq:
 
 
 def oracle_sum(x: int, n: int, odds: arb, most: int = SUMMED) -> arb | None:
-    """The sum of ratios, the rest bounded by a geometric series; None if it is long."""
+    """Return the sum of ratios, its tail bounded by a geometric series, or None if it is long."""
     total, term = arb(0), arb(1)
     for j in range(most):
         total += term
@@ -42,7 +42,7 @@ def nodes() -> list[tuple[arb, arb]]:
 
 
 def oracle_integral(x: int, n: int, odds: arb) -> arb:
-    """``x int_0^1 (1 - y)^(x - 1) (1 + odds y)^(n - x) dy`` by Gauss's rule on 2 and on 3 panels.
+    """Integrate ``x (1 - y)^(x - 1) (1 + odds y)^(n - x)`` by Gauss's rule on 2 and 3 panels.
 
     Their difference, some 1e-25, stands for the error of the second. `acb.integral`, which would
     prove it, needs seconds for large n.
@@ -88,7 +88,7 @@ def truth(x: float, n: float, p: float, q: float) -> arb:
 
 
 def true_errors(x: Floats, n: Floats, p: Floats, q: Floats, value: Floats) -> Floats:
-    """Upper bounds on the relative errors, right to 1e-19."""
+    """Return upper bounds on the relative errors, accurate to 1e-19."""
     ctx.prec = BITS
     upper = np.empty_like(value)
     for i in range(value.size):
@@ -99,7 +99,7 @@ def true_errors(x: Floats, n: Floats, p: Floats, q: Floats, value: Floats) -> Fl
 
 
 def settings(rng: np.random.Generator, count: int) -> tuple[Floats, Floats, Floats, Floats]:
-    """Arguments over the whole domain, half of them near where the method changes."""
+    """Draw arguments from the whole domain, half of them near a change of method."""
     n = np.floor(10.0 ** rng.uniform(0.0, 10.0, count))
     p = np.where(
         rng.random(count) < 0.5, 10.0 ** rng.uniform(-12.0, -0.3, count), rng.random(count)
@@ -200,10 +200,10 @@ def test_below_the_range_the_bound_still_holds() -> None:
     ],
     ids=str,
 )
-def test_what_is_cut_off_is_bounded(
+def test_the_truncated_part_is_bounded(
     constants: dict[str, float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With rougher constants the truncation shows, unlike in the tests above."""
+    """Rougher constants make the truncation visible, unlike in the other tests."""
     for name, constant in constants.items():
         monkeypatch.setattr(mills, name, constant)
     mills._tables.cache_clear()

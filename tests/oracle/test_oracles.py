@@ -1,4 +1,4 @@
-"""The oracles against each other, and against numbers known from elsewhere and those of paper A."""
+"""The oracles against each other, known numbers, and paper A."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_histogram_law_of_one_user_is_k_rr() -> None:
 
 
 def test_one_user_has_the_local_delta() -> None:
-    # Nobody to hide among: delta = p - e q.
+    # A single user hides among nobody: delta = p - e q.
     p, q = exact.reports(4, Fraction(5))
     for delta in (
         exact.worst_delta(1, 4, Fraction(5), Fraction(2))[0],
@@ -273,7 +273,7 @@ def test_as_printed_is_far_below_the_true_delta_of_the_same_bin() -> None:
 
 @pytest.mark.parametrize("s", [0, 3, 7])
 def test_printed_loss_is_not_the_loss(s: int) -> None:
-    # The printed average is of the square of (s-r)/(n-m): right only where it is 0 or 1.
+    # The printed mean is that of the square of (s-r)/(n-m), which is right only for 0 and 1.
     n, k, m, E = 7, 3, 3, Fraction(4)
     p, q = exact.reports(k, E)
     P, Q = exact.bin_laws(n, k, m, E)
@@ -385,7 +385,7 @@ def test_gaussian_sigma_scales_with_sensitivity() -> None:
 
 
 def test_gaussian_against_a_numerical_integral() -> None:
-    # delta = E[(1 - exp(eps - loss))_+] with loss ~ N(1/(2 s^2), 1/s^2): another formula.
+    # Another formula: delta = E[(1 - exp(eps - loss))_+] with loss ~ N(1/(2 s^2), 1/s^2).
     eps, sigma = 0.7, 1.9
     mean, deviation = 1 / (2 * sigma**2), 1 / sigma
     integral = quad(

@@ -32,13 +32,13 @@ from oracle.test_ends import enclosed_exp, exact_rows, is_at_least
 from oracle.test_randomisers import MADE_UP, krr_rows, merged, shuffled_law, unary_rows
 
 E = Fraction(3)
-# exp(eps) at which to look, some above the budget of one round and one above that of two.
+# Values of exp(eps), some above the budget of one round and one above that of two.
 SHARES = [Fraction(1), Fraction(9, 8), Fraction(3, 2), Fraction(5, 2), Fraction(7, 2), Fraction(10)]
 ZEROS = [[Fraction(v, 8) for v in row] for row in ([4, 4, 0], [2, 4, 2])]
 
 
 def by_ratio(first, second):
-    """Both laws by the ratio of outcomes, which is all that matters; None: infinite."""
+    """Group both laws by the likelihood ratio, None if infinite."""
     law = defaultdict(lambda: [Fraction(0), Fraction(0)])
     for outcome in {*first, *second}:
         p, q = first.get(outcome, Fraction(0)), second.get(outcome, Fraction(0))
@@ -62,7 +62,7 @@ def delta_of(law, e):
 
 
 def of_rows(rows, n):
-    """Pairs of laws of a round: every two records of the target, every data set of the others."""
+    """Return the pairs of laws of a round, for all records of the target and the others."""
     rows = merged(rows)
     return {
         by_ratio(
@@ -75,12 +75,12 @@ def of_rows(rows, n):
 
 
 def of_user_dummies(n, k, rate):
-    """Users send the truth and, each with a probability, one uniform dummy."""
+    """Users send the truth and perhaps one uniform dummy."""
     return of_histograms(lambda records: exact.dummies_law(records, k, rate, 1), n, k)
 
 
 def of_shuffler_dummies(n, k, theta, nu, far=15):
-    """Two-sided geometric numbers of dummies about nu, of at least 0; more than `far` left out."""
+    """Dummies are two-sided geometric about nu, at least 0, and truncated beyond `far`."""
     whole = (1 + theta - theta ** (nu + 1)) / (1 - theta)
     noise = {z: theta ** abs(z - nu) / whole for z in range(far + 1)}
 
@@ -100,7 +100,7 @@ def of_histograms(law, n, k):
 
 
 def supremum(laws):
-    """The exact curve of one round as an upper end, rounded up to floats."""
+    """Return the exact curve of one round, rounded up, as an upper end."""
 
     @cache
     def upper(eps):
@@ -116,7 +116,7 @@ def supremum(laws):
 
 
 def log_budget(laws):
-    """Largest log-ratio of the pairs, rounded up; inf if a loss is."""
+    """Return the largest log-ratio of the pairs, rounded up."""
     ratios = [p / q if q else None for law in laws for p, q in law if p]
     if None in ratios:
         return inf
@@ -124,7 +124,7 @@ def log_budget(laws):
 
 
 def check(curve, laws, rounds, most):
-    """Never below delta of any rounds, each with records of its own, nor far above the worst."""
+    """Check that an end is never below delta of any rounds, and not far above the worst."""
     listed = list(laws)
     # The order of the rounds does not matter.
     found = set(enumerate(listed))
@@ -136,7 +136,7 @@ def check(curve, laws, rounds, most):
         }
     for e in SHARES:
         worst = max(delta_of(law, e) for _, law in found)
-        # At no more than log(e), so that delta is at least that at e.
+        # eps is at most log(e), so that delta is at least that at e.
         upper = curve.upper(max(float(np.nextafter(log(e), 0.0)), 0.0))
         assert is_at_least(upper, worst), (e, upper, float(worst))
         if worst > Fraction(1, 100):
@@ -150,7 +150,7 @@ ROWS = {
     "made up, two records": MADE_UP[:2],
     "a zero": ZEROS,
 }
-# Three records of unlike rows have too many laws for three users, or three rounds.
+# Three different rows have too many laws for three users or three rounds.
 SIZES = [
     pytest.param(name, n, rounds, marks=[pytest.mark.slow] if n + rounds > 4 else [])
     for name in ROWS
@@ -160,10 +160,10 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("name", "n", "rounds"), SIZES)
-def test_of_the_exact_curve_the_profile_dominates_all_rounds(name, n, rounds):
+def test_the_profile_of_the_exact_curve_dominates_all_rounds(name, n, rounds):
     laws = of_rows(ROWS[name], n)
     curve = compose_rounds([(UpperCurve(log_budget(laws), upper=supremum(laws)), rounds)])
-    # No one pair of laws may have the curve: then what dominates all of them leaks more.
+    # If no single pair has the curve, the dominating pair leaks more than each.
     check(curve, laws, rounds, 1.3 if name.startswith("k-RR") else 2.0)
 
 
@@ -187,7 +187,7 @@ def test_rounds_of_dummies_are_dominated(n, k, rounds):
     rate = Fraction(3, 4)
     users = UserDummies().curve(UserDummiesParameters(0.75, 1), Setting(n, k))
     laws = of_user_dummies(n, k, rate)
-    # By its own pair, and by the curve of a round alone.
+    # Composed by its own pair, and by the curve of one round.
     check(compose(users, rounds), laws, rounds, 1.01)
     check(compose(replace(users, composable=Composable()), rounds), laws, rounds, 1.1)
 
@@ -195,12 +195,12 @@ def test_rounds_of_dummies_are_dominated(n, k, rounds):
 @pytest.mark.slow
 @pytest.mark.parametrize("rounds", [2, 3])
 def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
-    """Without a dummy in a cell the loss is infinite: delta falls no further than to that."""
+    """Without a dummy in a cell the loss is infinite, which bounds delta from below."""
     theta, nu = Fraction(3, 5), 2
     parameters = ShufflerDummiesParameters(-2.0 * log(theta), nu)
     curve = ShufflerDummies().curve(parameters, Setting(2, 2, rounds=rounds))
     check(curve, of_shuffler_dummies(2, 2, theta, nu), rounds, 1.1)
-    # The target's cell is bare in one of the rounds, or the other cell.
+    # In some round the target's cell or the other one has no dummy.
     bare = float(theta**nu / (1 + theta - theta ** (nu + 1)) * (1 - theta))
     endless = 1.0 - (1.0 - bare) ** rounds
     assert exp(curve.upper(50.0)) == pytest.approx(endless, rel=1e-6)
@@ -208,7 +208,7 @@ def test_rounds_of_dummies_by_the_shuffler_are_dominated(rounds):
     assert curve.epsilon(log(endless * 1.001)).upper < inf
 
 
-def test_where_delta_never_falls_to_0_no_deeper_law_is_asked_for():
+def test_a_delta_that_stays_positive_ends_the_search_for_deeper_laws():
     curve = ShufflerDummies().curve(ShufflerDummiesParameters(1.0, 25), Setting(1000, 16))
     law = dominating(curve, DEPTH)
     depths = []
@@ -223,7 +223,7 @@ def test_where_delta_never_falls_to_0_no_deeper_law_is_asked_for():
 
 
 def test_records_and_neighbours_may_change_between_rounds():
-    """The worst rounds differ: no data set repeated in both rounds has this delta."""
+    """No data set that is repeated in both rounds has the delta of the worst rounds."""
     laws = of_rows(MADE_UP, 2)
     several = max(delta_of(of_both(*pair), Fraction(3, 2)) for pair in product(laws, repeat=2))
     alike = max(delta_of(of_both(law, law), Fraction(3, 2)) for law in laws)
@@ -257,7 +257,7 @@ CURVES = {
 
 
 def profile_of(law, alpha):
-    """Exactly, of the floats that are the law: the sum of ``p (1 - alpha exp(-loss))_+``."""
+    """Return the exact sum of ``p (1 - alpha exp(-loss))_+`` over the law's floats."""
     total = Fraction(law.infinite)
     for index in np.flatnonzero(law.mass):
         loss = law.step * (law.start + int(index))
@@ -268,7 +268,7 @@ def profile_of(law, alpha):
 
 @pytest.mark.parametrize("name", CURVES)
 def test_the_pairs_profile_is_nowhere_below_the_truth(name):
-    """Also of alpha < 1, which is the other direction; and its masses are all there is."""
+    """Values of alpha below 1 give the other direction; masses add up to 1."""
     curve, laws = CURVES[name]()
     law = dominating(curve, DEPTH)
     slack = 1 + Fraction(law.mass_error)
@@ -284,7 +284,7 @@ def test_the_pairs_profile_is_nowhere_below_the_truth(name):
 
 @pytest.mark.slow
 def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
-    """By the one pair of all counts it is 4.1007, by a data set of one count at least 4.0710."""
+    """One pair for all counts gives 4.1007; a data set of one count needs at least 4.0710."""
     curve = BOUNDS["upper"].curve(Setting(1000, 2, 4.0, 10))
     assert 4.071 <= curve.epsilon(log(1e-6)).upper <= 4.089
 
@@ -298,14 +298,14 @@ def test_two_cells_over_rounds_have_the_eps_of_their_own_worst_round():
         (20_000, 4.0, 10),
     ],
 )
-def test_of_two_cells_the_ends_are_near(n, eps0, rounds):
+def test_the_ends_of_two_cells_are_close(n, eps0, rounds):
     setting = Setting(n, 2, eps0, rounds)
     low, high = (BOUNDS[side].curve(setting).epsilon(log(1e-6)).only for side in ("lower", "upper"))
     assert low <= high <= 1.01 * low
 
 
 def _adaptive(laws, rounds, e):
-    """Exact delta where the data set of each round is the worst in view of the rounds before."""
+    """Return the exact delta if each round has the worst data set given the rounds before."""
     if rounds == 0:
         return max(1 - e, Fraction(0))
     return max(
@@ -334,7 +334,7 @@ def test_the_worst_rounds_of_two_cells_in_view_of_earlier_ones_are_dominated(
 
 
 @pytest.mark.parametrize("n", [1, 2, 10, 999, 12_345])
-def test_blocks_of_counts_are_all_counts(n):
+def test_blocks_partition_the_counts(n):
     low, high = two_cells._blocks(n)
     assert (high[0], low[-1]) == (n - 1, 0)
     assert (low[:-1] == high[1:] + 1).all()
@@ -346,7 +346,7 @@ def test_a_matrix_with_a_zero_composes_and_its_eps_may_be_infinite():
     randomiser = MatrixRandomiser(np.array(ZEROS, np.float64))
     n, rounds = 4, 2
     curve = randomiser.curve(Setting(n, 2, rounds=rounds))
-    # A report that only the other record can lead to, from nobody but the target.
+    # A report that is impossible for one record can come from the target alone.
     laws = of_rows(ZEROS, n)
     endless = max(
         sum((p for p, q in of_both(*pair) if q == 0), Fraction(0))
@@ -369,7 +369,7 @@ def test_rounds_of_unary_encoding_are_dominated():
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3])
 def test_rounds_of_the_hidden_slot_are_dominated(n):
-    """Its bound, at a share that so few users bear, is a curve like any other."""
+    """The bound at a share that suits few users composes like any other curve."""
     encoding = UnaryEncoding(2, 0.75, 0.375)
     kappa = 0.25 * encoding.likelihood
 
@@ -380,13 +380,13 @@ def test_rounds_of_the_hidden_slot_are_dominated(n):
 
     curve = compose(UpperCurve(encoding.eps0, upper=cache(upper)), 2)
     assert curve.upper(log(1.5)) < -0.1
-    # So few users are hidden in hardly any slot: it is far above.
+    # Few users are hidden in hardly any slot, so the bound is far above.
     check(curve, of_rows(unary_rows(2, Fraction(3, 4), Fraction(3, 8)), n), 2, 100.0)
 
 
 @pytest.mark.slow
 def test_a_grid_fits_however_rarely_there_is_a_loss():
-    """Once in 1e7 rounds: its deviation is that far below its largest value."""
+    """A loss once in 1e7 rounds has a deviation far below its largest value."""
     rate = Fraction(1, 10**7)
     pair = ((1 - rate, 1 - rate), (rate * 3 / 4, rate / 4), (rate / 4, rate * 3 / 4))
     once = UpperCurve(log_budget({pair}), upper=supremum({pair}))

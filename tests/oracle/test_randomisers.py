@@ -23,7 +23,7 @@ EPS0 = log(3)
 
 
 def ends(eps, n, randomiser):
-    """Both certified ends of the log of delta."""
+    """Return both certified ends of log delta."""
     return randomiser.curve(Setting(n, randomiser.k, mechanism=randomiser)).log_delta(eps)
 
 
@@ -32,7 +32,7 @@ def krr_rows(k):
 
 
 def support_rows(supports, weights, k):
-    """Reports in proportion to their weight, E times as often if they speak for the record."""
+    """Return rows proportional to weights, E times as large for reports that support the record."""
     rows = []
     for x in range(k):
         row = [w * (E if x in s else 1) for s, w in zip(supports, weights, strict=True)]
@@ -82,7 +82,7 @@ MADE_UP = [
 
 
 def merged(rows):
-    """Reports of proportional columns are one: they say the same."""
+    """Merge reports with proportional columns, which carry the same information."""
     columns = defaultdict(lambda: [Fraction(0)] * len(rows))
     for column in zip(*rows, strict=True):
         key = tuple(entry / sum(column) for entry in column)
@@ -92,7 +92,7 @@ def merged(rows):
 
 @cache
 def shuffled_law(records, rows):
-    """Law of the counts of reports of the given records, one user more at a time."""
+    """Return the law of the counts of reports of the given records."""
     if not records:
         return {(0,) * len(rows[0]): Fraction(1)}
     law = defaultdict(Fraction)
@@ -155,7 +155,7 @@ def test_the_worst_data_set_is_enclosed(randomiser, rows, n, e):
     true = log(worst)
     assert found.lower <= true + 1e-12
     assert found.upper >= true - 1e-12
-    # Neither end is a triviality: the local delta, which no shuffler has lowered, is far above.
+    # Neither end is trivial: the local delta is far above.
     local = max(
         sum(max(a - e * b, Fraction(0)) for a, b in zip(rows[x], rows[y], strict=True))
         for x, y in permutations(range(len(rows)), 2)
@@ -183,7 +183,7 @@ _LIGHT = {"subsets of 2 of 3", "Hadamard"}
     ],
 )
 def test_a_known_randomiser_is_the_matrix_it_stands_for(name):
-    """The same upper end from the symmetric form and from the bare matrix."""
+    """The symmetric form and the bare matrix have the same upper end."""
     randomiser, rows, n = CASES[name]
     bare = MatrixRandomiser(np.array(merged(rows), np.float64))
     one, other = ends(0.4, n, randomiser), ends(0.4, n, bare)

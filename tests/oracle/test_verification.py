@@ -1,4 +1,4 @@
-"""The checker of certificates against exact rationals: brute force over all reports, few users."""
+"""The checker of certificates against brute force in exact rationals, for few users."""
 
 import copy
 import json
@@ -29,7 +29,7 @@ LEVELS = [0.0, 0.3, 0.9]
 
 @cache
 def rational_exp(x: float) -> Fraction:
-    """exp of a double, wrong by about 1e-90 only."""
+    """Return exp of a double with an error of about 1e-90."""
     with ctx.workprec(300):
         mantissa, power = arb(x).exp().mid().man_exp()
     return Fraction(int(mantissa)) * Fraction(2) ** int(power)
@@ -46,7 +46,7 @@ def report(k: int, cell: int) -> list[Fraction]:
 
 
 def histograms(laws: Sequence[Sequence[Fraction]]) -> Counter[tuple[int, ...]]:
-    """The law of the histogram of independent reports, over all sequences of reports."""
+    """Return the law of the histogram by enumerating all sequences of reports."""
     total: Counter[tuple[int, ...]] = Counter()
     k = len(laws[0])
     for outcome in product(range(k), repeat=len(laws)):
@@ -63,7 +63,7 @@ def stick(one: Counter[Any], two: Counter[Any], eps: float) -> Fraction:
 
 @cache
 def delta(k: int, others: tuple[int, ...], eps: float, swap: bool = False) -> Fraction:
-    """The delta of a data set, given by the cells of the others."""
+    """Return the delta of a data set, given the cells of the others."""
     laws = [report(k, cell) for cell in others]
     one, two = (histograms([*laws, report(k, target)]) for target in (0, 1))
     return stick(two, one, eps) if swap else stick(one, two, eps)
@@ -81,7 +81,7 @@ def blanket(k: int, n: int, eps: float) -> Fraction:
 
 
 def hidden(n: int, cell: int, eps: float) -> Fraction:
-    """H(cell), from its definition."""
+    """Return H(cell) from its definition."""
     random = 3 * report(3, 0)[1]
     uniform = [Fraction(1, 3)] * 3
     total = Fraction(0)
@@ -98,7 +98,7 @@ def cells(x0: int, x1: int, x2: int) -> tuple[int, ...]:
 
 
 def data_sets(k: int, n: int) -> list[tuple[int, int, int]]:
-    """All the data sets over three cells (two if k = 2), as counts."""
+    """Yield all data sets over three cells (two if k = 2), as counts."""
     triples = product(range(n), repeat=3)
     return [t for t in triples if sum(t) == n - 1 and (k > 2 or t[2] == 0)]
 
@@ -107,7 +107,7 @@ def data_sets(k: int, n: int) -> list[tuple[int, int, int]]:
 
 
 def certificate(k: int, n: int, eps: float, **changes: Any) -> dict[str, Any]:
-    """A certificate that is true, though loose; after a turn through JSON."""
+    """Return a true but loose certificate, after a round trip through JSON."""
     made: dict[str, Any] = {
         "certificate": 1,
         "shuffledp": "0.2.0",
@@ -190,7 +190,7 @@ def test_counts(eps: float, blocks: list[tuple[int, int]]) -> None:
 
 
 def float_sum(n: int, values: list[float], weights: list[float], cell: str = "") -> float:
-    """log of what deltas.excess computes, by summing all outcomes in floats."""
+    """Return the log of `deltas.excess` by summing all outcomes in floats."""
     n1, n2, n3 = np.meshgrid(*[np.arange(n + 1.0)] * 3, indexing="ij", sparse=True)
     n4 = n - n1 - n2 - n3
     with np.errstate(all="ignore"):
@@ -228,7 +228,7 @@ def test_windows(eps: float) -> None:
 
 
 @pytest.mark.parametrize("m", [0, 1, 700, 1500, 2999])
-def test_counts_of_many(m: int) -> None:
+def test_one_count_among_many_users(m: int) -> None:
     n, eps = 3000, 0.1
     with ctx.workprec(400):
         big, e, zero = arb(EPS0).exp(), arb(eps).exp(), arb(0)
