@@ -51,7 +51,7 @@ def look(
     seen = [[sample(record) for _ in range(looks)] for record in (0, 1)]
     half = looks // 2
     level = MISTAKEN / (4.0 * len(statistics) * len(budgets))
-    found = []
+    estimates = []
     for name, statistic in statistics.items():
         chosen_on = [Counter(map(statistic, each[:half])) for each in seen]
         counted_on = [Counter(map(statistic, each[half:])) for each in seen]
@@ -63,5 +63,5 @@ def look(
                 often = beta.ppf(level, hits[0], looks - half - hits[0] + 1) if hits[0] else 0.0
                 rarely = beta.isf(level, hits[1] + 1, looks - half - hits[1])
                 delta = float(often - exp(eps) * rarely)
-                found.append(Shown(eps, delta, promised(eps), name, of))
-    return found
+                estimates.append(Shown(eps, delta, promised(eps), name, of))
+    return estimates

@@ -41,10 +41,10 @@ def joined(one: Law, two: Law) -> Law:
 
 
 def mixed(share: arb, one: Law, two: Law) -> Law:
-    found = {key: share * p for key, p in one.items()}
+    law = {key: share * p for key, p in one.items()}
     for key, p in two.items():
-        found[key] = found.get(key, arb(0)) + (1 - share) * p
-    return found
+        law[key] = law.get(key, arb(0)) + (1 - share) * p
+    return law
 
 
 def absent(law: Law, rate: arb) -> Law:

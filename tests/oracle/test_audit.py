@@ -275,16 +275,16 @@ LOOKS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "view"), LOOKS)
 def test_no_view_beats_its_promised_delta(name, view):
-    found = shown(HONEST[name], view, 60_000)
-    assert not [each for each in found if each.beats]
+    results = shown(HONEST[name], view, 60_000)
+    assert not [each for each in results if each.beats]
 
 
 @pytest.mark.parametrize("view", VIEWS)
 def test_a_short_look_at_each_view(view):
-    found = shown(HONEST["two-servers"], view, 2_000)
-    assert not [each for each in found if each.beats]
+    results = shown(HONEST["two-servers"], view, 2_000)
+    assert not [each for each in results if each.beats]
     if view == "both":  # it sees the record, which the audit must notice
-        assert max(each.delta for each in found) > 0.9
+        assert max(each.delta for each in results) > 0.9
 
 
 MUTANTS = {
@@ -303,5 +303,5 @@ MUTANTS = {
     [long(name, 60_000) for name in MUTANTS] + [("without the analyst's noise", 1_000)],
 )
 def test_a_party_that_leaves_something_out_is_caught(name, looks):
-    found = shown(*MUTANTS[name], looks)
-    assert [each for each in found if each.beats]
+    results = shown(*MUTANTS[name], looks)
+    assert [each for each in results if each.beats]

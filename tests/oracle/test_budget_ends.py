@@ -39,16 +39,16 @@ def exact_noise(eps: float, budget: float, rounds: int) -> arb:
 @given(st.lists(st.tuples(st.integers(1, 10**6), FLOATS), min_size=1, max_size=5))
 def test_a_sum_is_rounded_up_to_the_next_float(terms):
     exact = sum(count * Fraction(value) for count, value in terms)
-    found = sum_up(terms)
-    assert Fraction(found) >= exact
-    assert Fraction(float(np.nextafter(found, 0.0))) < exact
+    total = sum_up(terms)
+    assert Fraction(total) >= exact
+    assert Fraction(float(np.nextafter(total, 0.0))) < exact
 
 
 @given(FLOATS, st.integers(1, 10**6))
 def test_a_quotient_is_rounded_down(value, count):
-    found = quotient_down(value, count)
-    assert Fraction(found) * count <= Fraction(value)
-    assert Fraction(float(np.nextafter(found, np.inf))) * count > Fraction(value)
+    quotient = quotient_down(value, count)
+    assert Fraction(quotient) * count <= Fraction(value)
+    assert Fraction(float(np.nextafter(quotient, np.inf))) * count > Fraction(value)
 
 
 @given(FLOATS, st.integers(1, 10**6))
@@ -80,25 +80,25 @@ def test_a_ledger_has_the_exact_sum_of_its_budgets():
 @given(st.floats(1e-6, 20.0), st.integers(2, 30), st.floats(0.0, 1.1))
 def test_noise_over_rounds_is_exact_and_never_below_the_truth(budget, rounds, share):
     eps = share * rounds * budget
-    found = composed_geometric_noise(eps, budget, rounds)
+    ends = composed_geometric_noise(eps, budget, rounds)
     with ctx.workprec(4000):
         truth = exact_noise(eps, budget, rounds)
-        if found == -np.inf:
+        if ends == -np.inf:
             assert Fraction(eps) >= rounds * Fraction(budget)
         else:
-            assert arb(found) >= truth
-            assert arb(found) - truth <= 1e-11 * (1.0 + abs(found))
+            assert arb(ends) >= truth
+            assert arb(ends) - truth <= 1e-11 * (1.0 + abs(ends))
 
 
 @pytest.mark.parametrize("rounds", [2, 3, 7, 52])
 def test_noise_next_to_its_budget_keeps_its_digits(rounds):
     budget = 1.0 / 3.0
     eps = float(np.nextafter(rounds * budget, 0.0))
-    found = composed_geometric_noise(eps, budget, rounds)
+    ends = composed_geometric_noise(eps, budget, rounds)
     with ctx.workprec(4000):
         truth = exact_noise(eps, budget, rounds)
         if Fraction(eps) < rounds * Fraction(budget):
-            assert 0 <= arb(found) - truth <= 1e-11 * abs(found)
+            assert 0 <= arb(ends) - truth <= 1e-11 * abs(ends)
 
 
 def test_a_calibrated_budget_of_rounds_is_not_rounded_up():

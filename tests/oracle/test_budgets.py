@@ -103,10 +103,10 @@ def curve(groups: BudgetGroups, group: int) -> Curve:
 def test_no_data_set_of_binary_reports_leaks_more_and_one_leaks_as_much(part):
     for groups, group, eps in settings()[part::10]:
         truth = log_of(largest_delta(groups, group, eps))
-        found = curve(groups, group).log_delta(eps).upper
-        assert truth <= Decimal(found), (groups, group, eps)
+        log_delta = curve(groups, group).log_delta(eps).upper
+        assert truth <= Decimal(log_delta), (groups, group, eps)
         # Allow for the tolerance of the search, and for nearly equal budgets that are merged.
-        assert Decimal(found) <= truth + Decimal("3e-4"), (groups, group, eps)
+        assert Decimal(log_delta) <= truth + Decimal("3e-4"), (groups, group, eps)
 
 
 def test_nearly_equal_budgets_have_the_delta_of_equal_ones():
@@ -143,7 +143,7 @@ def test_budgets_rounded_up_have_no_smaller_worst_delta():
 
 
 def test_many_budgets_are_searched_as_four():
-    found = binary.merge_budgets(BudgetGroups(np.linspace(0.5, 5.0, 40), np.full(40, 7)))
-    assert found.values.size == 4
-    assert found.values[-1] == 5.0
-    assert found.counts.sum() == 280
+    fewer = binary.merge_budgets(BudgetGroups(np.linspace(0.5, 5.0, 40), np.full(40, 7)))
+    assert fewer.values.size == 4
+    assert fewer.values[-1] == 5.0
+    assert fewer.counts.sum() == 280

@@ -127,14 +127,16 @@ LESS_NOISE = {"ratio": 0.999, "eps": 1.001}
 def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
     """The promise is proven, but not with slightly less noise or at a smaller eps."""
     mechanism, setting = with_options(mechanism, slots=slots), Setting(n, k)
-    found = mechanism.calibrate(1.0, np.log(1e-6), setting)
-    curves = {"analyst": mechanism.curve(found, setting)} | mechanism.views(found, setting)
+    calibrated = mechanism.calibrate(1.0, np.log(1e-6), setting)
+    curves = {"analyst": mechanism.curve(calibrated, setting)} | mechanism.views(
+        calibrated, setting
+    )
     for view, curve in curves.items():
         for eps in (0.5, 0.97, 1.0):
             high = curve.log_delta(eps).promised
             if view == "both" or high == 0.0:
                 continue
-            made = view_certificate(eps, (n, k), mechanism.name, asdict(found), (view, high))
+            made = view_certificate(eps, (n, k), mechanism.name, asdict(calibrated), (view, high))
             made = json.loads(json.dumps(made))
             verify(made)
             if made["upper"]["log_delta"] is None:

@@ -234,10 +234,10 @@ def test_two_cells_with_impossible_counts_in_a_bucket(eps):
     """If all others hold the target's cell, n1 + n2 = n is certain."""
     setting = Setting(3_000_000, 2, 0.5)
     low, high = single_bin.forward_ends(eps, setting, setting.n, setting.n - 1)
-    found = hockey_stick(pairs.same_cell(setting), eps)
-    assert found.low <= high
-    assert low <= found.high
-    assert found.high - found.low < 1e-2
+    ends = hockey_stick(pairs.same_cell(setting), eps)
+    assert ends.low <= high
+    assert low <= ends.high
+    assert ends.high - ends.low < 1e-2
 
 
 @pytest.mark.parametrize("n", [20, 100])

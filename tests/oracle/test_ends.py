@@ -123,10 +123,10 @@ SEEDS = [
 def test_both_ends_hold_to_the_last_digit(seed, draw):
     asked = case(seed, draw)
     setting = Setting(asked.n, asked.randomiser.k, mechanism=asked.randomiser)
-    found = asked.randomiser.curve(setting).log_delta(asked.eps)
+    ends = asked.randomiser.curve(setting).log_delta(asked.eps)
     below, above = enclosed_exp(asked.eps)
-    assert is_at_least(found.upper, worst_delta(asked.rows, asked.n, above))
-    assert is_at_most(found.lower, worst_delta(asked.rows, asked.n, below))
+    assert is_at_least(ends.upper, worst_delta(asked.rows, asked.n, above))
+    assert is_at_most(ends.lower, worst_delta(asked.rows, asked.n, below))
 
 
 @pytest.mark.parametrize("draw", [draw_matrix, draw_unary])

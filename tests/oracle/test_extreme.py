@@ -60,8 +60,8 @@ def alike_log_delta(n, eps0, eps):
 def test_two_cells_large_budgets_many_users(n, eps0, eps):
     setting = Setting(n, 2, eps0)
     truth = alike_log_delta(n, eps0, eps)
-    found = single_bin.log_delta(eps, setting, n - 1)
-    assert found == pytest.approx(truth, abs=1e-11)
+    ends = single_bin.log_delta(eps, setting, n - 1)
+    assert ends == pytest.approx(truth, abs=1e-11)
     lower, upper = (
         float(end(eps, setting)) for end in (certified.lower_log_delta, certified.upper_log_delta)
     )
@@ -76,11 +76,11 @@ def test_budgets_beyond_the_last_digit(n, k, E):
     eps, setting = log(e), Setting(n, k, log(E))
     for dataset, make in [("same", pairs.same_cell), ("other", pairs.other_cell)]:
         truth = exact.lower_delta(n, k, Fraction(E), e, dataset)
-        found = hockey_stick(make(setting), eps)
+        ends = hockey_stick(make(setting), eps)
         # Rounding eps0 changes delta by at most the relative change of E.
         slack = 1e-9 + 1e-15 * log(E)
-        assert found.low - slack <= np.log(float(truth)) <= found.high + slack
-        assert found.high - found.low < 1e-8
+        assert ends.low - slack <= np.log(float(truth)) <= ends.high + slack
+        assert ends.high - ends.low < 1e-8
     lower, upper = (
         float(end(eps, setting)) for end in (certified.lower_log_delta, certified.upper_log_delta)
     )

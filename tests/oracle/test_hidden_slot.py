@@ -257,8 +257,8 @@ def test_the_bound_is_above_equal_records_and_close(randomiser, rows, nu, n, sha
     slots = [slot_law(x, 0, 1, rows, nu, Fraction(kappa), e) for x in range(min(len(rows), 3))]
     alone = (1 - Fraction(kappa)) ** (n - 1) * local_delta(0, 1, rows, e)
     exact = max(alone + mean_excess([law] * n) / n for law in slots)
-    found = hidden_slot_log_delta(randomiser.slots(log(e), kappa), n, kappa, 0.0)
-    assert log(exact) - 1e-13 <= found <= log(exact) + 0.4
+    log_delta = hidden_slot_log_delta(randomiser.slots(log(e), kappa), n, kappa, 0.0)
+    assert log(exact) - 1e-13 <= log_delta <= log(exact) + 0.4
 
 
 @every_packaged
@@ -266,10 +266,10 @@ def test_the_bound_is_above_every_data_set(randomiser, rows, nu, n):
     del nu
     n, e, rows = min(n, 4), Fraction(5, 4), merged(rows)
     kappa = 0.25 * randomiser.likelihood
-    found = hidden_slot_log_delta(randomiser.slots(log(e), kappa), n, kappa, 0.0)
+    log_delta = hidden_slot_log_delta(randomiser.slots(log(e), kappa), n, kappa, 0.0)
     for others in data_sets(rows, n):
         laws = [shuffled_law((*others, x), rows) for x in (0, 1)]
-        assert log(hockey_stick(*laws, e)) <= found
+        assert log(hockey_stick(*laws, e)) <= log_delta
 
 
 def drawn_matrix(seed, zeros):

@@ -116,10 +116,10 @@ def test_rows_that_hardly_differ_are_near_those_that_do_not():
     """One more user in half of the rounds leads to other code and another grid."""
     alike = curve(Setting(400, 6, 1.0, rounds=20)).log_delta(0.8)
     rows = [Setting(400, 6, 1.0, rounds=10), Setting(401, 6, 1.0, rounds=10)]
-    found = curve(rows).log_delta(0.8)
-    assert found.upper == pytest.approx(alike.upper, abs=2e-2)
-    assert found.lower == pytest.approx(alike.lower, abs=2e-2)
-    assert found.lower <= found.upper
+    ends = curve(rows).log_delta(0.8)
+    assert ends.upper == pytest.approx(alike.upper, abs=2e-2)
+    assert ends.lower == pytest.approx(alike.lower, abs=2e-2)
+    assert ends.lower <= ends.upper
 
 
 @settings(max_examples=examples(5))
@@ -170,10 +170,10 @@ def test_the_loss_of_geometric_noise_is_that_of_one_round_and_of_several(budget,
     for eps in (0.0, 0.3 * budget, 0.9 * budget):
         truth = geometric_noise(eps, budget, nu)
         for step in (None, budget / 77.0):
-            found = log_hockey_stick([(law, 1) for law in loss.up(step, DEPTH)], eps).high
-            assert truth.low - 1e-9 <= found <= truth.high + (1e-9 if step is None else 2e-2)
-        found = log_hockey_stick([(law, 1) for law in loss.down[0](budget / 777.0)], eps).low
-        assert truth.low - 2e-2 <= found <= truth.high
+            ends = log_hockey_stick([(law, 1) for law in loss.up(step, DEPTH)], eps).high
+            assert truth.low - 1e-9 <= ends <= truth.high + (1e-9 if step is None else 2e-2)
+        ends = log_hockey_stick([(law, 1) for law in loss.down[0](budget / 777.0)], eps).low
+        assert truth.low - 2e-2 <= ends <= truth.high
         if nu == inf:
             several = log_hockey_stick([(law, 9) for law in loss.up(None, DEPTH)], eps)
             truth = float(kov_log_delta(eps, 0.5 * budget, -inf, 18))

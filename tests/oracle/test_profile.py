@@ -85,8 +85,8 @@ def of_shuffler_dummies(n, k, theta, nu, far=15):
     noise = {z: theta ** abs(z - nu) / whole for z in range(far + 1)}
 
     def law(records):
-        found = exact.noisy_law(records, k, noise)
-        return {histogram: mass for histogram, mass in found.items() if max(histogram) <= far}
+        noisy = exact.noisy_law(records, k, noise)
+        return {histogram: mass for histogram, mass in noisy.items() if max(histogram) <= far}
 
     return of_histograms(law, n, k)
 

@@ -147,21 +147,21 @@ CASES = {
     ],
 )
 def test_the_worst_data_set_is_enclosed(randomiser, rows, n, e):
-    found = ends(log(e), n, randomiser)
+    interval = ends(log(e), n, randomiser)
     worst = worst_delta(rows, n, e)
     if worst == 0:
-        assert found.lower == -np.inf
+        assert interval.lower == -np.inf
         return
     true = log(worst)
-    assert found.lower <= true + 1e-12
-    assert found.upper >= true - 1e-12
+    assert interval.lower <= true + 1e-12
+    assert interval.upper >= true - 1e-12
     # Neither end is trivial: the local delta is far above.
     local = max(
         sum(max(a - e * b, Fraction(0)) for a, b in zip(rows[x], rows[y], strict=True))
         for x, y in permutations(range(len(rows)), 2)
     )
-    assert found.upper < log(local)
-    assert found.lower > true - 2.0
+    assert interval.upper < log(local)
+    assert interval.lower > true - 2.0
 
 
 @pytest.mark.parametrize(("randomiser", "rows", "n"), CASES.values(), ids=CASES)

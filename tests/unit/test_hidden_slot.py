@@ -19,8 +19,8 @@ from shuffledp.mechanisms.subset_selection import SubsetSelection
 def test_it_nearly_closes_the_reference_band():
     """Without it the ends of RAPPOR at eps0 = 4 are 7.3 % apart in mechanism_bands.csv."""
     randomiser = unary_encoding.symmetric(16, 4.0)
-    found = randomiser.curve(Setting(10_000, 16), hidden_slot=True).log_delta(0.33650615)
-    assert np.log(1e-6) - 2e-4 < found.lower < found.upper
+    interval = randomiser.curve(Setting(10_000, 16), hidden_slot=True).log_delta(0.33650615)
+    assert np.log(1e-6) - 2e-4 < interval.lower < interval.upper
     assert upper_log_delta(0.33650615 * 1.01, 10_000, randomiser, hidden_slot=True) < np.log(1e-6)
 
 

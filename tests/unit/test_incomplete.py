@@ -94,11 +94,11 @@ def test_mixdump_has_less_error_than_krr_with_as_few_dummies_as_possible(n, k, e
 
 
 def test_mixdump_without_a_delta_is_krr():
-    found = Mixdump().calibrate(0.7, -np.inf, Setting(100, 5))
-    assert found == MixdumpParameters(0.7, 0.0)
+    calibrated = Mixdump().calibrate(0.7, -np.inf, Setting(100, 5))
+    assert calibrated == MixdumpParameters(0.7, 0.0)
     same, krr_alone = (
         each.variance(np.full(5, 0.2), 100, parameters)
-        for each, parameters in ((Mixdump(), found), (MECHANISMS["krr"], KRRParameters(0.7)))
+        for each, parameters in ((Mixdump(), calibrated), (MECHANISMS["krr"], KRRParameters(0.7)))
     )
     np.testing.assert_allclose(same, krr_alone, rtol=1e-14)
     assert Mixdump().calibrate(0.7, 0.0, Setting(100, 5)).dummies == 0.0
@@ -123,23 +123,23 @@ def test_dropouts_have_the_mean_over_the_number_of_responses(n, k, response, rat
     def log_delta(users):
         return krr_among_dummies_log_delta(EPS, Setting(users, k, log(3.0)), float(rate))
 
-    found = exp(incomplete(log_delta, Setting(n, k, response_rate=float(response))))
+    delta = exp(incomplete(log_delta, Setting(n, k, response_rate=float(response))))
     mean = sum(
         comb(n - 1, m) * float(response) ** m * float(1 - response) ** (n - 1 - m)
         * exp(log_delta(1 + m))
         for m in range(n)
     )  # fmt: skip
-    assert mean * (1 - 1e-12) <= found <= 1.02 * mean
+    assert mean * (1 - 1e-12) <= delta <= 1.02 * mean
 
 
 @pytest.mark.parametrize("name", ["upper", "lower", "renyi"])
 @pytest.mark.parametrize("rounds", [1, 2])
 def test_every_bound_counts_only_honest_users(name, rounds):
     bound, honest = BOUNDS[name], Setting(50, 5, 1.0, rounds)
-    found = bound.curve(Setting(60, 5, 1.0, rounds, colluding=10))
-    assert found.log_delta(0.3) == bound.curve(honest).log_delta(0.3)
+    with_colluders = bound.curve(Setting(60, 5, 1.0, rounds, colluding=10))
+    assert with_colluders.log_delta(0.3) == bound.curve(honest).log_delta(0.3)
     if rounds == 1:
-        assert found.epsilon(log(1e-4)) == bound.curve(honest).epsilon(log(1e-4))
+        assert with_colluders.epsilon(log(1e-4)) == bound.curve(honest).epsilon(log(1e-4))
 
 
 def test_with_dropouts_a_bound_is_the_mean_over_the_number_of_responses():
@@ -164,8 +164,8 @@ def test_with_dropouts_a_bound_is_the_mean_over_the_number_of_responses():
 def test_the_upper_bound_uses_the_fewest_chances_of_a_dummy():
     setting = Setting(300, 5, 1.0)
     among = replace(setting, dummies=1.5)
-    found = BOUNDS["upper"].curve(among).log_delta(0.2).upper
-    assert found == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
+    log_delta = BOUNDS["upper"].curve(among).log_delta(0.2).upper
+    assert log_delta == krr_among_dummies_log_delta(0.2, setting, 1.5, 2)
     with pytest.raises(InputError, match="clones does not cover dummies"):
         BOUNDS["clones"].curve(among)
     with pytest.raises(InputError, match="per user >= 0"):
@@ -230,10 +230,10 @@ def test_a_tiny_delta_needs_few_numbers_of_participants():
         return UpperCurve(setting.eps0, upper=upper)
 
     n, rate = 2_700_000, 0.449
-    found = with_participation(of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
+    upper = with_participation(of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
     # The mean of exp(-c (1 + Bin(n - 1, rate))), in closed form.
     truth = log(rate) - 4e-3 + (n - 1) * np.log1p(rate * np.expm1(-4e-3))
-    assert truth <= found <= truth + log(2.0)
+    assert truth <= upper <= truth + log(2.0)
     assert len(asked) < 100
 
 
@@ -250,9 +250,9 @@ def test_the_loss_of_krr_among_dummies_dominates_its_round_closely(n, k, eps0, d
 
     loss = loss_among_dummies(setting, of_curve)
     for eps in (0.0, min(loss.deviation, 0.3 * eps0), min(3.0 * loss.deviation, 0.6 * eps0)):
-        found = deep_enough(lambda depth: [(law, 1) for law in loss.up(None, depth)], eps)
+        bound = deep_enough(lambda depth: [(law, 1) for law in loss.up(None, depth)], eps)
         truth = float(krr_among_dummies_log_delta(eps, setting, dummies, 2 if dummies > 1 else 1))
-        assert truth <= found <= truth + 5e-3 * max(1.0, -truth)
+        assert truth <= bound <= truth + 5e-3 * max(1.0, -truth)
 
 
 def test_mixdump_over_rounds_is_calibrated_with_few_deltas(monkeypatch):
@@ -260,7 +260,7 @@ def test_mixdump_over_rounds_is_calibrated_with_few_deltas(monkeypatch):
     asked, curve = [], Mixdump.curve
     monkeypatch.setattr(Mixdump, "curve", lambda *parts: asked.append(parts) or curve(*parts))
     setting = Setting(1000, 20, rounds=4)
-    found = Mixdump().calibrate(1.0, log(1e-6), setting)
-    assert found.dummies > 0.0
+    calibrated = Mixdump().calibrate(1.0, log(1e-6), setting)
+    assert calibrated.dummies > 0.0
     assert len(asked) <= 10
-    assert curve(Mixdump(), found, setting).log_delta(1.0).upper <= log(1e-6)
+    assert curve(Mixdump(), calibrated, setting).log_delta(1.0).upper <= log(1e-6)

@@ -48,7 +48,7 @@ def test_the_command_answers_for_all_rows_together(capsys, tmp_path):
                          *(f"eps_{view}" for view in VIEWS), "neighbours", "unit"]  # fmt: skip
     assert (row["rows"], row["rounds"], row["unit"]) == (2, 3, "all 3 records of one user")
     assert row["eps_upper"] == row["eps_analyst"] == ledger.epsilon(log(1e-6)).upper
-    # Both servers together see the records of one round; the public less than the analyst.
+    # Both servers together see the records of one round; the public sees less than the analyst.
     assert row["eps_both"] is None
     assert 0.0 < row["eps_public"] < row["eps_analyst"] < 3.2
     assert row["eps_shuffler"] == pytest.approx(row["eps_analyst"], rel=1e-4)
@@ -64,7 +64,7 @@ def test_delta_of_a_ledger_is_that_of_its_curve(capsys, tmp_path):
     assert (high["eps"], high["delta_both"]) == (1.0, 1.0)
 
 
-def test_equal_rows_are_rounds(capsys, tmp_path):
+def test_equal_rows_count_as_rounds(capsys, tmp_path):
     path = written(tmp_path, "n,k,eps0,rounds\n40,4,1,2\n40,4,1.0,3\n")
     (row,) = rows(capsys, "rounds", str(path), "--eps", "0.5")
     setting = ["--n", "40", "--k", "4", "--eps0", "1", "--rounds", "5", "--eps", "0.5"]
@@ -112,7 +112,7 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path, capsys, text, words):
     assert message.count("\n") == 1
 
 
-def test_what_is_no_file_is_refused(tmp_path, capsys):
+def test_directories_devices_and_bad_bytes_are_refused(tmp_path, capsys):
     for source in (tmp_path, tmp_path / "none.csv", "/dev/zero"):
         assert cli.main(["rounds", str(source), "--eps", "1"]) == 2
     (tmp_path / "bytes.csv").write_bytes(b"n,k\xff\n")
@@ -122,7 +122,7 @@ def test_what_is_no_file_is_refused(tmp_path, capsys):
     assert "give one of --eps and --delta" in capsys.readouterr().err
 
 
-def test_a_ledger_has_an_end(tmp_path, monkeypatch):
+def test_the_number_of_rows_is_limited(tmp_path, monkeypatch):
     monkeypatch.setattr("shuffledp.cli.ledger.LARGEST_ROWS", 5)
     many = "n,k,eps0\n" + "9,3,1\n" * 6
     assert len(read_rounds(written(tmp_path, many[:-6]))) == 5

@@ -40,7 +40,7 @@ def exact_law(estimate):
 
 
 @pytest.mark.parametrize("name", ["by-precision", "by-share", "together", "without-conservative"])
-def test_every_way_has_the_mean_and_variance_of_its_closed_form(name):
+def test_every_estimate_has_the_mean_and_variance_of_its_closed_form(name):
     (way,) = [way for way in places.histogram_series(MIXED, K) if way.name == name]
     mean, variance = exact_law(way.estimate)
     expected_mean, expected_variance = way.law(HELD)
@@ -126,7 +126,7 @@ def test_groups_have_their_shares_in_order_of_budget():
         places.budget_groups(BUDGETS, 4)
 
 
-def test_everyone_has_one_budget():
+def test_every_record_has_one_budget():
     groups = places.budget_groups(BUDGETS, 2000)
     for placement in (places.AT_RANDOM, places.FROM_SOUTH):
         held = places.placed(COUNTS, groups, placement, **NAMES)

@@ -10,7 +10,6 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d import training
-from shuffledp.papers.paper_d.published import mu_gdp
 from shuffledp.papers.paper_d.training import (
     Network,
     bundled_digits,
@@ -117,14 +116,6 @@ def test_table_of_noise(monkeypatch):
     assert table["eps"].max() > 1.5
     assert (table["eps_step"] < table["eps"]).all()
     assert (table["eps_whole"] > table["eps"]).all()
-
-
-def test_the_published_value_is_no_gain_at_budgets_up_to_1():
-    """Even without a shuffler the boldest client has a smaller mu than Chen et al. state."""
-    budgets = training.client_budgets("Uniform 1", 1)
-    sigma = noise_scale(budgets.max(), training.DELTA, training.CLIP, training.CLIENTS)
-    whole = record_mu(sigma, training.CLIP, training.CLIENTS, training.EPOCHS)
-    assert whole < np.sqrt(training.EPOCHS) * mu_gdp(budgets)
 
 
 @pytest.mark.parametrize(

@@ -58,8 +58,8 @@ def form(browser_page):
 
 def plans(page, n, k, eps, delta):
     asked = {"n": n, "k": k, "eps": eps, "delta": delta}
-    found = page.evaluate("([data, asked]) => planFor(data, asked)", [planner_data(), asked])
-    return {plan["mechanism"]: plan for plan in found}
+    proposed = page.evaluate("([data, asked]) => planFor(data, asked)", [planner_data(), asked])
+    return {plan["mechanism"]: plan for plan in proposed}
 
 
 def parameters(plan):
@@ -73,10 +73,10 @@ def parameters(plan):
 
 def check(page, n, k, eps, delta):
     """Check that each plan keeps the target with nearly the least possible error."""
-    found = plans(page, n, k, eps, delta)
+    proposed = plans(page, n, k, eps, delta)
     best = planned(n, k, eps, delta)
-    assert found.keys() == set(PLANNED)
-    for name, plan in found.items():
+    assert proposed.keys() == set(PLANNED)
+    for name, plan in proposed.items():
         kept = MECHANISMS[name].curve(parameters(plan), Setting(n, k)).log_delta(eps).upper
         assert kept <= math.log(delta), (name, n, k, eps, delta)
         # Rounded to whole dummies both agree up to the last digits.
@@ -87,8 +87,8 @@ def check(page, n, k, eps, delta):
             assert 1 - 1e-9 <= shown / least <= 1 + PLANNER_LOSS, (name, n, k, eps, delta)
         assert plan["messages"] == pytest.approx(best[name].messages, rel=PLANNER_LOSS)
         assert plan["trust"] == CATALOGUE[name].trust
-    assert [plan["distance"] for plan in found.values()] == sorted(
-        plan["distance"] for plan in found.values()
+    assert [plan["distance"] for plan in proposed.values()] == sorted(
+        plan["distance"] for plan in proposed.values()
     )
 
 

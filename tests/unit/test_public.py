@@ -1,4 +1,4 @@
-"""The public package: its names, their help, its version, the modules that it loads."""
+"""The public package: its names, help, version and imports."""
 
 import ast
 import doctest
@@ -28,7 +28,7 @@ EXTRAS = ("diffprivlib", "geopandas", "matplotlib", "pandas", "pyarrow", "shapel
 
 
 def loaded(code):
-    """Modules that are loaded once some code has run in a process of its own."""
+    """Return the modules that a new process has loaded after running some code."""
     code = f"import sys; sys.path.insert(0, {str(LIBRARY)!r})\n{code}\nprint(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
@@ -66,18 +66,18 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_the_accountant_loads_no_extra_and_no_slow_part_of_scipy():
-    found = loaded(
+    ends = loaded(
         "import shuffledp.cli.answers; shuffledp.epsilon(1e-6, shuffledp.Setting(9, 3, 1.0))"
     )
     slow = {"scipy.stats", "scipy.optimize", "scipy.fft", "tqdm", "dp_accounting"}
-    assert not found & {*EXTRAS, *slow}
+    assert not ends & {*EXTRAS, *slow}
 
 
-def test_the_version_is_said_once(monkeypatch, tmp_path):
+def test_the_version_is_the_same_everywhere(monkeypatch, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert shuffledp.__version__ == project["version"]
     assert yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"] == project["version"]
-    # Outside a clone the metadata of the installed wheel say it.
+    # Outside a clone it comes from the metadata of the installed wheel.
     monkeypatch.setattr(version, "_PROJECT", tmp_path / "absent.toml")
     monkeypatch.setattr(version, "version", lambda name: {"shuffledp": "9.9"}[name])
     assert version.find_version() == "9.9"
@@ -109,8 +109,8 @@ def test_deltas_too_small_for_floats():
     many = Setting(n=10_000, k=16, eps0=1.0)
     eps = shuffledp.epsilon(Decimal("1e-500"), many)
     assert 0.0 < eps.lower <= eps.upper < 1.0
-    found = shuffledp.delta(eps.upper, many)
-    assert (found.lower, found.upper) == (0.0, 5e-324)
+    ends = shuffledp.delta(eps.upper, many)
+    assert (ends.lower, ends.upper) == (0.0, 5e-324)
     assert shuffledp.delta(1.0, SETTING).upper == 0.0
 
 
@@ -120,7 +120,7 @@ def test_a_bound_with_one_end():
     assert shuffledp.log_delta([0.1, 0.2], DRAWN).upper.shape == (2,)
 
 
-def test_bounds_are_those_that_apply_smallest_first(monkeypatch):
+def test_applicable_bounds_are_listed_smallest_first(monkeypatch):
     few = ("clones", "upper", "exact-2rr", "lower")  # all of them take a while
     monkeypatch.setattr(accountant, "BOUNDS", {name: BOUNDS[name] for name in few})
     found = shuffledp.bounds(1e-6, SETTING)
@@ -142,6 +142,6 @@ def test_bounds_are_those_that_apply_smallest_first(monkeypatch):
         lambda: probabilities(1.0, 1),
     ],
 )
-def test_arguments_out_of_range_are_the_callers_to_mend(call):
+def test_arguments_out_of_range_are_refused(call):
     with pytest.raises(InputError):
         call()

@@ -100,8 +100,8 @@ def test_ends_equal_the_reference_bands(randomiser, n, lower, upper):
 
 def test_all_others_in_a_compared_cell_may_be_worse_than_in_a_third():
     """For binary hashing the lower end of the reference band is 1.4 % too low in eps."""
-    found = lower_log_delta(0.08362932, 1000, LocalHashing(16, 1.0, 2))
-    assert found > np.log(1e-6) + 0.15
+    log_delta = lower_log_delta(0.08362932, 1000, LocalHashing(16, 1.0, 2))
+    assert log_delta > np.log(1e-6) + 0.15
 
 
 def test_a_clamped_geometric_matrix_has_its_reference_band():

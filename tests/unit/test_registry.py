@@ -142,7 +142,7 @@ def test_calibration_over_rounds_returns_a_budget_that_was_evaluated(n, k, eps, 
     asked = []
     setting = Setting(n, k, rounds=rounds, sampling_rate=rate)
 
-    def of(eps0):
+    def curve_at(eps0):
         curve = BOUNDS["upper"].curve(replace(setting, eps0=eps0))
 
         def log_delta(eps):
@@ -152,10 +152,10 @@ def test_calibration_over_rounds_returns_a_budget_that_was_evaluated(n, k, eps, 
         return replace(curve, upper=log_delta)
 
     target = float(np.log(0.01))
-    found = largest_eps0(eps, target, of, rounds)
-    assert eps / rounds < found < LARGEST_EPS0
-    assert dict(asked)[found] <= target
-    assert of(found * (1 + 1e-4)).log_delta(eps).upper > target
+    largest = largest_eps0(eps, target, curve_at, rounds)
+    assert eps / rounds < largest < LARGEST_EPS0
+    assert dict(asked)[largest] <= target
+    assert curve_at(largest * (1 + 1e-4)).log_delta(eps).upper > target
     assert len(asked) <= 20
 
 
@@ -167,9 +167,9 @@ def test_a_wrong_lead_of_eps0_does_no_harm(shift, target):
     def log_delta(eps0):
         return min(-50.0 / eps0, 0.0)
 
-    found = calibrate.guided_eps0(log_delta, target, 0.01, lambda e: log_delta(e) + shift)
-    assert found == pytest.approx(min(-50.0 / target, LARGEST_EPS0), rel=1e-5)
-    assert log_delta(found) <= target or found == 0.01
+    largest = calibrate.guided_eps0(log_delta, target, 0.01, lambda e: log_delta(e) + shift)
+    assert largest == pytest.approx(min(-50.0 / target, LARGEST_EPS0), rel=1e-5)
+    assert log_delta(largest) <= target or largest == 0.01
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -215,9 +215,11 @@ def test_ends_of_the_inverse_problems():
 @pytest.mark.parametrize("steepness", [1.0, 40.0])
 def test_a_wrong_lead_of_eps_does_no_harm(side, steepness):
     """A lead may be too high or too low; the answer is that of log delta."""
-    found = calibrate.guided_epsilon(lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e)
-    assert found == pytest.approx(5.0, rel=1e-9)
-    assert found <= 5.0 if side == "lower" else found >= 5.0
+    eps_bound = calibrate.guided_epsilon(
+        lambda e: -10 * e, -50.0, 20.0, side, lambda e: -steepness * e
+    )
+    assert eps_bound == pytest.approx(5.0, rel=1e-9)
+    assert eps_bound <= 5.0 if side == "lower" else eps_bound >= 5.0
 
 
 def test_bounds_broadcast():
@@ -293,5 +295,5 @@ def test_the_planner_needs_exactly_one_missing_parameter():
 
 def test_the_printed_formula_is_finite_at_the_smallest_budget():
     """Here 1 - kappa2 vanishes in floats, which led to 0 / 0."""
-    found = BOUNDS["single-bin-as-printed"].curve(Setting(100, 4, 1e-200, count=0))
-    assert found.log_delta(0.0).only < -400.0
+    curve = BOUNDS["single-bin-as-printed"].curve(Setting(100, 4, 1e-200, count=0))
+    assert curve.log_delta(0.0).only < -400.0

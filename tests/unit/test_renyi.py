@@ -297,18 +297,6 @@ def test_subsampling_limits() -> None:
     )
 
 
-@given(rate=st.floats(0.0, 1.0), eps0=st.floats(0.01, 8.0), log_n=st.floats(1.0, 20.0))
-def test_subsampling_is_monotone(rate: float, eps0: float, log_n: float) -> None:
-    orders = np.array([2.0, 3.0, 10.0, 64.0])
-
-    def unsampled(j: Floats) -> Floats:
-        return renyi.shuffled_rdp_upper(j, Setting(int(exp(log_n)), 2, eps0))
-
-    low, high = (renyi.subsampled_rdp(orders, r, unsampled) for r in (rate / 2, rate))
-    assert np.all(low <= high * (1 + 1e-9) + 1e-300)
-    assert np.all(high <= unsampled(orders))
-
-
 def test_subsampling_is_above_a_mechanism_it_covers() -> None:
     """Randomised response on whether a record is present, for added or removed records."""
     a, b = np.array([0.75, 0.25]), np.array([0.25, 0.75])

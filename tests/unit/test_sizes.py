@@ -23,8 +23,8 @@ def test_both_ends_are_those_of_the_accountant(table: pd.DataFrame) -> None:
     rows = table[(table["eps0"] == 1.0) & table["n"].isin(SIZES)]
     ends = rows.pivot_table(index="n", columns="bound", values="eps")
     assert list(ends.index) == SIZES
-    found = epsilon(DELTA, Setting(1000, K, 1.0))
-    assert (ends.loc[1000, "lower"], ends.loc[1000, "upper"]) == (found.lower, found.upper)
+    interval = epsilon(DELTA, Setting(1000, K, 1.0))
+    assert (ends.loc[1000, "lower"], ends.loc[1000, "upper"]) == (interval.lower, interval.upper)
     assert (ends["lower"] < ends["upper"]).all() and ends["upper"].is_monotonic_decreasing
 
 

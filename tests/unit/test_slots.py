@@ -28,10 +28,13 @@ def test_longer_envelopes_leave_less_error_for_more_messages(table: pd.DataFrame
     short, long = table[table["eps"] == 1.0].to_dict("records")
     assert long["cell_error"] < short["cell_error"]
     assert long["messages"] > short["messages"]
-    found = calibrate_to_target(
+    calibrated = calibrate_to_target(
         SignedDummies(60), 1.0, np.log(1e-6), Setting(10_000, 192), np.full(192, 1 / 192)
     )
-    assert (short["cell_error"], short["messages"]) == (found.cell_sd, found.per_user.messages)
+    assert (short["cell_error"], short["messages"]) == (
+        calibrated.cell_sd,
+        calibrated.per_user.messages,
+    )
 
 
 def test_without_a_length_that_keeps_a_target_there_is_no_figure(table: pd.DataFrame) -> None:

@@ -43,8 +43,8 @@ def test_equal_tables_have_equal_bytes_and_keep_metadata(tmp_path):
     for name in "ab":
         write_table(_table(), PRIVACY, tmp_path / name, {"seed": "1", "region": "paris"})
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    found = read_metadata(tmp_path / "a")
-    assert found == {"seed": "1", "region": "paris", "contents": "true data"}
+    metadata = read_metadata(tmp_path / "a")
+    assert metadata == {"seed": "1", "region": "paris", "contents": "true data"}
     both = read_tables([tmp_path / "a", tmp_path / "b"])
     assert both["n"].tolist() == [0, 1, 2, 0, 1, 2]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Samples, privacy, releases, utility, comparison: what each number depends on, and its value."""
+"""Samples, privacy, releases, utility, comparison: each number's value and dependencies."""
 
 from dataclasses import replace
 
@@ -46,8 +46,8 @@ def twin(monkeypatch):
     monkeypatch.setitem(CATALOGUE, "twin", entry)
 
 
-def both(**changes):
-    """Releases, and their utility."""
+def releases_and_utility(**changes):
+    """Return releases and their utility."""
     asked = {
         "samples": {400: COUNTS},
         "eps0": 4.0,
@@ -70,13 +70,13 @@ def both(**changes):
 
 
 def released(**changes):
-    return both(**changes)[0]
+    return releases_and_utility(**changes)[0]
 
 
 # --- samples -------------------------------------------------------------------------------------
 
 
-def test_samples_are_what_is_asked_for_and_depend_on_their_own_size_alone(tmp_path):
+def test_a_sample_depends_on_its_own_size_only(tmp_path):
     names = {"seed": 1, "region": "town", "grid": "3x4"}
     both = sample_table(COUNTS, ["all", 200], **names)
     assert both["n"].drop_duplicates().tolist() == [200, 400]
@@ -96,13 +96,13 @@ def test_samples_are_what_is_asked_for_and_depend_on_their_own_size_alone(tmp_pa
     np.testing.assert_array_equal(read[400], COUNTS)
 
 
-def test_more_than_there_are_cannot_be_sampled():
+def test_a_sample_cannot_exceed_the_data():
     assert sample_sizes(["all", 5, 400], 400, "here") == [5, 400]
     with pytest.raises(InputError, match=r"here: n must be at most 400.*got 401"):
         sample_sizes([401], 400, "here")
 
 
-def test_all_of_one_user_is_refused_as_one_is():
+def test_a_sample_of_one_user_is_refused():
     with pytest.raises(InputError, match=r"here: shuffling needs at least 2 participants .got 1"):
         sample_sizes(["all"], 1, "here")
     assert sample_sizes(["all"], 2, "here") == [2]
@@ -126,7 +126,7 @@ def test_asking_for_more_changes_no_other_number(more):
     before, after = released(), released(**more)
     assert len(after) > len(before)
     assert not after.duplicated(KEYS).any()
-    # Exactly: the rows that were there are there still, with the same digits.
+    # All earlier rows are still there with the same digits.
     kept = before.merge(after, on=KEYS, how="left", suffixes=("", "_after"), validate="1:1")
     np.testing.assert_array_equal(kept["estimate_after"], kept["estimate"])
 
@@ -134,14 +134,14 @@ def test_asking_for_more_changes_no_other_number(more):
 @pytest.mark.parametrize(
     "other", [{"seed": 8}, {"region": "city"}, {"grid": "4x3"}], ids=lambda other: next(iter(other))
 )
-def test_another_name_is_another_stream(other):
+def test_seed_region_and_grid_choose_the_random_stream(other):
     before, after = released(), released(**other)
     pd.testing.assert_frame_equal(before[KEYS], after[KEYS])
     assert (before["estimate"] != after["estimate"]).mean() > 0.9
 
 
-def test_every_series_has_a_stream_of_its_own():
-    """Equal noise in two calibrations or sizes would make their comparison worthless."""
+def test_every_series_has_its_own_random_stream():
+    """Series that share their noise could not be compared."""
     table = released(samples={200: COUNTS // 2, 400: COUNTS}, eps=[0.5, 0.6])
     raw = table[(table["estimator"] == "raw") & (table["cell"] == 0)]
     assert raw["estimate"].nunique() > 0.8 * len(raw)
@@ -157,7 +157,7 @@ def test_budgets_are_points_of_the_certified_curve():
     assert float(upper.curve(setting).log_delta(target.eps).only) <= target.log_delta
 
 
-def test_budgets_that_no_gaussian_keeps_are_left_out_and_said(caplog):
+def test_budgets_that_no_gaussian_keeps_are_left_out_with_a_warning(caplog):
     setting = Setting(400, 12, 4.0)
     with caplog.at_level("WARNING"):
         assert matched_budgets(setting, [4.0, 5.0], [1.0 - 1e-9]) == []
@@ -188,7 +188,7 @@ def test_delta_hat_is_the_largest_of_one_cell_and_has_the_eps_of_the_comparison(
 def test_bounds_that_look_at_one_cell_are_maximised_over_the_occupied_ones():
     table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["single-bin", "upper"])
     assert sorted(table.columns) == sorted(PRIVACY.names)
-    found = table.set_index(["bound", "eps"])["log10_delta"] * np.log(10.0)
+    log_deltas = table.set_index(["bound", "eps"])["log10_delta"] * np.log(10.0)
     single, setting = get_bound("single-bin"), Setting(400, 12, 4.0)
     occupied = COUNTS[COUNTS > 0]
     for eps in (0.5, 1.0):
@@ -197,8 +197,8 @@ def test_bounds_that_look_at_one_cell_are_maximised_over_the_occupied_ones():
             for c in occupied
         ]
         assert len(set(each)) > 1
-        assert found["single-bin", eps] == pytest.approx(max(each), rel=1e-12)
-        assert found["upper", eps] == pytest.approx(
+        assert log_deltas["single-bin", eps] == pytest.approx(max(each), rel=1e-12)
+        assert log_deltas["upper", eps] == pytest.approx(
             float(get_bound("upper").curve(setting).log_delta(eps).only), rel=1e-12
         )
 
@@ -208,14 +208,14 @@ def test_the_targets_own_report_is_not_counted_among_the_others():
 
 
 @pytest.mark.parametrize("name", ["erlingsson", "exact-2rr", "kov-composition"])
-def test_a_bound_has_no_rows_where_it_says_nothing(name):
+def test_a_bound_has_no_rows_where_it_does_not_apply(name):
     assert get_bound(name).why_not(Setting(400, 12, 4.0))
     table = privacy_table({400: COUNTS}, 4.0, [0.5, 1.0], ["upper", name])
     assert table["bound"].tolist() == ["upper", "upper"]
 
 
-def test_where_a_bound_applies_to_some_sizes_it_has_their_rows():
-    """Erlingsson's wants n above 1,000 as well as eps0 below 1/2."""
+def test_a_bound_has_rows_for_the_sizes_to_which_it_applies():
+    """Erlingsson's bound needs n above 1,000 and eps0 below 1/2."""
     samples = {400: COUNTS, 4000: 10 * COUNTS}
     bound = get_bound("erlingsson")
     applies = {n: bound.why_not(Setting(n, 12, 0.4)) is None for n in samples}
@@ -239,8 +239,8 @@ def test_curves_go_from_0_to_where_the_loosest_guarantee_ends():
     assert get_bound("upper").curve(setting).epsilon(np.log(TARGET)).only in set(table["eps"])
 
 
-def test_the_line_between_two_points_of_a_curve_is_the_curve():
-    """Also where it has bends: the single-bin delta is a sum of terms that end one by one."""
+def test_curves_are_accurate_between_their_points():
+    """The single-bin delta has kinks, where the terms of its sum end one by one."""
     counts = 10 * COUNTS
     table = privacy_curves(counts, [6.0], ["upper", "single-bin"], TARGET)
     curve = table[table["bound"] == "single-bin"]
@@ -254,28 +254,18 @@ def test_the_line_between_two_points_of_a_curve_is_the_curve():
     assert np.maximum(np.array(over) / np.log(10.0), -12.0) == pytest.approx(drawn, abs=0.1)
 
 
-def test_curves_take_bounds_of_every_kind_and_targets_of_any_size():
-    names = ["upper", "erlingsson", "clones-closed-form", "mu-gdp", "single-bin", "exact-2rr"]
-    table = privacy_curves(10 * COUNTS, [0.4], names, 1e-20)
-    assert set(table["bound"]) == {*names} - {"exact-2rr"}  # which is for two cells
-    assert table["log10_delta"].min() < -22.0
-    # 2 users: delta falls within a hair of eps0
-    few = privacy_curves(np.array([1, 1, 0]), [1.0], ["upper"], 1e-6)
-    assert few["eps"].max() <= 1.0
-
-
 # --- utility -------------------------------------------------------------------------------------
 
 
-def test_a_series_cut_in_parts_is_the_same_series(monkeypatch):
-    whole = both()
+def test_a_series_that_is_computed_in_parts_is_the_same(monkeypatch):
+    whole = releases_and_utility()
     monkeypatch.setattr("shuffledp.studies.releases.GROUP_ROWS", 2 * COUNTS.size)
-    for one, other in zip(both(), whole, strict=True):
+    for one, other in zip(releases_and_utility(), whole, strict=True):
         pd.testing.assert_frame_equal(one, other)
 
 
 @pytest.mark.parametrize("calibration", ["matched", "delta-hat"])
-def test_releases_read_one_by_one_are_the_calibrated_ones(tmp_path, calibration):
+def test_calibrated_releases_can_be_read_one_by_one(tmp_path, calibration):
     table = released(samples={200: COUNTS // 2, 400: COUNTS}, eps=[0.2, 0.5])
     path = tmp_path / "releases.parquet"
     write_table(table, RELEASES, path, {})
@@ -296,9 +286,9 @@ def test_rows_are_read_by_several_values(tmp_path):
     pd.testing.assert_frame_equal(some, picked[["cell", "estimate"]].reset_index(drop=True))
 
 
-def test_utility_is_the_distance_to_the_sample():
+def test_utility_is_the_total_variation_distance_to_the_sample():
     samples = {200: SAMPLE, 400: COUNTS}
-    table, utility = both(samples=samples, repetitions=2)
+    table, utility = releases_and_utility(samples=samples, repetitions=2)
     keys = KEYS[:-1]
     for key, rows in table.groupby(keys, dropna=False, sort=False):
         truth = samples[key[0]] / key[0]
@@ -325,16 +315,16 @@ def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
         assert own.loc[cell, "log10_delta"] == pytest.approx(log_delta / np.log(10.0))
         sigma = gaussian_sigma(eps, log_delta)
         drawn = np.abs(np.random.default_rng(1).normal(0.0, sigma / 400, 100_000))
-        found = own.loc[cell, ["mean", "p10", "p90"]].to_numpy(float)
+        summarised = own.loc[cell, ["mean", "p10", "p90"]].to_numpy(float)
         expected = [drawn.mean(), *np.quantile(drawn, [0.1, 0.9])]
-        np.testing.assert_allclose(found, expected, rtol=0.03)
+        np.testing.assert_allclose(summarised, expected, rtol=0.03)
 
 
 # --- comparison ----------------------------------------------------------------------------------
 
 
 def by_hand(distances):
-    """A utility table of one n and eps0 from (mechanism, estimator) to distances."""
+    """Return a utility table, given distances by (mechanism, estimator)."""
     rows = [
         (mechanism, estimator, repetition, distance)
         for (mechanism, estimator), values in distances.items()
@@ -381,11 +371,11 @@ def test_ratios_and_their_errors_by_hand():
         ("gaussian", "projected"): "projected",
     }
     raw = summary.loc["krr", "raw"]
-    # Means 4 and 2, standard errors 1 and 1: 2 sqrt(1/16 + 1/4).
+    # The means are 4 and 2 with standard errors of 1, so the ratio errs by 2 sqrt(1/16 + 1/4).
     assert (raw["tv_distance"], raw["ratio"], raw["eps"]) == (4.0, 2.0, 0.3)
     assert raw["standard_error"] == pytest.approx(np.sqrt(1.25), rel=1e-12)
     assert (raw["p10"], raw["p90"]) == pytest.approx((3.2, 4.8), rel=1e-12)
-    # Means 1/2 and 1/2, standard errors 1/4 and 0.
+    # Both means are 1/2, with standard errors 1/4 and 0.
     likely = summary.loc["krr", "maximum-likelihood"]
     assert (likely["ratio"], likely["standard_error"]) == pytest.approx((1.0, 0.5), rel=1e-12)
     assert summary.loc["krr", "projected"]["ratio"] == pytest.approx(3.0, rel=1e-12)
@@ -395,7 +385,7 @@ def test_ratios_and_their_errors_by_hand():
 
 @pytest.mark.usefixtures("twin")
 @pytest.mark.parametrize("reference", ["gaussian", "krr", "twin"])
-def test_three_mechanisms(reference):
+def test_ratios_of_three_mechanisms_refer_to_any_of_them(reference):
     more = {
         ("twin", name): [4.0, 4.0]
         for name in ("raw", "projected", "maximum-likelihood", "uncorrected")
@@ -409,7 +399,7 @@ def test_three_mechanisms(reference):
         assert row["ratio"] == pytest.approx(expected, rel=1e-12)
 
 
-def test_regions_have_references_of_their_own():
+def test_each_region_has_its_own_reference():
     one, other = by_hand(HAND), by_hand(HAND)
     summary = comparison_summary(
         {"City": one, "Town": other},
@@ -417,8 +407,8 @@ def test_regions_have_references_of_their_own():
         TARGET,
         {"City": "gaussian", "Town": "krr"},
     )
-    found = summary.groupby("region")[["unit", "reference"]].first().to_dict("index")
-    assert found == {
+    by_region = summary.groupby("region")[["unit", "reference"]].first().to_dict("index")
+    assert by_region == {
         "City": {"unit": "one user", "reference": "gaussian"},
         "Town": {"unit": "one check-in", "reference": "krr"},
     }
@@ -431,7 +421,7 @@ def test_a_single_repetition_has_a_ratio_without_an_error():
 
 
 def _ratios(region, eps0, ratios):
-    """Rows of a summary: a reference, and one series with these ratios, by n."""
+    """Return the rows of a reference and of one series with these ratios by n."""
     series = {"region": region, "eps0": eps0, "estimator": "raw", "reference": "gaussian"}
     alone = {"mechanism": "gaussian", "n": [9], "ratio": [1.0], "tv_distance": [0.1]}
     alone = pd.DataFrame({**series, **alone})
@@ -441,7 +431,7 @@ def _ratios(region, eps0, ratios):
     return pd.concat([alone, pd.DataFrame({**series, "mechanism": "krr", **own})])
 
 
-def test_the_findings_are_of_the_largest_n_with_the_trend_and_no_mean_over_what_is_listed():
+def test_findings_state_the_largest_n_and_the_trend():
     parts = [
         ("Ulm", 6.0, {2000: 1.5}),
         ("Ulm", 4.0, {3000: 1.44, 100: 0.994, 2000: 1.2}),
@@ -466,7 +456,7 @@ def test_the_findings_are_of_the_largest_n_with_the_trend_and_no_mean_over_what_
     assert findings(summary[summary["mechanism"] == "gaussian"]) == ""
 
 
-def test_what_was_not_matched_cannot_be_compared():
+def test_a_comparison_needs_the_matched_target():
     with pytest.raises(InputError, match="target_delta"):
         comparison_summary({"A": by_hand(HAND)}, {"A": "one user"}, 1e-5, {"A": "gaussian"})
 
@@ -474,7 +464,7 @@ def test_what_was_not_matched_cannot_be_compared():
 # --- selection -----------------------------------------------------------------------------------
 
 
-def test_calibrated_takes_one_calibration_and_what_follows_from_eps0():
+def test_calibrated_selects_one_calibration_and_local_mechanisms():
     table = released(repetitions=2)
     matched = calibrated(table, "matched", TARGET)
     assert set(matched["calibration"]) == {"none", "matched"}

@@ -21,8 +21,8 @@ def test_ranges_have_their_probability_rounded_up(others, rate):
     )
     for low, high in pairwise(edges):
         truth = binom.pmf(np.arange(low, high), others, rate).sum()
-        found = np.exp(_log_range(int(low), int(high), others, rate))
-        assert truth * (1 - 1e-9) <= found <= truth * (1 + 1e-6) + 1e-10
+        delta = np.exp(_log_range(int(low), int(high), others, rate))
+        assert truth * (1 - 1e-9) <= delta <= truth * (1 + 1e-6) + 1e-10
 
 
 def weak_law(n, k, E):
@@ -63,8 +63,8 @@ def test_sampled_rounds_are_the_exact_mixture(n, k, E, rate, share):
             pairs = [(p * r, q * s) for p, q in law.values() for r, s in law.values()]
         truth = log(sum((max(p - e * q, Fraction(0)) for p, q in pairs), Fraction(0)))
         setting = Setting(n, k, log(E), rounds=rounds, sampling_rate=float(rate))
-        found = BOUNDS["upper"].curve(setting).log_delta(log(e)).upper
+        log_delta = BOUNDS["upper"].curve(setting).log_delta(log(e)).upper
         # For k = 3 one round has a sharper bound than the weak adversary's.
-        assert found <= truth + 5e-3
+        assert log_delta <= truth + 5e-3
         if k > 3:
-            assert found >= truth - 1e-9
+            assert log_delta >= truth - 1e-9

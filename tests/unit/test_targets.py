@@ -1,4 +1,4 @@
-"""Mechanisms that calibrate themselves to targets: what is measured, expected, said and drawn."""
+"""Mechanisms calibrated to targets: measured and expected errors, findings, figures."""
 
 from dataclasses import replace
 
@@ -27,11 +27,11 @@ SAMPLES = {
     400: np.array([0, 40, 10, 150, 120, 80]),
 }
 DELTA = 1e-4
-CROWD = {"colluding": 50, "response_rate": 0.7}
+PARTICIPATION = {"colluding": 50, "response_rate": 0.7}
 
 
 class Unable(KRandomisedResponse):
-    """A k-RR that finds no parameters for few users."""
+    """k-RR that finds no parameters for few users."""
 
     name = "unable"
 
@@ -51,8 +51,8 @@ def unable(monkeypatch):
     monkeypatch.setitem(CATALOGUE, "unable", replace(entry, class_path=f"{__name__}.Unable"))
 
 
-def both(mechanism, **changes):
-    """Releases, and their utility."""
+def releases_and_utility(mechanism, **changes):
+    """Return releases and their utility."""
     asked = {
         "samples": SAMPLES,
         "eps": [0.5, 1.0],
@@ -73,11 +73,11 @@ def both(mechanism, **changes):
 
 
 def measured(mechanism, **changes):
-    return both(mechanism, **changes)[1]
+    return releases_and_utility(mechanism, **changes)[1]
 
 
-def test_releases_say_what_their_holder_can_tell():
-    releases, utility = both("gaussian", eps=[1.0], repetitions=2)
+def test_releases_state_their_standard_errors():
+    releases, utility = releases_and_utility("gaussian", eps=[1.0], repetitions=2)
     biased = releases["estimator"] != "raw"
     assert releases["standard_error"].isna().equals(biased)
     estimates = releases[~biased & (releases["repetition"] == 0)]
@@ -103,21 +103,21 @@ def texts(figure):
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "krr"])
-def test_errors_are_those_expected(mechanism):
+def test_measured_errors_agree_with_expected_ones(mechanism):
     table = measured(mechanism, repetitions=1000)
     raw = table[table["estimator"] == "raw"]
     for (n, eps), rows in raw.groupby(["n", "eps"]):
         counts = SAMPLES[n]
-        found = calibrate_to_target(
+        calibrated = calibrate_to_target(
             MECHANISMS[mechanism], eps, float(np.log(DELTA)), Setting(n, 6), counts / n
         )
-        assert set(rows["expected_cell_error"]) == {found.cell_sd}
-        assert set(rows["expected_tv_distance"]) == {found.tv_distance}
-        assert set(rows["parameters"]) == {format_parameters(found.parameters)}
+        assert set(rows["expected_cell_error"]) == {calibrated.cell_sd}
+        assert set(rows["expected_tv_distance"]) == {calibrated.tv_distance}
+        assert set(rows["parameters"]) == {format_parameters(calibrated.parameters)}
         # 1000 releases of 6 cells: the relative standard error is about 0.01.
         mean_square = np.sqrt((rows["cell_error"] ** 2).mean())
-        assert mean_square == pytest.approx(found.cell_sd, rel=0.05)
-        assert rows["tv_distance"].mean() == pytest.approx(found.tv_distance, rel=0.05)
+        assert mean_square == pytest.approx(calibrated.cell_sd, rel=0.05)
+        assert rows["tv_distance"].mean() == pytest.approx(calibrated.tv_distance, rel=0.05)
     others = table[table["estimator"] != "raw"]
     assert others["expected_tv_distance"].isna().all()
     summary = utility_summary(table, "Town", "one check-in")
@@ -125,8 +125,8 @@ def test_errors_are_those_expected(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", ["krr", "discrete-laplace"])
-def test_errors_are_about_all_users_where_some_drop_out(mechanism):
-    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **CROWD}
+def test_expected_errors_hold_with_dropouts_and_colluders(mechanism):
+    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **PARTICIPATION}
     table = measured(mechanism, repetitions=300, **asked)
     raw = table[table["estimator"] == "raw"]
     (cell_error,), (distance,) = (
@@ -134,12 +134,12 @@ def test_errors_are_about_all_users_where_some_drop_out(mechanism):
     )
     # 300 releases of 6 cells: the relative standard error is about 0.02.
     assert np.sqrt((raw["cell_error"] ** 2).mean()) == pytest.approx(cell_error, rel=0.1)
-    # It is taken as normal, which geometric noise is not.
+    # The expected distance assumes normal noise, which geometric noise is not.
     assert raw["tv_distance"].mean() == pytest.approx(distance, rel=0.1)
 
 
-def test_a_run_says_who_colludes_and_drops_out():
-    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **CROWD}
+def test_findings_and_figure_state_the_participation():
+    asked = {"samples": {200: SAMPLES[200]}, "eps": [1.0], **PARTICIPATION}
     table, more = (measured("gaussian", repetitions=number, **asked) for number in (2, 3))
     pd.testing.assert_frame_equal(table, more[more["repetition"] < 2].reset_index(drop=True))
     summary = utility_summary(table, "Town", "one check-in")
@@ -217,7 +217,7 @@ def test_findings_put_the_most_accurate_first():
 
 
 @pytest.mark.usefixtures("unable")
-def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
+def test_the_legend_names_every_mechanism_and_its_trust(tmp_path):
     summary = summed("gaussian", "krr", "unable")
     write_csv(summary, tmp_path / "summary.csv")
     shown = texts(draw_mechanisms(tmp_path / "summary.csv"))
@@ -233,7 +233,7 @@ def test_the_figure_names_every_mechanism_and_what_it_asks_for(tmp_path):
     assert any(text.startswith("unable: cannot meet this target; trusted") for text in few)
 
 
-def test_parameters_are_read_as_they_were_written():
+def test_formatted_parameters_can_be_read_again():
     shares, setting = np.full(12, 1 / 12), Setting(20_000, 12)
     for name in ("gaussian", "krr", "user-dummies", "two-servers", "local-hashing"):
         parameters = calibrate_to_target(
@@ -243,7 +243,7 @@ def test_parameters_are_read_as_they_were_written():
         assert format_parameters(read_parameters(MECHANISMS[name], words)) == words
 
 
-def test_a_mechanism_s_own_curve_has_its_promise():
+def test_a_promise_lies_on_its_own_curve():
     tables = [measured(name, repetitions=1) for name in ("gaussian", "discrete-laplace")]
     summary = utility_summary(pd.concat(tables, ignore_index=True), "Town", "one check-in")
     table = promises_table(summary, 6)
@@ -257,18 +257,18 @@ def test_a_mechanism_s_own_curve_has_its_promise():
         assert own["log10_delta"].is_monotonic_decreasing
         (at,) = own[own["eps"] == row.eps]["log10_delta"]
         assert at <= np.log10(DELTA) + 1e-12
-    # Where people drop out each delta is a mean over how many take part.
+    # With dropouts each delta would be a mean over the participants.
     assert promises_table(summary.assign(response_rate=0.9), 6).empty
 
 
-def test_without_targets_there_is_nothing_to_compare(tmp_path):
+def test_the_figure_needs_targets(tmp_path):
     summary = summed("gaussian").assign(calibration="matched")
     write_csv(summary, tmp_path / "summary.csv")
     with pytest.raises(InputError, match="targets: this figure compares mechanisms at targets"):
         draw_mechanisms(tmp_path / "summary.csv")
 
 
-def test_the_figure_shows_what_was_measured_and_expected():
+def test_the_figure_shows_measured_and_expected_errors():
     summary = summed("gaussian", "krr")
     figure = mechanism_errors(summary)
     assert len(figure.axes) == 6
@@ -278,12 +278,12 @@ def test_the_figure_shows_what_was_measured_and_expected():
     np.testing.assert_allclose(marks["krr raw"].get_ydata(), rows["cell_error"])
     lines = [line for line in over_n.lines if line.get_linestyle() != "None"]
     assert any(np.array_equal(one.get_ydata(), rows["expected_cell_error"]) for one in lines)
-    # One target and one n are drawn as well.
+    # A single target and a single n can be drawn too.
     assert len(mechanism_errors(summary.query("n == 400 and eps == 1")).axes) == 6
 
 
-def test_the_curve_of_a_promise_is_that_of_the_fewest_who_keep_it():
-    """With signed dummies all n users get more than was promised."""
+def test_the_curve_of_a_promise_is_for_the_smallest_number_of_users():
+    """With signed dummies all n users get more than the promise."""
     parameters = SignedDummies(200, 0.9).calibrate(1.0, np.log(1e-6), Setting(10_000, 192))
     asked = {
         "calibration": "target", "reason": None, "response_rate": 1.0, "n": 10_000, "eps": 1.0,
@@ -291,6 +291,6 @@ def test_the_curve_of_a_promise_is_that_of_the_fewest_who_keep_it():
     }  # fmt: skip
     rows = promises_table(pd.DataFrame([asked]), 192)
     assert 0.95e-6 < rows.loc[rows["eps"] == 1.0, "delta"].item() <= 1e-6
-    # Too few are left when some of them collude.
+    # Colluders leave too few honest users.
     rows = promises_table(pd.DataFrame([asked | {"colluding": 1_001}]), 192)
     assert (rows["delta"] == 1.0).all()

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 from itertools import product
-from math import comb, exp, expm1, inf, log, log1p, sqrt
+from math import exp, expm1, inf, log, log1p, sqrt
 
 import numpy as np
 import pytest
@@ -45,22 +45,6 @@ def test_optimal_composition_equals_enumeration(rounds: int, delta: Fraction) ->
         exact = enumerated(e, E, delta, rounds)
         got = float(theorems.kov_log_delta(log(e), log(E), step_log_delta, rounds))
         assert got == pytest.approx(log(exact), abs=1e-12)
-
-
-def test_optimal_composition_at_the_points_of_the_theorem() -> None:
-    """Theorem 3.3 gives (T-2i) eps its delta_i, here in exact rationals for T = 40."""
-    rounds, E = 40, Fraction(5, 4)
-    for i in range(1, rounds // 2):
-        weights = (
-            comb(rounds, j) * (E ** (rounds - j) - E ** (rounds - 2 * i + j)) for j in range(i)
-        )
-        delta = sum(weights, Fraction(0)) / (1 + E) ** rounds
-        eps = (rounds - 2 * i) * log(E)
-        got = theorems.kov_log_delta(eps, log(E), -inf, rounds)
-        assert got == pytest.approx(log(delta), rel=1e-11)
-        assert theorems.kov_epsilon(log(delta), log(E), -inf, rounds) == pytest.approx(
-            eps, rel=1e-9
-        )
 
 
 def test_window_of_many_rounds_loses_nothing() -> None:

@@ -35,13 +35,13 @@ def random_rows(seed, zeros):
 def test_no_pair_is_worse_than_the_returned_one(n, eps, zeros):
     rows = random_rows(n, zeros)
     pairs = Pairs(rows)
-    found = pairs.log_high(eps, n, pairs.distinguishable(5.0))
+    worst = pairs.log_high(eps, n, pairs.distinguishable(5.0))
     least = rows.min(axis=0)
     each = [
         log_mean_excess_high(difference(rows[x], rows[y], least, eps, 1.0), n)
         for x, y in permutations(range(7), 2)
     ]
-    assert found == pytest.approx(max(each), abs=1e-7)
+    assert worst == pytest.approx(max(each), abs=1e-7)
 
 
 @pytest.mark.slow
@@ -78,8 +78,8 @@ def test_a_window_is_as_wide_as_the_chernoff_bound(chance):
     n = 1000
     values = np.array([-chance, 1.0 - chance])
     logs = np.log([1.0 - chance, chance])
-    found = deviation([(values, logs, n)])
-    share = found / n + chance
+    width = deviation([(values, logs, n)])
+    share = width / n + chance
     # At the end of the window the relative entropy is 40 / n.
     entropy = share * np.log(share / chance) + (1.0 - share) * np.log((1 - share) / (1 - chance))
     assert n * entropy == pytest.approx(-LOG_TAIL, rel=0.02)
@@ -90,12 +90,12 @@ def test_a_report_that_is_impossible_for_a_record_bounds_delta_from_below():
     randomiser = MatrixRandomiser([[0.5, 0.25, 0.25], [0.5, 0.5, 0.0]])
     assert randomiser.eps0 == np.inf
     for eps in (randomiser.horizon, 300.0):
-        found = curve(1000, randomiser).log_delta(eps)
-        assert found.lower <= np.log(0.25) <= found.upper
-        assert found.upper - found.lower < 1e-11
+        ends = curve(1000, randomiser).log_delta(eps)
+        assert ends.lower <= np.log(0.25) <= ends.upper
+        assert ends.upper - ends.lower < 1e-11
     assert curve(1000, randomiser).epsilon(np.log(0.24)) == Interval(np.inf, np.inf)
-    found = curve(1000, randomiser).epsilon(np.log(0.26))
-    assert 0.0 <= found.lower <= found.upper < randomiser.horizon
+    ends = curve(1000, randomiser).epsilon(np.log(0.26))
+    assert 0.0 <= ends.lower <= ends.upper < randomiser.horizon
 
 
 def test_places_at_exactly_the_distance_are_neighbours():
@@ -126,8 +126,8 @@ def test_records_with_the_same_law_leak_nothing():
     randomiser = MatrixRandomiser([[0.4, 0.6], [0.4, 0.6]])
     assert randomiser.eps0 == 0.0
     for eps in (0.0, 0.5):
-        found = curve(10, randomiser).log_delta(eps)
-        assert found.lower == found.upper == -np.inf
+        ends = curve(10, randomiser).log_delta(eps)
+        assert ends.lower == ends.upper == -np.inf
     assert curve(10, randomiser).epsilon(np.log(1e-6)) == Interval(0.0, 0.0)
 
 
@@ -176,8 +176,8 @@ rows /= rows.sum(axis=1, keepdims=True)
 def test_no_matrix_takes_a_gigabyte(rows, n, eps):
     child = _CHILD.format(rows=rows, n=n, eps=eps)
     path = "import sys; sys.path[:0] = " + repr(sys.path)
-    found = subprocess.run(
+    finished = subprocess.run(
         [sys.executable, "-W", "error", "-c", path + child],
         check=True, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert int(found.stdout) < 2**20
+    assert int(finished.stdout) < 2**20
