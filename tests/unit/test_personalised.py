@@ -19,7 +19,6 @@ from shuffledp.accounting.rounds.tradeoff import gdp_to_log_delta
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
 from shuffledp.papers.paper_d.curves import (
-    largest_budget_log_delta,
     personalised_clones_log_delta,
 )
 from shuffledp.papers.paper_d.estimates import BUDGET_LAWS, sample_budgets
