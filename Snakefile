@@ -13,6 +13,9 @@ report: "workflow/report/workflow.rst"
 
 
 include: "workflow/rules/common.smk"
+include: "workflow/rules/inputs.smk"
+include: "workflow/rules/drawing.smk"
+include: "workflow/rules/outputs.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/privacy.smk"
 include: "workflow/rules/release.smk"
@@ -25,7 +28,7 @@ include: "workflow/rules/page.smk"
 rule all:
     default_target: True
     input:
-        everything,
+        everything(),
     localrule: True
 
 

@@ -8,22 +8,24 @@ from pathlib import Path
 
 import pytest
 import yaml
-from shuffledp.accounting.registry import BOUNDS
+from shuffledp.accounting.registry import BOUNDS, get_bound
 from shuffledp.errors import InputError
+from shuffledp.figures.style import missing_glyphs
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.pipeline import configuration
 from shuffledp.pipeline.configuration import (
     ConfigurationError,
     budget_column,
     check_basemaps,
+    check_bounds,
     check_cells,
     check_configuration,
-    check_drawable,
-    check_names,
+    check_glyphs,
+    check_mechanisms,
     effective_regions,
     leave_out,
 )
-from shuffledp.pipeline.schema import check_schema, check_unique_keys
+from shuffledp.pipeline.schema import check_schema, check_unique_keys, set_defaults
 from snakemake.utils import update_config
 from waiting import run_python
 
@@ -42,6 +44,13 @@ JARGON = re.compile(
 def check(config):
     """Check a configuration that the schema has completed, as the workflow does."""
     check_configuration(DEFAULTS | config, CITIES)
+
+
+def check_names(config):
+    """Check the names of mechanisms and bounds of every region."""
+    regions = effective_regions(config)
+    check_mechanisms(regions)
+    check_bounds(regions, get_bound)
 
 
 def changed(path, value):
@@ -65,7 +74,7 @@ def test_the_shipped_configurations_are_valid():
         leave_out(config)
         check_schema(config, SCHEMA)
         check(config)
-        check_names(effective_regions(DEFAULTS | config))
+        check_names(DEFAULTS | config)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +291,7 @@ def test_targets_use_the_mechanisms_of_the_region_unless_they_name_their_own():
     assert all(spec["targets"]["mechanisms"] == ["krr"] for spec in regions.values())
     assert all(spec["mechanisms"] == ["gaussian", "krr"] for spec in regions.values())
     with pytest.raises(ConfigurationError, match="unknown mechanism 'none'"):
-        check_names(effective_regions(DEFAULTS | changed("targets/mechanisms", ["none"])))
+        check_names(DEFAULTS | changed("targets/mechanisms", ["none"]))
     without = DEFAULTS | changed("targets", None)
     check_schema(without, SCHEMA)
     assert not any("targets" in spec for spec in effective_regions(without).values())
@@ -358,6 +367,14 @@ def test_an_overlay_leaves_a_region_out():
     check(config)
 
 
+def test_defaults_complete_what_a_configuration_leaves_out():
+    config = {"source": "embedded", "eps": [0.5]}
+    set_defaults(config, SCHEMA)
+    assert config == DEFAULTS | {"source": "embedded", "eps": [0.5]}
+    # The workflow checks the names of other bounds only.
+    assert set(DEFAULTS["bounds"]) <= set(BOUNDS)
+
+
 @pytest.mark.parametrize("regions", [None, "paris", dict.fromkeys(DEFAULT["regions"])])
 def test_a_configuration_without_regions_is_left_to_the_schema(regions):
     config = DEFAULT | {"regions": regions}
@@ -374,7 +391,7 @@ def test_a_configuration_without_regions_is_left_to_the_schema(regions):
 def test_unknown_names_are_told_which_exist(key, names, known, own):
     config = changed(f"regions/paris/{key}", names) if own else DEFAULT | {key: names}
     with pytest.raises(ConfigurationError) as refused:
-        check_names(effective_regions(DEFAULTS | config))
+        check_names(DEFAULTS | config)
     message = str(refused.value)
     assert message.startswith("regions.paris: " if own else "regions.san_francisco: ")
     assert repr(names[1]) in message
@@ -384,7 +401,7 @@ def test_unknown_names_are_told_which_exist(key, names, known, own):
 def test_a_comparison_needs_a_mechanism_with_matched_privacy():
     regions = effective_regions(DEFAULTS | changed("regions/paris/mechanisms", ["krr"]))
     with pytest.raises(ConfigurationError, match=r"regions\.paris: mechanisms.*gaussian.*got krr"):
-        check_names(regions)
+        check_mechanisms(regions)
 
 
 # --- titles -------------------------------------------------------------------------------------
@@ -392,15 +409,15 @@ def test_a_comparison_needs_a_mechanism_with_matched_privacy():
 
 @pytest.mark.parametrize("title", ["São Paulo", "Αθήνα", "Київ", "Zu\u0308rich", "Łódź – centre"])
 def test_a_title_that_figures_can_show(title):
-    check_drawable({"town": {"title": title}})
+    check_glyphs({"town": title}, missing_glyphs)
 
 
 @pytest.mark.parametrize(("title", "missing"), [("東京 2010 京", "東京"), ("서울", "서울")])
 def test_a_title_that_figures_cannot_show_is_refused(title, missing):
     with pytest.raises(ConfigurationError) as refused:
-        check_drawable({"town": {"title": title}})
+        check_glyphs({"town": title}, missing_glyphs)
     assert str(refused.value).startswith(
-        f"regions.town.title: the font of the figures has no sign for {missing}: write "
+        f"regions.town.title: the font of the figures has no glyph for {missing}: write "
     )
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import shuffledp
 import yaml
-from shuffledp.mechanisms.catalogue import CATALOGUE
-from shuffledp.pipeline.modules import module_files, script_modules, with_mechanisms
+from shuffledp.pipeline import fingerprints
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "workflow" / "lib" / "shuffledp"
@@ -177,44 +176,59 @@ def test_the_packages_of_the_site_change_none_of_the_others():
     assert {name: added[name] for name in shared} == {name: ours[name] for name in shared}
 
 
-def test_module_files_are_the_transitive_closure():
-    files = {path.name for path in module_files(["shuffledp.studies.privacy"])}
-    assert {"privacy.py", "single_bin.py", "certified.py", "multinomial.py", "binomial.py"} <= files
-    assert "download.py" not in files
-    with pytest.raises(ValueError, match="no_such"):
-        module_files(["shuffledp.no_such"])
+SCRIPTS = ROOT / "workflow" / "scripts"
 
 
-def _modules(script, *modules):
-    return [*script_modules(ROOT / "workflow" / "scripts" / f"{script}.py"), *modules]
+def _packages_of(script):
+    """Packages of the library whose modules a script imports, directly or not."""
+    imports = _imports_by_module()
+    waiting = {name if name in imports else name.rpartition(".")[0] for name in _imported(script)}
+    reached = set()
+    while waiting:
+        reached |= waiting & imports.keys()
+        waiting = set().union(*(imports[name] for name in reached)) - reached
+    return {name.split(".")[1] for name in reached if "." in name}
 
 
-def _home(name):
-    return Path(*CATALOGUE[name].module.split(".")).with_suffix(".py")
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+def test_a_rule_depends_on_all_code_that_its_script_can_use(script):
+    rules = "".join(path.read_text() for path in (ROOT / "workflow" / "rules").glob("*.smk"))
+    used = _packages_of(script)
+    assert not used & {"cli", "verification"}
+    for rule in rules.split("\nrule ")[1:]:
+        body = rule.partition("\nuse rule ")[0]
+        if f'"../scripts/{script.name}"' in body and "code=" in body:
+            assert "code=DRAWING" in body or not used & {"figures", "page"}, body
 
 
-def _files(names):
-    library = ROOT / "workflow" / "lib"
-    return {path.relative_to(library) for path in module_files(names)}
+def test_a_comment_or_docstring_changes_no_fingerprint():
+    digest = fingerprints.code_digest
+    source = b'"""Module."""\n\ndef f(x):\n    """Say {x}."""\n    return x in {"a", "b"}\n'
+    assert digest(source) == digest(source.replace(b"Say {x}.", b"Return\n\n    it."))
+    assert digest(source) == digest(b"# A remark.\n" + source + b"\n\n# Another.\n")
+    assert digest(source) == digest(b"def f(x):\n    return x in {'a', 'b'}")
+    for old, new in [(b'"b"', b'"c"'), (b" in ", b" not in "), (b"def f", b"def g"),
+                     (b"(x)", b"(x=1)"), (b"(x)", b"(x, y)")]:  # fmt: skip
+        assert digest(source) != digest(source.replace(old, new, 1)), (old, new)
 
 
-def test_what_shows_mechanisms_depends_on_none_of_their_modules():
-    homes = {_home(name) for name in CATALOGUE}
-    figures = (ROOT / "workflow" / "lib" / "shuffledp" / "figures").glob("[!_]*.py")
-    shown = [_modules("draw_figure", f"shuffledp.figures.{path.stem}") for path in figures]
-    assert len(shown) > 8
-    for names in [*shown, _modules("write_page"), _modules("compare_mechanisms"),
-                  _modules("grid_checkins"), _modules("tabulate_individual")]:  # fmt: skip
-        assert with_mechanisms(names, [CATALOGUE["krr"].module]) == names
-        assert not homes & _files(names), names
+def test_fingerprints_follow_the_code_of_their_packages(tmp_path, monkeypatch):
+    for name in ("accounting/curve.py", "figures/style.py", "cli/main.py", "errors.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a = 1\n")
+    monkeypatch.setattr(fingerprints, "_PACKAGE", tmp_path)
 
+    def changed_by(name, text):
+        both = [fingerprints.computing_fingerprint, fingerprints.drawing_fingerprint]
+        before = [each() for each in both]
+        (tmp_path / name).write_text(text)
+        return [each() != old for each, old in zip(both, before, strict=True)]
 
-def test_what_looks_mechanisms_up_depends_on_those_that_it_is_given():
-    names = _modules("release_histograms")
-    found = _files(with_mechanisms(names, [CATALOGUE["user-dummies"].module]))
-    assert _home("user-dummies") in found
-    assert not {_home("hadamard"), _home("local-hashing")} & found
-    assert not {_home("user-dummies"), _home("hadamard")} & _files(names)
+    assert changed_by("accounting/curve.py", "a = 2\n") == [True, True]
+    assert changed_by("accounting/sum.py", "a = 1\n") == [True, True]
+    assert changed_by("errors.py", "a = 2\n") == [True, True]
+    assert changed_by("figures/style.py", "a = 2\n") == [False, True]
+    assert changed_by("cli/main.py", "a = 2\n") == [False, False]
 
 
 def _hooks():

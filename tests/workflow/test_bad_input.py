@@ -85,7 +85,10 @@ MISTAKES = [
     ({"repetition": 3}, "config: repetition: there is no such key"),
     ({"source": "nowhere"}, "config: source: there is no source 'nowhere'"),
     ({"bounds": ["best"]}, "config: regions.town: unknown bound 'best'"),
-    ({"title": "東京"}, "config: regions.town.title: the font of the figures has no sign for 東京"),
+    (
+        {"title": "東京"},
+        "config: regions.town.title: the font of the figures has no glyph for 東京",
+    ),
     ({"basemap": "absent.geojson"}, "config: regions.town.basemap: absent.geojson cannot be read"),
     ({"individual_every": 12}, "config: regions.town.individual_every must be below the number of"),
 ]

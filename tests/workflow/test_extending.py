@@ -15,7 +15,7 @@ from workflow.conftest import ROOT, copy
 pytestmark = pytest.mark.workflow
 
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
-RECIPES = {"A mechanism": 2, "A bound": 2, "A figure": 2, "A study": 3, "A source": 4}
+RECIPES = {"A mechanism": 2, "A bound": 2, "A figure": 3, "A study": 4, "A source": 4}
 
 MECHANISM = '''
 """k-RR once more, under another name."""
@@ -73,15 +73,20 @@ def draw_stairs(cells, *, title):
     return figure
 '''
 DRAWN = """
-FIGURES = {
-    "stairs": figure(
-        by="stairs.draw_stairs",
-        inputs={"cells": f"grids/{PLACE[1:]}.parquet"},
-        arguments={"title": region_title},
-        stem=PLACE,
-        category="Data",
-        words="Users of each cell, in the order of the grid.",
-    ),"""
+
+use rule draw_comparison as draw_stairs with:
+    input:
+        cells=result("grids/{region}.{grid}.parquet"),
+    output:
+        figure("stairs.{region}.{grid}", "words", "Data"),
+    log:
+        log_of("draw_stairs.{region}.{grid}"),
+    benchmark:
+        benchmark_of("draw_stairs.{region}.{grid}")
+    params:
+        figures=calls(("figures.stairs.draw_stairs", {"title": title_with_unit})),
+        caption="Users of each cell, in the order of the grid.",
+"""
 STUDY = '''
 """How many there are at each n."""
 
@@ -107,11 +112,11 @@ rule totals:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        table("utility/{region}.{grid}.totals.csv", first=True),
+        result("utility/{region}.{grid}.totals.csv"),
     log:
         log_of("totals.{region}.{grid}"),
     params:
-        library=library("totals"),
+        code=COMPUTING,
     script:
         "../scripts/totals.py"
 """
@@ -192,11 +197,16 @@ def follow_every_recipe(clone):
     bound.edit(f"{lib}/accounting/registry.py", ("\n_BOUNDS = (\n", REGISTERED))
     figure = followed["A figure"]
     figure.write(f"{lib}/figures/stairs.py", FIGURE)
-    figure.edit("workflow/rules/figures.smk", ("\nFIGURES = {", DRAWN))
+    figure.edit("workflow/rules/figures.smk", end=DRAWN)
+    names = 'names = ["checkins", '
+    figure.edit("workflow/rules/outputs.smk", (names, f'{names}"stairs", '))
     study = followed["A study"]
     study.write(f"{lib}/studies/totals.py", STUDY)
     study.write("workflow/scripts/totals.py", STUDIED)
     study.edit("workflow/rules/privacy.smk", end=STUDY_RULE)
+    tables = 'tables = [f"checkins/{region}.parquet"'
+    total = 'f"utility/{first}.totals.csv"'
+    study.edit("workflow/rules/outputs.smk", (tables, f"{tables}, {total}"))
     source = followed["A source"]
     start = "\nSOURCE_KINDS: Final = MappingProxyType(\n    {\n"
     source.edit(f"{lib}/geography/sources.py", (start, KIND))
@@ -324,20 +334,22 @@ def planned(clone, **options):
     return said.stdout + said.stderr
 
 
-def comment_on(clone, module):
-    place = clone.path / "workflow" / "lib" / "shuffledp" / "mechanisms" / f"{module}.py"
-    place.write_text(f"{place.read_text()}# A remark.\n")
-
-
 @pytest.mark.slow
-def test_a_comment_runs_again_what_uses_the_mechanism(whole, tmp_path):
+def test_a_change_of_code_runs_again_what_it_can_influence(whole, tmp_path):
     clone = copy(whole, tmp_path / "copy of é")
     assert "Nothing to be done" in planned(clone)
-    comment_on(clone, "hadamard")
+    library = clone.path / "workflow" / "lib" / "shuffledp"
+
+    def add(module, line):
+        with (library / module).open("a") as file:
+            file.write(line)
+
+    add("geography/grid.py", "# A remark.\n")
+    add("cli/__init__.py", "ANSWER = 42\n")
     assert "Nothing to be done" in planned(clone)
-    comment_on(clone, "user_dummies")
+    add("figures/style.py", "ANSWER = 42\n")
     again = planned(clone)
-    assert "releases/town.shape.target-user-dummies.parquet" in again
-    # They release other mechanisms, or look none up.
-    for table in ["releases/town.shape.target-krr", "releases/town.shape.eps0-1", "checkins/town"]:
-        assert f"output: results/{table}.parquet" not in again, table
+    assert "output: results/figures/checkins.town.shape.png" in again
+    assert "output: results/checkins/town.parquet" not in again
+    add("mechanisms/hadamard.py", "ANSWER = 42\n")
+    assert "output: results/checkins/town.parquet" in planned(clone)

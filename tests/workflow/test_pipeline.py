@@ -108,7 +108,7 @@ def test_same_bytes_for_any_number_of_cores_and_idle_the_second_time(whole, tmp_
 
 
 @pytest.mark.slow
-def test_only_what_depends_on_a_change_is_run_again(finished, tmp_path):
+def test_only_what_depends_on_a_changed_value_is_run_again(finished, tmp_path):
     targets = ["results/utility/town.shape.parquet", "results/privacy/town.shape.parquet"]
     clone = copy(finished, tmp_path / "copy of é")
     clone.config["eps0"] = [1, 2, 2.5]
@@ -120,15 +120,6 @@ def test_only_what_depends_on_a_change_is_run_again(finished, tmp_path):
     }
     clone.config["eps0"] = [1, 2]
     assert _nothing_to_do(clone.run("--dry-run", *targets))
-
-    bound = clone.path / "workflow/lib/shuffledp/accounting/one_round/single_bin.py"
-    bound.write_text(bound.read_text() + "\n# changed\n")
-    planned = _planned(clone.run("--dry-run", "results/privacy/town.shape.parquet"))
-    assert planned == {"account_privacy": 2, "collect_privacy": 1}
-    projection = clone.path / "workflow/lib/shuffledp/mechanisms/estimators.py"
-    projection.write_text(projection.read_text() + "\n# changed\n")
-    planned = _planned(clone.run("--dry-run", "results/utility/town.shape.parquet"))
-    assert planned == {"release_histograms": 2, "summarise_utility": 1}
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ rule lay_checkins:
     resources:
         **cost(1000, 2),
     params:
-        library=library("lay_checkins"),
+        code=COMPUTING,
         seed=config["seed"],
     script:
         "../scripts/lay_checkins.py"
@@ -46,7 +46,7 @@ rule crop_checkins:
         parts=source_parts,
         outline=outline_file,
     output:
-        table("checkins/{region}.parquet"),
+        result("checkins/{region}.parquet"),
     log:
         log_of("crop_checkins.{region}"),
     benchmark:
@@ -56,7 +56,7 @@ rule crop_checkins:
     resources:
         **cost(1500, 10),
     params:
-        library=library("crop_checkins"),
+        code=COMPUTING,
         region=region_place,
         layout=lambda wildcards: source_spec(wildcards).get("layout", "snap"),
         budget_column=lambda wildcards: budget_column(REGIONS[wildcards.region]),
@@ -70,7 +70,7 @@ rule sample_users:
     input:
         checkins=result("checkins/{region}.parquet"),
     output:
-        table("users/{region}.parquet", of=lambda spec: spec["unit"] == "user"),
+        result("users/{region}.parquet"),
     log:
         log_of("sample_users.{region}"),
     benchmark:
@@ -80,7 +80,7 @@ rule sample_users:
     resources:
         **cost(1500, 2),
     params:
-        library=library("sample_users"),
+        code=COMPUTING,
         seed=config["seed"],
     script:
         "../scripts/sample_users.py"
@@ -91,7 +91,7 @@ rule grid_checkins:
         checkins=unit_checkins,
         outline=outline_file,
     output:
-        table("grids/{region}.{grid}.parquet"),
+        result("grids/{region}.{grid}.parquet"),
     log:
         log_of("grid_checkins.{region}.{grid}"),
     benchmark:
@@ -101,7 +101,7 @@ rule grid_checkins:
     resources:
         **cost(memory(1000, per_cell=1.2), 2),
     params:
-        library=library("grid_checkins"),
+        code=COMPUTING,
         region=region_place,
         grid=grid_of_region,
     script:
@@ -113,11 +113,7 @@ rule grid_budgets:
         checkins=unit_checkins,
         outline=outline_file,
     output:
-        table(
-            "grids/{region}.{grid}.budgets.parquet",
-            of=lambda spec: budget_column(spec) is not None,
-            first=True,
-        ),
+        result("grids/{region}.{grid}.budgets.parquet"),
     log:
         log_of("grid_budgets.{region}.{grid}"),
     benchmark:
@@ -127,7 +123,7 @@ rule grid_budgets:
     resources:
         **cost(memory(1000, per_cell=1.2), 2),
     params:
-        library=library("grid_budgets"),
+        code=COMPUTING,
         region=region_place,
         grid=grid_of_region,
     script:
@@ -138,7 +134,7 @@ rule draw_samples:
     input:
         counts=result("grids/{region}.{grid}.parquet"),
     output:
-        table("samples/{region}.{grid}.parquet"),
+        result("samples/{region}.{grid}.parquet"),
     log:
         log_of("draw_samples.{region}.{grid}"),
     benchmark:
@@ -148,7 +144,7 @@ rule draw_samples:
     resources:
         **cost(memory(1000, per_sample=0.1), 2),
     params:
-        library=library("draw_samples"),
+        code=COMPUTING,
         sizes=of_region("n"),
         seed=config["seed"],
         unit=of_region("unit"),

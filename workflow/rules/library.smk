@@ -8,11 +8,11 @@ from snakemake.sourcecache import HostingProviderFile, LocalSourceFile
 
 
 def workflow_root(rules):
-    """The folder of this workflow's own files, given where Snakemake reads its rules from.
+    """Return the folder of this workflow's own files, given where Snakemake reads its rules from.
 
     In a clone it is the clone. From a git host, Snakemake reads single files only, but the library
-    and the cell counts are folders: the commit is copied to a folder named by it, so that another
-    commit is another input of every job.
+    and the cell counts are folders. The commit is therefore copied to a folder named after it, so
+    that another commit is another input of every job.
     """
     if isinstance(rules, LocalSourceFile):
         return Path(rules).parents[1]
@@ -36,9 +36,7 @@ def workflow_root(rules):
 
 # Not `workflow.basedir`: in a module that is the folder of the Snakefile that uses it.
 ROOT = workflow_root(workflow.current_basedir)
-
 LIBRARY = ROOT / "workflow" / "lib"
-SCRIPTS = ROOT / "workflow" / "scripts"
 
 # A clone works without being installed; jobs inherit the path through the environment.
 sys.path.insert(0, str(LIBRARY))
@@ -59,7 +57,7 @@ if not LIBRARY.samefile(Path(shuffledp.__file__).parents[1]):
 from shuffledp.errors import InputError
 from shuffledp.pipeline.schema import check_unique_keys
 
-# Snakemake, which reads the file next, names neither file nor line if it is no YAML.
+# Snakemake reads this file next; its own error names neither file nor line of invalid YAML.
 DEFAULT_CONFIGURATION = Path("config", "config.yaml")
 if workflow.is_main_process and DEFAULT_CONFIGURATION.is_file():
     try:

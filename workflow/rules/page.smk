@@ -1,4 +1,4 @@
-# Text and scripts of the page: a change in them makes the page again.
+# Texts and scripts of the page, which is made again after a change in them.
 PAGE_PARTS = sorted(
     local(os.path.relpath(path))
     for kind in ("html", "css", "js")
@@ -21,17 +21,9 @@ rule write_page:
     resources:
         **cost(page_memory, 5),
     params:
-        library=library("write_page"),
+        code=DRAWING,
         title="Private maps of where people are",
-        regions=lambda wildcards: {
-            region: {
-                "name": region,
-                "title": plain_title(region),
-                "unit": unit_words(region),
-                "recorded": real_users(SimpleNamespace(region=region)),
-            }
-            for region in REGIONS
-        },
+        regions=page_regions,
         target_delta=config["target_delta"],
         config=lambda wildcards: masked_addresses(config),
         root=str(ROOT),
@@ -59,12 +51,9 @@ rule page:
     localrule: True
 
 
-# --- Targets by name ----------------------------------------------------------------------
-
-
 # A target for each region, by its name.
 for region in REGIONS:
-    if region in {rule.name for rule in workflow.rules} | {"all", "page", "reproduce"}:
+    if region == "all" or region in {rule.name for rule in workflow.rules}:
         raise WorkflowError(
             f"config: regions.{region}: a step of the workflow has that name; take another"
         )
@@ -74,5 +63,5 @@ for region in REGIONS:
             region
         input:
             tables_of(region),
-            lambda wildcards, region=region: figures_of(region),
+            figures_of(region),
         localrule: True

@@ -1,6 +1,3 @@
-CITIES = ["san_francisco", "paris"]
-
-
 rule compute_curves:
     output:
         result("reproduction/curves/{study}.{figure}.parquet"),
@@ -9,13 +6,13 @@ rule compute_curves:
     benchmark:
         benchmark_of("compute_curves.{study}.{figure}")
     wildcard_constraints:
-        study="|".join(PAPER_CURVES),
+        study="paper_[bcd]|literature",
     conda:
         "../../environment.yml"
     resources:
         **cost(1000, 60),
     params:
-        library=library("compute_curves"),
+        code=COMPUTING,
     script:
         "../scripts/compute_curves.py"
 
@@ -32,7 +29,7 @@ rule compute_surface:
     resources:
         **cost(1000, 10),
     params:
-        library=library("compute_surface"),
+        code=COMPUTING,
     script:
         "../scripts/compute_surface.py"
 
@@ -49,10 +46,52 @@ rule compute_synthetic_distances:
     resources:
         **cost(1000, 10),
     params:
-        library=library("compute_synthetic_distances"),
+        code=COMPUTING,
         seed=config["seed"],
     script:
         "../scripts/compute_synthetic_distances.py"
+
+
+use rule draw_comparison as draw_curves with:
+    input:
+        curves=result("reproduction/curves/{study}.{figure}.parquet"),
+    output:
+        figure("{study}.{figure}", "words", RECOMPUTED),
+    log:
+        log_of("draw_curves.{study}.{figure}"),
+    benchmark:
+        benchmark_of("draw_curves.{study}.{figure}")
+    wildcard_constraints:
+        study="paper_[bcd]|literature",
+    params:
+        figures=curve_calls,
+        caption=curve_caption,
+
+
+use rule draw_comparison as draw_contours with:
+    input:
+        surface=result("reproduction/paper_a.figure-1.parquet"),
+    output:
+        figure("paper_a.figure-1", "paper_a_surface", RECOMPUTED),
+    log:
+        log_of("draw_contours"),
+    benchmark:
+        benchmark_of("draw_contours")
+    params:
+        figures=calls(("papers.figures.draw_contours", {})),
+
+
+use rule draw_comparison as draw_synthetic_distances with:
+    input:
+        distances=result("reproduction/paper_a.figure-2.parquet"),
+    output:
+        figure("paper_a.figure-2", "paper_a_distances", RECOMPUTED),
+    log:
+        log_of("draw_synthetic_distances"),
+    benchmark:
+        benchmark_of("draw_synthetic_distances")
+    params:
+        figures=calls(("papers.figures.draw_synthetic_distances", {})),
 
 
 rule reproduce_values:
@@ -71,7 +110,7 @@ rule reproduce_values:
     resources:
         **cost(1000, 10),
     params:
-        library=library("reproduce_values"),
+        code=COMPUTING,
         seed=config["seed"],
     script:
         "../scripts/reproduce_values.py"
@@ -91,8 +130,8 @@ rule summarise_reproduction:
     resources:
         **cost(500, 5),
     params:
-        library=library("summarise_reproduction"),
-        figures=figure_map(),
+        code=COMPUTING,
+        figures=reproduced_figures(),
     script:
         "../scripts/summarise_reproduction.py"
 
@@ -102,6 +141,6 @@ rule reproduce:
         result("reproduction/values.csv"),
         result("reproduction/summary.md"),
         result("reproduction/report.html"),
-        reproduced_figures(),
-        everything,
+        all_files(reproduced_figures()),
+        everything(),
     localrule: True

@@ -15,7 +15,7 @@ rule estimate_personalised:
     resources:
         **cost(1000, 10),
     params:
-        library=library("estimate_personalised"),
+        code=COMPUTING,
         seed=config["seed"],
     script:
         "../scripts/estimate_personalised.py"
@@ -35,7 +35,7 @@ rule account_personalised:
     resources:
         **cost(1000, 10),
     params:
-        library=library("account_personalised"),
+        code=COMPUTING,
     script:
         "../scripts/account_personalised.py"
 
@@ -45,11 +45,7 @@ rule estimate_places:
         counts=result("grids/{region}.{grid}.parquet"),
         chosen=chosen_budgets,
     output:
-        table(
-            "utility/{region}.{grid}.budgets.csv",
-            of=lambda spec: "budgets" in spec,
-            first=True,
-        ),
+        result("utility/{region}.{grid}.budgets.csv"),
     log:
         log_of("estimate_places.{region}.{grid}"),
     benchmark:
@@ -59,7 +55,7 @@ rule estimate_places:
     resources:
         **cost(2000, 60),
     params:
-        library=library("estimate_places"),
+        code=COMPUTING,
         budgets=own_budgets,
         delta=config["target_delta"],
         repetitions=of_region("repetitions"),
@@ -107,27 +103,84 @@ rule train_personalised:
     resources:
         **cost(2000, 30),
     params:
-        library=library("train_personalised"),
+        code=COMPUTING,
         seed=config["seed"],
         checksums={name: spec.get("checksum") for name, spec in MNIST.items()},
     script:
         "../scripts/train_personalised.py"
 
 
+# --- Figures ------------------------------------------------------------------------------
+
+
+use rule draw_comparison as draw_budgets with:
+    input:
+        table=result("utility/{region}.{grid}.budgets.csv"),
+    output:
+        figure("budgets.{region}.{grid}", "budgets", "Personalised budgets"),
+    log:
+        log_of("draw_budgets.{region}.{grid}"),
+    benchmark:
+        benchmark_of("draw_budgets.{region}.{grid}")
+    params:
+        figures=calls(("papers.paper_d.figures.draw_places", NAMED)),
+
+
+use rule draw_comparison as draw_training with:
+    input:
+        accuracies=result("personalised/training.csv"),
+        noise=result("personalised/training-noise.csv"),
+    output:
+        figure("personalised.figure-5", "personalised_training", RECOMPUTED),
+    log:
+        log_of("draw_training"),
+    benchmark:
+        benchmark_of("draw_training")
+    params:
+        figures=calls(("papers.paper_d.figures.draw_training", {})),
+
+
+use rule draw_comparison as draw_private_estimates with:
+    input:
+        estimates=result("personalised/estimates.{figure}.csv"),
+        privacy=result("personalised/privacy.{figure}.csv"),
+    output:
+        figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
+    log:
+        log_of("draw_private_estimates.{figure}"),
+    benchmark:
+        benchmark_of("draw_private_estimates.{figure}")
+    wildcard_constraints:
+        figure="figure-[678]",
+    params:
+        figures=calls(
+            ("papers.paper_d.figures.draw_private_estimates", {"title": estimated})
+        ),
+        caption=estimated,
+
+
+use rule draw_private_estimates as draw_dependence with:
+    input:
+        estimates=result("personalised/estimates.{figure}.csv"),
+    output:
+        figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
+    log:
+        log_of("draw_dependence.{figure}"),
+    benchmark:
+        benchmark_of("draw_dependence.{figure}")
+    wildcard_constraints:
+        figure="dependence",
+    params:
+        figures=calls(("papers.paper_d.figures.draw_estimates", {"title": estimated})),
+
+
 rule personalised:
     input:
         [
-            path
+            figure_files(f"budgets.{region}.{first_grid(region)}")
             for region in REGIONS
             if "budgets" in REGIONS[region]
-            for path in figure_files(f"budgets.{region}.{first_grid(region)}")
         ],
-        [
-            path
-            for stem in [
-                *map("paper_d.{}".format, PAPER_CURVES["paper_d"]),
-                *(stem for stems in personalised_figures().values() for stem in stems),
-            ]
-            for path in figure_files(stem)
-        ],
+        [figure_files(f"paper_d.figure-{number}") for number in (2, 3, 4)],
+        all_files(personalised_figures()),
     localrule: True

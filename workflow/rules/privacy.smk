@@ -2,7 +2,7 @@ rule account_privacy:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        table("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
+        result("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     log:
         log_of("account_privacy.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -12,7 +12,7 @@ rule account_privacy:
     resources:
         **cost(1000, 60),
     params:
-        library=library("account_privacy"),
+        code=COMPUTING,
         eps=of_region("eps"),
         bounds=of_region("bounds"),
     script:
@@ -23,14 +23,14 @@ rule collect_privacy:
     input:
         tables=per_eps0("privacy/{region}.{grid}.eps0-{eps0}.parquet"),
     output:
-        table("privacy/{region}.{grid}.parquet"),
+        result("privacy/{region}.{grid}.parquet"),
     log:
         log_of("collect_privacy.{region}.{grid}"),
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        library=library("collect_privacy"),
+        code=COMPUTING,
     script:
         "../scripts/collect_privacy.py"
 
@@ -49,7 +49,7 @@ rule trace_privacy:
     resources:
         **cost(1000, 60),
     params:
-        library=library("trace_privacy"),
+        code=COMPUTING,
         eps0=of_region("eps0"),
         bounds=of_region("bounds"),
         target_delta=config["target_delta"],
@@ -72,7 +72,7 @@ rule trace_promises:
     resources:
         **cost(1000, 60),
     params:
-        library=library("trace_promises"),
+        code=COMPUTING,
     script:
         "../scripts/trace_promises.py"
 
@@ -91,7 +91,7 @@ rule account_sizes:
     resources:
         **cost(1500, 30),
     params:
-        library=library("account_sizes"),
+        code=COMPUTING,
         eps0=of_region("eps0"),
         target_delta=config["target_delta"],
     script:
@@ -115,7 +115,7 @@ rule account_units:
     resources:
         **cost(1500, 30),
     params:
-        library=library("account_units"),
+        code=COMPUTING,
         region=region_place,
         grid=grid_of_region,
         real_users=real_users,
@@ -129,11 +129,7 @@ rule account_slots:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        table(
-            "utility/{region}.{grid}.slots.csv",
-            of=lambda spec: "slots" in spec.get("targets", {}),
-            first=True,
-        ),
+        result("utility/{region}.{grid}.slots.csv"),
     log:
         log_of("account_slots.{region}.{grid}"),
     benchmark:
@@ -143,7 +139,7 @@ rule account_slots:
     resources:
         **cost(1000, 30),
     params:
-        library=library("account_slots"),
+        code=COMPUTING,
         targets=of_region("targets"),
     script:
         "../scripts/account_slots.py"

@@ -1,9 +1,13 @@
+# Tables of releases are large; without them only the measured errors stay.
+kept_or_temporary = temp if config["releases"] == "drop" else str
+
+
 rule release_histograms:
     input:
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        releases=releases_table("releases/{region}.{grid}.{part}.parquet"),
-        utility=table("utility/{region}.{grid}.{part}.parquet"),
+        releases=kept_or_temporary(result("releases/{region}.{grid}.{part}.parquet")),
+        utility=result("utility/{region}.{grid}.{part}.parquet"),
     log:
         log_of("release_histograms.{region}.{grid}.{part}"),
     benchmark:
@@ -13,7 +17,7 @@ rule release_histograms:
     resources:
         **cost(memory(2000, per_estimate=0.1, per_sample=0.1), 60),
     params:
-        library=library("release_histograms"),
+        code=COMPUTING,
         sweep=swept,
         repetitions=of_region("repetitions"),
         seed=config["seed"],
@@ -28,8 +32,8 @@ rule summarise_utility:
             for part in parts_of(wildcards.region, wildcards.grid)
         ],
     output:
-        utility=table("utility/{region}.{grid}.parquet"),
-        summary=table("utility/{region}.{grid}.csv"),
+        utility=result("utility/{region}.{grid}.parquet"),
+        summary=result("utility/{region}.{grid}.csv"),
     log:
         log_of("summarise_utility.{region}.{grid}"),
     benchmark:
@@ -39,9 +43,9 @@ rule summarise_utility:
     resources:
         **cost(1000, 2),
     params:
-        library=library("summarise_utility"),
-        title=lambda wildcards: plain_title(wildcards.region),
-        unit=region_unit,
+        code=COMPUTING,
+        title=title_of,
+        unit=unit_of,
     script:
         "../scripts/summarise_utility.py"
 
@@ -51,7 +55,7 @@ rule judge_cells:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        table("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet", first=True),
+        result("utility/{region}.{grid}.certainty.eps0-{eps0}.parquet"),
     log:
         log_of("judge_cells.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -61,7 +65,7 @@ rule judge_cells:
     resources:
         **cost(memory(1000, per_cell=2.5, per_sample=0.1), 2),
     params:
-        library=library("judge_cells"),
+        code=COMPUTING,
         target_delta=config["target_delta"],
     script:
         "../scripts/judge_cells.py"
@@ -72,7 +76,7 @@ rule summarise_individual:
         releases=result("releases/{region}.{grid}.eps0-{eps0}.parquet"),
         samples=result("samples/{region}.{grid}.parquet"),
     output:
-        table("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
+        result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     log:
         log_of("summarise_individual.{region}.{grid}.eps0-{eps0}"),
     benchmark:
@@ -82,10 +86,10 @@ rule summarise_individual:
     resources:
         **cost(individual_memory, 2),
     params:
-        library=library("summarise_individual"),
+        code=COMPUTING,
         every=of_region("individual_every"),
         target_delta=config["target_delta"],
-        unit=lambda wildcards: unit_words(wildcards.region),
+        unit=unit_of,
     script:
         "../scripts/summarise_individual.py"
 
@@ -95,9 +99,9 @@ rule tabulate_individual:
         summary=result("utility/{region}.{grid}.individual.eps0-{eps0}.csv"),
     output:
         report(
-            table("tables/individual.{region}.{grid}.eps0-{eps0}.html", first=True),
+            result("tables/individual.{region}.{grid}.eps0-{eps0}.html"),
             caption="../report/individual_table.rst",
-            category=ordered("Individual utility", ORDER),
+            category=category("Individual utility"),
             labels=report_labels("errors of single cells"),
         ),
     log:
@@ -109,9 +113,9 @@ rule tabulate_individual:
     resources:
         **cost(1000, 2),
     params:
-        library=library("tabulate_individual"),
-        title=region_title,
-        unit=region_unit,
+        code=DRAWING,
+        title=title_with_unit,
+        unit=unit_of,
     script:
         "../scripts/tabulate_individual.py"
 
@@ -133,10 +137,10 @@ rule compare_mechanisms:
     resources:
         **cost(1000, 2),
     params:
-        library=library("compare_mechanisms"),
+        code=COMPUTING,
         # A function, so that braces in a title are not taken for wildcards.
-        titles=lambda wildcards: list(map(plain_title, REGIONS)),
-        units=list(map(unit_words, REGIONS)),
+        titles=lambda wildcards: list(TITLES.values()),
+        units=list(UNITS.values()),
         references=[spec["mechanisms"][0] for spec in REGIONS.values()],
         target_delta=config["target_delta"],
     script:

@@ -6,28 +6,28 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import geopandas as gpd
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
-import pyproj
 import shapely
 
 from shuffledp.errors import InputError
-from shuffledp.geography.regions import Box, Region, squares_meeting
+from shuffledp.geography.regions import WGS84, Box, Region, squares_meeting, transformer
 from shuffledp.geography.sources import BUDGET, COORDINATES
 from shuffledp.numerics.arrays import Floats, Integers
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED, PACKED, reading
 
+if TYPE_CHECKING:  # it is slow to load, and few of the processes of a run need it
+    import geopandas as gpd
+
 logger = logging.getLogger(__name__)
 
 MAX_CELLS: Final = 1_000_000
 _MAX_CELLS_COUNTED_EXACTLY: Final = 100_000  # counting a million polygons takes ten seconds
-_WGS84: Final = "EPSG:4326"
 _MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; UTM distorts lengths in wider regions
 _EDGE_TOLERANCE: Final = 1e-9  # share of a cell by which decimal edges may be rounded
 
@@ -72,7 +72,7 @@ class Lattice:
         """
         y, x = latitude, longitude
         if self.crs is not None:
-            project = pyproj.Transformer.from_crs(_WGS84, self.crs, always_xy=True)
+            project = transformer(WGS84, self.crs)
             x, y = project.transform(longitude, latitude)
         row = _interval_of(self.y_edges, y)
         column = _interval_of(self.x_edges, x)
@@ -86,7 +86,7 @@ class Lattice:
         corners = [(west, south), (east, south), (east, north), (west, north), (west, south)]
         rings = np.stack([np.stack([x.ravel(), y.ravel()], axis=-1) for x, y in corners], axis=1)
         if self.crs is not None:
-            project = pyproj.Transformer.from_crs(self.crs, _WGS84, always_xy=True)
+            project = transformer(self.crs, WGS84)
             rings = np.stack(project.transform(rings[..., 0], rings[..., 1]), axis=-1)
         return shapely.polygons(rings)
 
@@ -121,7 +121,7 @@ def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
     return _LATTICE_MAKERS[kind](region.box, value)
 
 
-def grid_cells(region: Region, spec: Mapping[str, Any]) -> gpd.GeoDataFrame:
+def grid_cells(region: Region, spec: Mapping[str, Any]) -> "gpd.GeoDataFrame":
     """Return the cells of a grid, row-major from the south-west.
 
     Cells that do not meet the region are left out, and the others are numbered.
@@ -155,7 +155,7 @@ def cell_count(region: Region, spec: Mapping[str, Any]) -> int:
 
 def count_checkins(
     region: Region, spec: Mapping[str, Any], checkins: Path
-) -> tuple[gpd.GeoDataFrame, GridTally]:
+) -> "tuple[gpd.GeoDataFrame, GridTally]":
     """Count the check-ins in each cell of a grid.
 
     The file has columns latitude and longitude in degrees. The cells are those of `grid_cells`,
@@ -238,8 +238,10 @@ def grid_checkins(
     return tally
 
 
-def read_cells(source: Path) -> gpd.GeoDataFrame:
+def read_cells(source: Path) -> "gpd.GeoDataFrame":
     """Read the cells that `grid_checkins` wrote: number, row, column, outline (WGS84) and count."""
+    import geopandas as gpd
+
     with reading(source):
         return gpd.read_parquet(source, **CHECKED)
 
@@ -258,7 +260,7 @@ def read_corners(source: Path) -> Floats:
 
 
 def _locate_checkins(
-    lattice: Lattice, cells: gpd.GeoDataFrame, checkins: Path, *columns: str
+    lattice: Lattice, cells: "gpd.GeoDataFrame", checkins: Path, *columns: str
 ) -> Iterator[tuple[Integers, Any]]:
     """Yield the cell of each check-in, -1 for none, and the batch with the requested columns."""
     # The last entry maps the number -1.
@@ -269,7 +271,7 @@ def _locate_checkins(
             yield cell_of[lattice.locate(*(batch[name].to_numpy() for name in COORDINATES))], batch
 
 
-def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
+def _cells(region: Region, lattice: Lattice) -> "gpd.GeoDataFrame":
     polygons = lattice.polygons()
     number = np.arange(len(polygons))
     if region.outline is not None:
@@ -282,6 +284,8 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
             )
     elif lattice.crs is not None:
         number = number[squares_meeting(region.box, lattice.crs, lattice.y_edges, lattice.x_edges)]
+    import geopandas as gpd
+
     row, column = np.divmod(number, lattice.shape[1])
     return gpd.GeoDataFrame(
         {
@@ -290,7 +294,7 @@ def _cells(region: Region, lattice: Lattice) -> gpd.GeoDataFrame:
             "column": column.astype(np.int32),
         },
         geometry=polygons[number],
-        crs=_WGS84,
+        crs=WGS84,
     )
 
 
@@ -331,7 +335,7 @@ def _by_metres(box: Box, value: object) -> Lattice:
         raise InputError(f"metres must be a positive number (got {value!r})")
     size = float(value)  # type: ignore[arg-type]
     crs = _utm_zone(box)
-    project = pyproj.Transformer.from_crs(_WGS84, crs, always_xy=True)
+    project = transformer(WGS84, crs)
     west, south, east, north = project.transform_bounds(
         box.west, box.south, box.east, box.north, densify_pts=1000
     )
@@ -350,9 +354,11 @@ def _utm_zone(box: Box) -> Any:
             f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide (got "
             f"{box.east - box.west:g}): use shape or step"
         )
+    import geopandas as gpd
+
     middle = shapely.Point((box.west + box.east) / 2, (box.south + box.north) / 2)
     try:
-        return gpd.GeoSeries([middle], crs=_WGS84).estimate_utm_crs()
+        return gpd.GeoSeries([middle], crs=WGS84).estimate_utm_crs()
     except RuntimeError as error:
         raise InputError(
             f"metres needs a region in a UTM zone, latitude -80 to 84 (got {middle.y:g}): "

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pyproj
 import shapely
 from numpy.typing import NDArray
 
@@ -19,6 +18,7 @@ from shuffledp.numerics.arrays import Floats
 
 logger = logging.getLogger(__name__)
 
+WGS84: Final = "EPSG:4326"
 _MAX_OUTLINE_WIDTH: Final = 180.0  # degrees of longitude
 
 
@@ -62,6 +62,16 @@ class Box:
         return inside
 
 
+def transformer(source: Any, target: Any) -> Any:
+    """Return the `pyproj.Transformer` of positions, x first, from one reference system to another.
+
+    It loads pyproj, which takes long and which regions in degrees do not need.
+    """
+    from pyproj import Transformer
+
+    return Transformer.from_crs(source, target, always_xy=True)
+
+
 def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDArray[np.bool_]:
     """Return for each cell of a lattice in a projected system whether it may meet a box.
 
@@ -73,7 +83,7 @@ def squares_meeting(box: Box, crs: Any, y_edges: Floats, x_edges: Floats) -> NDA
     south-west.
     """
     degrees = shapely.box(box.west, box.south, box.east, box.north)
-    project = pyproj.Transformer.from_crs("EPSG:4326", crs, always_xy=True)
+    project = transformer(WGS84, crs)
     corners = shapely.get_coordinates(degrees)
     steps = np.linspace(0.0, 1.0, 1000, endpoint=False)[:, None]
     sides = [start + steps * (stop - start) for start, stop in pairwise(corners)]

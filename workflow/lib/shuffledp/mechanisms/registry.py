@@ -1,7 +1,4 @@
-"""Mechanism objects by name; each is imported and created when it is first used.
-
-A job therefore depends only on the mechanisms that it uses (`shuffledp.pipeline.modules`).
-"""
+"""The mechanisms of the catalogue; each is imported and created when it is first used."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace

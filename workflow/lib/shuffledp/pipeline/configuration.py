@@ -1,7 +1,10 @@
-"""Checks of a configuration that its schema cannot express: relations between values."""
+"""Checks of a configuration that its schema cannot express: relations between values.
+
+The rules read this module in every process, so it imports nothing that is slow to load.
+"""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,11 +18,12 @@ from shuffledp.geography.sources import (
     layout_from_config,
     source_layout,
 )
+from shuffledp.mechanisms.catalogue import get_entries
 from shuffledp.pipeline.address import check_address
 from shuffledp.pipeline.schema import check_values
 
-# What a region may have of its own; the common value is beside `regions`.
-_OF_REGIONS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
+# Keys that a region may override; the common values are beside `regions`.
+_REGION_KEYS: Final = ("source", "unit", "eps0", "eps", "repetitions", "mechanisms", "bounds")
 
 
 class ConfigurationError(InputError):
@@ -27,7 +31,7 @@ class ConfigurationError(InputError):
 
 
 def leave_out(config: dict[str, Any]) -> None:
-    """Drop the regions that an overlay leaves out, ``paris: null``, from a configuration."""
+    """Remove regions that an overlay leaves out, such as ``paris: null``."""
     if isinstance(config.get("regions"), Mapping):
         config["regions"] = {
             name: spec for name, spec in config["regions"].items() if spec is not None
@@ -35,7 +39,7 @@ def leave_out(config: dict[str, Any]) -> None:
 
 
 def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Every region with its own values and, where it has none, the common ones.
+    """Return every region with its own values and, where it has none, the common ones.
 
     Parameters
     ----------
@@ -44,10 +48,10 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
     Returns
     -------
-    Specifications by name; ``targets``, if there are any, with the mechanisms that calibrate to
-    them.
+    Specifications by name. If there are ``targets``, each has them, with the mechanisms that
+    calibrate to them.
     """
-    common = {key: config[key] for key in (*_OF_REGIONS, "budgets") if key in config}
+    common = {key: config[key] for key in (*_REGION_KEYS, "budgets") if key in config}
     regions = {name: common | dict(spec) for name, spec in config["regions"].items()}
     if "targets" in config:
         for spec in regions.values():
@@ -61,12 +65,12 @@ def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def budget_column(spec: Mapping[str, Any]) -> str | int | None:
-    """Column of the check-ins' file that has the budgets which users chose, if it is to be read.
+    """Return the column of the check-ins' file with the users' own budgets, None if there is none.
 
     Parameters
     ----------
     spec
-        Of a region, as `effective_regions` returns it.
+        Specification of a region, as `effective_regions` returns it.
     """
     budgets = spec.get("budgets")
     return budgets["column"] if isinstance(budgets, Mapping) else None
@@ -122,61 +126,81 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
     _check_images(config.get("personalised", {}).get("mnist", {}))
 
 
-def check_names(regions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check that the mechanisms and bounds of every region exist.
+def check_mechanisms(regions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check that the mechanisms of every region exist.
 
     Parameters
     ----------
     regions
-        As `effective_regions` returns them.
+        Regions as `effective_regions` returns them.
 
     Raises
     ------
     ConfigurationError
-        If one does not, or a region has no mechanism that is matched to the privacy of k-RR.
+        If one does not exist, or a region has none that is calibrated to the privacy of k-RR.
     """
-    # Slow to import, and of no use to the many processes that only read a checked configuration.
-    from shuffledp.accounting.registry import get_bound
-    from shuffledp.mechanisms.catalogue import get_entries
-
     for name, spec in regions.items():
         try:
-            for bound in spec["bounds"]:
-                get_bound(bound)
             chosen = get_entries(spec["mechanisms"])
             get_entries(spec.get("targets", spec)["mechanisms"])
         except InputError as error:
             raise ConfigurationError(f"regions.{name}: {error}") from None
         if not any(mechanism.matched for mechanism in chosen):
             raise ConfigurationError(
-                f"regions.{name}: mechanisms must name one that is calibrated to a privacy, such "
-                f"as gaussian, to compare with (got {', '.join(spec['mechanisms'])})"
+                f"regions.{name}: mechanisms must include one that is calibrated to a privacy, "
+                f"such as gaussian, to compare with (got {', '.join(spec['mechanisms'])})"
             )
 
 
-def check_drawable(regions: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check that figures can show every region's title.
+def check_bounds(
+    regions: Mapping[str, Mapping[str, Any]], get_bound: Callable[[str], object]
+) -> None:
+    """Check that the bounds of every region exist.
 
     Parameters
     ----------
     regions
-        As `effective_regions` returns them.
+        Regions as `effective_regions` returns them.
+    get_bound
+        `shuffledp.accounting.registry.get_bound`, which is slow to import.
 
     Raises
     ------
     ConfigurationError
-        Naming the characters that the figures' font lacks, such as Chinese ones.
+        If one does not exist.
     """
     for name, spec in regions.items():
-        title = spec.get("title", name)
-        if title.isascii():
-            continue
-        from shuffledp.figures.style import missing_glyphs  # slow to import, and seldom needed
+        for bound in spec["bounds"]:
+            try:
+                get_bound(bound)
+            except InputError as error:
+                raise ConfigurationError(f"regions.{name}: {error}") from None
 
-        missing = missing_glyphs(title)
-        if missing:
+
+def region_titles(regions: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return each region's name in figures, which is its key unless it has a title."""
+    return {name: spec.get("title", name) for name, spec in regions.items()}
+
+
+def check_glyphs(titles: Mapping[str, str], missing_glyphs: Callable[[str], str]) -> None:
+    """Check that figures can show every region's title.
+
+    Parameters
+    ----------
+    titles
+        Titles by region, as `region_titles` returns them.
+    missing_glyphs
+        `shuffledp.figures.style.missing_glyphs`, which is slow to import.
+
+    Raises
+    ------
+    ConfigurationError
+        If the figures' font lacks a character, such as a Chinese one.
+    """
+    for name, title in titles.items():
+        if missing := missing_glyphs(title):
             raise ConfigurationError(
-                f"regions.{name}.title: the font of the figures has no sign for {missing}: write "
+                f"regions.{name}.title: the font of the figures has no glyph for {missing}: write "
                 f"the title in Latin, Greek or Cyrillic letters (got {title!r})"
             )
 
@@ -187,7 +211,7 @@ def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
     Parameters
     ----------
     regions
-        As `effective_regions` returns them, checked by `check_configuration`.
+        Regions as `effective_regions` returns them, checked by `check_configuration`.
 
     Raises
     ------
@@ -215,8 +239,10 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
 
     Parameters
     ----------
-    regions, shipped
-        As for `check_cells`; folder of the base maps that are called ``embedded``.
+    regions
+        Regions as for `check_cells`.
+    shipped
+        Folder of the base maps that are called ``embedded``.
 
     Raises
     ------

@@ -43,6 +43,13 @@ def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
         raise InputError("\n".join([*map(_printable, lines[:_MOST]), *more]))
 
 
+def set_defaults(config: dict[str, Any], schema: Mapping[str, Any]) -> None:
+    """Add the schema's default of every top-level key that a configuration leaves out."""
+    for key, spec in schema["properties"].items():
+        if "default" in spec:
+            config.setdefault(key, spec["default"])
+
+
 def _printable(line: str) -> str:
     """A line without what breaks it or moves a terminal's cursor: keys may hold anything."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -27,7 +27,7 @@ from shuffledp.pipeline.columns import (
 from shuffledp.pipeline.files import replacing
 
 # Keys about the file itself, and the code, of which equal results may come from different ones.
-_NO_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "library", CONTENTS)
+_NO_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "code", CONTENTS)
 GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed together
 # Of every parquet file that is written, and of every one that is read.
 PACKED: Final[Mapping[str, Any]] = {"compression": "zstd", "write_page_checksum": True}

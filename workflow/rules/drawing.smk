@@ -1,0 +1,141 @@
+# Helpers of the rules that draw figures, and of Snakemake's report, which shows them.
+from types import SimpleNamespace
+
+from shuffledp.mechanisms.catalogue import own_calibrations
+from shuffledp.pipeline.selection import DELTA_HAT
+
+# The categories of Snakemake's report in their order; others come after them.
+CATEGORIES = [
+    "The main result",
+    "Which mechanism",
+    "Estimates",
+    "Distances",
+    "Individual utility",
+    "Privacy",
+    "Data",
+]
+
+
+def category(name):
+    """Return a category's name with its place, since Snakemake's report sorts them by name."""
+    known = name in CATEGORIES
+    place = CATEGORIES.index(name) if known else len(CATEGORIES)
+    return f"{place + 1}. {name}"
+
+
+def report_labels(name):
+    """Return a params function: the labels by which Snakemake's report shows a file."""
+
+    def labels(wildcards):
+        values = dict(wildcards.items())
+        words = name.format(**values)
+        for separator, replacement in [("-", " "), ("_", " "), (".", ", ")]:
+            words = words.replace(separator, replacement)
+        found = {"figure": words}
+        if "region" in values:
+            # Snakemake takes {x} in a label for a wildcard and knows no escape: an invisible word
+            # joiner separates the brace from the name.
+            title = title_of(wildcards).replace("{", "{\u2060")
+            found["place"] = f"{title}, grid {values['grid']}"
+        if "eps0" in values:
+            found["local budget eps0"] = values["eps0"]
+        return found
+
+    return labels
+
+
+def figure_files(stem):
+    return [result(f"figures/{stem}.{kind}") for kind in ("png", "pdf", "svg")]
+
+
+def figure(stem, caption, category_name, calibration=None):
+    """Return the three files of a figure, the PNG with its caption for Snakemake's report.
+
+    A calibration completes the stem. A caption of that calibration comes before the common one.
+    """
+    place, subcategory = stem.partition(".{region}")[0], None
+    if calibration is not None:
+        stem = f"{stem}.{calibration}"
+        own = f"{caption}.{calibration}"
+        if (ROOT / "workflow" / "report" / f"{own}.rst").exists():
+            caption = own
+        words = calibration.replace("-", " ")
+        subcategory = f"2. {words}: not equal privacy"
+        if calibration == "matched":
+            subcategory = "1. equal privacy"
+    png, *others = figure_files(stem)
+    shown = report(
+        png,
+        caption=f"../report/{caption}.rst",
+        category=category(category_name),
+        subcategory=subcategory,
+        labels=report_labels(place),
+    )
+    return [shown, *others]
+
+
+def calls(*figures):
+    """Return a params function: the functions that draw a job's figures, with their arguments.
+
+    Each of `figures` is the dotted name of a function below shuffledp, and its arguments beside
+    the input files: values, or functions of the wildcards.
+    """
+
+    def evaluated(wildcards):
+        return [
+            {
+                "function": function,
+                "arguments": {
+                    name: value(wildcards) if callable(value) else value
+                    for name, value in arguments.items()
+                },
+            }
+            for function, arguments in figures
+        ]
+
+    return evaluated
+
+
+NAMED = {"title": title_with_unit, "unit": unit_of}
+AT_TARGET = {**NAMED, "target_delta": config["target_delta"]}
+
+
+def regions_by_calibrations():
+    """Yield a suffix of rules' names, calibrations that are not at equal privacy, and the regions
+    whose mechanisms have just these: outputs cannot depend on a wildcard's value."""
+    found = {}
+    for region, spec in REGIONS.items():
+        own = tuple(own_calibrations(spec["mechanisms"]))
+        found.setdefault(own, []).append(region)
+    for number, (own, regions) in enumerate(found.items(), 1):
+        yield ("" if number == 1 else f"_{number}"), own, regions
+
+
+# --- Figures of papers ----------------------------------------------------------------------
+
+RECOMPUTED = "The papers' figures, recomputed"
+CITIES = ("san_francisco", "paris")
+
+# The figures of shuffledp.papers.paper_d.estimates.
+ESTIMATED = {
+    "figure-6": "Chen et al., figure 6: means by Algorithm 2, over the share of conservative users",
+    "figure-7": "Chen et al., figure 7: means by Algorithm 2, over the conservative users' budget",
+    "figure-8": "Chen et al., figure 8: frequencies by Algorithm 3, over the conservative users' share and budget",
+    "dependence": "Records that depend on budgets: Chen et al.'s frequencies are biased, means are not",
+}
+
+
+def estimated(wildcards):
+    return ESTIMATED[wildcards.figure]
+
+
+def curve_calls(wildcards):
+    """Return how a figure of curves is drawn: that of all bounds of the literature, or another."""
+    name = "draw_all_bounds" if wildcards.study == "literature" else "draw_curves"
+    return calls((f"papers.figures.{name}", {}))(wildcards)
+
+
+def curve_caption(wildcards):
+    from shuffledp.papers.reproduction import FIGURES
+
+    return FIGURES[wildcards.study][wildcards.figure].caption

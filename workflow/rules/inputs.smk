@@ -1,0 +1,231 @@
+# Input and params functions: functions of a job's wildcards.
+
+
+def of_region(key):
+    """Return a params function: the region's own value of a key, or else the common one."""
+    return lambda wildcards: REGIONS[wildcards.region].get(key)
+
+
+def grid_of_region(wildcards):
+    """Return the configuration of the job's grid."""
+    try:
+        return grid_spec(
+            wildcards.region, REGIONS[wildcards.region]["grids"], wildcards.grid
+        )
+    except InputError as error:
+        raise WorkflowError(f"config: {error}") from None
+
+
+def region_place(wildcards):
+    """Return the part of a region's configuration that says where it is."""
+    spec = REGIONS[wildcards.region]
+    return {key: spec[key] for key in ("box", "outline") if key in spec}
+
+
+def per_eps0(pattern):
+    """Return an input function: the pattern's files for every eps0 of the region's sweep."""
+    return lambda wildcards: expand(
+        result(pattern),
+        eps0=map(budget, REGIONS[wildcards.region]["eps0"]),
+        **dict(wildcards.items()),
+    )
+
+
+def title_of(wildcards):
+    return TITLES[wildcards.region]
+
+
+# What delta protects in a region, in words.
+UNITS = {
+    region: {"checkin": "one check-in", "user": "one user"}[spec["unit"]]
+    for region, spec in REGIONS.items()
+}
+
+
+def unit_of(wildcards):
+    return UNITS[wildcards.region]
+
+
+def title_with_unit(wildcards):
+    return f"{title_of(wildcards)} (unit: {unit_of(wildcards)})"
+
+
+def individual_memory(wildcards):
+    """Megabytes of summarise_individual, which holds its cells of every series of one eps0."""
+    fixed = memory(1000, per_sample=0.1)(wildcards)
+    if "grid" not in dict(wildcards.items()):
+        return fixed
+    spec = REGIONS[wildcards.region]
+    k = cells_of(wildcards.region, wildcards.grid)
+    cells = k // (spec.get("individual_every") or max(1, k // 20))
+    return fixed + 0.0005 * cells * spec["repetitions"] * (2 * len(spec["eps"]) + 10)
+
+
+def page_memory(wildcards):
+    """Megabytes of the job that writes the page, which shows the first grid of every region."""
+    cells = [cells_of(region, first_grid(region)) for region in REGIONS]
+    return 1500 + 1.5 * max(cells) / 1000
+
+
+# --- Sources ------------------------------------------------------------------------------
+
+
+def source_spec(wildcards):
+    return config["sources"][REGIONS[wildcards.region]["source"]]
+
+
+def real_rows(wildcards):
+    """Return whether positions were recorded, not made up."""
+    return SOURCE_KINDS[source_spec(wildcards)["kind"]].real_rows
+
+
+def real_users(wildcards):
+    """Return whether it is known who checked in."""
+    return SOURCE_KINDS[source_spec(wildcards)["kind"]].real_users
+
+
+def source_file(wildcards):
+    """Return the file with a region's check-ins, or a folder of such files.
+
+    It is local, downloaded, or made by the rule of its kind.
+    """
+    name, spec = REGIONS[wildcards.region]["source"], source_spec(wildcards)
+    if spec["kind"] == "download":
+        return f"resources/automatic/{name}/{file_name(spec['url'])}"
+    if spec["kind"] == "file":
+        key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
+        product = result(f"checkins/{wildcards.region}.parquet")
+        explain_missing(key, reader, spec["path"], product)
+        return spec["path"]
+    return result(f"laid/{spec['kind']}/{wildcards.region}.txt.gz")
+
+
+def source_parts(wildcards):
+    """Return the files of a source that is a folder, whose own time does not show their changes."""
+    if source_spec(wildcards)["kind"] != "file":
+        return []
+    path = Path(source_file(wildcards))
+    return list(map(str, parts(path))) if path.is_dir() else []
+
+
+def downloads():
+    """Return a regular expression that matches the names of the sources that are downloaded."""
+    sources = config["sources"].items()
+    names = [name for name, spec in sources if spec["kind"] == "download"]
+    return "|".join(names) or "(?!)"
+
+
+# In a module it puts the prefix before a path.
+MODIFIER = workflow.modifier
+
+
+@cache
+def explain_missing(key, reader, path, product):
+    """Log the key of an input file that is missing; Snakemake's own message does not have it.
+
+    Where the product of the file exists, Snakemake keeps it and needs no input: a warning.
+    """
+    path, product = (str(MODIFIER.modify_path(each)) for each in (path, product))
+    made = any(rule.is_producer(path) for rule in workflow.rules)
+    if not workflow.is_main_process or made or os.path.exists(path):
+        return
+    absent = f"config: {key}: there is no {os.path.abspath(path)}, which {reader} reads"
+    if os.path.exists(product):
+        logger.warning(
+            f"{absent}; {product}, made from it before, is used as it is, whatever has changed "
+            "since. To make it again, put the file back"
+        )
+    else:
+        logger.error(
+            f"{absent}; a relative path starts at the folder where snakemake runs, "
+            "wherever the configuration is"
+        )
+
+
+# --- Files that a region may have -----------------------------------------------------------
+
+
+def unit_checkins(wildcards):
+    """Return a region's check-ins as they are counted: all of them, or one per user."""
+    stage = {"checkin": "checkins", "user": "users"}[REGIONS[wildcards.region]["unit"]]
+    return result(f"{stage}/{wildcards.region}.parquet")
+
+
+def outline_file(wildcards):
+    return REGIONS[wildcards.region].get("outline", [])
+
+
+def basemap_file(wildcards):
+    """Return a region's base map: its own, one that ships with the workflow, or none."""
+    path = REGIONS[wildcards.region].get("basemap", [])
+    if path == "embedded":
+        return resource(f"basemaps/{wildcards.region}.geojson")
+    return path
+
+
+# --- Mechanisms and budgets -----------------------------------------------------------------
+
+
+def swept(wildcards):
+    """Return what one part of a region's sweep of calibrations releases.
+
+    `eps0-4` is all mechanisms at the privacy that is certified for k-RR with that budget.
+    `target-krr` is one mechanism calibrated to the targets, so that several slow ones run at once
+    and a new one leaves the others as they are.
+    """
+    kind, _, name = wildcards.part.partition("-")
+    spec = REGIONS[wildcards.region]
+    if kind == "eps0":
+        return {
+            "eps0": float(name),
+            "eps": spec["eps"],
+            "target_delta": config["target_delta"],
+            "mechanisms": spec["mechanisms"],
+        }
+    if "targets" not in spec:
+        raise WorkflowError(
+            "config: targets: mechanisms are compared at targets, and there are none; give "
+            "their eps and delta (config/README.md)"
+        )
+    targets = {
+        key: value
+        for key, value in spec["targets"].items()
+        if key not in ("mechanisms", "slots")
+    }
+    return {**targets, "mechanisms": [name]}
+
+
+def own_budgets(wildcards):
+    """Return the budgets of users who choose their own."""
+    if "budgets" not in REGIONS[wildcards.region]:
+        raise WorkflowError(
+            "config: budgets: there are none to compare; give one, groups with shares, or a "
+            "column of the check-ins' file (config/README.md)"
+        )
+    return REGIONS[wildcards.region]["budgets"]
+
+
+def chosen_budgets(wildcards):
+    """Return the table of the users' own budgets in each cell, if their file has them."""
+    if budget_column(REGIONS[wildcards.region]) is None:
+        return []
+    return result(f"grids/{wildcards.region}.{wildcards.grid}.budgets.parquet")
+
+
+# --- Images -----------------------------------------------------------------------------------
+
+# Paper D trains on them; without any, on scikit-learn's digits.
+MNIST = config.get("personalised", {}).get("mnist", {})
+
+
+def image_files(wildcards):
+    """Return MNIST's files by name, each local or downloaded."""
+    files, product = {}, result("personalised/training.csv")
+    for name, spec in MNIST.items():
+        if "url" in spec:
+            files[name] = f"resources/automatic/mnist/{name}/{file_name(spec['url'])}"
+        else:
+            files[name] = spec["path"]
+            key = f"personalised.mnist.{name}.path"
+            explain_missing(key, "training", spec["path"], product)
+    return files

@@ -1,0 +1,184 @@
+# What the targets `all`, `page`, `reproduce` and a region's name consist of.
+
+
+def parts_of(region, grid):
+    """Return the parts of a region's sweep; only its first grid is calibrated to targets."""
+    spec = REGIONS[region]
+    parts = [f"eps0-{budget(eps0)}" for eps0 in spec["eps0"]]
+    if "targets" in spec and grid == first_grid(region):
+        parts += [f"target-{name}" for name in spec["targets"]["mechanisms"]]
+    return parts
+
+
+def tables_of(region):
+    """Return every table of a region.
+
+    Tables of early stages are among them even if nothing reads them any more: a killed run may
+    have lost any.
+    """
+    spec, first = REGIONS[region], f"{region}.{first_grid(region)}"
+    eps0 = list(map(budget, spec["eps0"]))
+    tables = [f"checkins/{region}.parquet"]
+    if spec["unit"] == "user":
+        tables.append(f"users/{region}.parquet")
+    for grid in spec["grids"]:
+        each = {
+            "place": f"{region}.{grid}",
+            "eps0": eps0,
+            "part": parts_of(region, grid),
+        }
+        tables += expand(
+            "{stage}/{place}.parquet",
+            stage=["grids", "samples", "privacy", "utility"],
+            **each,
+        )
+        tables += expand("privacy/{place}.eps0-{eps0}.parquet", **each)
+        if config["releases"] == "keep":
+            tables += expand("releases/{place}.{part}.parquet", **each)
+        tables += expand("utility/{place}.{part}.parquet", **each)
+        tables += expand("utility/{place}.individual.eps0-{eps0}.csv", **each)
+        tables += expand("utility/{place}.csv", **each)
+    tables += expand(f"utility/{first}.certainty.eps0-{{eps0}}.parquet", eps0=eps0)
+    tables += expand(f"tables/individual.{first}.eps0-{{eps0}}.html", eps0=eps0)
+    if "budgets" in spec:
+        tables.append(f"utility/{first}.budgets.csv")
+    if budget_column(spec) is not None:
+        tables.append(f"grids/{first}.budgets.parquet")
+    if "slots" in spec.get("targets", {}):
+        tables.append(f"utility/{first}.slots.csv")
+    return list(map(result, tables))
+
+
+def figures_of(region):
+    """Return every figure of a region, which shows its first grid."""
+    spec, place = REGIONS[region], f"{region}.{first_grid(region)}"
+    own = own_calibrations(spec["mechanisms"])
+    names = ["checkins", "privacy", "sizes", "units", "distances-over-eps"]
+    if "targets" in spec:
+        names.append("mechanisms")
+    if "slots" in spec.get("targets", {}):
+        names.append("slots")
+    if "budgets" in spec:
+        names.append("budgets")
+    stems = expand("{name}.{place}", name=names, place=place)
+    stems += expand(
+        "distances.{place}.{calibration}",
+        place=place,
+        calibration=["matched", DELTA_HAT, *own],
+    )
+    for eps0 in map(budget, spec["eps0"]):
+        at = f"{place}.eps0-{eps0}"
+        stems += expand("{name}.{at}", name=["errors", "trust", "ranks"], at=at)
+        stems += expand(
+            "estimates.{at}.{calibration}", at=at, calibration=["matched", *own]
+        )
+    return [path for stem in stems for path in figure_files(stem)]
+
+
+def everything():
+    """Return all tables and figures of the run."""
+    made = [result("utility/comparison.csv"), *figure_files("comparison")]
+    for region in REGIONS:
+        made += [*tables_of(region), *figures_of(region)]
+    return made
+
+
+def page_files(wildcards):
+    """Return what a page shows of every region, by names that begin with the region's."""
+    files = {}
+    for region in REGIONS:
+        place = f"{region}.{first_grid(region)}"
+        tables = {
+            "checkins": f"checkins/{region}.parquet",
+            "cells": f"grids/{place}.parquet",
+            "samples": f"samples/{place}.parquet",
+            "curves": f"privacy/{place}.curves.parquet",
+            "privacy": f"privacy/{place}.parquet",
+            "sizes": f"privacy/{place}.sizes.parquet",
+            "promises": f"privacy/{place}.promises.parquet",
+            "utility": f"utility/{place}.parquet",
+            "summary": f"utility/{place}.csv",
+        }
+        for part in parts_of(region, first_grid(region)):
+            tables[f"releases_{part}"] = f"releases/{place}.{part}.parquet"
+        for name, path in tables.items():
+            files[f"{region}__{name}"] = result(path)
+        of_place = SimpleNamespace(region=region)
+        for name, source in [("basemap", basemap_file), ("outline", outline_file)]:
+            if path := source(of_place):
+                files[f"{region}__{name}"] = path
+    return files
+
+
+def page_regions(wildcards):
+    """Return what a page says about each region."""
+    return {
+        region: {
+            "name": region,
+            "title": TITLES[region],
+            "unit": UNITS[region],
+            "recorded": real_users(SimpleNamespace(region=region)),
+        }
+        for region in REGIONS
+    }
+
+
+def personalised_figures():
+    """Return the stems of paper D's figures of its mechanisms, by figure."""
+    figures = {
+        f"D, figure {number}": [f"personalised.figure-{number}"]
+        for number in (5, 6, 7, 8)
+    }
+    dependence = "D, its estimators where records depend on budgets"
+    return {**figures, dependence: ["personalised.dependence"]}
+
+
+def reproduced_figures():
+    """Return the stems of the files of every recomputed figure, by paper and figure."""
+    maps = [f"step.eps0-{budget(eps0)}.as-published" for eps0 in config["eps0"]]
+    distances = ["step.as-published", "step.matched"]
+    city, other = CITIES
+    found = {
+        "A, figure 1": ["paper_a.figure-1"],
+        "A, figure 2": ["paper_a.figure-2"],
+        # On the grid that it used (docs/data.md).
+        "A, figure 3": [f"checkins.{city}.step", f"checkins.{other}.step"],
+        "A, figure 4": [f"estimates.{city}.{name}" for name in maps],
+        "A, figure 5": [f"estimates.{other}.{name}" for name in maps],
+        "A, figure 6": [f"distances.{city}.{name}" for name in distances],
+        "A, figure 7": [f"distances.{other}.{name}" for name in distances],
+    }
+    for paper, numbers in [("b", range(2, 6)), ("c", range(1, 11)), ("d", range(2, 5))]:
+        for number in numbers:
+            stem = f"paper_{paper}.figure-{number}"
+            found[f"{paper.upper()}, figure {number}"] = [stem]
+    return {
+        **found,
+        **personalised_figures(),
+        "literature, all bounds": ["literature.all-bounds"],
+    }
+
+
+def all_files(figures):
+    """Return the files of figures given by lists of their stems."""
+    return [
+        path
+        for stems in figures.values()
+        for stem in stems
+        for path in figure_files(stem)
+    ]
+
+
+def say_what_came_out():
+    """Print a summary of what was asked for.
+
+    `onsuccess` calls it, which in a module is left to the workflow that uses it (docs/module.md).
+    """
+    from shuffledp.studies.run_summary import run_summary
+
+    asked = {str(path) for job in workflow.dag.jobs for path in job.output}
+    places = {
+        f"{region}.{first_grid(region)}": title for region, title in TITLES.items()
+    }
+    folder = str(MODIFIER.modify_path(result("")))
+    print(run_summary(asked, folder, places, config["target_delta"]), end="")
