@@ -55,7 +55,7 @@ def test_download_names(clone):
         result = clone.run("results/grids/town.shape.parquet", check=False)
         printed = result.stdout + result.stderr
         assert result.returncode == 1
-        assert "not safe as a file's name" in printed
+        assert "not a safe file name" in printed
         assert server.requests == []
         clone.config["sources"]["tiny"]["url"] = server.url("a?b=c&d=%24~@+.gz")
         clone.run("results/grids/town.shape.parquet")

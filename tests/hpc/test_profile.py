@@ -28,7 +28,7 @@ def rules(tmp_path_factory):
 def test_every_submitted_rule_states_memory_and_run_time_and_is_measured(rules):
     submitted = {name: rule for name, rule in rules.items() if not rule["local"]}
     assert {"crop_checkins", "account_privacy", "release_histograms"} <= set(submitted)
-    assert set(rules) - set(submitted) == {"fetch_checkins", "fetch_images", "collect_privacy"}
+    assert set(rules) - set(submitted) == {"fetch_file", "collect_privacy"}
     for name, rule in submitted.items():
         assert {"mem_mb", "runtime"} <= set(rule["resources"]), name
         assert rule["benchmark"].startswith(f"results/benchmarks/{name}."), name

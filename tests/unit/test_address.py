@@ -70,7 +70,7 @@ QUERY = f"?signature={SECRET}"
     [
         (source(f"https://me:{SECRET}@example.org/checkins.txt"), "netrc"),
         (source(f"https://{SECRET}@example.org/checkins.txt"), "netrc"),
-        (images(f"https://:{SECRET}@example.org/checkins.txt"), "must not name a user or a pass"),
+        (images(f"https://:{SECRET}@example.org/checkins.txt"), "must not contain a user name or"),
         (source(f"https://example.org/{QUERY}"), "url"),
         (source(f"https://example.org/a b{QUERY}"), "url"),
         (source(f"https://example.org/a,b{QUERY}"), "url"),

@@ -247,12 +247,12 @@ CERTIFICATES = [
     ("more than may be read", " " * (2**20 + 1), "more than 1,048,576 bytes"),
 ]
 CONFIGURATIONS = [
-    ("a call", 'seed: !!python/object/apply:os.system ["true"]', "line 1 has no value of YAML"),
-    ("aliases of aliases", laughs("seed"), "write out what is meant"),
+    ("a call", 'seed: !!python/object/apply:os.system ["true"]', "line 1 has an invalid value"),
+    ("aliases of aliases", laughs("seed"), "write the values out"),
     ("a tab", "seed: 1\nregions:\n\tparis: {}\n", "indent with spaces"),
-    ("Latin-1", "run: caf\u00e9\n".encode("latin-1"), "is no UTF-8"),
+    ("Latin-1", "run: caf\u00e9\n".encode("latin-1"), "is not UTF-8"),
     ("a key twice", "seed: 1\nseed: 2\n", "given twice, in lines 1 and 2"),
-    ("a number of 5,000 digits", "eps: [1]\nseed: " + "9" * 5000, "line 2 has no value of YAML"),
+    ("a number of 5,000 digits", "eps: [1]\nseed: " + "9" * 5000, "line 2 has an invalid value"),
     ("a list", "- seed: 1\n", "must hold keys and their values"),
     ("a template", '__use_yte__: true\n?open("x", "w"):\n  seed: 1\n', "lets a file run code"),
     ("a key that moves the cursor", '"a\\e[2J\\n": 1\n', r"a\x1b[2J\n: there is no such key"),

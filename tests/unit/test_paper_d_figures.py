@@ -38,7 +38,7 @@ def test_privacy_is_drawn_in_its_own_row(tmp_path):
     eps = np.arange(len(table)) + 1.0
     known = table[keys].assign(delta=1e-6, eps_upper=eps, eps_published=2.0 * eps)
     known.iloc[::-1].to_csv(tmp_path / "privacy.csv", index=False)
-    drawn = personalised.draw_private_estimates(
+    drawn = personalised.draw_estimates(
         tmp_path / "estimates.csv", tmp_path / "privacy.csv", title=""
     )
     assert len(drawn.axes) == 6

@@ -1,4 +1,5 @@
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -67,7 +68,6 @@ except InputError as error:
 wildcard_constraints:
     region="|".join(REGIONS),
     grid="|".join({grid for spec in REGIONS.values() for grid in spec["grids"]}),
-    source="[a-z0-9][a-z0-9_]*",
     eps0="[0-9.e+-]+",
     part="eps0-[0-9.e+-]+|target-[a-z0-9-]+",
 

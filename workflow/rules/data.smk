@@ -18,26 +18,25 @@ rule lay_checkins:
         "../scripts/lay_checkins.py"
 
 
-rule fetch_checkins:
+rule fetch_file:
     output:
-        "resources/automatic/{source}/{name}",
+        "resources/automatic/{path}",
     log:
-        log_of("fetch_checkins.{source}.{name}"),
+        log_of("fetch_file/{path}"),
     benchmark:
-        benchmark_of("fetch_checkins.{source}.{name}")
+        benchmark_of("fetch_file/{path}")
     wildcard_constraints:
-        source=downloads(),
-        name="[^/]+",
-    # Nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
+        path="|".join(map(re.escape, DOWNLOADS)) or "(?!)",
+    # The nodes of a cluster seldom reach the internet; the machine that runs Snakemake does.
     localrule: True
     conda:
         "../../environment.yml"
     params:
-        url=lambda wildcards: Address(config["sources"][wildcards.source]["url"]),
-        checksum=lambda wildcards: config["sources"][wildcards.source].get("checksum"),
+        url=lambda wildcards: Address(DOWNLOADS[wildcards.path]["url"]),
+        checksum=lambda wildcards: DOWNLOADS[wildcards.path].get("checksum"),
         cache="resources/automatic/cache",
     script:
-        "../scripts/fetch_checkins.py"
+        "../scripts/fetch_file.py"
 
 
 rule crop_checkins:

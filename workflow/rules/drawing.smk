@@ -129,6 +129,13 @@ def estimated(wildcards):
     return ESTIMATED[wildcards.figure]
 
 
+def estimates_privacy(wildcards):
+    """Return the table of the privacy of estimates, if a figure shows it."""
+    if wildcards.figure == "dependence":
+        return []
+    return result(f"personalised/privacy.{wildcards.figure}.csv")
+
+
 def curve_calls(wildcards):
     """Return how a figure of curves is drawn: that of all bounds of the literature, or another."""
     name = "draw_all_bounds" if wildcards.study == "literature" else "draw_curves"

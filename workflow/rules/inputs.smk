@@ -69,6 +69,24 @@ def page_memory(wildcards):
 
 # --- Sources ------------------------------------------------------------------------------
 
+# MNIST's files, on which paper D's experiment trains; without any, on scikit-learn's digits.
+MNIST = config.get("personalised", {}).get("mnist", {})
+
+
+def download_path(folder, spec):
+    return f"{folder}/{file_name(spec['url'])}"
+
+
+# The files that are downloaded, by their paths below resources/automatic.
+DOWNLOADS = {
+    download_path(folder, spec): spec
+    for folder, spec in [
+        *config["sources"].items(),
+        *((f"mnist/{name}", spec) for name, spec in MNIST.items()),
+    ]
+    if "url" in spec
+}
+
 
 def source_spec(wildcards):
     return config["sources"][REGIONS[wildcards.region]["source"]]
@@ -91,7 +109,7 @@ def source_file(wildcards):
     """
     name, spec = REGIONS[wildcards.region]["source"], source_spec(wildcards)
     if spec["kind"] == "download":
-        return f"resources/automatic/{name}/{file_name(spec['url'])}"
+        return f"resources/automatic/{download_path(name, spec)}"
     if spec["kind"] == "file":
         key, reader = f"sources.{name}.path", f"regions.{wildcards.region}"
         product = result(f"checkins/{wildcards.region}.parquet")
@@ -108,11 +126,17 @@ def source_parts(wildcards):
     return list(map(str, parts(path))) if path.is_dir() else []
 
 
-def downloads():
-    """Return a regular expression that matches the names of the sources that are downloaded."""
-    sources = config["sources"].items()
-    names = [name for name, spec in sources if spec["kind"] == "download"]
-    return "|".join(names) or "(?!)"
+def image_files(wildcards):
+    """Return MNIST's files by name, each local or downloaded."""
+    files, product = {}, result("personalised/training.csv")
+    for name, spec in MNIST.items():
+        if "url" in spec:
+            files[name] = f"resources/automatic/{download_path(f'mnist/{name}', spec)}"
+        else:
+            files[name] = spec["path"]
+            key = f"personalised.mnist.{name}.path"
+            explain_missing(key, "training", spec["path"], product)
+    return files
 
 
 # In a module it puts the prefix before a path.
@@ -210,22 +234,3 @@ def chosen_budgets(wildcards):
     if budget_column(REGIONS[wildcards.region]) is None:
         return []
     return result(f"grids/{wildcards.region}.{wildcards.grid}.budgets.parquet")
-
-
-# --- Images -----------------------------------------------------------------------------------
-
-# Paper D trains on them; without any, on scikit-learn's digits.
-MNIST = config.get("personalised", {}).get("mnist", {})
-
-
-def image_files(wildcards):
-    """Return MNIST's files by name, each local or downloaded."""
-    files, product = {}, result("personalised/training.csv")
-    for name, spec in MNIST.items():
-        if "url" in spec:
-            files[name] = f"resources/automatic/mnist/{name}/{file_name(spec['url'])}"
-        else:
-            files[name] = spec["path"]
-            key = f"personalised.mnist.{name}.path"
-            explain_missing(key, "training", spec["path"], product)
-    return files

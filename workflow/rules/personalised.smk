@@ -64,30 +64,6 @@ rule estimate_places:
         "../scripts/estimate_places.py"
 
 
-# --- Training ---------------------------------------------------------------------------
-
-
-rule fetch_images:
-    output:
-        "resources/automatic/mnist/{name}/{file}",
-    log:
-        log_of("fetch_images.{name}.{file}"),
-    benchmark:
-        benchmark_of("fetch_images.{name}.{file}")
-    wildcard_constraints:
-        name="|".join(name for name in MNIST if "url" in MNIST[name]) or "(?!)",
-        file="[^/]+",
-    localrule: True
-    conda:
-        "../../environment.yml"
-    params:
-        url=lambda wildcards: Address(MNIST[wildcards.name]["url"]),
-        checksum=lambda wildcards: MNIST[wildcards.name].get("checksum"),
-        cache="resources/automatic/cache",
-    script:
-        "../scripts/fetch_checkins.py"
-
-
 rule train_personalised:
     input:
         unpack(image_files),
@@ -108,9 +84,6 @@ rule train_personalised:
         checksums={name: spec.get("checksum") for name, spec in MNIST.items()},
     script:
         "../scripts/train_personalised.py"
-
-
-# --- Figures ------------------------------------------------------------------------------
 
 
 use rule draw_comparison as draw_budgets with:
@@ -140,38 +113,21 @@ use rule draw_comparison as draw_training with:
         figures=calls(("papers.paper_d.figures.draw_training", {})),
 
 
-use rule draw_comparison as draw_private_estimates with:
+use rule draw_comparison as draw_personalised with:
     input:
         estimates=result("personalised/estimates.{figure}.csv"),
-        privacy=result("personalised/privacy.{figure}.csv"),
+        privacy=estimates_privacy,
     output:
         figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
     log:
-        log_of("draw_private_estimates.{figure}"),
+        log_of("draw_personalised.{figure}"),
     benchmark:
-        benchmark_of("draw_private_estimates.{figure}")
+        benchmark_of("draw_personalised.{figure}")
     wildcard_constraints:
-        figure="figure-[678]",
-    params:
-        figures=calls(
-            ("papers.paper_d.figures.draw_private_estimates", {"title": estimated})
-        ),
-        caption=estimated,
-
-
-use rule draw_private_estimates as draw_dependence with:
-    input:
-        estimates=result("personalised/estimates.{figure}.csv"),
-    output:
-        figure("personalised.{figure}", "personalised_estimates", RECOMPUTED),
-    log:
-        log_of("draw_dependence.{figure}"),
-    benchmark:
-        benchmark_of("draw_dependence.{figure}")
-    wildcard_constraints:
-        figure="dependence",
+        figure="|".join(ESTIMATED),
     params:
         figures=calls(("papers.paper_d.figures.draw_estimates", {"title": estimated})),
+        caption=estimated,
 
 
 rule personalised:

@@ -7,6 +7,6 @@ from shuffledp.studies.slots import slots_table
 with job(snakemake.log[0]):
     samples = read_tables([Path(snakemake.input.samples)])
     targets = snakemake.params.targets
-    # As in the sweep at targets, whose largest n the others' errors are of.
+    # Figures compare with errors of the sweep at targets, which are those at the largest n.
     n, k = int(samples["n"].max()), samples["cell"].nunique()
     write_csv(slots_table(n, k, targets, targets["slots"]), Path(snakemake.output[0]))

@@ -15,4 +15,4 @@ with job(snakemake.log[0]):
         for rows in read_calibrated(source, "matched", snakemake.params.target_delta):
             for table in confidence_tables(rows, samples, **place):
                 add(table)
-            del rows  # not in memory while the next ones are read
+            del rows  # frees the memory before the next rows are read

@@ -1,4 +1,4 @@
-"""Addresses of downloads: what of them may be shown, and what their files are called."""
+"""Addresses of downloads: hide their secret parts, and name their files."""
 
 import hashlib
 import re
@@ -9,17 +9,17 @@ from urllib.parse import urlsplit
 
 from shuffledp.errors import InputError
 
-# In any text: a name and password before the host, and a query, which may hold a signature.
+# A user name and password before the host; a query, which may hold a signature.
 _CREDENTIALS: Final = re.compile(r"(?<=//)[^/?#\s\"']*@")
-# A download keeps its name, which a cluster's submission passes through a shell.
+# A download keeps its file name, and a cluster's submission passes it through a shell.
 _FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~%+=&@-]*")
 _QUERY: Final = re.compile(r"(?<=\S)\?[^\s\"'<>()]+")
 
 
 class Address(str):
-    """An address whose `repr`, which Snakemake keeps of parameters, does not show its query.
+    """An address whose `repr`, which Snakemake records for parameters, hides its query.
 
-    Two addresses with different queries have different ones all the same, by a digest.
+    A digest in the `repr` still tells addresses apart that differ in their queries only.
     """
 
     __slots__ = ()
@@ -30,12 +30,12 @@ class Address(str):
 
 
 def masked(text: str) -> str:
-    """Replace the query, and a name and password, of every address in a text by three points."""
+    """Replace the query and the credentials of every address in a text by three points."""
     return _QUERY.sub("?...", _CREDENTIALS.sub("...@", text))
 
 
 def masked_addresses(config: Any) -> Any:
-    """A configuration, as it may be shown: queries masked in what is called ``url``."""
+    """Return a configuration that may be shown: the values of all keys ``url`` are masked."""
     if isinstance(config, Mapping):
         return {
             key: masked(value) if key == "url" else masked_addresses(value)
@@ -45,13 +45,13 @@ def masked_addresses(config: Any) -> Any:
 
 
 def check_address(url: str) -> None:
-    """Check the address of a download, which a configuration gives.
+    """Check the address of a download from a configuration.
 
     Raises
     ------
     InputError
-        If it is none, names a user or a password, or its file's name is not safe. The message goes
-        on after the key, and shows nothing that is masked.
+        If it is not an address, contains a user name or password, or ends in an unsafe file name.
+        The message continues after the key and shows no secret.
     """
     try:
         parts = urlsplit(url)
@@ -62,18 +62,18 @@ def check_address(url: str) -> None:
         raise InputError(f"must be an address such as https://host/file (got {masked(url)!r})")
     if "@" in parts.netloc:
         raise InputError(
-            f"must not name a user or a password, which results would show (got {masked(url)!r}): "
-            "put them into ~/.netrc, or into the file that the environment's variable NETRC "
-            "names, as `machine HOST login NAME password WORD`"
+            "must not contain a user name or password, which results would show (got "
+            f"{masked(url)!r}): put them into ~/.netrc, or into the file that the environment "
+            "variable NETRC names, as `machine HOST login NAME password WORD`"
         )
     if not _FILE_NAME.fullmatch(file_name(url)):
         raise InputError(
-            f"ends in {file_name(url)!r}, which is not safe as a file's name: "
-            "percent-encode what is not a letter, a digit or one of ._~%+=&@-"
+            f"ends in {file_name(url)!r}, which is not a safe file name: percent-encode all "
+            "characters but letters, digits and ._~%+=&@-"
         )
 
 
 def file_name(url: str) -> str:
-    """Name of the file at an address, without its query; empty if it ends in a slash."""
+    """Return the name of the file at an address, empty if the path ends in a slash."""
     path = urlsplit(url).path
     return "" if path.endswith("/") else PurePosixPath(path).name

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from shuffledp.errors import InputError
 
-# What a file says of itself under CONTENTS (docs/data.md): true data identifies people, and
-# simulated releases can be turned into it by whoever knows their seed.
+# Marks of files under the key CONTENTS (docs/data.md): true data identifies people, and simulated
+# releases can be turned into it by anybody who knows their seed.
 CONTENTS: Final = "contents"
 TRUE: Final = "true data"
 SIMULATED: Final = "simulated release"
@@ -20,16 +20,16 @@ _FLOAT, _COUNT, _NAME, _FLAG = pa.float64(), pa.int64(), pa.string(), pa.bool_()
 
 @dataclass(frozen=True)
 class Column:
-    """A column of one meaning.
+    """A column with one meaning in all tables.
 
     Attributes
     ----------
     type
-        Of Arrow.
+        Arrow type.
     unit
-        What a value counts or measures; ``1`` for a pure number, ``text`` for words.
+        Unit of the values; ``1`` for a pure number, ``text`` for words.
     description
-        What a value is, in a sentence without its full stop.
+        Meaning of a value, without a full stop.
     nullable
         Whether a value may be missing.
     """
@@ -40,7 +40,7 @@ class Column:
     nullable: bool = True
 
     def field(self, name: str) -> pa.Field:
-        """Field of a schema under a name."""
+        """Return the field of a schema with this name."""
         words = {"unit": self.unit, "description": self.description}
         return pa.field(name, self.type, self.nullable, metadata=words)
 
@@ -118,14 +118,14 @@ COLUMNS: Final[Mapping[str, Column]] = {
 
 
 def schema_of(*names: str, contents: str, other: Mapping[str, Column] | None = None) -> pa.Schema:
-    """Schema of a table with these columns.
+    """Return the schema of a table with these columns.
 
     Parameters
     ----------
     names
-        Of `COLUMNS`, in order.
+        Names in `COLUMNS`, in order.
     contents
-        `TRUE`, `SIMULATED` or `PUBLIC`.
+        Mark of the file: `TRUE`, `SIMULATED` or `PUBLIC`.
     other
         Columns of the same names that mean something else in this table.
     """
@@ -134,7 +134,7 @@ def schema_of(*names: str, contents: str, other: Mapping[str, Column] | None = N
 
 
 def described(schema: pa.Schema) -> pa.Schema:
-    """Put units and descriptions into a schema made elsewhere, whose types and metadata stay."""
+    """Add units and descriptions to a schema, whose types and metadata stay."""
     for place, field in enumerate(schema):
         meant = COLUMNS[field.name].field(field.name)
         schema = schema.set(place, field.with_metadata(meant.metadata))
@@ -147,7 +147,7 @@ def strictest(contents: list[str]) -> str:
     Raises
     ------
     InputError
-        If one is none of them.
+        If a mark is unknown.
     """
     order = (PUBLIC, SIMULATED, TRUE)
     for one in contents:

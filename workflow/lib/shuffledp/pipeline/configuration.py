@@ -84,16 +84,16 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
     config
         The whole configuration, with its defaults.
     embedded
-        Regions whose counts are shipped.
+        Regions whose counts ship with the workflow.
 
     Raises
     ------
     ConfigurationError
-        Naming the key, the value and what would be right: unknown source, missing or needless
-        source key, crossed bounds, unusable outline, fewer than two cells, eps at or above eps0,
-        numbers that are not finite or not whole, control characters, unusable addresses and titles;
-        users protected where the source does not tell them apart; budgets that are all 0, whose
-        shares are not all of the users, or of a column that the source cannot have.
+        Naming the key, the value and what is accepted: an unknown source, missing or needless
+        source keys, crossed bounds, an unusable outline, fewer than two cells, eps at or above
+        eps0, numbers that are not finite or not integers, control characters, unusable addresses
+        and titles; users protected where the source does not distinguish them; budgets that are
+        all 0, whose shares do not sum to 1, or in a column that the source cannot have.
     """
     try:
         check_values(config)
@@ -216,7 +216,7 @@ def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
     Raises
     ------
     ConfigurationError
-        If it leaves no cell of a grid, or fewer than two cells meet an outline.
+        If it selects no cell of a grid, or fewer than two cells meet an outline.
     """
     for name, spec in regions.items():
         region = region_from_config(name, spec)
@@ -229,13 +229,13 @@ def check_cells(regions: Mapping[str, Mapping[str, Any]]) -> None:
             if every is not None and every >= k:
                 raise ConfigurationError(
                     f"regions.{name}.individual_every must be below the number of cells, which is "
-                    f"{k} for the grid {grid} (got {every}); without it a twentieth of the cells "
+                    f"{k} for the grid {grid} (got {every}); by default a twentieth of the cells "
                     "have a row"
                 )
 
 
 def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> None:
-    """Check that the base map of every region that has one can be drawn.
+    """Check that the base map of every region can be drawn, if it has one.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
     Raises
     ------
     ConfigurationError
-        If its file is missing, unusable or of another place, or none is shipped for the region.
+        If its file is missing, unusable or shows another place, or none ships for the region.
     """
     for name, spec in regions.items():
         if "basemap" not in spec:
@@ -258,7 +258,8 @@ def check_basemaps(regions: Mapping[str, Mapping[str, Any]], shipped: Path) -> N
             if not path.exists():
                 known = ", ".join(sorted(file.stem for file in shipped.glob("*.geojson")))
                 raise ConfigurationError(
-                    f"regions.{name}.basemap: embedded only for {known}; give a path or none"
+                    f"regions.{name}.basemap: embedded only for {known}; give a path, or leave it "
+                    "out"
                 )
         try:
             bounds = [each.geometry.bounds for each in read_basemap(path)]
@@ -293,21 +294,19 @@ def _check_own_budgets(key: str, budgets: Any) -> None:
             )
     if not any(group["eps"] for group in groups):
         raise ConfigurationError(
-            f"{key} must not all be 0: the reports then say nothing of the cells"
+            f"{key} must not all be 0: the reports would then say nothing about the cells"
         )
     total = math.fsum(group["share"] for group in groups)
     if not math.isclose(total, 1.0, abs_tol=1e-9):
-        raise ConfigurationError(
-            f"{key}: the shares must sum to 1, for every user has a budget (got {total:g})"
-        )
+        raise ConfigurationError(f"{key}: the shares must sum to 1 (got {total:g})")
 
 
 def _check_budget_column(region: str, spec: Mapping[str, Any], source: Mapping[str, Any]) -> None:
     if not SOURCE_KINDS[source["kind"]].real_users:
         raise ConfigurationError(
             f"regions.{region}: budgets.column needs a file of check-ins by real users, and a "
-            f"source of kind {source['kind']} has none: give the region one of kind download or "
-            "file, or budgets of its own as a number or as groups"
+            f"source of kind {source['kind']} has none: give the region a source of kind download "
+            "or file, or its own budgets as a number or as groups"
         )
     try:
         source_layout(source["layout"], budget_column(spec))
@@ -366,24 +365,24 @@ def _check_titles(regions: Mapping[str, Any]) -> None:
         title = spec.get("title", name)
         if title in named:
             raise ConfigurationError(
-                f"regions.{name}.title: {title!r} is also that of {named[title]}; "
-                "figures tell regions apart by their titles"
+                f"regions.{name}.title: {title!r} is also the title of {named[title]}; "
+                "figures distinguish regions by their titles"
             )
         if title.count("$") > 1:
             raise ConfigurationError(
-                f"regions.{name}.title: figures would read what is between two $ as mathematics "
+                f"regions.{name}.title: figures would set the text between two $ as mathematics "
                 f"(got {title!r})"
             )
         named[title] = name
 
 
 def _check_users(region: str, source: Mapping[str, Any]) -> None:
-    """Refuse to protect users where nothing tells them apart."""
+    """Refuse to protect users where the source does not distinguish them."""
     if not SOURCE_KINDS[source["kind"]].real_users:
         raise ConfigurationError(
             f"unit: user needs to know who checked in, and the source of regions.{region}, of kind "
-            f"{source['kind']}, does not: use one of kind download or file, or unit: checkin, or "
-            f"leave the region out by `{region}: null`"
+            f"{source['kind']}, does not say it: use a source of kind download or file, or unit: "
+            f"checkin, or leave the region out by `{region}: null`"
         )
     layout = source.get("layout")
     if isinstance(layout, Mapping) and "user" not in layout["columns"]:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and their checksums."""
+"""Write files that appear whole or not at all, and compute their checksums."""
 
 import errno
 import hashlib
@@ -15,32 +15,32 @@ from typing import Final
 
 from shuffledp.errors import InputError
 
-_LONGEST_NODE: Final = 20  # characters: a file's name holds 255 bytes
+_MAX_NODE_CHARACTERS: Final = 20  # a file name holds 255 bytes
 _ABANDONED_SECONDS: Final = 86_400.0
-# What file systems answer that cannot flush a folder.
-_NO_SUCH_THING: Final = (errno.EINVAL, errno.ENOTSUP)
+# Errors of file systems that cannot flush a folder.
+_CANNOT_FLUSH: Final = (errno.EINVAL, errno.ENOTSUP)
 
 
 @contextmanager
 def replacing(destination: Path) -> Iterator[Path]:
-    """Give a temporary path beside `destination` that takes its name once the block has ended well.
+    """Yield a temporary path that is renamed to `destination` once the block has succeeded.
 
     Parameters
     ----------
     destination : Path
-        The final name. Missing parent directories are made.
+        The final name. Missing parent folders are created.
 
     Yields
     ------
     Path
-        Where to write a file, or make a folder. It keeps the suffixes of `destination`, and no
-        process of any node has the same; after an exception it is removed and whatever stood under
-        the final name is untouched. What killed processes left of the same file is removed first.
+        Where to write a file or create a folder, beside `destination` and with its suffixes. No
+        other process on any node has the same path. After an exception it is removed, and the
+        file under the final name is untouched. Remains of killed processes are removed first.
     """
     destination.parent.mkdir(parents=True, exist_ok=True)
     _remove_abandoned(destination)
-    # Nodes that share a file system number their processes alike.
-    writer = f"{platform.node()[:_LONGEST_NODE]}.{os.getpid()}.{secrets.token_hex(4)}"
+    # Processes on two nodes that share a file system can have the same number.
+    writer = f"{platform.node()[:_MAX_NODE_CHARACTERS]}.{os.getpid()}.{secrets.token_hex(4)}"
     temporary = destination.with_name(f".{writer}.{destination.name}")
     try:
         yield temporary
@@ -52,15 +52,15 @@ def replacing(destination: Path) -> Iterator[Path]:
 def _remove_abandoned(destination: Path) -> None:
     """Remove temporary files of one destination whose writers were killed.
 
-    A writer on this node is gone if no process has its number. One on another node cannot be asked;
-    it is taken for gone if its file has not changed for a day.
+    A writer on this node is gone if no process has its number. A writer on another node counts as
+    gone if its file has not changed for a day.
     """
     temporary = re.compile(rf"\.(.*)\.(\d+)\.[0-9a-f]{{8}}\.{re.escape(destination.name)}")
     for path in destination.parent.iterdir():
         if not (match := temporary.fullmatch(path.name)):
             continue
         with suppress(OSError):
-            if match[1] == platform.node()[:_LONGEST_NODE]:
+            if match[1] == platform.node()[:_MAX_NODE_CHARACTERS]:
                 abandoned = not _is_running(int(match[2]))
             else:
                 abandoned = time.time() - path.stat().st_mtime > _ABANDONED_SECONDS
@@ -74,7 +74,7 @@ def _is_running(process: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # it runs, and is another user's
+        pass  # it runs and belongs to another user
     return True
 
 
@@ -85,21 +85,21 @@ def _remove(path: Path) -> None:
 
 
 def settle(temporary: Path, destination: Path) -> None:
-    """Give a written file its name, of the same folder, so that a power cut takes neither.
+    """Rename a written file within its folder so that a power cut loses neither name nor content.
 
-    Without the flush the name may reach the disk before the content: an empty file under it.
+    Without the flush the name may reach the disk before the content, which leaves an empty file.
 
     Raises
     ------
     OSError
-        If the disk does not take the content, or the file cannot be renamed.
+        If the content cannot be written to the disk, or the file cannot be renamed.
     """
     _flush(temporary)
     temporary.replace(destination)
     try:
         _flush(destination.parent)
     except OSError as error:
-        if error.errno not in _NO_SUCH_THING:
+        if error.errno not in _CANNOT_FLUSH:
             raise
 
 
@@ -112,7 +112,7 @@ def _flush(path: Path) -> None:
 
 
 def parts(path: Path) -> list[Path]:
-    """Files of a data set: the path itself, or what ``*.parquet`` is in a folder, by name."""
+    """Return the files of a data set: the path itself, or a folder's parquet files by name."""
     if not path.is_dir():
         return [path]
     found = (part for part in path.glob("*.parquet") if not part.name.startswith("."))
@@ -122,8 +122,7 @@ def parts(path: Path) -> list[Path]:
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, or of a folder's parquet files, as hexadecimal.
 
-    That of a folder is of their names and contents: of what ``LC_ALL=C sha256sum *.parquet`` prints
-    there.
+    The digest of a folder is that of what ``LC_ALL=C sha256sum *.parquet`` prints there.
 
     Raises
     ------
@@ -134,14 +133,14 @@ def file_sha256(path: Path) -> str:
 
 
 def verified_sha256(path: Path, checksum: str | None) -> str:
-    """SHA-256, as by `file_sha256`, of a file or folder whose contents are what they should be.
+    """Return the SHA-256 of a file or folder after checking its contents.
 
     Parameters
     ----------
     path
         An existing file, or a folder of parquet files.
     checksum
-        ``md5:`` or ``sha256:`` and the digest that it must have, or None.
+        ``md5:`` or ``sha256:`` and the expected digest; None checks nothing.
 
     Raises
     ------
@@ -155,8 +154,8 @@ def verified_sha256(path: Path, checksum: str | None) -> str:
         found = _digest(path, algorithm)
         if found != expected.lower():
             raise InputError(
-                f"{path}: {algorithm} is {found}, not {expected} as configured: it is "
-                "damaged or another one; replace it, or correct checksum in the config"
+                f"{path}: {algorithm} is {found}, not {expected} as configured: the file is "
+                "damaged or another one; replace it, or correct checksum in the configuration"
             )
     return file_sha256(path)
 

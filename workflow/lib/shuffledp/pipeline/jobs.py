@@ -13,15 +13,15 @@ _FORMAT: Final = "%(levelname)s: %(message)s"
 
 @contextmanager
 def job(log: str) -> Iterator[None]:
-    """Log to a file and to standard error; end on bad input with its message, not a traceback.
+    """Log to a file and to standard error, and exit on bad input with a message, not a traceback.
 
-    Anything but bad input (`InputError`), the operating system's refusals (`OSError`) and want of
-    memory is a defect of ours and keeps its traceback.
+    Bad input (`InputError`), errors of the operating system (`OSError`) and lack of memory are
+    reported in one line. Any other exception is a defect of this package and keeps its traceback.
     """
     logging.basicConfig(level=logging.WARNING, format=_FORMAT, force=True)
     logging.getLogger("shuffledp").setLevel(logging.INFO)
     logging.captureWarnings(capture=True)
-    # On a full disk the log is the next thing that cannot be written: standard error is enough.
+    # On a full disk the log cannot be written either; standard error is enough.
     logging.raiseExceptions = False
     try:
         file = logging.FileHandler(log, mode="w", encoding="utf-8")
@@ -29,11 +29,11 @@ def job(log: str) -> Iterator[None]:
         logging.getLogger().addHandler(file)
         yield
     except Exception as error:
-        _say(logging.getLogger(__name__), error)
+        _report(logging.getLogger(__name__), error)
         sys.exit(1)
 
 
-def _say(logger: logging.Logger, error: Exception) -> None:
+def _report(logger: logging.Logger, error: Exception) -> None:
     if is_out_of_memory(error):
         logger.error(
             "out of memory (%s): give the job more, or lower repetitions, n or the number of cells",

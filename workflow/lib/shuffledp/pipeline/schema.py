@@ -1,4 +1,4 @@
-"""A configuration against its schema: each fault as a line that names the key and what is right."""
+"""Check a configuration against its schema, with a line for each fault: key, value and remedy."""
 
 import difflib
 import math
@@ -13,12 +13,12 @@ from jsonschema import Draft202012Validator, ValidationError
 from shuffledp.errors import InputError
 from shuffledp.pipeline.address import masked
 
-_MOST: Final = 10  # faults in one message
-_LONGEST: Final = 300  # characters of a value
-_TEMPLATE: Final = "__use_yte__"  # Snakemake's key for a file that computes
-_LARGEST: Final = 1_000_000  # values of a file, each alias as often as it is used
-_MERGE: Final = "tag:yaml.org,2002:merge"  # that of the key <<
-_COUNTS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
+_MAX_FAULTS: Final = 10  # in one message
+_MAX_SHOWN_CHARACTERS: Final = 300  # of a value
+_TEMPLATE_KEY: Final = "__use_yte__"  # lets Snakemake run code in a configuration file
+_MAX_VALUES: Final = 1_000_000  # of a file; an alias counts as often as it is used
+_MERGE_TAG: Final = "tag:yaml.org,2002:merge"  # tag of the key <<
+_INTEGER_KEYS: Final = {"seed", "repetitions", "n", "individual_every", "colluding"}
 
 
 def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
@@ -29,18 +29,18 @@ def check_schema(config: Mapping[str, Any], schema: Mapping[str, Any]) -> None:
     config
         The whole configuration.
     schema
-        The content of ``config.schema.yaml``.
+        Content of ``config.schema.yaml``.
 
     Raises
     ------
     InputError
-        Naming the key of every fault, at most ten, and what would be right.
+        Naming the key of every fault, at most ten, and what is accepted.
     """
     errors = sorted(Draft202012Validator(schema).iter_errors(config), key=_place)
     lines = [line for error in errors for line in _faults(error)]
     if lines:
-        more = [f"and {len(lines) - _MOST} more"] if len(lines) > _MOST else []
-        raise InputError("\n".join([*map(_printable, lines[:_MOST]), *more]))
+        more = [f"and {len(lines) - _MAX_FAULTS} more"] if len(lines) > _MAX_FAULTS else []
+        raise InputError("\n".join([*map(_printable, lines[:_MAX_FAULTS]), *more]))
 
 
 def set_defaults(config: dict[str, Any], schema: Mapping[str, Any]) -> None:
@@ -51,12 +51,12 @@ def set_defaults(config: dict[str, Any], schema: Mapping[str, Any]) -> None:
 
 
 def _printable(line: str) -> str:
-    """A line without what breaks it or moves a terminal's cursor: keys may hold anything."""
+    """Escape the characters of a line that would break it or move a terminal's cursor."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
 def check_values(config: Mapping[str, Any]) -> None:
-    """Check what YAML can write and a schema lets pass: NaN, 1000.0 for 1000, a NUL in a path.
+    """Refuse values that YAML can express and the schema accepts, such as NaN or a NUL in a path.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def check_values(config: Mapping[str, Any]) -> None:
 
 
 def check_unique_keys(path: Path) -> None:
-    """Refuse a file of the configuration that gives a key twice: YAML readers keep the last.
+    """Refuse a configuration file that has a key twice, of which YAML readers keep the last.
 
     Parameters
     ----------
@@ -83,25 +83,25 @@ def check_unique_keys(path: Path) -> None:
     Raises
     ------
     InputError
-        Naming the file, the key and both lines; or the file and the line where it is no YAML, or
-        has what is no value; or the file whose aliases make more than a million values, or that
-        asks Snakemake to take it for a template.
+        Naming the file, the key and both lines. Also if the file is not valid YAML, has a tag
+        without a value, expands to more than a million values by aliases, or is a template for
+        Snakemake, which would run code.
     """
     root = _composed(path)
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
         raise InputError(f"{path} must hold keys and their values, such as `seed: 1`")
-    if _values(root, {}) > _LARGEST:
+    if _values(root, {}) > _MAX_VALUES:
         raise InputError(
-            f"{path}: its aliases (*name) make more than {_LARGEST:,} values: write out what is "
-            "meant"
+            f"{path}: its aliases (*name) expand to more than {_MAX_VALUES:,} values: write the "
+            "values out"
         )
-    if any(key.value == _TEMPLATE for key, _ in root.value):
-        raise InputError(f"{path}: {_TEMPLATE} lets a file run code: write out what it would make")
+    if any(key.value == _TEMPLATE_KEY for key, _ in root.value):
+        raise InputError(f"{path}: {_TEMPLATE_KEY} lets a file run code: write its result out")
     _check_mapping(path, root, "", set())
-    for line, problem in _no_values(root):
-        raise InputError(f"{path}, line {line} has no value of YAML ({problem:.200})")
+    for line, problem in _invalid_values(root):
+        raise InputError(f"{path}, line {line} has an invalid value ({problem:.200})")
 
 
 def _children(node: Any) -> list[Any]:
@@ -111,28 +111,28 @@ def _children(node: Any) -> list[Any]:
 
 
 def _values(node: Any, known: dict[int, int]) -> int:
-    """How many values a node stands for; one that stands within itself counts there as none."""
+    """Return how many values a node expands to; a node within itself counts as none."""
     if id(node) not in known:
         known[id(node)] = 0
         known[id(node)] = 1 + sum(_values(child, known) for child in _children(node))
     return known[id(node)]
 
 
-def _no_values(root: Any) -> Iterator[tuple[int, str]]:
-    """Lines of what has the form of YAML but no value, such as a tag that names a function."""
+def _invalid_values(root: Any) -> Iterator[tuple[int, str]]:
+    """Yield line and problem of a tag without a value, such as one that names a function."""
     loader = yaml.SafeLoader("")
     try:
         for scalar in _scalars(root, set()):
-            if scalar.tag != _MERGE:
+            if scalar.tag != _MERGE_TAG:
                 loader.construct_object(scalar)
         loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        yield (mark.line if mark else 0) + 1, error.problem or "it is none"
-    # Numbers and dates are left to Python, which knows of no line.
+        yield (mark.line if mark else 0) + 1, error.problem or "no value"
+    # Python converts numbers and dates, and its errors have no line.
     except (ValueError, AttributeError, OverflowError):
         kind = scalar.tag.rpartition(":")[2]
-        yield scalar.start_mark.line + 1, f"{scalar.value[:40]!r} is no {kind}"
+        yield scalar.start_mark.line + 1, f"{scalar.value[:40]!r} is not a valid {kind}"
 
 
 def _scalars(node: Any, seen: set[int]) -> Iterator[Any]:
@@ -148,23 +148,27 @@ def _composed(path: Path) -> Any:
     content = path.read_bytes()
     try:
         text = content.decode("utf-8-sig")
-        # JSON is YAML but for tabs, which separate nothing but spaces in either.
+        # JSON is YAML except for tabs between its values.
         flat = text.replace("\t", " ") if text.lstrip()[:1] in ("{", "[") else text
         return yaml.compose(flat, Loader=yaml.SafeLoader)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(
-            f"{path}, line {line}: the byte {content[error.start]:#04x} is no UTF-8: save the file "
-            "in that encoding"
+            f"{path}, line {line}: the byte {content[error.start]:#04x} is not UTF-8: save the "
+            "file in that encoding"
         ) from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         tab = "\t" in text.split("\n")[line - 1]
         remedy = ": indent with spaces, not with tabs" if tab else ""
-        raise InputError(f"{path}, line {line} is no YAML ({error.problem}){remedy}") from None
+        raise InputError(
+            f"{path}, line {line} is not valid YAML ({error.problem}){remedy}"
+        ) from None
     except (yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path} is no YAML ({' '.join(str(error).split()):.200})") from None
+        raise InputError(
+            f"{path} is not valid YAML ({' '.join(str(error).split()):.200})"
+        ) from None
 
 
 def _check_mapping(path: Path, node: Any, place: str, seen: set[int]) -> None:
@@ -189,7 +193,7 @@ def _check_mapping(path: Path, node: Any, place: str, seen: set[int]) -> None:
 
 
 def _place(error: ValidationError) -> str:
-    """Key of the value at fault: ``regions.paris.n[2]``."""
+    """Return the key of the wrong value, such as ``regions.paris.n[2]``."""
     text = "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path
     )
@@ -204,11 +208,11 @@ def _short(value: object) -> str:
     if value is None or isinstance(value, bool):
         return {None: "nothing", True: "true", False: "false"}[value]
     text = masked(repr(value)) if "://" in str(value) else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else f"{text[:_MAX_SHOWN_CHARACTERS]}..."
 
 
 def _faults(error: ValidationError) -> Iterator[str]:
-    """Say what is wrong, in words that need no knowledge of JSON schema."""
+    """Yield what is wrong in words that need no knowledge of JSON schema."""
     place = _place(error)
     value: Any = error.instance
     schema: Any = error.schema
@@ -223,16 +227,16 @@ def _faults(error: ValidationError) -> Iterator[str]:
             if key not in known:
                 yield f"{_below(place, key)}: there is no such key{_meant(str(key), known)}"
     elif error.validator == "required":
-        # One error for each that is missing: its words begin with the name.
+        # There is one error for each missing key, and its message begins with the key.
         wanted: Any = error.validator_value
         key = next(key for key in wanted if error.message.startswith(repr(key)))
         yield f"{_below(place, key)}: this key is missing"
     elif error.validator == "oneOf":
         yield from _alternatives(error)
     elif error.validator == "uniqueItems":
-        yield f"{place}: every entry may be given once only (got {_short(value)})"
+        yield f"{place}: every entry must differ from the others (got {_short(value)})"
     elif error.validator == "pattern":
-        yield f"{place}: {_short(value)} does not fit. {schema['description']}"
+        yield f"{place}: {_short(value)} is not accepted. {schema['description']}"
     elif error.validator == "type" and _reads_as_number(value) and _wants_number(schema["type"]):
         yield (
             f"{place}: {value!r} is text to YAML, which reads a number only with a point before "
@@ -243,7 +247,7 @@ def _faults(error: ValidationError) -> Iterator[str]:
 
 
 def _alternatives(error: ValidationError) -> Iterator[str]:
-    """One of several forms is wanted: name them, or what is wrong with the one that is meant."""
+    """Name the accepted forms, or what is wrong with the form that was meant."""
     place, value = _place(error), error.instance
     forms: Any = error.validator_value
     if all(set(form) == {"required"} for form in forms):
@@ -261,7 +265,7 @@ def _alternatives(error: ValidationError) -> Iterator[str]:
 
 
 def _form(schema: Mapping[str, Any]) -> str:
-    """Say in words what a schema wants: ``a whole number from 2 or the word all``."""
+    """Return in words what a schema accepts: ``a whole number from 2 or the word all``."""
     kind = schema.get("type")
     if kind is None:
         words = [f"the word {schema['const']}"] if "const" in schema else schema.get("enum")
@@ -273,7 +277,7 @@ def _form(schema: Mapping[str, Any]) -> str:
 
 def _mapping(schema: Mapping[str, Any]) -> str:
     if "properties" not in schema:
-        return "a mapping of names, one or more, to what they are"
+        return "a mapping with one or more names"
     if schema.get("maxProperties") == 1:
         return f"a mapping with one of the keys {', '.join(schema['properties'])}"
     keys = schema["required"]
@@ -324,7 +328,7 @@ def _wants_number(types: object) -> bool:
 
 
 def _reads_as_number(value: object) -> bool:
-    """Whether a value is text that was meant as a number."""
+    """Return whether a value is text that can be read as a number."""
     if not isinstance(value, str):
         return False
     try:
@@ -335,7 +339,7 @@ def _reads_as_number(value: object) -> bool:
 
 
 def _leaves(node: Any, key: str) -> Iterator[tuple[str, Any]]:
-    """Every value that is no mapping or list, with its key: ``regions.paris.n[2]``."""
+    """Yield every value that is not a mapping or list, with its key: ``regions.paris.n[2]``."""
     if isinstance(node, Mapping):
         for child, value in node.items():
             yield from _leaves(value, f"{key}.{child}" if key else child)
@@ -351,7 +355,7 @@ def _check_value(key: str, value: Any) -> None:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InputError(f"{key} must be a finite number (got {value})")
-        if name in _COUNTS:
+        if name in _INTEGER_KEYS:
             raise InputError(
                 f"{key} must be written without point or exponent, such as 1000 (got {value})"
             )

@@ -1,4 +1,4 @@
-"""Rows of the tables at one calibration, and what counts as known."""
+"""Select the rows of tables at one calibration."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,16 +10,17 @@ import pandas as pd
 from shuffledp.errors import InputError
 from shuffledp.pipeline.tables import read_tables
 
-DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is no guarantee
-TARGET: Final = "target"  # calibration of each mechanism by itself to a target (eps, delta)
-OWN_DELTA: Final = "own-delta"  # of one cell, to paper A's delta(x0), likewise
-# An estimate above so many shows that somebody is there; intervals reach as far to each side.
+DELTA_HAT: Final = "delta-hat"  # calibration to paper A's delta-hat, which is not a guarantee
+TARGET: Final = "target"  # calibration of each mechanism to a target (eps, delta)
+OWN_DELTA: Final = "own-delta"  # calibration of one cell to paper A's delta(x0), likewise
+# A cell counts as occupied if its estimate exceeds this many standard errors; intervals reach as
+# far to each side.
 STANDARD_ERRORS: Final = 2.0
-_TOLERANCE = 1e-9  # of log10 delta: the target went through a natural logarithm
+_LOG10_TOLERANCE: Final = 1e-9  # tables have targets that went through a natural logarithm
 
 
 def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
-    """Take the rows calibrated to the target delta; the others come from a sweep of eps.
+    """Return the rows calibrated to the target delta; the others come from a sweep of eps.
 
     Raises
     ------
@@ -27,7 +28,7 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
         If there are none.
     """
     offset = np.abs(table["log10_delta"] - np.log10(target_delta))
-    rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _TOLERANCE)]
+    rows: pd.DataFrame = table[(table["calibration"] == "matched") & (offset < _LOG10_TOLERANCE)]
     if rows.empty:
         raise InputError(
             f"target_delta must be one the table was made for (got {target_delta:g}): no matched "
@@ -37,23 +38,23 @@ def at_target(table: pd.DataFrame, target_delta: float) -> pd.DataFrame:
 
 
 def at_targets(table: pd.DataFrame) -> pd.DataFrame:
-    """Take the rows where each mechanism calibrated itself to a target."""
+    """Return the rows where each mechanism is calibrated to a target by itself."""
     return table[table["calibration"] == TARGET].reset_index(drop=True)
 
 
 def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd.DataFrame:
-    """Take the releases whose noise follows from eps0, and the others' of one calibration.
+    """Return the releases whose noise follows from eps0, and the others at one calibration.
 
-    The order of the rows is kept: it is that of the mechanisms in the configuration.
+    The order of the rows is kept; it is that of the mechanisms in the configuration.
 
     Parameters
     ----------
     table
         Utility, individual or release table.
     calibration
-        ``matched`` (at the target delta), ``delta-hat``, or one of a mechanism's own.
+        ``matched`` (at the target delta), ``delta-hat``, or a calibration of some mechanism.
     target_delta
-        Of ``matched`` alone.
+        The delta for ``matched``; other calibrations do not use it.
 
     Raises
     ------
@@ -74,21 +75,21 @@ def calibrated(table: pd.DataFrame, calibration: str, target_delta: float) -> pd
 def read_calibrated(
     releases: Path, calibration: str, target_delta: float, **equal: float | str
 ) -> Iterator[pd.DataFrame]:
-    """Read the first repetition of what `calibrated` would take, release by release.
+    """Read the first repetition of the rows that `calibrated` returns, release by release.
 
     Parameters
     ----------
     releases
-        Parquet file of `tables.RELEASES`, of one eps0 or of targets.
+        Parquet file with the columns of `tables.RELEASES`, for one eps0 or for targets.
     calibration, target_delta
-        As for `calibrated`.
+        The same as for `calibrated`.
     equal
-        As for `tables.read_tables`: further conditions.
+        Further conditions, as for `tables.read_tables`.
 
     Yields
     ------
-    All estimates of one mechanism with the same parameters, in the order of the file, so that one
-    release at a time is in memory.
+    All estimates of one mechanism with the same parameters, in the order of the file. One release
+    at a time is in memory.
     """
     names = ["n", "calibration", "eps", "log10_delta", "mechanism"]
     every = read_tables([releases], columns=names, repetition=0, cell=0, **equal)

@@ -6,10 +6,10 @@ import numpy as np
 
 
 def stream(seed: int, *labels: object) -> np.random.Generator:
-    """Independent generator for a job named by its labels.
+    """Return an independent generator for a job named by its labels.
 
     The same seed and labels give the same stream on any machine and for any number of cores;
-    different labels give independent ones.
+    different labels give independent streams.
     """
     digest = hashlib.sha256("\x1f".join(map(str, labels)).encode()).digest()
     words = np.frombuffer(digest, dtype="<u4").tolist()

@@ -1,4 +1,4 @@
-"""Parquet tables with fixed column types, the run's parameters inside, written whole or not."""
+"""Write and read parquet tables with fixed column types and the run's parameters inside."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,17 +26,17 @@ from shuffledp.pipeline.columns import (
 )
 from shuffledp.pipeline.files import replacing
 
-# Keys about the file itself, and the code, of which equal results may come from different ones.
-_NO_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "code", CONTENTS)
-GROUP_ROWS: Final = 1 << 20  # Arrow's own default: rows that are packed together
-# Of every parquet file that is written, and of every one that is read.
+# Keys about the file itself, and the fingerprint of the code: other code can give the same table.
+_NOT_PARAMETERS: Final = ("geo", "pandas", "ARROW:schema", "code", CONTENTS)
+GROUP_ROWS: Final = 1 << 20  # rows that are packed together; Arrow's own default
+# Options for writing and for reading every parquet file.
 PACKED: Final[Mapping[str, Any]] = {"compression": "zstd", "write_page_checksum": True}
 CHECKED: Final[Mapping[str, Any]] = {"page_checksum_verification": True}
 _FORMAT: Final = ds.ParquetFileFormat(
     default_fragment_scan_options=ds.ParquetFragmentScanOptions(pre_buffer=False, **CHECKED)
 )
 
-# Privacy that was looked up for the cells' true counts; where it is not, its writer says `PUBLIC`.
+# Bounds that depend on the cells' true counts; a table of others is marked `PUBLIC` by its writer.
 PRIVACY = schema_of("n", "k", "eps0", "eps", "bound", "delta", "log10_delta", contents=TRUE)
 PROMISES = schema_of(
     *("n", "k", "mechanism", "parameters", "eps", "delta", "log10_delta"), contents=TRUE
@@ -54,7 +54,7 @@ UTILITY = schema_of(
     *("colluding", "response_rate", "parameters", "local_eps0", "messages", "reason"),
     contents=TRUE,
 )
-# Of made-up data.
+# Distances of simulated data.
 DISTANCES = schema_of(*_RELEASE, "tv_distance", contents=PUBLIC)
 CERTAINTY = schema_of(
     *("region", "grid", "calibration", "mechanism", "estimator", "eps0", "eps", "n", "repetition"),
@@ -76,14 +76,16 @@ def writing(
 
     Parameters
     ----------
-    schema, destination
-        What is written, and where. The file appears under its name only when it is complete.
+    schema
+        Columns of the file, and metadata that every such file has.
+    destination
+        Path of the file, which appears only when it is complete.
     metadata
-        Goes into the file's key-value metadata, beside what the schema has.
+        Further key-value metadata of the file.
 
     Yields
     ------
-    Function that takes the next rows.
+    Function that adds rows.
     """
     keys = {k.decode(): v.decode() for k, v in schema.metadata.items()} | dict(metadata)
     keyed, bare = schema.with_metadata(dict(sorted(keys.items()))), schema.remove_metadata()
@@ -113,14 +115,14 @@ def writing(
 def write_table(
     table: pd.DataFrame, schema: pa.Schema, destination: Path, metadata: Mapping[str, str]
 ) -> None:
-    """Write a whole table; bytes as of `writing`.
+    """Write a whole table, with the same bytes as by `writing`.
 
     Parameters
     ----------
     table
-        Has the schema's columns, and may have others, which are left out.
+        Table with the schema's columns; others are left out.
     schema, destination, metadata
-        As for `writing`.
+        The same as for `writing`.
     """
     with writing(schema, destination, metadata) as add:
         add(table)
@@ -134,18 +136,18 @@ def write_csv(table: pd.DataFrame, destination: Path) -> None:
 
 @contextmanager
 def reading(source: Path) -> Iterator[None]:
-    """Name the file and the remedy if a result of an earlier job turns out to be damaged.
+    """Raise an error that names the file and the remedy if a result of an earlier job is damaged.
 
     Raises
     ------
     InputError
-        In place of what Arrow says of a file that is no whole parquet.
+        Instead of Arrow's error about a file that is not complete parquet.
     """
     try:
         yield
     except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
         if (isinstance(error, OSError) and error.errno) or is_out_of_memory(error):
-            raise  # the file is missing, or may not or cannot be read now; it is not damaged
+            raise  # the file is missing or unreadable, which does not mean that it is damaged
         raise InputError(
             f"{source} is damaged ({error!r}): delete it and run again, it will be made anew"
         ) from error
@@ -156,7 +158,7 @@ def read_tables(
     columns: list[str] | None = None,
     **equal: float | str | range | list[int],
 ) -> pd.DataFrame:
-    """Read one or more tables of the same schema, in the order given.
+    """Read one or more tables of the same schema, in the given order.
 
     A row group at a time is held in memory beside the rows that are kept.
 
@@ -165,7 +167,7 @@ def read_tables(
     sources
         The files, at least one.
     columns
-        Names of those to read; by default all.
+        Names of the columns to read; by default all.
     equal
         ``name=value`` keeps only the rows where that column has that value, or one of several.
     """
@@ -190,7 +192,7 @@ def read_tables(
 
 
 def read_metadata(source: Path) -> dict[str, str]:
-    """Key-value metadata of a parquet file."""
+    """Return the key-value metadata of a parquet file."""
     with reading(source):
         found = pq.read_schema(source).metadata or {}
         return {key.decode(): value.decode() for key, value in found.items()}
@@ -211,14 +213,14 @@ def _contents(source: Path) -> str:
 
 
 def run_metadata(source: Path, *parameters: Iterable[tuple[str, Any]]) -> dict[str, str]:
-    """A job's parameters as JSON, beside those that its input was made with."""
+    """Return a job's parameters as JSON, together with those that its input was made with."""
     given = {key: json.dumps(value, sort_keys=True) for items in parameters for key, value in items}
     every = read_metadata(source) | given
-    return {key: value for key, value in every.items() if key not in _NO_PARAMETERS}
+    return {key: value for key, value in every.items() if key not in _NOT_PARAMETERS}
 
 
 def read_counts(grid: Path) -> Integers:
-    """Check-ins per cell of a grid file, shape ``(k,)``, row-major from the south-west."""
+    """Return the check-ins per cell of a grid file, row-major from the south-west."""
     with reading(grid):
         counts: Integers = pq.read_table(grid, columns=["count"], **CHECKED)["count"].to_numpy()
     return counts

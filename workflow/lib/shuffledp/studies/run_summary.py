@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from shuffledp.pipeline.selection import at_targets
+from shuffledp.pipeline.tables import read_tables
 from shuffledp.studies.comparison import findings
 from shuffledp.studies.units import units_findings
 from shuffledp.studies.utility import target_findings
@@ -40,7 +41,7 @@ def run_summary(
         )
     for place, path in units.items():
         users = pd.read_csv(Path(folder, "privacy", f"{place}.users.csv"))
-        lines.append(units_findings(pd.read_parquet(path), users, places[place]))
+        lines.append(units_findings(read_tables([path]), users, places[place]))
     comparison = asked("utility/comparison.csv")
     if comparison and (table := findings(pd.read_csv(comparison))):
         lines.append(

@@ -66,13 +66,8 @@ _Y_LABELS: Final[Mapping[str, str]] = MappingProxyType(
 _SERIES_OFFSET: Final = 0.008  # share of the axis; keeps the ranges of series apart
 
 
-def draw_estimates(estimates: Path, *, title: str) -> Figure:
-    """Draw `estimate_panels` from a file of estimates."""
-    return estimate_panels(pd.read_csv(estimates), title)
-
-
-def draw_private_estimates(estimates: Path, privacy: Path, *, title: str) -> Figure:
-    """Draw `estimate_panels` from files of estimates and of their privacy.
+def draw_estimates(estimates: Path, privacy: Path | None = None, *, title: str) -> Figure:
+    """Draw `estimate_panels` from files of estimates and, if it is given, of their privacy.
 
     Parameters
     ----------
@@ -81,8 +76,10 @@ def draw_private_estimates(estimates: Path, privacy: Path, *, title: str) -> Fig
     title
         Title of the figure.
     """
-    certified = pd.read_csv(privacy).drop(columns="tagged")
-    table = pd.read_csv(estimates).merge(certified, on=["varied", "value", "estimator"])
+    table = pd.read_csv(estimates)
+    if privacy is not None:
+        certified = pd.read_csv(privacy).drop(columns="tagged")
+        table = table.merge(certified, on=["varied", "value", "estimator"])
     return estimate_panels(table, title)
 
 
