@@ -149,5 +149,3 @@ def budget(eps0):
 def first_grid(region):
     """Return the grid that figures are drawn for by default."""
     return next(iter(REGIONS[region]["grids"]))
-
-
