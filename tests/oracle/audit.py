@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from flint import ctx
-from shuffledp.accounting import accountant
+from shuffledp import queries
 from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.one_round.certified import weak_adversary_log_delta
 from shuffledp.accounting.registry import BOUNDS
@@ -129,7 +129,7 @@ def audit_sampling(findings: Findings, random: np.random.Generator, most_users: 
     rounds = int(random.choice([1, 1, 1, 2]))
     sampled = replace(setting, rounds=rounds, sampling_rate=rate)
     start = time.perf_counter()
-    high = accountant.log_delta(eps, sampled).upper
+    high = queries.log_delta(eps, sampled).upper
     name = "sampled round" if rounds == 1 else "sampled rounds"
     findings.note(f"seconds of {name}", time.perf_counter() - start, (sampled, eps, rate))
     # Even if all others took part, the target would leak at least this.

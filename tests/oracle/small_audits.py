@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from flint import arb
 from scipy import signal, stats
-from shuffledp.accounting import accountant
+from shuffledp import queries
 from shuffledp.accounting.setting import Setting
 from shuffledp.accounting.signed import SignedNoise
 from shuffledp.errors import InputError
@@ -59,7 +59,7 @@ def laws_of(rows: list[list[arb]]) -> list[enumerated.Law]:
 def enclose(findings: Findings, what: str, setting: Setting, eps: float, truth: arb) -> None:
     """Check that both ends of a setting enclose the truth."""
     where = (setting, eps)
-    ends = accountant.log_delta(eps, setting)
+    ends = queries.log_delta(eps, setting)
     findings.not_below(f"{what}: upper", ends.upper, truth, where)
     if ends.lower is not None:
         findings.not_above(f"{what}: lower", ends.lower, truth, where)
@@ -85,9 +85,9 @@ def audit_budget_ends(findings: Findings, random: Random) -> None:
     for _ in range(int(random.integers(3))):
         eps = float(np.nextafter(eps, random.choice([0.0, np.inf])))
     where = (eps0, rounds, eps)
-    alone = accountant.log_delta(eps, Setting(1, 2, eps0, rounds)).upper
+    alone = queries.log_delta(eps, Setting(1, 2, eps0, rounds)).upper
     how = Released(MECHANISMS["discrete-laplace"], DiscreteLaplaceParameters(eps0))
-    noisy = accountant.log_delta(eps, Setting(9, 2, rounds=rounds, mechanism=how)).upper
+    noisy = queries.log_delta(eps, Setting(9, 2, rounds=rounds, mechanism=how)).upper
     if Fraction(eps) >= exact:
         findings.at_most("no delta from the budget on", max(alone, noisy), -np.inf, where)
         return
@@ -118,7 +118,7 @@ def audit_calibration(findings: Findings, random: Random) -> None:
         findings.checks[f"{name} refuses a target"] += 1
         return
     how = Released(MECHANISMS[name], parameters)
-    high = accountant.log_delta(eps, replace(setting, mechanism=how)).upper
+    high = queries.log_delta(eps, replace(setting, mechanism=how)).upper
     findings.at_most("calibrated to a target", high, log_delta, (*where, parameters))
 
 

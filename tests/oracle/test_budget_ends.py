@@ -8,7 +8,7 @@ import pytest
 from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
-from shuffledp.accounting import accountant
+from shuffledp import queries
 from shuffledp.accounting.geometric import composed_geometric_noise
 from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.discrete_laplace import DiscreteLaplaceParameters
@@ -66,15 +66,15 @@ def test_a_setting_has_the_budget_of_its_rounds_rounded_up(eps0, rounds):
     ],
 )
 def test_delta_is_positive_up_to_the_exact_budget_of_all_rounds(setting, eps, truth):
-    assert accountant.delta(eps, setting).upper >= truth
-    assert accountant.delta(setting.budget, setting).upper == 0.0
+    assert queries.delta(eps, setting).upper >= truth
+    assert queries.delta(setting.budget, setting).upper == 0.0
 
 
 def test_a_ledger_has_the_exact_sum_of_its_budgets():
     # The exact sum of 0.1, 0.2 and 0.3 is above the float 0.6.
     ledger = [Setting(1, 2, eps0) for eps0 in (0.1, 0.2, 0.3)]
-    assert accountant.delta(0.6, ledger).upper > 0.0
-    assert accountant.delta(0.6000000000000001, ledger).upper == 0.0
+    assert queries.delta(0.6, ledger).upper > 0.0
+    assert queries.delta(0.6000000000000001, ledger).upper == 0.0
 
 
 @given(st.floats(1e-6, 20.0), st.integers(2, 30), st.floats(0.0, 1.1))
@@ -112,4 +112,4 @@ def test_a_calibrated_budget_of_rounds_is_not_rounded_up():
 def test_rounds_that_fill_their_budget_have_delta_zero():
     how = Released(MECHANISMS["discrete-laplace"], DiscreteLaplaceParameters(4.0))
     setting = Setting(1000, 10, rounds=2, mechanism=how)
-    assert accountant.delta(8.0, setting).upper == 0.0
+    assert queries.delta(8.0, setting).upper == 0.0

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from effort import examples, long
 from flint import arb, ctx
-from shuffledp import cli
-from shuffledp.accounting import accountant, pairs
+from shuffledp import cli, queries
+from shuffledp.accounting import pairs
 from shuffledp.accounting.one_round import certified, single_bin
 from shuffledp.accounting.pairs import hockey_stick
 from shuffledp.accounting.registry import BOUNDS
@@ -213,7 +213,7 @@ def test_calibrations_that_were_above_their_target_or_failed(
     how = MECHANISMS[mechanism]
     parameters = calibrated(how, eps, log_delta, setting)
     released = replace(setting, mechanism=Released(how, parameters))
-    assert accountant.log_delta(eps, released).upper <= log_delta
+    assert queries.log_delta(eps, released).upper <= log_delta
 
 
 def test_the_public_view_of_hardly_any_noise_is_not_nan():

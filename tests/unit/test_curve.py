@@ -5,7 +5,7 @@ from math import exp, inf, log
 
 import numpy as np
 import pytest
-from shuffledp.accounting import accountant
+from shuffledp import queries
 from shuffledp.accounting.accountant import curve as certified
 from shuffledp.accounting.composition import compose
 from shuffledp.accounting.curve import (
@@ -294,9 +294,9 @@ def test_a_slow_search_shows_progress_on_a_terminal(monkeypatch, capsys):
 def test_an_array_of_eps_has_the_deltas_of_its_elements():
     setting = Setting(n=2_000, k=30, eps0=4.0)
     eps = np.array([[0.0, 3.9, 0.5, 0.5], [4.0, 2.0, 1.9999, 5.0]])
-    deltas = accountant.delta(eps, setting)
+    deltas = queries.delta(eps, setting)
     for place, value in np.ndenumerate(eps):
-        alone = accountant.delta(float(value), setting)
+        alone = queries.delta(float(value), setting)
         assert (deltas.lower[place], deltas.upper[place]) == (alone.lower, alone.upper)
 
 

@@ -119,9 +119,9 @@ def test_links_lead_to_pages_of_the_site(site):
 
 @pytest.mark.slow
 def test_the_reference_says_what_functions_return(site):
-    page = (site / "reference" / "accounting.html").read_text(encoding="utf-8")
-    assert 'id="shuffledp.accounting.accountant.epsilon"' in page
-    assert re.search(r"Interval</a>.{0,300}?</code>[^<]*–\s*<div[^>]*>\s*<p>Natural logs", page)
+    page = (site / "reference" / "shuffledp.html").read_text(encoding="utf-8")
+    assert 'id="shuffledp.queries.epsilon"' in page
+    assert re.search(r"LogDelta\w+</a>.{0,300}?</code>[^<]*–\s*<div[^>]*>\s*<p>Natural logs", page)
 
 
 @pytest.mark.slow

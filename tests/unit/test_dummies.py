@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import exact
 from scipy import signal, stats
-from shuffledp.accounting import accountant, pairs, signed
+from shuffledp import queries
+from shuffledp.accounting import pairs, signed
 from shuffledp.accounting.calibrate import smallest_integer, smallest_noise
 from shuffledp.accounting.geometric import BothNoises, geometric_noise
 from shuffledp.accounting.setting import Setting
@@ -331,8 +332,8 @@ def test_overflow_of_envelopes_never_lets_delta_grow_with_eps(n, rounds):
     # A ledger of rounds with different numbers of users counts the extra noise too.
     released = Released(SignedDummies(), parameters)
     ledger = [Setting(number, 20, mechanism=released) for number in (1000, n + 1)]
-    equal = accountant.epsilon(1e-5, replace(ledger[0], rounds=2)).upper
-    assert accountant.epsilon(1e-5, ledger).upper < 1.02 * equal  # interpolated
+    equal = queries.epsilon(1e-5, replace(ledger[0], rounds=2)).upper
+    assert queries.epsilon(1e-5, ledger).upper < 1.02 * equal  # interpolated
 
 
 # The errors were computed by a separate script that sums the laws of two cells directly.

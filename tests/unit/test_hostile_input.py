@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from shuffledp import input_files
 from shuffledp.accounting.certificate import certificate
 from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
-from shuffledp.cli import main, tables
-from shuffledp.cli.words import one_line
-from shuffledp.errors import InputError
+from shuffledp.cli import main
+from shuffledp.errors import InputError, one_line
 from shuffledp.figures.basemap import backdrop
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.regions import region_from_config
@@ -118,7 +118,7 @@ def test_a_file_with_too_many_rows_is_not_loaded(capsys, tmp_path, monkeypatch):
     status, err = run(capsys, *COMPARE, str(path))
     assert status == 2
     assert "3,000,000 rows" in err
-    monkeypatch.setattr(tables, "LARGEST_ROWS", 3)
+    monkeypatch.setattr(input_files, "MAX_VALUES", 3)
     for name, text in (("c.csv", "count\n" + "1\n" * 4), ("m.csv", "1,0\n0,1\n")):
         (tmp_path / name).write_text(text)
     assert "4 rows" in run(capsys, *COMPARE, str(tmp_path / "c.csv"))[1]
@@ -136,7 +136,7 @@ def test_damaged_parquet_is_refused_in_one_line(capsys, tmp_path):
         bad[int(random.integers(len(bad) // 2, len(bad)))] = int(random.integers(256))
         path.write_bytes(bad)
         try:
-            tables.read_histogram(path)
+            input_files.read_histogram(path)
         except InputError as error:
             refused += 1
             assert "\n" not in one_line(str(error))

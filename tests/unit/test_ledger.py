@@ -8,8 +8,8 @@ import shuffledp
 from shuffledp import cli
 from shuffledp.accounting.accountant import curve
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli.ledger import read_rounds
 from shuffledp.errors import InputError
+from shuffledp.input_files import read_rounds
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.mechanisms.registry import MECHANISMS
 from shuffledp.mechanisms.shuffler_dummies import ShufflerDummiesParameters
@@ -123,7 +123,7 @@ def test_directories_devices_and_bad_bytes_are_refused(tmp_path, capsys):
 
 
 def test_the_number_of_rows_is_limited(tmp_path, monkeypatch):
-    monkeypatch.setattr("shuffledp.cli.ledger.LARGEST_ROWS", 5)
+    monkeypatch.setattr("shuffledp.input_files.MAX_LEDGER_ROWS", 5)
     many = "n,k,eps0\n" + "9,3,1\n" * 6
     assert len(read_rounds(written(tmp_path, many[:-6]))) == 5
     with pytest.raises(InputError, match="more than 5 rows: rounds that are alike go into"):

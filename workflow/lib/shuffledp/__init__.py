@@ -1,9 +1,8 @@
-"""Certified privacy of shuffled k-randomised response.
+"""Certified privacy of location histograms in the shuffle model.
 
-The accountant: `Setting` describes a collection; `delta`, `log_delta` and `epsilon` enclose what it
-promises; `calibrate` finds its local budget; `bounds` compares the literature; `read_rounds` reads
-the settings of rounds that differ. `krr` is the mechanism: its channel, a simulation, and the
-unbiased estimate.
+`Setting` describes a collection. `epsilon`, `delta` and `log_delta` enclose its privacy, `rdp` and
+`fdp` bound its Renyi DP and its trade-off function, `bounds` compares the literature. `calibrate`,
+`plan` and `compare` choose a mechanism and its parameters. Results have `to_frame()` and `plot()`.
 
 >>> from shuffledp import Setting, epsilon
 >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0)).upper
@@ -19,12 +18,28 @@ __all__ = [
     "__version__",
     "bounds",
     "calibrate",
+    "certify",
+    "compare",
     "delta",
     "epsilon",
+    "fdp",
     "krr",
     "log_delta",
+    "matrix",
+    "mechanism",
+    "personal_budgets",
+    "plan",
+    "rdp",
+    "read_budgets",
     "read_rounds",
+    "verify",
 ]
+_HOMES = {
+    "Interval": "accounting.curve",
+    "Setting": "accounting.setting",
+    "read_budgets": "input_files",
+    "read_rounds": "input_files",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -35,10 +50,8 @@ def __getattr__(name: str) -> Any:
         value: Any = import_module("shuffledp.version").find_version()
     elif name == "krr":
         value = import_module("shuffledp.mechanisms.krr")
-    elif name == "read_rounds":
-        value = import_module("shuffledp.cli.ledger").read_rounds
     else:
-        value = getattr(import_module("shuffledp.accounting.accountant"), name)
+        value = getattr(import_module(f"shuffledp.{_HOMES.get(name, 'queries')}"), name)
     globals()[name] = value
     return value
 

@@ -1,11 +1,21 @@
-from shuffledp.accounting.accountant import bounds as bounds
-from shuffledp.accounting.accountant import calibrate as calibrate
-from shuffledp.accounting.accountant import delta as delta
-from shuffledp.accounting.accountant import epsilon as epsilon
-from shuffledp.accounting.accountant import log_delta as log_delta
 from shuffledp.accounting.curve import Interval as Interval
 from shuffledp.accounting.setting import Setting as Setting
-from shuffledp.cli.ledger import read_rounds as read_rounds
+from shuffledp.input_files import read_budgets as read_budgets
+from shuffledp.input_files import read_rounds as read_rounds
 from shuffledp.mechanisms import krr as krr
+from shuffledp.queries import bounds as bounds
+from shuffledp.queries import calibrate as calibrate
+from shuffledp.queries import certify as certify
+from shuffledp.queries import compare as compare
+from shuffledp.queries import delta as delta
+from shuffledp.queries import epsilon as epsilon
+from shuffledp.queries import fdp as fdp
+from shuffledp.queries import log_delta as log_delta
+from shuffledp.queries import matrix as matrix
+from shuffledp.queries import mechanism as mechanism
+from shuffledp.queries import personal_budgets as personal_budgets
+from shuffledp.queries import plan as plan
+from shuffledp.queries import rdp as rdp
+from shuffledp.queries import verify as verify
 
 __version__: str

@@ -14,6 +14,23 @@ class InputError(ValueError):
     """
 
 
+# The longest word of a message, and the longest message: a list of all mechanisms or bounds fits.
+MAX_WORD, MAX_MESSAGE = 120, 1_000
+
+
+def shortened(text: str, most: int = MAX_WORD) -> str:
+    """Return the beginning and the end of a long text."""
+    half = (most - 3) // 2
+    return text if len(text) <= most else f"{text[:half]}...{text[-half:]}"
+
+
+def one_line(message: str) -> str:
+    """Return a message of readable length without characters that move a terminal's cursor."""
+    words = (shortened(word) for word in message.split())
+    line = shortened(" ".join(words), MAX_MESSAGE)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+
+
 # Messages of the dynamic loader, of threads and of C++, which do not raise MemoryError.
 _MEMORY_MESSAGES: Final = (
     "failed to map segment",

@@ -1,7 +1,8 @@
-"""The accountant: certified lower and upper bounds on the (eps, delta) of a collection.
+"""The accountant: the privacy curve of a collection, or of several with the same users.
 
 All results are for the replacement of one report, against an adversary who sees the histogram of
-all reports (docs/accounting.md). Only upper ends may be promised to users.
+all reports (docs/accounting.md). Only upper ends may be promised to users. `shuffledp.queries` has
+the questions that users ask.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
@@ -9,34 +10,24 @@ from __future__ import annotations  # so that help() shows ArrayLike, not its de
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from shuffledp.accounting.composition import compose, compose_rounds
-from shuffledp.accounting.curve import (
-    Curve,
-    Interval,
-    NotApplicableError,
-    UpperCurve,
-    largest_eps0,
-)
+from shuffledp.accounting.curve import Curve, UpperCurve
 from shuffledp.accounting.participation import with_participation
-from shuffledp.accounting.registry import BOUNDS, get_bound, krr_curve, upper_curve
-from shuffledp.accounting.rounds import tradeoff as tradeoff_functions
+from shuffledp.accounting.registry import get_bound, krr_curve
 from shuffledp.accounting.setting import LARGEST_ROUNDS, Setting
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import plain
+from shuffledp.numerics.arrays import plain, scalar
 
 CERTIFIED = "certified"
 # A ledger may hold this many rounds that differ: each eps needs a transform of each of them.
 MAX_DISTINCT_ROUNDS = 1_000
 # One setting, whose rounds are all alike, or a ledger: the settings of rounds that differ.
 Collected = Setting | Sequence[Setting]
-# A trade-off function is computed from this many points of the curve, down to this delta. Thirty
-# times as many points would take another 0.1 % of what a test gains over guessing.
-TRADEOFF_POINTS, SMALLEST_TRADEOFF_DELTA = 65, 1e-12
 
 
 def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
@@ -80,8 +71,12 @@ def distinct(rounds: Sequence[Setting]) -> dict[Setting, int]:
     InputError
         If there is no round, or there are too many rounds or too many that differ.
     """
+    if isinstance(rounds, str) or not isinstance(rounds, Sequence):
+        raise InputError(f"setting must be a Setting or a list of them (a ledger), got {rounds!r}")
     counts = dict[Setting, int]()
     for setting in rounds:
+        if not isinstance(setting, Setting):
+            raise InputError(f"a ledger must be a list of settings, got {setting!r} in it")
         once = replace(setting, rounds=1)
         counts[once] = counts.get(once, 0) + setting.rounds
     total = sum(counts.values())
@@ -120,230 +115,17 @@ def _published_curve(setting: Setting, name: str) -> Curve:
     return bound.curve(setting)
 
 
-def log_of(delta: ArrayLike | Decimal) -> Any:
+def log_of(delta: ArrayLike | Decimal | Sequence[Decimal]) -> Any:
     """Return the natural log of deltas in ``(0, 1]``, any shape.
 
     A `Decimal` may be below the smallest float.
     """
 
     def one(value: float | Decimal) -> float:
-        exact = value if isinstance(value, Decimal) else Decimal(float(value))
+        exact = value if isinstance(value, Decimal) else Decimal(scalar("delta", value))
         if not (exact.is_finite() and 0 < exact <= 1):
             raise InputError(f"delta must lie in (0, 1], got delta={value}")
         return float(exact.ln())
 
-    return plain(np.vectorize(one, otypes=[np.float64])(delta))
-
-
-@overload
-def log_delta(eps: float, setting: Collected, *, bound: str = ...) -> Interval[float]: ...
-
-
-@overload
-def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[Any]: ...
-
-
-def log_delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Interval[Any]:
-    """Enclose the natural log of the delta of a collection at eps.
-
-    Unlike `delta` it never underflows: even deltas of 1e-10000 are distinguished.
-
-    Parameters
-    ----------
-    eps
-        Central budgets of at least 0, any shape.
-    setting
-        The collection: `Setting` (n, k, eps0, ...), or the settings of several rounds that differ,
-        in which the same users take part.
-    bound
-        ``"certified"``, or the name of a bound from the literature (``shuffledp list``), which
-        gives one end only. With sampling, dropouts or dummies only the upper end is known.
-
-    Returns
-    -------
-    Natural logs, at most 0; -inf for a delta of 0.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, or the bound does not apply there.
-
-    Examples
-    --------
-    >>> log_delta(0.5, Setting(n=100_000, k=408, eps0=4.0)).upper  # 1e-465
-    -1071.47...
-    """
-    return curve(setting, bound).log_delta(eps)
-
-
-@overload
-def delta(eps: float, setting: Collected, *, bound: str = ...) -> Interval[float]: ...
-
-
-@overload
-def delta(eps: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[Any]: ...
-
-
-def delta(eps: ArrayLike, setting: Collected, *, bound: str = CERTIFIED) -> Interval[Any]:
-    """Enclose the delta of a collection at eps.
-
-    Parameters
-    ----------
-    eps, setting, bound
-        See `log_delta`.
-
-    Returns
-    -------
-    Numbers in ``[0, 1]``. Where delta lies below the smallest float, the lower end is 0 and the
-    upper end is that float.
-
-    Raises
-    ------
-    InputError
-        See `log_delta`.
-
-    Examples
-    --------
-    >>> delta(0.03, Setting(n=100_000, k=408, eps0=4.0))
-    Interval(lower=1.2421621...e-05, upper=1.2421633...e-05)
-    """
-    return curve(setting, bound).delta(eps)
-
-
-@overload
-def epsilon(delta: float | Decimal, setting: Collected, *, bound: str = ...) -> Interval[float]: ...
-
-
-@overload
-def epsilon(delta: ArrayLike, setting: Collected, *, bound: str = ...) -> Interval[Any]: ...
-
-
-def epsilon(
-    delta: ArrayLike | Decimal, setting: Collected, *, bound: str = CERTIFIED
-) -> Interval[Any]:
-    """Enclose the smallest eps for which a collection is (eps, delta)-DP.
-
-    Parameters
-    ----------
-    delta
-        In ``(0, 1]``, any shape; `decimal.Decimal` below the smallest float.
-    setting, bound
-        See `log_delta`.
-
-    Returns
-    -------
-    Numbers in ``[0, rounds * eps0]``.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range, or the bound does not apply there.
-
-    Examples
-    --------
-    >>> epsilon(1e-6, Setting(n=100_000, k=408, eps0=4.0))
-    Interval(lower=0.0378805104..., upper=0.0378805153...)
-    """
-    return curve(setting, bound).epsilon(log_of(delta))
-
-
-def calibrate(eps: float, delta: float | Decimal, setting: Setting) -> float:
-    """Return the largest local budget for which a collection is certified to be (eps, delta)-DP.
-
-    Parameters
-    ----------
-    eps
-        Central budget of all rounds together, at least 0.
-    delta
-        In ``(0, 1]``; a `decimal.Decimal` below the smallest float.
-    setting
-        The collection without its eps0: users, cells, rounds and participation.
-
-    Returns
-    -------
-    eps0 of a report, rounded down; at least ``eps / rounds``, because shuffling never costs
-    privacy. The upper end of delta was evaluated there and meets the target.
-
-    Raises
-    ------
-    InputError
-        If a parameter is out of range.
-
-    Examples
-    --------
-    >>> calibrate(0.5, 1e-8, Setting(n=100_000, k=408))
-    6.648382...
-    """
-    log_delta = log_of(delta)
-    if not 0.0 <= eps < np.inf:
-        raise InputError(f"eps must be at least 0 and finite, got eps={eps}")
-
-    return largest_eps0(
-        eps, log_delta, lambda eps0: upper_curve(replace(setting, eps0=eps0)), setting.rounds
-    )
-
-
-def tradeoff(alpha: ArrayLike, setting: Setting, *, bound: str = CERTIFIED) -> Any:
-    """Return a lower bound on the error of a test for one user's report: a trade-off function.
-
-    Parameters
-    ----------
-    alpha
-        Type I errors of the test in ``[0, 1]``, any shape.
-    setting, bound
-        See `log_delta`; the bound must be a guarantee.
-
-    Returns
-    -------
-    The smallest possible type II errors, shaped like ``alpha``, as implied by the bound on delta at
-    66 values of eps together (f-DP, `shuffledp.accounting.rounds.tradeoff`).
-
-    Raises
-    ------
-    InputError
-        If an alpha is out of range, or the bound does not apply there.
-
-    Examples
-    --------
-    >>> tradeoff(0.05, Setting(n=100_000, k=408, eps0=4.0))
-    0.948838...
-    """
-    upper = curve(setting, bound)
-    if not isinstance(upper, UpperCurve):
-        raise InputError(f"{bound} is no guarantee: it bounds no test's error")
-    upper = replace(upper, lower=None)
-    # A test gains nothing of interest where delta is below this.
-    top = upper.epsilon(log_of(SMALLEST_TRADEOFF_DELTA)).promised
-    eps = np.append(np.linspace(0.0, top, TRADEOFF_POINTS), setting.budget)
-    return plain(tradeoff_functions.tradeoff(alpha, eps, upper.log_delta(eps).promised))
-
-
-def bounds(delta: float | Decimal, setting: Setting) -> dict[str, float]:
-    """Return the eps of every bound of the registry that applies to a collection.
-
-    It takes a few seconds, and shows a progress bar on a terminal.
-
-    Parameters
-    ----------
-    delta, setting
-        See `epsilon`.
-
-    Returns
-    -------
-    The eps of each bound by its name, smallest first. ``upper`` and ``lower`` are the certified
-    pair; ``shuffledp list`` shows which others may be promised.
-
-    Raises
-    ------
-    InputError
-        If delta is out of range.
-    """
-    from tqdm import tqdm
-
-    target, eps_of = log_of(delta), dict[str, float]()
-    for bound in tqdm(BOUNDS.values(), desc="bounds", leave=False, disable=None):
-        try:
-            eps_of[bound.name] = bound.curve(setting).epsilon(target).only
-        except NotApplicableError:
-            continue
-    return dict(sorted(eps_of.items(), key=lambda item: item[1]))
+    values = np.asarray(delta, object)
+    return plain(np.array([one(value) for value in values.ravel()]).reshape(values.shape))

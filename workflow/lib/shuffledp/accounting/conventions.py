@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Floats
+from shuffledp.numerics.arrays import Floats, floats
 
 # The direction of rounding: never above the true number, or never below it.
 Side = Literal["lower", "upper"]
@@ -29,7 +29,7 @@ def eps_values(eps: ArrayLike) -> Floats:
     InputError
         If one is negative or NaN.
     """
-    values = np.asarray(eps, np.float64)
+    values = floats("eps", eps)
     wrong = values[~(values >= 0.0)]
     if wrong.size:
         raise InputError(f"eps must be at least 0, got eps={wrong[0]}")

@@ -27,7 +27,7 @@ from shuffledp.accounting.rounds import two_cells as rounds_of_two_cells
 from shuffledp.accounting.rounds.privacy_loss import Loss
 from shuffledp.accounting.rounds.profile import loss_of_curve
 from shuffledp.accounting.setting import Setting
-from shuffledp.errors import InputError, did_you_mean
+from shuffledp.errors import InputError, did_you_mean, shortened
 from shuffledp.numerics.arrays import Floats
 
 # Tolerance of the log of delta at points of the k = 2 curve that composes. Eps grows by about 3e-4
@@ -226,6 +226,8 @@ def get_bound(name: str) -> Bound:
     InputError
         If no bound has that name; the message suggests a similar name or lists all names.
     """
+    if not isinstance(name, str):
+        raise InputError(f"bound must be the name of a bound, got bound={shortened(repr(name))}")
     try:
         return BOUNDS[name]
     except KeyError:

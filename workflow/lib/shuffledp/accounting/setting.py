@@ -1,13 +1,13 @@
 """The description of a collection: who reports what, how often. All its checks are here."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from shuffledp.errors import InputError
-from shuffledp.numerics.arrays import Integers, sum_up
+from shuffledp.errors import InputError, shortened
+from shuffledp.numerics.arrays import Integers, scalar, sum_up
 
 LARGEST_N = 10_000_000_000
 LARGEST_K = 1_000_000
@@ -102,12 +102,22 @@ class Setting:
     mechanism: CurveSource | None = None
 
     def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name not in ("count", "mechanism"):
+                scalar(field.name, getattr(self, field.name))
+        if self.mechanism is not None and not callable(getattr(self.mechanism, "curve", None)):
+            raise InputError(
+                "mechanism must be None for k-RR, or a mechanism with its parameters such as "
+                "shuffledp.mechanism('two-servers', eps=0.2, nu=200), got "
+                f"mechanism={shortened(repr(self.mechanism))}"
+            )
         if self.eps0 != np.inf:
             self._check_krr()
         _check_integer("k", self.k, 2, LARGEST_K)
         _check_integer("n", self.n, 1, LARGEST_N)
         _check_integer("rounds", self.rounds, 1, LARGEST_ROUNDS)
         if self.count is not None:
+            scalar("count", self.count)
             self.checked_counts(self.count)
         self._check_participation()
         if not 0.0 <= self.dummies < LARGEST_N:

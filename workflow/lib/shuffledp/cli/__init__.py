@@ -1,4 +1,4 @@
-"""The ``shuffledp`` command: what (eps, delta) a collection has, and what it costs."""
+"""The ``shuffledp`` command: the privacy of a collection, and its cost."""
 
 import os
 import sys
@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from shuffledp.cli.output import most_accurate_first, print_compared, print_rows
 from shuffledp.cli.parser import parse
-from shuffledp.cli.words import one_line
-from shuffledp.errors import DEFECT, InputError, is_out_of_memory
+from shuffledp.errors import DEFECT, InputError, is_out_of_memory, one_line
 from shuffledp.mechanisms.catalogue import CATALOGUE
 
 
@@ -18,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     Exit status: 0; 2 for arguments that the user can mend; 1 if the answer cannot be written, or a
-    certificate is not proven. Anything else is a defect and keeps its traceback.
+    certificate is not proven. Any other exception is a defect and keeps its traceback.
     """
     try:
         status = _answered(parse(sys.argv[1:] if arguments is None else arguments))
@@ -27,15 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"shuffledp: {one_line(str(error))}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader has seen enough, as in `shuffledp list | head -1`
+    except BrokenPipeError:  # the reader has closed it, as in `shuffledp list | head -1`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        return _said(error)
+        return _report(error)
 
 
-def _said(error: Exception) -> int:
-    """Say what kept the command from an answer; a defect is raised again."""
+def _report(error: Exception) -> int:
+    """Print why the command has no answer, and return its status; raise a defect again."""
     if is_out_of_memory(error):
         words = " ".join(str(error).split()) or type(error).__name__
         print(f"shuffledp: out of memory ({words})", file=sys.stderr)
@@ -48,9 +47,9 @@ def _said(error: Exception) -> int:
 
 
 def _answered(parsed: Namespace) -> int:
-    # NumPy and SciPy, which --help does not need.
-    from shuffledp.cli.answers import answer
-    from shuffledp.cli.certificates import PROVEN, certify
+    # These load NumPy and SciPy, which --help does not need.
+    from shuffledp.cli.answers import answer, certify
+    from shuffledp.results import PROVEN
 
     if parsed.command == "certify":
         certify(parsed)

@@ -1,293 +1,179 @@
-"""The answer of each command, as rows of a table."""
+"""The rows that answer each command: options become arguments of `shuffledp.queries`."""
 
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from shuffledp.accounting import accountant
-from shuffledp.accounting.accountant import log_of
-from shuffledp.accounting.curve import Curve, exp_up
-from shuffledp.accounting.planner import Plan, complete
-from shuffledp.accounting.registry import BOUNDS, get_bound, upper_curve
+from shuffledp import queries
+from shuffledp.accounting.accountant import CERTIFIED
+from shuffledp.accounting.registry import BOUNDS
 from shuffledp.accounting.setting import Setting
-from shuffledp.cli.certificates import verify_rows
-from shuffledp.cli.from_files import matrix_rows, personalised_rows
-from shuffledp.cli.ledger import released, rounds_rows
-from shuffledp.cli.options import PLANNED
-from shuffledp.cli.output import Row, as_given, delta_ends, eps_ends, finite, log10
-from shuffledp.cli.time_limit import TimeIsUpError, time_limit
-from shuffledp.cli.words import NEIGHBOURS, unit
+from shuffledp.cli.output import Row
 from shuffledp.errors import InputError
-from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
+from shuffledp.mechanisms.catalogue import CATALOGUE
+from shuffledp.numerics.arrays import Floats
 
-# What a `Setting` says beside n, k and eps0, as the options are called.
-_OTHERS: Final = (*("rounds", "count", "sampling_rate", "colluding", "response_rate", "dummies"),)
-
-
-def _others(arguments: Namespace) -> dict[str, Any]:
-    return {name: value for name, value in vars(arguments).items() if name in _OTHERS}
+# Options that are fields of a `Setting` beside n, k and eps0.
+_PARTICIPATION: Final = ("rounds", "sampling_rate", "colluding", "response_rate")
+_SETTING: Final = ("n", "k", "eps0", *_PARTICIPATION, "count", "dummies")
 
 
-def _setting(arguments: Namespace, **known: float) -> Setting:
-    """What is collected; options that a command lacks are as if not given."""
-    sizes = {name: value for name, value in vars(arguments).items() if name in ("n", "k", "eps0")}
-    return Setting(**{**sizes, **known}, **_others(arguments))
+def _options(arguments: Namespace, names: Iterable[str]) -> dict[str, Any]:
+    return {name: value for name, value in vars(arguments).items() if name in names}
 
 
-def _settings_row(arguments: Namespace) -> Row:
-    how = ("eps0",) if arguments.eps0 is not None else ("mechanism", "parameters")
-    return {name: getattr(arguments, name) for name in ("n", "k", *how)}
+def _setting(arguments: Namespace, **known: Any) -> Setting:
+    return Setting(**_options(arguments, _SETTING) | known)
 
 
 def _collection(arguments: Namespace) -> Setting:
-    """What is collected, by k-RR or by a mechanism at its parameters."""
-    name, words = arguments.mechanism, arguments.parameters
-    if (name is None) != (words is None) or (name is None) == (arguments.eps0 is None):
+    """Return a collection by k-RR, or by a mechanism with its parameters."""
+    name, parameters = arguments.mechanism, arguments.parameters
+    if (name is None) != (parameters is None) or (name is None) == (arguments.eps0 is None):
         raise InputError("give --eps0, for k-RR, or --mechanism and its --parameters")
     if name is None:
         return _setting(arguments)
-    for option, none in (("bound", [accountant.CERTIFIED]), ("dummies", 0.0), ("count", None)):
-        if getattr(arguments, option) != none:
+    for option, default in (("bound", [CERTIFIED]), ("dummies", 0.0), ("count", None)):
+        if getattr(arguments, option) != default:
             raise InputError(f"--{option} is for k-RR by --eps0, not for --mechanism")
-    return Setting(arguments.n, arguments.k, mechanism=released(name, words), **_others(arguments))
+    mechanism = queries.mechanism(name, parameters)
+    return _setting(arguments, eps0=float("inf"), mechanism=mechanism)
 
 
-def _views(setting: Setting, curve: Curve) -> dict[str, Curve]:
-    """Of each view, where a mechanism tells them apart."""
-    of = getattr(setting.mechanism, "views", None)
-    return of(setting, curve) if of else {}
-
-
-def _given_of(arguments: Namespace, **neutral: float) -> Row:
-    """Of these options, by what they are if nobody gives them, those that were given."""
-    values = {name: getattr(arguments, name) for name in neutral}
-    return {name: value for name, value in values.items() if value != neutral[name]}
-
-
-def _crowd_row(arguments: Namespace) -> Row:
-    return _given_of(arguments, colluding=0, response_rate=1.0)
-
-
-def _rounds_row(arguments: Namespace) -> Row:
-    drawn = _given_of(arguments, sampling_rate=1.0)
-    return {"rounds": arguments.rounds, **drawn, **_crowd_row(arguments)}
+def _as_typed(arguments: Namespace, rows: Iterable[Row]) -> Iterator[Row]:
+    """Yield rows that show a mechanism's parameters as they were typed."""
+    for row in rows:
+        yield row | ({"parameters": arguments.parameters} if "parameters" in row else {})
 
 
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
     setting = _collection(arguments)
-    for name in arguments.bound:
-        curve = accountant.curve(setting, name)
-        for eps in arguments.eps:
-            ends = delta_ends(curve, eps)
-            yield {
-                **_settings_row(arguments),
-                "eps": eps,
-                **_rounds_row(arguments),
-                **_given_of(arguments, dummies=0.0),
-                "bound": name,
-                **ends,
-                **{
-                    f"delta_{view}": ends["delta_upper"]
-                    if each is curve
-                    else exp_up(each.log_delta(eps).promised)
-                    for view, each in _views(setting, curve).items()
-                },
-            }
+    for bound in arguments.bound:
+        found = queries.log_delta(arguments.eps, setting, bound=bound)
+        yield from _as_typed(arguments, found.rows())
 
 
 def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
     setting = _collection(arguments)
-    for name in arguments.bound:
-        curve = accountant.curve(setting, name)
-        for delta in arguments.delta:
-            ends = eps_ends(curve, log_of(delta))
-            yield {
-                **_settings_row(arguments),
-                "delta": as_given(delta),
-                **_rounds_row(arguments),
-                **_given_of(arguments, dummies=0.0),
-                "bound": name,
-                **ends,
-                **{
-                    f"eps_{view}": ends["eps_upper"]
-                    if each is curve
-                    else each.epsilon(log_of(delta)).promised
-                    for view, each in _views(setting, curve).items()
-                },
-            }
+    for bound in arguments.bound:
+        found = queries.epsilon(arguments.delta, setting, bound=bound)
+        yield from _as_typed(arguments, found.rows())
+
+
+def _require_one(arguments: Namespace) -> None:
+    if (arguments.eps is None) == (arguments.delta is None):
+        raise InputError("give one of --eps and --delta")
+
+
+def _rounds_rows(arguments: Namespace) -> Iterable[Row]:
+    from shuffledp.input_files import read_rounds
+
+    _require_one(arguments)
+    settings = read_rounds(arguments.file)
+    try:
+        if arguments.eps is not None:
+            return queries.log_delta(arguments.eps, settings).rows()
+        return queries.epsilon(arguments.delta, settings).rows()
+    except InputError as error:
+        raise InputError(f"{arguments.file}: {error}") from None
 
 
 def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
-    eps, setting = arguments.eps, _setting(arguments)
+    setting = _setting(arguments)
     for delta in arguments.delta:
-        eps0 = accountant.calibrate(eps, delta, setting)
-        achieved = upper_curve(replace(setting, eps0=eps0)).log_delta(eps).promised
-        yield {
-            "n": setting.n,
-            "k": setting.k,
-            "eps": eps,
-            "delta": as_given(delta),
-            **_rounds_row(arguments),
-            "eps0": eps0,
-            "delta_upper": exp_up(achieved),
-            "log10_delta_upper": log10(achieved),
-        }
+        yield from queries.calibrate(arguments.eps, delta, setting).rows()
 
 
 def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
-    found = accountant.bounds(arguments.delta, _setting(arguments))
-    # What may be promised comes first; else the smallest eps, which may not, would head the list.
-    for name, eps in sorted(found.items(), key=lambda item: not BOUNDS[item[0]].guarantee):
-        bound = BOUNDS[name]
-        yield {
-            "bound": name,
-            "eps": eps,
-            "kind": bound.kind,
-            "guarantee": bound.guarantee,
-            # A table has no room for it.
-            **({} if arguments.format == "table" else {"source": bound.source}),
-        }
-
-
-def _plan_rows(arguments: Namespace) -> Iterable[Row]:
-    # No other command needs them.
-    from shuffledp.mechanisms.registry import get_mechanisms
-    from shuffledp.mechanisms.target_calibration import calibrated, local_parameters, predicted
-
-    chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or PLANNED))
-    log_delta = None if arguments.delta is None else log_of(arguments.delta)
-    sizes = (arguments.n, arguments.k, arguments.eps0, arguments.eps)
-    plan = complete(Plan(*sizes, log_delta, _others(arguments)))
-    setting = plan.setting()
-    n, k, eps0, eps, log_delta = setting.n, setting.k, setting.eps0, plan.eps, plan.log_delta
-    assert eps is not None
-    assert log_delta is not None
-    row: Row = {"n": n, "k": k, **_rounds_row(arguments), "eps0": eps0, "eps": eps}
-    if arguments.delta is None:
-        row |= {"delta": exp_up(log_delta), "log10_delta": log10(log_delta)}
-    else:  # as it was written, without a rounding
-        row |= {"delta": as_given(arguments.delta), "log10_delta": float(arguments.delta.log10())}
-    shares = np.full(k, 1.0 / k)
-    # Over several rounds the privacy that sampling adds is not counted.
-    target = setting if setting.rounds == 1 else replace(setting, sampling_rate=1.0)
-    for mechanism in chosen:
-        name = mechanism.name
-        try:
-            parameters = (
-                calibrated(mechanism, eps, log_delta, target)
-                if mechanism.entry.matched
-                else local_parameters(mechanism, eps0)
-            )
-        except InputError:  # none keeps this promise: no Gaussian is (eps, 0)-DP
-            row |= {f"{name}_cell_sd_users": None, f"{name}_tv_distance": None}
-            continue
-        # A curator, who is calibrated to the budget, counts everybody in every round.
-        part = setting.response_rate if mechanism.entry.matched else setting.part
-        variance, distance = predicted(mechanism, shares, n, parameters, part)
-        row[f"{name}_cell_sd_users"] = n * float(np.sqrt(variance.max()))
-        row[f"{name}_tv_distance"] = distance
-    yield row
-
-
-# Seconds that `setitimer` can surely wait.
-_LONGEST_LIMIT: Final = 1e6
-# Columns of the eps of each view; none: it sees every record.
-_VIEWED: Final = {f"eps_{view}": view for view in VIEWS}
-
-
-def _compare_rows(arguments: Namespace) -> Iterable[Row]:
-    from tqdm import tqdm
-
-    from shuffledp.cli.tables import histogram
-    from shuffledp.mechanisms.registry import MECHANISMS, get_mechanisms, with_options
-    from shuffledp.mechanisms.target_calibration import calibrate_to_target, format_parameters
-
-    chosen = get_mechanisms(dict.fromkeys(arguments.mechanism or MECHANISMS))
-    eps, log_delta = arguments.eps, log_of(arguments.delta)
-    limit = arguments.max_seconds
-    if not 0.0 < eps < np.inf:
-        raise InputError(f"eps must be positive and finite (got eps={eps})")
-    if not 0.0 < limit <= _LONGEST_LIMIT:
-        raise InputError(
-            f"--max-seconds must be above 0 and at most {_LONGEST_LIMIT:,.0f} (got {limit:g})"
-        )
-    n, shares = histogram(arguments.histogram, arguments.n, arguments.k)
-    setting = _setting(arguments, n=n, k=shares.size)
-    asked: Row = {
-        "n": n,
-        "k": shares.size,
-        "eps": eps,
-        "delta": as_given(arguments.delta),
-        **_given_of(arguments, rounds=1),
-        **_crowd_row(arguments),
-        "histogram": arguments.histogram or "uniform",
-    }
-    if arguments.hidden_slot:
-        asked["hidden_slot"] = True
-    options = {name: getattr(arguments, name) for name in ("hidden_slot", "slots", "share")}
-    chosen = [with_options(mechanism, **options) for mechanism in chosen]
-    unknown: Row = dict.fromkeys(
-        ["parameters", "local_eps0", *_VIEWED, "messages", "moved_by_one", "cell_sd_users",
-         "largest_cell_sd_users", "tv_distance"]
-    )  # fmt: skip
-    bar = tqdm(chosen, leave=False, disable=None)
-    for mechanism in bar:
-        bar.set_description(mechanism.name)
-        row = asked | {"mechanism": mechanism.name} | unknown
-        row |= {"trust": mechanism.entry.trust, "source": mechanism.entry.source, "reason": None}
-        try:
-            with time_limit(limit):
-                found = calibrate_to_target(mechanism, eps, log_delta, setting, shares)
-        except InputError as error:
-            row["reason"] = str(error)
-        except TimeIsUpError:
-            row["reason"] = f"not computed within {limit:g} s (--max-seconds)"
-        else:
-            row |= {
-                "parameters": format_parameters(found.parameters),
-                "local_eps0": finite(found.per_user.local_eps0),
-                **{name: finite(found.views[view]) for name, view in _VIEWED.items()},
-                "messages": found.per_user.messages,
-                "moved_by_one": found.per_user.moved_by_one,
-                "cell_sd_users": found.cell_sd,
-                "largest_cell_sd_users": found.largest_cell_sd,
-                "tv_distance": found.tv_distance,
-            }
-        bar.clear()  # the row may be printed to the same terminal
+    for row in queries.bounds(arguments.delta, _setting(arguments)).rows():
+        if arguments.format == "table":  # it has no room for sources
+            del row["source"]
         yield row
 
 
+def _plan_rows(arguments: Namespace) -> Iterable[Row]:
+    names = ("n", "k", "eps0", "eps", "delta", *_PARTICIPATION)
+    mechanisms = arguments.mechanism or queries.PLANNED
+    return queries.plan(mechanisms=mechanisms, **_options(arguments, names)).rows()
+
+
+def _histogram(arguments: Namespace) -> tuple[int, int, Floats | None]:
+    """Return users, cells and shares of the cells; the shares are None for a uniform histogram."""
+    from shuffledp.input_files import read_histogram
+
+    n, k = arguments.n, arguments.k
+    if arguments.histogram is None:
+        if n is None or k is None:
+            raise InputError("--n and --k are needed, or a --histogram that has them")
+        return n, k, None
+    counts = read_histogram(arguments.histogram)
+    n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
+    if k < counts.size:
+        raise InputError(
+            f"k must be at least the number of cells of {arguments.histogram}, {counts.size}, got "
+            f"k={k}"
+        )
+    Setting(n, k, 1.0)  # checks k before an array of that size is made
+    return n, k, np.pad(counts, (0, k - counts.size)) / counts.sum()
+
+
+def _compare_rows(arguments: Namespace) -> Iterable[Row]:
+    n, k, shares = _histogram(arguments)
+    found = queries.compare_one_by_one(
+        arguments.eps,
+        arguments.delta,
+        _setting(arguments, n=n, k=k),
+        arguments.mechanism,
+        shares,
+        histogram=arguments.histogram,
+        max_seconds=arguments.max_seconds,
+        **_options(arguments, ("hidden_slot", "slots", "share")),
+    )
+    for each in found:
+        yield from each.rows()
+
+
+def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
+    from shuffledp.input_files import read_matrix, read_pairs, read_places
+
+    _require_one(arguments)
+    rows = read_matrix(arguments.file)
+    pairs, places = arguments.pairs, arguments.places
+    options = _options(arguments, ("n", "eps", "delta", "distance", "hidden_slot", *_PARTICIPATION))
+    try:
+        found = queries.matrix(
+            rows,
+            pairs=None if pairs is None else read_pairs(pairs),
+            places=None if places is None else read_places(places),
+            **options,
+        )
+    except InputError as error:
+        raise InputError(f"{arguments.file}: {error}") from None
+    for row in found.rows():
+        words = row["neighbours"].replace("of its pairs", f"of its pairs in {pairs}")
+        yield row | {"neighbours": words}
+
+
+def _personalised_rows(arguments: Namespace) -> Iterable[Row]:
+    from shuffledp.input_files import read_budgets
+
+    budgets = read_budgets(arguments.budgets)
+    names = ("mechanism", "k", "rounds")
+    return queries.personal_budgets(arguments.delta, budgets, **_options(arguments, names)).rows()
+
+
 def _rdp_rows(arguments: Namespace) -> Iterable[Row]:
-    # The bounds on Renyi DP hold for any number of cells.
-    setting = Setting(arguments.n, 2, arguments.eps0, arguments.rounds)
-    for name in arguments.bound:
-        for order in arguments.order:
-            yield {
-                "n": arguments.n,
-                "eps0": arguments.eps0,
-                "rounds": arguments.rounds,
-                "bound": name,
-                "guarantee": get_bound(name).guarantee,
-                "order": order,
-                "rdp": float(get_bound(name).rdp(order, setting)),
-            }
+    setting = _setting(arguments, k=2)  # the bounds hold for any number of cells
+    for bound in arguments.bound:
+        yield from queries.rdp(arguments.order, setting, bound=bound).rows()
 
 
 def _fdp_rows(arguments: Namespace) -> Iterable[Row]:
-    setting = Setting(arguments.n, arguments.k, arguments.eps0, arguments.rounds)
-    for name in arguments.bound:
-        errors = accountant.tradeoff(arguments.alpha, setting, bound=name)
-        for alpha, error in zip(arguments.alpha, errors.tolist(), strict=True):
-            yield {
-                **_settings_row(arguments),
-                "rounds": setting.rounds,
-                "bound": name,
-                "alpha": alpha,
-                "type_2_error_at_least": error,
-            }
+    for bound in arguments.bound:
+        yield from queries.fdp(arguments.alpha, _setting(arguments), bound=bound).rows()
 
 
 def _list_rows(arguments: Namespace) -> Iterable[Row]:
@@ -317,12 +203,12 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
     "bounds": _bounds_rows,
     "plan": _plan_rows,
     "compare": _compare_rows,
-    "matrix": matrix_rows,
-    "personalised": personalised_rows,
-    "rounds": rounds_rows,
+    "matrix": _matrix_rows,
+    "personalised": _personalised_rows,
+    "rounds": _rounds_rows,
     "rdp": _rdp_rows,
     "fdp": _fdp_rows,
-    "verify": verify_rows,
+    "verify": lambda arguments: queries.verify(arguments.files).rows(),
     "list": _list_rows,
 }
 
@@ -330,22 +216,38 @@ _ROWS: Final[dict[str, Callable[[Namespace], Iterable[Row]]]] = {
 def answer(arguments: Namespace) -> Iterator[Row]:
     """Yield the rows that answer a parsed command, at least one, as they are computed.
 
-    Rows that state a privacy guarantee also name its neighbours and its unit.
-
     Raises
     ------
     InputError
         If an argument cannot be used, or nothing applies.
     """
-    empty = True
-    for row in _ROWS[arguments.command](arguments):
-        empty = False
-        if arguments.command in ("verify", "list"):  # certificates, and names
-            yield row
-        else:
-            rounds = row.get("rounds", getattr(arguments, "rounds", 1))
-            # What a row says itself stands.
-            extra = {"neighbours": NEIGHBOURS, "unit": unit(rounds)}
-            yield row | {name: words for name, words in extra.items() if name not in row}
-    if empty:
-        raise InputError("no bound applies to these parameters")
+    yield from _ROWS[arguments.command](arguments)
+
+
+def certify(arguments: Namespace) -> None:
+    """Write a certificate to a file, or print it."""
+    made = queries.certify(arguments.eps, _certified(arguments), view=arguments.view)
+    if arguments.output is None:
+        print(made.text, end="")
+    else:
+        made.write(Path(arguments.output))
+
+
+def _certified(arguments: Namespace) -> Setting:
+    dummies, name = arguments.dummies, arguments.mechanism
+    if [arguments.eps0, dummies, name].count(None) != 2:
+        raise InputError("give one of --eps0, --dummies and --mechanism")
+    if (name is None) != (arguments.parameters is None):
+        raise InputError("--mechanism needs its --parameters, and no other option does")
+    if dummies is None and arguments.chances is not None:
+        raise InputError("--chances are those of --dummies")
+    sizes = _options(arguments, ("n", "k", "rounds"))
+    if arguments.eps0 is not None:
+        return Setting(eps0=arguments.eps0, **sizes)
+    if name is not None:
+        return Setting(mechanism=queries.mechanism(name, arguments.parameters), **sizes)
+    if not 0.0 < dummies < np.inf:
+        raise InputError(f"dummies must be positive and finite (got {dummies})")
+    chances = int(np.ceil(dummies)) if arguments.chances is None else arguments.chances
+    mechanism = queries.mechanism("user-dummies", dummies=dummies, chances=chances)
+    return Setting(mechanism=mechanism, **sizes)

@@ -1,8 +1,37 @@
-"""Options that several commands share; the standard library alone."""
+"""Options that several commands share, and their types; imports the standard library only."""
 
-from typing import Any, Final
+import argparse
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final, TypeVar
 
-from shuffledp.cli.words import decimal, real, whole
+from shuffledp.errors import shortened
+from shuffledp.numerics import number_parsing
+
+T = TypeVar("T")
+
+
+def _parsed(parse: Callable[[str], T], text: str, kind: str) -> T:
+    try:
+        return parse(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{shortened(text)} is not {kind}") from None
+
+
+def whole(text: str) -> int:
+    """Parse an integer that may be written 1e6."""
+    return _parsed(number_parsing.whole, text, "a whole number")
+
+
+def real(text: str) -> float:
+    """Parse a number; the result is the nearest float."""
+    return _parsed(number_parsing.number, text, "a number")
+
+
+def decimal(text: str) -> Decimal:
+    """Parse a number with all its digits."""
+    return _parsed(number_parsing.exact, text, "a number")
+
 
 SETTING: Final[dict[str, dict[str, Any]]] = {
     "--n": {"type": whole, "required": True, "help": "number of users"},
@@ -60,7 +89,7 @@ BOUND: Final[dict[str, dict[str, Any]]] = {
         "help": "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
     },
 }
-# Whose errors `plan` predicts unless it is told.
+# The mechanisms whose errors `plan` predicts by default.
 PLANNED: Final = ("gaussian", "krr")
 MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
 EPS: Final[dict[str, Any]] = {"type": real, "required": True, "help": "central budget"}
@@ -76,7 +105,7 @@ HIDDEN_SLOT: Final[dict[str, dict[str, Any]]] = {
     },
 }
 
-# Of `delta` and `epsilon`.
+# Options of `delta` and `epsilon`.
 RELEASED: Final[dict[str, dict[str, Any]]] = {
     "--eps0": {**SETTING["--eps0"], "required": False},
     "--mechanism": {

@@ -1,4 +1,4 @@
-"""How answers are printed: no digit is rounded to the unsafe side."""
+"""Printing of results: certified ends are rounded to their safe side."""
 
 import csv
 import json
@@ -9,24 +9,20 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
-if TYPE_CHECKING:  # it takes NumPy, which --help does not need
-    from shuffledp.accounting.curve import Curve
-
 Row = dict[str, Any]
 
-# A last column of sentences is folded, to this many characters at least.
-_NARROWEST = 24
-
-# Of all rows alike: said below a table, in one line.
-_OF_ALL = ("neighbours", "unit")
-# A table of mechanisms is no wider, whatever the terminal is.
-_PAGE: Final = 80
-# Above its columns, in two lines.
-_ABOVE: Final = ("", "error", "sent", "moved", "eps of", "", "", "", "who is")
+# The last column is folded if it holds sentences, to at least this width.
+_MIN_FOLDED = 24
+# Columns that are the same in all rows and are printed below a table.
+_NOTED = ("neighbours", "unit")
+# Width of the table of `compare`, and of text.
+_PAGE_WIDTH: Final = 80
+# The two header lines of `compare`.
+_UPPER_HEADS: Final = ("", "error", "sent", "moved", "eps of", "", "", "", "who is")
 _HEADS: Final = ("mechanism", "people", "a user", "by 10", *VIEWS, "trusted")
 _NOTES: Final = (
     "error: standard deviation of a cell's count, root mean square over the cells",
@@ -37,8 +33,8 @@ _NOTES: Final = (
 )
 _SERVERS: Final = "servers: shuffler and analyst, who must not collude"
 _USERS: Final = "*: and all users, to add dummies"
-# How each column of fractions is rounded where it is shortened: certified ends and answers that
-# keep a promise to their safe side. A column that is not listed cannot be printed.
+# The direction in which each column of fractions is rounded when it is shortened: certified ends
+# and values that keep a promise to their safe side. A column that is not listed cannot be printed.
 _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -66,34 +62,6 @@ _DIRECTIONS: Final[Mapping[str, str]] = {
 }
 
 
-def as_given(delta: Decimal) -> float | str:
-    """The delta as a number, or as it was written where floats end."""
-    return float(delta) or str(delta)
-
-
-def log10(log_delta: float | None) -> float | None:
-    """Of its natural log, if there is one."""
-    return None if log_delta is None else log_delta / math.log(10.0)
-
-
-def delta_ends(curve: "Curve", eps: float) -> Row:
-    """Certified ends of delta at an eps."""
-    logs = curve.log_delta(eps)
-    deltas = logs.exp()
-    return {
-        "delta_lower": deltas.lower,
-        "delta_upper": deltas.upper,
-        "log10_delta_lower": log10(logs.lower),
-        "log10_delta_upper": log10(logs.upper),
-    }
-
-
-def eps_ends(curve: "Curve", log_delta: float) -> Row:
-    """Certified ends of the eps of a natural log of delta."""
-    found = curve.epsilon(log_delta)
-    return {"eps_lower": found.lower, "eps_upper": found.upper}
-
-
 def _rounding(name: str, row: Row) -> str:
     """Return the direction in which a column is rounded; a lower bound is rounded down.
 
@@ -108,7 +76,7 @@ def _rounding(name: str, row: Row) -> str:
 
 
 def _cell(name: str, row: Row) -> str:
-    """Seven digits, rounded to the safe side."""
+    """Return a value with seven digits, rounded to its safe side."""
     value = row[name]
     if value is None:
         return "-"
@@ -116,13 +84,13 @@ def _cell(name: str, row: Row) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
-    shortest = Decimal(repr(float(value)))  # what the user wrote, where it is an echo
+    shortest = Decimal(repr(float(value)))  # the text that the user gave, if it is an echo
     rounded = Context(prec=7, rounding=_rounding(name, row)).create_decimal(shortest)
     return f"{float(rounded):.7g}" if rounded else "0"
 
 
 def _short(name: str, row: Row, times: int = 1) -> str:
-    """Three digits, rounded to the safe side, in at most seven characters."""
+    """Return a multiple of a value with three digits, in at most seven characters."""
     if row[name] is None:
         return "-"
     value = Decimal(repr(float(row[name]))) * times
@@ -135,8 +103,8 @@ def _short(name: str, row: Row, times: int = 1) -> str:
     return plain if len(plain) <= 7 else f"{rounded(3):.2e}".replace("e+", "e")
 
 
-def finite(value: object) -> object:
-    """Infinity is no JSON: it becomes null, like a side that a bound does not have."""
+def _json_value(value: object) -> object:
+    """Return None for infinity, which JSON does not have."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -156,7 +124,7 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
             if isinstance(value, float):
                 _rounding(name, row)
     if style == "json":
-        shown = [{name: finite(value) for name, value in row.items()} for row in rows]
+        shown = [{name: _json_value(value) for name, value in row.items()} for row in rows]
         print(json.dumps(shown, indent=2, allow_nan=False))
     elif style == "csv":
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
@@ -165,12 +133,13 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
     else:
         width = shutil.get_terminal_size().columns
         _print_table(
-            [{name: _cell(name, row) for name in row if name not in _OF_ALL} for row in rows], width
+            [{name: _cell(name, row) for name in row if name not in _NOTED} for row in rows],
+            width,
         )
         distances = [row[name] for row in rows for name in row if name.endswith("tv_distance")]
         if any(distance is not None and distance > 1.0 for distance in distances):
             _print_words("a tv_distance above 1: errors exceed all records, the map is noise")
-        _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _OF_ALL if name in rows[0]))
+        _print_words("; ".join(f"{name}: {rows[0][name]}" for name in _NOTED if name in rows[0]))
 
 
 def most_accurate_first(rows: Iterable[Row]) -> list[Row]:
@@ -192,8 +161,10 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
         return
 
     def print_line(line: Sequence[str]) -> None:
-        # A cell that is too wide takes of the gap before it, and moves the others if need be.
-        cells = [f" {cell}".rjust(width) for cell, width in zip(line[1:-1], widths, strict=True)]
+        # A cell that is too wide uses the gap before it and may shift the others.
+        cells = [
+            f" {cell}".rjust(size + 2) for cell, size in zip(line[1:-1], widths[1:], strict=True)
+        ]
         print(f"{line[0].ljust(name_width)}{''.join(cells)}  {line[-1]}".rstrip(), flush=True)
 
     printed = list[Row]()
@@ -202,7 +173,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
             asked = takewhile(lambda name: name != "mechanism", row)
             _print_words(", ".join(f"{name} = {_cell(name, row)}" for name in asked))
             print()
-            print_line(_ABOVE)
+            print_line(_UPPER_HEADS)
             print_line(_HEADS)
         printed.append(row)
         if row["reason"] is None:
@@ -219,7 +190,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     notes += [_USERS] * any("*" in each for each in trusted)
     for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
         _print_words(note)
-    _print_words("; ".join(f"{name}: {printed[0][name]}" for name in _OF_ALL))
+    _print_words("; ".join(f"{name}: {printed[0][name]}" for name in _NOTED))
 
 
 def _compared(row: Row) -> tuple[str, ...]:
@@ -236,13 +207,13 @@ def _compared(row: Row) -> tuple[str, ...]:
 
 
 def _print_words(words: str) -> None:
-    width = min(_PAGE, max(shutil.get_terminal_size().columns, _NARROWEST))
+    width = min(_PAGE_WIDTH, max(shutil.get_terminal_size().columns, _MIN_FOLDED))
     lines = textwrap.wrap(words, width, break_on_hyphens=False)
     print(*lines, sep="\n", end="\n" if words else "")
 
 
 def _print_table(rows: Sequence[dict[str, str]], width: int) -> None:
-    """One line a row; where that is too wide, what is the same in all rows comes first, once."""
+    """Print one line per row; if it is too wide, print the values common to all rows first."""
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]
     if _fits(lines, width):
         _print_lines(lines, width)
@@ -271,17 +242,20 @@ def _widths(lines: Sequence[Sequence[str]]) -> list[int]:
 def _fits(lines: Sequence[Sequence[str]], width: int) -> bool:
     *others, last = _widths(lines)
     if any(" " in line[-1] for line in lines):
-        last = min(last, _NARROWEST)
+        last = min(last, _MIN_FOLDED)
     return sum(others) + 2 * len(others) + last <= width
 
 
 def _print_lines(lines: Sequence[Sequence[str]], width: int) -> None:
-    """Cells below each other; the last column is folded between words."""
+    """Print aligned cells; the last column is folded between words."""
     widths = _widths(lines)[:-1]
     indent = sum(widths) + 2 * len(widths)
     for *cells, last in lines:
         start = "".join(cell.ljust(size) + "  " for cell, size in zip(cells, widths, strict=True))
         folded = textwrap.wrap(
-            last, max(width - indent, _NARROWEST), break_long_words=False, break_on_hyphens=False
+            last,
+            max(width - indent, _MIN_FOLDED),
+            break_long_words=False,
+            break_on_hyphens=False,
         )
         print(start + f"\n{' ' * indent}".join(folded))

@@ -24,9 +24,11 @@ from shuffledp.cli.options import (
     SETTING,
     SEVERAL_DELTAS,
     SEVERAL_EPS,
+    decimal,
+    real,
+    whole,
 )
-from shuffledp.cli.words import decimal, one_line, real, whole
-from shuffledp.errors import InputError, did_you_mean
+from shuffledp.errors import InputError, did_you_mean, one_line
 from shuffledp.mechanisms.catalogue import VIEWS
 from shuffledp.version import find_version
 

@@ -1,17 +1,48 @@
 """Array types of the package, and small numerical tools: directed rounding, sums of logarithms."""
 
 from collections.abc import Iterable
+from decimal import Decimal
 from fractions import Fraction
 from math import isfinite
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from shuffledp.errors import InputError, shortened
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 UNIT = 2.0**-53  # relative error of rounding to the nearest float
+
+
+def floats(name: str, values: object) -> Floats:
+    """Return numbers of any shape as an array.
+
+    Raises
+    ------
+    InputError
+        If they are text, None or other objects.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.asarray(None)
+    numbers = array.dtype.kind in "biuf" or (
+        array.dtype.kind == "O" and all(isinstance(one, Real | Decimal) for one in array.flat)
+    )
+    if not numbers:
+        raise InputError(f"{name} must be numbers, got {name}={shortened(repr(values))}")
+    return np.asarray(array, np.float64)
+
+
+def scalar(name: str, value: object) -> float:
+    """Return one number; raise `InputError` for a list, text, None and other objects."""
+    if not isinstance(value, Real):
+        raise InputError(f"{name} must be a number, got {name}={shortened(repr(value))}")
+    return float(value)
 
 
 def plain(values: ArrayLike) -> Any:

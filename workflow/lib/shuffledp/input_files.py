@@ -1,31 +1,34 @@
-"""Histograms, matrices and budgets that are given to the command in a file."""
+"""Input files: histograms, matrices, budgets, pairs, places and ledgers of rounds.
+
+A file whose name ends in ``.parquet`` is read as parquet, any other as csv.
+"""
 
 import csv
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from shuffledp.accounting.setting import LARGEST_EPS0, Setting
-from shuffledp.cli import words
-from shuffledp.errors import InputError, is_out_of_memory
+from shuffledp.errors import InputError, did_you_mean, is_out_of_memory, shortened
 from shuffledp.numerics import number_parsing
 from shuffledp.numerics.arrays import Floats, Integers
 
-_COLUMN = "count"
-# Of a file that is read; as Python's objects they take half a gigabyte.
-LARGEST_ROWS = 2_000_000
+_COUNT: Final = "count"
+# As objects of Python so many values take half a gigabyte.
+MAX_VALUES = 2_000_000
+MAX_LEDGER_ROWS = 100_000
+_LEDGER_COLUMNS: Final = ("n", "k", "eps0", "mechanism", "parameters", "rounds", "note")
 
 
-def read_histogram(source: Path) -> Integers:
-    """Users per cell, shape ``(rows,)``: the column ``count`` of a csv or parquet file.
+def read_histogram(source: str | Path) -> Integers:
+    """Return the users of each cell, shape ``(rows,)``: the column ``count`` of a file.
 
-    A grid file of the pipeline is one. A file whose name does not end in ``.parquet`` is read as
-    csv with a header.
+    A grid file of the pipeline has this column.
 
     Raises
     ------
@@ -33,45 +36,15 @@ def read_histogram(source: Path) -> Integers:
         If the file cannot be read or has no such column, a value is not a whole number of users,
         or there is nobody.
     """
-    needed = {_COLUMN: "the number of users of each cell"}
-    counts = _whole_numbers(source, _COLUMN, read_columns(source, needed)[_COLUMN])
+    needed = {_COUNT: "the number of users of each cell"}
+    counts = _whole_numbers(source, _COUNT, read_columns(source, needed)[_COUNT])
     if not counts.any():
-        raise InputError(f"{source}: the column {_COLUMN} counts nobody")
+        raise InputError(f"{source}: the column {_COUNT} counts nobody")
     return counts
 
 
-def histogram(source: str | None, n: int | None, k: int | None) -> tuple[int, Floats]:
-    """Number of users, and shares of the cells: of a file, or uniform over k cells.
-
-    Parameters
-    ----------
-    source
-        As `read_histogram`; None for a uniform one.
-    n, k
-        Users and cells, where they are given; cells that the file does not have are empty.
-
-    Raises
-    ------
-    InputError
-        As `read_histogram`; if n or k is out of range, or there are fewer cells than in the file.
-    """
-    if source is None:
-        if n is None or k is None:
-            raise InputError("--n and --k are needed, or a --histogram that has them")
-        Setting(n, k, 1.0)  # checks them, before an array of k cells is made
-        return n, np.full(k, 1.0 / k)
-    counts = read_histogram(Path(source))
-    n, k = int(counts.sum()) if n is None else n, counts.size if k is None else k
-    if k < counts.size:
-        raise InputError(
-            f"k must be at least the number of cells of {source}, {counts.size} (got k={k})"
-        )
-    Setting(n, k, 1.0)
-    return n, np.pad(counts, (0, k - counts.size)) / counts.sum()
-
-
 def _numbers(values: Sequence[Any]) -> Floats:
-    """NaN for what is none."""
+    """Return numbers; NaN for a value that is not a number."""
 
     def number(value: Any) -> float:
         try:
@@ -87,22 +60,22 @@ def _number(value: Any) -> float:
 
 
 def _regular(source: Path) -> Path:
-    """A pipe or a device may have no end, or never begin."""
+    """Return the path unless it is a pipe or a device, which may have no end."""
     if not stat.S_ISREG(source.stat().st_mode):
-        raise InputError(f"{source} is no regular file: give one, of its final length")
+        raise InputError(f"{source} is no regular file: give one that is completely written")
     return source
 
 
 def _require_rows(source: Path, rows: int, columns: int = 1) -> None:
-    if rows > LARGEST_ROWS or rows * columns > LARGEST_ROWS:
+    if rows > MAX_VALUES or rows * columns > MAX_VALUES:
         values = f"{rows:,} rows" if columns == 1 else f"{rows:,} rows of {columns:,} columns"
         raise InputError(
-            f"{source} has {values}: at most {LARGEST_ROWS:,} values can be read (a column "
-            f"{_COLUMN} says how many users a row stands for)"
+            f"{source} has {values}: at most {MAX_VALUES:,} values can be read (a column "
+            f"{_COUNT} says how many users a row stands for)"
         )
 
 
-def _whole_numbers(source: Path, column: str, values: Sequence[Any]) -> Integers:
+def _whole_numbers(source: str | Path, column: str, values: Sequence[Any]) -> Integers:
     counts = _numbers(values)
     if not (np.all(counts >= 0.0) and np.all(counts == np.floor(counts)) and counts.sum() < 1e18):
         raise InputError(
@@ -114,14 +87,14 @@ def _whole_numbers(source: Path, column: str, values: Sequence[Any]) -> Integers
 
 @dataclass(frozen=True)
 class Budgets:
-    """Budgets of users, as a file has them: shape ``(rows,)`` each.
+    """Local budgets of users, shape ``(rows,)`` each.
 
     Attributes
     ----------
     eps, delta
-        Local budget; delta is 0 where the file has none.
+        Local budget; delta is 0 for reports that are pure eps-LDP.
     counts
-        How many users have it.
+        Number of users with this budget.
     """
 
     eps: Floats
@@ -129,14 +102,14 @@ class Budgets:
     counts: Integers
 
     def deltas_of(self, budgets: Floats) -> Floats:
-        """Mean delta of the users of each budget; the budgets in order, all that there are."""
+        """Return the mean delta of the users of each budget, given all budgets in order."""
         place = np.searchsorted(budgets, self.eps)
         sums = np.bincount(place, self.delta * self.counts, budgets.size)
         return np.asarray(sums / np.bincount(place, self.counts, budgets.size))
 
 
-def read_budgets(source: Path) -> Budgets:
-    """The columns ``eps``, and, where there are, ``count`` and ``delta``, of a file.
+def read_budgets(source: str | Path) -> Budgets:
+    """Read local budgets: the column ``eps``, and ``count`` and ``delta`` if there are any.
 
     Rows whose count is 0 are left out.
 
@@ -147,10 +120,10 @@ def read_budgets(source: Path) -> Budgets:
         nobody.
     """
     needed = {"eps": "the local budget of each user, or of count users"}
-    found = read_columns(source, needed, optional=(_COLUMN, "delta"))
+    found = read_columns(source, needed, optional=(_COUNT, "delta"))
     eps = _numbers(found["eps"])
     delta = _numbers(found.get("delta", [0.0] * eps.size))
-    counts = _whole_numbers(source, _COLUMN, found.get(_COLUMN, [1] * eps.size))
+    counts = _whole_numbers(source, _COUNT, found.get(_COUNT, [1] * eps.size))
     for name, values, right in (
         ("eps", eps, (eps >= 0.0) & (eps <= LARGEST_EPS0)),
         ("delta", delta, (delta >= 0.0) & (delta < 1.0)),
@@ -158,7 +131,7 @@ def read_budgets(source: Path) -> Budgets:
         wrong = np.flatnonzero(~right)
         if wrong.size:
             limits = f"0 <= eps <= {LARGEST_EPS0:g}" if name == "eps" else "0 <= delta < 1"
-            first = words.shortened(repr(found[name][wrong[0]]))
+            first = shortened(repr(found[name][wrong[0]]))
             raise InputError(
                 f"{source}: every {name} must be a number with {limits} (row {wrong[0] + 1} has "
                 f"{first}; {wrong.size} of {values.size} rows are wrong)"
@@ -169,8 +142,8 @@ def read_budgets(source: Path) -> Budgets:
     return Budgets(eps[used], delta[used], counts[used])
 
 
-def read_pairs(source: Path) -> Integers:
-    """The columns ``record`` and ``neighbour`` of a file, shape ``(rows, 2)``.
+def read_pairs(source: str | Path) -> Integers:
+    """Read pairs of records: the columns ``record`` and ``neighbour``, shape ``(rows, 2)``.
 
     Raises
     ------
@@ -182,13 +155,13 @@ def read_pairs(source: Path) -> Integers:
     pairs = np.stack([_numbers(found[name]) for name in needed], axis=1)
     if not pairs.size:
         raise InputError(f"{source} names no pair")
-    if not (np.abs(pairs) < LARGEST_ROWS).all() or (pairs != np.floor(pairs)).any():
+    if not (np.abs(pairs) < MAX_VALUES).all() or (pairs != np.floor(pairs)).any():
         raise InputError(f"{source}: every record and neighbour must be a whole number")
     return pairs.astype(np.int64)
 
 
-def read_places(source: Path) -> Floats:
-    """The columns ``latitude`` and ``longitude`` of a file, in degrees, shape ``(rows, 2)``.
+def read_places(source: str | Path) -> Floats:
+    """Read the columns ``latitude`` and ``longitude``, in degrees, shape ``(rows, 2)``.
 
     Raises
     ------
@@ -201,7 +174,7 @@ def read_places(source: Path) -> Floats:
     for (name, most), values in zip(limits.items(), places.T, strict=True):
         wrong = np.flatnonzero(~(np.abs(values) <= most))
         if wrong.size:
-            first = words.shortened(repr(found[name][wrong[0]]))
+            first = shortened(repr(found[name][wrong[0]]))
             raise InputError(
                 f"{source}: every {name} must be a number from {-most:g} to {most:g} (row "
                 f"{wrong[0] + 1} has {first})"
@@ -210,18 +183,18 @@ def read_places(source: Path) -> Floats:
 
 
 def read_columns(
-    source: Path, needed: Mapping[str, str], optional: Sequence[str] = ()
+    source: str | Path, needed: Mapping[str, str], optional: Sequence[str] = ()
 ) -> dict[str, list[Any]]:
-    """Columns of a csv file with a header, or of a parquet file, by name.
+    """Read columns of a csv file with a header, or of a parquet file, by name.
 
     Parameters
     ----------
     source
-        A file whose name does not end in ``.parquet`` is read as csv.
+        The file.
     needed
-        Names of columns that must be there, and what they hold.
+        Names of the required columns, and what they hold.
     optional
-        Names of those that may.
+        Names of columns that are read if they are there.
 
     Raises
     ------
@@ -229,6 +202,7 @@ def read_columns(
         If the file cannot be read, or a column is missing.
     """
     try:
+        source = Path(source)
         read = _parquet if source.suffix == ".parquet" else _csv
         return read(_regular(source), needed, optional)
     except OSError as error:
@@ -247,8 +221,8 @@ def _chosen(
 
 
 @contextmanager
-def csv_reading(source: Path) -> Iterator[Any]:
-    """An open text file; an `InputError` if it is none that has an end, or holds no text."""
+def _csv_reading(source: Path) -> Iterator[Any]:
+    """Open a text file; raise `InputError` if it is a pipe or a device, or holds no text."""
     try:
         with _regular(source).open(encoding="utf-8-sig", newline="") as file:
             yield file
@@ -257,7 +231,7 @@ def csv_reading(source: Path) -> Iterator[Any]:
 
 
 def _csv(source: Path, needed: Mapping[str, str], optional: Sequence[str]) -> dict[str, list[Any]]:
-    with csv_reading(source) as file:
+    with _csv_reading(source) as file:
         reader = csv.DictReader(file)
         chosen = _chosen(source, list(reader.fieldnames or []), needed, optional)
         columns: dict[str, list[Any]] = {name: [] for name in chosen}
@@ -283,12 +257,12 @@ def _parquet_reading(source: Path) -> Iterator[Any]:
             yield file
     except InputError:
         raise
-    # Whatever bytes do to pyarrow's reader: lengths that nobody has, names that are no text.
+    # Damaged bytes raise these in pyarrow's reader: impossible lengths, names that are no text.
     except (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, IndexError) as error:
         if is_out_of_memory(error):
             raise InputError(f"{source} is damaged, or needs more memory than there is") from None
         if isinstance(error, OSError) and error.errno:
-            raise  # it may not or cannot be read; it is not damaged
+            raise  # the file cannot be read, but it is not damaged
         raise InputError(f"{source} is damaged, or no parquet file") from None
 
 
@@ -302,7 +276,7 @@ def _parquet(
 
 
 def _values(source: Path, file: Any, columns: Sequence[str]) -> Any:
-    """Columns of numbers as a table; what its metadata claim is checked before it is read."""
+    """Return columns of numbers as a table; their types and sizes are checked before reading."""
     import pyarrow as pa
 
     for name in columns:
@@ -316,11 +290,10 @@ def _values(source: Path, file: Any, columns: Sequence[str]) -> Any:
     return file.read(columns=list(columns), use_threads=False)
 
 
-def read_matrix(source: Path) -> Floats:
-    """Numbers of a csv or parquet file, shape ``(rows, columns)``.
+def read_matrix(source: str | Path) -> Floats:
+    """Read the numbers of a csv or parquet file, shape ``(rows, columns)``.
 
-    A first line of csv that holds no number names the columns. A file whose name does not end in
-    ``.parquet`` is read as csv.
+    A first line of csv without numbers is taken for a header.
 
     Raises
     ------
@@ -328,6 +301,7 @@ def read_matrix(source: Path) -> Floats:
         If the file cannot be read or is empty, lines differ in length, or a value is no number.
     """
     try:
+        source = Path(source)
         read = _parquet_lines if source.suffix == ".parquet" else _csv_lines
         lines = read(_regular(source))
     except OSError as error:
@@ -346,7 +320,7 @@ def read_matrix(source: Path) -> Floats:
         except (TypeError, ValueError):
             raise InputError(
                 f"{source}: every value must be a probability (got "
-                f"{words.shortened(str(line))} for record {number - 1})"
+                f"{shortened(str(line))} for record {number - 1})"
             ) from None
     return np.array(rows, np.float64)
 
@@ -360,7 +334,7 @@ def _is_number(text: str) -> bool:
 
 
 def _csv_lines(source: Path) -> list[Any]:
-    with csv_reading(source) as file:
+    with _csv_reading(source) as file:
         lines = []
         for line in csv.reader(file):
             if line:
@@ -373,3 +347,94 @@ def _parquet_lines(source: Path) -> list[Any]:
     with _parquet_reading(source) as file:
         table = _values(source, file, file.schema_arrow.names)
         return list(map(list, zip(*table.to_pydict().values(), strict=True)))
+
+
+def read_rounds(source: str | Path) -> list[Setting]:
+    """Read a ledger: the settings of rounds in which the same users took part, one row each.
+
+    Parameters
+    ----------
+    source
+        A csv file with columns ``n`` and ``k``; ``eps0`` for k-RR, or ``mechanism`` and
+        ``parameters`` as for `shuffledp.mechanism`; optionally ``rounds``, the number of such
+        rounds, and ``note``, which is ignored.
+
+    Returns
+    -------
+    Settings, which `delta` and `epsilon` accept.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, has other columns or too many rows, or a row is no setting.
+
+    Examples
+    --------
+    >>> epsilon(1e-6, read_rounds("ledger.csv"))  # doctest: +SKIP
+    """
+    source = Path(source)
+    try:
+        with _csv_reading(source) as file:
+            reader = csv.DictReader(file)
+            names = list(reader.fieldnames or [])
+            for name in names:
+                if name not in _LEDGER_COLUMNS:
+                    meant = did_you_mean(name, _LEDGER_COLUMNS)
+                    meant = meant or f" (columns: {', '.join(_LEDGER_COLUMNS)})"
+                    raise InputError(f"{source}: a ledger has no column {name}{meant}")
+            if len(set(names)) < len(names):
+                raise InputError(f"{source} has a column twice (columns: {', '.join(names)})")
+            if missing := [name for name in ("n", "k") if name not in names]:
+                raise InputError(f"{source} has no column {' and no column '.join(missing)}")
+            return _ledger_settings(source, reader)
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}") from None
+
+
+def _ledger_settings(source: Path, rows: Iterable[dict[str | None, Any]]) -> list[Setting]:
+    settings = []
+    for number, row in enumerate(rows, 1):
+        if number > MAX_LEDGER_ROWS:
+            raise InputError(
+                f"{source} has more than {MAX_LEDGER_ROWS:,} rows: rounds that are alike go into "
+                "one, with their number in the column rounds"
+            )
+        try:
+            settings.append(_row_setting(row))
+        except InputError as error:
+            raise InputError(f"{source}: row {number}: {error}") from None
+    if not settings:
+        raise InputError(f"{source} has no rounds in it")
+    return settings
+
+
+def _row_setting(row: dict[str | None, Any]) -> Setting:
+    if None in row:
+        raise InputError('it has more values than columns: parameters stand in quotes, "a=1, b=2"')
+    given = {name: value.strip() for name, value in row.items() if name and (value or "").strip()}
+    if missing := [name for name in ("n", "k") if name not in given]:
+        raise InputError(f"it has no {' and no '.join(missing)}")
+    by_name = [name for name in ("mechanism", "parameters") if name in given]
+    if len(by_name) == 1 or bool(by_name) == ("eps0" in given):
+        raise InputError("give eps0, for k-RR, or a mechanism and its parameters")
+    n, k, rounds = (_whole(given.get(name, "1")) for name in ("n", "k", "rounds"))
+    if not by_name:
+        try:
+            return Setting(n, k, number_parsing.number(given["eps0"]), rounds)
+        except InputError:
+            raise
+        except ValueError:
+            raise InputError(f"{shortened(given['eps0'])} is not a number") from None
+    from shuffledp.mechanisms.registry import get_mechanisms
+    from shuffledp.mechanisms.target_calibration import Released, read_parameters
+
+    (mechanism,) = get_mechanisms([given["mechanism"]])
+    released = Released(mechanism, read_parameters(mechanism, given["parameters"]))
+    return Setting(n, k, rounds=rounds, mechanism=released)
+
+
+def _whole(text: str) -> int:
+    try:
+        return number_parsing.whole(text)
+    except ValueError:
+        raise InputError(f"{shortened(text)} is not a whole number") from None
