@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
 from importlib import import_module
-from math import isfinite, log
+from math import inf, isfinite, log
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic
 
 import numpy as np
@@ -22,8 +23,6 @@ from shuffledp.accounting.setting import Setting
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pandas as pd
     from matplotlib.axes import Axes
 
@@ -34,8 +33,8 @@ Row = dict[str, Any]
 # The data sets that every guarantee compares.
 NEIGHBOURS: Final = "replacement, the same n"
 PROVEN: Final = "proven"
-# The columns of a verified certificate that say what it is about.
-CLAIM_COLUMNS: Final = (
+# The columns of a certificate that say what it is about.
+_CLAIM: Final = (
     *("n", "k", "eps0", "rounds", "dummies", "chances", "mechanism", "parameters", "view", "eps"),
 )
 
@@ -45,17 +44,16 @@ def unit(rounds: int = 1) -> str:
     return "one record of one user" if rounds == 1 else f"all {rounds} records of one user"
 
 
-def log10(log_delta: float | None) -> float | None:
+def _log10(log_delta: float | None) -> float | None:
     """Return the decimal logarithm for a natural one; None stays None."""
     return None if log_delta is None else log_delta / log(10.0)
 
 
-def finite_or_none(value: float) -> float | None:
-    """Return None for an infinite number: there is no bound."""
+def _finite_or_none(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def delta_cell(delta: float | Decimal) -> float | str:
+def _delta_cell(delta: float | Decimal) -> float | str:
     """Return a delta as a number, or as text if it lies below the smallest float."""
     return float(delta) or str(delta)
 
@@ -80,21 +78,16 @@ class Result:
     def _rows(self) -> list[Row]:
         raise NotImplementedError
 
-    @property
-    def _rounds(self) -> int | None:
-        """Number of rounds of all rows, or None if rows have a column for it."""
-        return None
-
     def rows(self) -> list[Row]:
         """Return the rows of a table as dictionaries of the same keys; None for a missing value.
 
         The columns ``neighbours`` and ``unit`` say what a guarantee protects.
         """
-        stated = []
-        for row in self._rows():
-            rounds = row.get("rounds", 1) if self._rounds is None else self._rounds
-            stated.append({**row, **({"neighbours": NEIGHBOURS, "unit": unit(rounds)} | row)})
-        return stated
+        guarantee = {"neighbours": NEIGHBOURS}
+        return [
+            {**row, **(guarantee | {"unit": unit(row.get("rounds", 1))} | row)}
+            for row in self._rows()
+        ]
 
     def to_frame(self) -> pd.DataFrame:
         """Return the rows as a data frame.
@@ -120,27 +113,26 @@ class Result:
         ModuleNotFoundError
             If matplotlib is not installed.
         """
-        pyplot = _optional_module("matplotlib.pyplot", "plot")
-        drawn: Axes = pyplot.gca() if axes is None else axes
-        rows = self._rows()
-        if isinstance(rows[0][self._x], str) and self._x != "delta":
+        drawn: Axes = _optional_module("matplotlib.pyplot", "plot").gca() if axes is None else axes
+        rows = self._drawn_rows()
+        if self._x in ("bound", "mechanism", "file"):
+            places = [str(row[self._x]) for row in rows]
             for name in self._y:
-                drawn.plot([_coordinate(row[name]) for row in rows], [row[self._x] for row in rows],
-                           "o", label=name)  # fmt: skip
+                drawn.plot([_coordinate(row[name]) for row in rows], places, "o", label=name)
             drawn.invert_yaxis()
-            drawn.set_xlabel(", ".join(self._y))
-            return drawn
-        order = sorted(rows, key=lambda row: float(row[self._x]))
-        for name in self._y:
-            drawn.plot([float(row[self._x]) for row in order],
-                       [_coordinate(row[name]) for row in order], ".-", label=name)  # fmt: skip
-        drawn.set_xlabel(self._x)
-        if "delta" in self._x:
-            drawn.set_xscale("log")
-        if "delta" in self._y[0]:
-            drawn.set_yscale("log")
+        else:
+            rows.sort(key=lambda row: float(row[self._x]))
+            for name in self._y:
+                values = [_coordinate(row[name]) for row in rows]
+                drawn.plot([float(row[self._x]) for row in rows], values, ".-", label=name)
+            drawn.set_xlabel(self._x)
+            drawn.set_xscale("log" if "delta" in self._x else "linear")
+            drawn.set_yscale("log" if "delta" in self._y[0] else "linear")
         drawn.legend()
         return drawn
+
+    def _drawn_rows(self) -> list[Row]:
+        return self._rows()
 
 
 def _coordinate(value: float | None) -> float:
@@ -148,51 +140,31 @@ def _coordinate(value: float | None) -> float:
 
 
 def _setting_columns(setting: Setting) -> Row:
+    sizes = {"n": setting.n, "k": setting.k}
     if setting.mechanism is None:
-        how: Row = {"eps0": setting.eps0}
-    else:
-        mechanism = getattr(setting.mechanism, "mechanism", setting.mechanism)
-        how = {"mechanism": getattr(mechanism, "name", type(mechanism).__name__)}
-        if hasattr(setting.mechanism, "parameters"):
-            from shuffledp.mechanisms.target_calibration import format_parameters
+        return {**sizes, "eps0": setting.eps0}
+    released: Any = setting.mechanism
+    if not hasattr(released, "parameters"):
+        return {**sizes, "mechanism": type(released).__name__}
+    from shuffledp.mechanisms.target_calibration import format_parameters
 
-            how["parameters"] = format_parameters(setting.mechanism.parameters)
-    return {"n": setting.n, "k": setting.k, **how}
+    parameters = format_parameters(released.parameters)
+    return {**sizes, "mechanism": released.mechanism.name, "parameters": parameters}
 
 
 def _unusual(setting: Setting, **usual: float) -> Row:
     """Return those fields of a setting that do not have their usual value."""
-    return {
-        name: getattr(setting, name)
-        for name, value in usual.items()
-        if getattr(setting, name) != value
-    }
+    fields = {name: getattr(setting, name) for name in usual}
+    return {name: value for name, value in fields.items() if value != usual[name]}
 
 
-def participation_columns(setting: Setting) -> Row:
-    """Return the columns of a setting in which some users collude or do not respond."""
+def _participation_columns(setting: Setting) -> Row:
     return _unusual(setting, colluding=0, response_rate=1.0)
 
 
 def _rounds_columns(setting: Setting) -> Row:
     sampled = _unusual(setting, sampling_rate=1.0)
-    return {"rounds": setting.rounds, **sampled, **participation_columns(setting)}
-
-
-def delta_columns(logs: Interval[float]) -> Row:
-    """Return the columns of certified ends of delta, given their natural logs."""
-    deltas = logs.exp()
-    return {
-        "delta_lower": deltas.lower,
-        "delta_upper": deltas.upper,
-        "log10_delta_lower": log10(logs.lower),
-        "log10_delta_upper": log10(logs.upper),
-    }
-
-
-def eps_columns(ends: Interval[float]) -> Row:
-    """Return the columns of certified ends of eps."""
-    return {"eps_lower": ends.lower, "eps_upper": ends.upper}
+    return {"rounds": setting.rounds, **sampled, **_participation_columns(setting)}
 
 
 def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
@@ -218,12 +190,36 @@ def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
 
 @dataclass(frozen=True, repr=False)
 class _Enclosure(Interval[End], Result, Generic[End]):
-    """Certified ends, and the question that they answer."""
-
     asked: Any
     setting: Collected
     bound: str
     curve: Curve = field(compare=False)
+
+    def _ends(self, ends: Interval[float]) -> Row:
+        """Return the columns of certified ends."""
+        return dict(zip(self._y, (ends.lower, ends.upper), strict=True))
+
+    def _promised(self, curve: Curve, asked: Any) -> float:
+        """Return the upper end for another curve."""
+        raise NotImplementedError
+
+    def _rows(self) -> list[Row]:
+        before, after, name = *self._around(), self._y[0].partition("_")[0]
+        asked = np.ravel(np.asarray(self.asked, object)).tolist()
+        lower, upper = (
+            [None] * len(asked) if end is None else np.ravel(end).tolist()
+            for end in (self.lower, self.upper)
+        )
+        views, rows = _views(self.setting, self.curve), []
+        for value, ends in zip(asked, map(Interval, lower, upper), strict=True):
+            shown = _delta_cell(value) if self._x == "delta" else value
+            row = {**before, self._x: shown, **after, **self._ends(ends)}
+            for view, curve in views.items():
+                same = curve is self.curve
+                promised = row[f"{name}_upper"] if same else self._promised(curve, value)
+                row[f"{name}_{view}"] = promised
+            rows.append(row)
+        return rows
 
     def _around(self) -> tuple[Row, Row]:
         """Return the columns before and after the column of the question."""
@@ -231,92 +227,39 @@ class _Enclosure(Interval[End], Result, Generic[End]):
         if not isinstance(setting, Setting):
             return {"rows": len(setting), "rounds": sum(each.rounds for each in setting)}, {}
         dummies = _unusual(setting, dummies=0.0)
-        return _setting_columns(setting), {
-            **_rounds_columns(setting),
-            **dummies,
-            "bound": self.bound,
-        }
-
-    def _values(self, end: Any) -> list[float | None]:
-        size = np.size(np.asarray(self.asked, object))
-        return [None] * size if end is None else np.ravel(end).tolist()
-
-    def _ends(self) -> list[Interval[float]]:
-        pairs = zip(self._values(self.lower), self._values(self.upper), strict=True)
-        return [Interval(*pair) for pair in pairs]
+        about = {**_rounds_columns(setting), **dummies, "bound": self.bound}
+        return _setting_columns(setting), about
 
 
-class _Delta(_Enclosure[End]):
+class DeltaResult(_Enclosure[End]):
+    """Certified ends of delta, ``lower`` and ``upper``, for the eps in ``asked``."""
+
     _x, _y = "eps", ("delta_lower", "delta_upper")
 
-    @property
-    def eps(self) -> Any:
-        """The eps asked for, any shape."""
-        return self.asked
-
-    def _columns(self, ends: Interval[float]) -> Row:
-        return {"delta_lower": ends.lower, "delta_upper": ends.upper}
-
-    def _rows(self) -> list[Row]:
-        before, after = self._around()
-        views, rows = _views(self.setting, self.curve), []
-        for eps, ends in zip(np.ravel(self.asked).tolist(), self._ends(), strict=True):
-            columns = self._columns(ends)
-            seen = {
-                f"delta_{view}": columns["delta_upper"]
-                if curve is self.curve
-                else exp_up(curve.log_delta(eps).promised)
-                for view, curve in views.items()
-            }
-            rows.append({**before, "eps": eps, **after, **columns, **seen})
-        return rows
+    def _promised(self, curve: Curve, asked: Any) -> float:
+        return float(exp_up(curve.log_delta(asked).promised))
 
 
-class DeltaResult(_Delta[End]):
-    """Certified ends of delta: ``lower``, ``upper``, shaped like ``eps``.
-
-    ``setting``, ``bound`` and ``curve`` say what they are about.
-    """
-
-
-class LogDeltaResult(_Delta[End]):
+class LogDeltaResult(DeltaResult[End]):
     """Certified ends of the natural log of delta; its table has delta and decimal logs."""
 
-    def _columns(self, ends: Interval[float]) -> Row:
-        return delta_columns(ends)
+    def _ends(self, ends: Interval[float]) -> Row:
+        logs = {"log10_delta_lower": _log10(ends.lower), "log10_delta_upper": _log10(ends.upper)}
+        return super()._ends(ends.exp()) | logs
 
 
 class EpsilonResult(_Enclosure[End]):
-    """Certified ends of eps: ``lower``, ``upper``, shaped like ``delta``.
-
-    ``setting``, ``bound`` and ``curve`` say what they are about.
-    """
+    """Certified ends of eps, ``lower`` and ``upper``, for the delta in ``asked``."""
 
     _x, _y = "delta", ("eps_lower", "eps_upper")
 
-    @property
-    def delta(self) -> Any:
-        """The delta asked for, any shape."""
-        return self.asked
-
-    def _rows(self) -> list[Row]:
-        before, after = self._around()
-        views, rows = _views(self.setting, self.curve), []
-        for delta, ends in zip(np.ravel(np.asarray(self.asked, object)), self._ends(), strict=True):
-            seen = {
-                f"eps_{view}": ends.upper
-                if curve is self.curve
-                else curve.epsilon(log_of(delta)).promised
-                for view, curve in views.items()
-            }
-            row = {**before, "delta": delta_cell(delta), **after, **eps_columns(ends), **seen}
-            rows.append(row)
-        return rows
+    def _promised(self, curve: Curve, asked: Any) -> float:
+        return curve.epsilon(float(log_of(asked))).promised
 
 
 @dataclass(frozen=True)
 class CalibrationResult(Result):
-    """Parameters of a mechanism with which a collection keeps a target.
+    """Parameters of a mechanism with which a collection keeps a target (eps, delta).
 
     Attributes
     ----------
@@ -344,19 +287,11 @@ class CalibrationResult(Result):
         return self.setting.eps0
 
     def _rows(self) -> list[Row]:
-        columns = _setting_columns(self.setting)
-        sizes = {name: columns.pop(name) for name in ("n", "k")}
-        return [
-            {
-                **sizes,
-                "eps": self.eps,
-                "delta": delta_cell(self.delta),
-                **_rounds_columns(self.setting),
-                **columns,
-                "delta_upper": exp_up(self.log_delta),
-                "log10_delta_upper": log10(self.log_delta),
-            }
-        ]
+        how = _setting_columns(self.setting)
+        sizes = {name: how.pop(name) for name in ("n", "k")}
+        target = {"eps": self.eps, "delta": _delta_cell(self.delta)}
+        ends = {"delta_upper": exp_up(self.log_delta), "log10_delta_upper": _log10(self.log_delta)}
+        return [{**sizes, **target, **_rounds_columns(self.setting), **how, **ends}]
 
 
 class BoundsResult(dict[str, float], Result):
@@ -368,22 +303,17 @@ class BoundsResult(dict[str, float], Result):
         super().__init__(eps)
         self.setting = setting
 
-    @property
-    def _rounds(self) -> int:
-        return self.setting.rounds
+    def rows(self) -> list[Row]:
+        """Return a row for each bound; guarantees come first."""
+        return [row | {"unit": unit(self.setting.rounds)} for row in super().rows()]
 
     def _rows(self) -> list[Row]:
         # A smaller eps that is no guarantee must not head the list.
-        names = sorted(self, key=lambda name: not BOUNDS[name].guarantee)
+        bounds = sorted((BOUNDS[name] for name in self), key=lambda bound: not bound.guarantee)
         return [
-            {
-                "bound": name,
-                "eps": self[name],
-                "kind": BOUNDS[name].kind,
-                "guarantee": BOUNDS[name].guarantee,
-                "source": BOUNDS[name].source,
-            }
-            for name in names
+            {"bound": bound.name, "eps": self[bound.name]}
+            | {name: getattr(bound, name) for name in ("kind", "guarantee", "source")}
+            for bound in bounds
         ]
 
 
@@ -417,61 +347,60 @@ class PlanResult(Result):
     delta: float | Decimal | None
     errors: Mapping[str, PredictedError | None]
 
+    _x, _y = "mechanism", ("cell_sd_users",)
+
     def _rows(self) -> list[Row]:
-        row = {
-            "n": self.setting.n,
-            "k": self.setting.k,
-            **_rounds_columns(self.setting),
-            "eps0": self.setting.eps0,
-            "eps": self.eps,
-        }
+        row = {"n": self.setting.n, "k": self.setting.k, **_rounds_columns(self.setting)}
+        row |= {"eps0": self.setting.eps0, "eps": self.eps}
         if self.delta is None:
-            row |= {"delta": exp_up(self.log_delta), "log10_delta": log10(self.log_delta)}
+            row |= {"delta": exp_up(self.log_delta), "log10_delta": _log10(self.log_delta)}
         else:  # as it was given, without rounding
             digits = Decimal(self.delta).log10()
-            row |= {"delta": delta_cell(self.delta), "log10_delta": float(digits)}
-        for name, error in self.errors.items():
-            row[f"{name}_cell_sd_users"] = None if error is None else error.cell_sd_users
-            row[f"{name}_tv_distance"] = None if error is None else error.tv_distance
+            row |= {"delta": _delta_cell(self.delta), "log10_delta": float(digits)}
+        for each in self._drawn_rows():
+            name = each.pop("mechanism")
+            row |= {f"{name}_{column}": value for column, value in each.items()}
         return [row]
 
-    def plot(self, axes: Axes | None = None) -> Axes:
-        """Draw the error of a cell for each mechanism and return the axes.
+    def _drawn_rows(self) -> list[Row]:
+        return [{"mechanism": name, **_error(error)} for name, error in self.errors.items()]
 
-        Parameters
-        ----------
-        axes
-            Axes to draw on; by default the current ones.
 
-        Raises
-        ------
-        ModuleNotFoundError
-            If matplotlib is not installed.
-        """
-        drawn: Axes = _optional_module("matplotlib.pyplot", "plot").gca() if axes is None else axes
-        errors = {name: error for name, error in self.errors.items() if error is not None}
-        drawn.plot([error.cell_sd_users for error in errors.values()], [*errors], "o")
-        drawn.set_xlabel("cell_sd_users")
-        return drawn
+def _error(error: PredictedError | None) -> Row:
+    return dict.fromkeys(("cell_sd_users", "tv_distance")) if error is None else asdict(error)
 
 
 @dataclass(frozen=True)
 class ComparedMechanism:
-    """A mechanism in a comparison.
-
-    Attributes
-    ----------
-    name
-        Name in the catalogue.
-    calibration
-        Parameters that keep the target, views and errors; None if there are none.
-    reason
-        The reason why there is no calibration; None if there is one.
-    """
+    """A mechanism in a comparison: its calibration, or the reason why there is none."""
 
     name: str
     calibration: TargetCalibration[Any] | None
     reason: str | None = None
+
+    @property
+    def _row(self) -> Row:
+        entry, found = CATALOGUE[self.name], self.calibration
+        row: Row = {
+            "mechanism": entry.name,
+            **dict.fromkeys(("parameters", "local_eps0", *(f"eps_{view}" for view in VIEWS))),
+            **dict.fromkeys(("messages", "moved_by_one")),
+            **dict.fromkeys(("cell_sd_users", "largest_cell_sd_users", "tv_distance")),
+        }
+        if found is not None:
+            from shuffledp.mechanisms.target_calibration import format_parameters
+
+            row |= {
+                "parameters": format_parameters(found.parameters),
+                "local_eps0": _finite_or_none(found.per_user.local_eps0),
+                **{f"eps_{view}": _finite_or_none(found.views[view]) for view in VIEWS},
+                "messages": found.per_user.messages,
+                "moved_by_one": found.per_user.moved_by_one,
+                "cell_sd_users": found.cell_sd,
+                "largest_cell_sd_users": found.largest_cell_sd,
+                "tv_distance": found.tv_distance,
+            }
+        return row | {"trust": entry.trust, "source": entry.source, "reason": self.reason}
 
 
 @dataclass(frozen=True)
@@ -506,50 +435,18 @@ class ComparisonResult(Result):
             "n": self.setting.n,
             "k": self.setting.k,
             "eps": self.eps,
-            "delta": delta_cell(self.delta),
+            "delta": _delta_cell(self.delta),
             **_unusual(self.setting, rounds=1),
-            **participation_columns(self.setting),
+            **_participation_columns(self.setting),
             "histogram": self.histogram,
             **({"hidden_slot": True} if self.hidden_slot else {}),
         }
-        return [asked | _compared_columns(mechanism) for mechanism in self.mechanisms]
-
-
-def _compared_columns(compared: ComparedMechanism) -> Row:
-    entry, found = CATALOGUE[compared.name], compared.calibration
-    row: Row = {
-        "mechanism": entry.name,
-        **dict.fromkeys(("parameters", "local_eps0", *(f"eps_{view}" for view in VIEWS))),
-        **dict.fromkeys(("messages", "moved_by_one")),
-        **dict.fromkeys(("cell_sd_users", "largest_cell_sd_users", "tv_distance")),
-    }
-    if found is not None:
-        from shuffledp.mechanisms.target_calibration import format_parameters
-
-        row |= {
-            "parameters": format_parameters(found.parameters),
-            "local_eps0": finite_or_none(found.per_user.local_eps0),
-            **{f"eps_{view}": finite_or_none(found.views[view]) for view in VIEWS},
-            "messages": found.per_user.messages,
-            "moved_by_one": found.per_user.moved_by_one,
-            "cell_sd_users": found.cell_sd,
-            "largest_cell_sd_users": found.largest_cell_sd,
-            "tv_distance": found.tv_distance,
-        }
-    return row | {"trust": entry.trust, "source": entry.source, "reason": compared.reason}
+        return [asked | mechanism._row for mechanism in self.mechanisms]
 
 
 @dataclass(frozen=True)
 class RenyiResult(Result):
-    """Renyi DP over all rounds.
-
-    Attributes
-    ----------
-    order, rdp
-        Orders, and the Renyi DP of each in the same shape.
-    setting, bound
-        The collection, and the name of the bound.
-    """
+    """Renyi DP over all rounds: ``rdp`` has the shape of ``order``."""
 
     order: Any
     rdp: Any
@@ -559,28 +456,18 @@ class RenyiResult(Result):
     _x, _y = "order", ("rdp",)
 
     def _rows(self) -> list[Row]:
-        setting = self.setting
-        about = {
-            "n": setting.n,
-            "eps0": setting.eps0,
-            "rounds": setting.rounds,
-            "bound": self.bound,
-            "guarantee": BOUNDS[self.bound].guarantee,
-        }
-        pairs = zip(np.ravel(self.order).tolist(), np.ravel(self.rdp).tolist(), strict=True)
+        about = {name: getattr(self.setting, name) for name in ("n", "eps0", "rounds")}
+        about |= {"bound": self.bound, "guarantee": BOUNDS[self.bound].guarantee}
+        orders, values = np.ravel(self.order).tolist(), np.ravel(self.rdp).tolist()
+        pairs = zip(orders, values, strict=True)
         return [{**about, "order": order, "rdp": value} for order, value in pairs]
 
 
 @dataclass(frozen=True)
 class TradeoffResult(Result):
-    """A trade-off function: the errors of tests for one user's report.
+    """A trade-off function: lower bounds on the type II errors of tests for one user's report.
 
-    Attributes
-    ----------
-    alpha, type_2_error
-        Type I errors, and a lower bound on the type II error of each in the same shape.
-    setting, bound
-        The collection, and the name of the bound.
+    ``type_2_error`` has the shape of the type I errors ``alpha``.
     """
 
     alpha: Any
@@ -591,13 +478,10 @@ class TradeoffResult(Result):
     _x, _y = "alpha", ("type_2_error_at_least",)
 
     def _rows(self) -> list[Row]:
-        about = {
-            **_setting_columns(self.setting),
-            "rounds": self.setting.rounds,
-            "bound": self.bound,
-        }
-        errors = np.ravel(self.type_2_error).tolist()
-        pairs = zip(np.ravel(self.alpha).tolist(), errors, strict=True)
+        about = _setting_columns(self.setting)
+        about |= {"rounds": self.setting.rounds, "bound": self.bound}
+        alphas, errors = np.ravel(self.alpha).tolist(), np.ravel(self.type_2_error).tolist()
+        pairs = zip(alphas, errors, strict=True)
         return [{**about, "alpha": alpha, "type_2_error_at_least": error} for alpha, error in pairs]
 
 
@@ -608,7 +492,7 @@ class MatrixResult(Result):
     Attributes
     ----------
     ends
-        An `EpsilonResult` or a `LogDeltaResult`.
+        Certified ends of eps, or of the natural log of delta.
     reports
         Number of different reports.
     local_eps0
@@ -629,35 +513,25 @@ class MatrixResult(Result):
     neighbours: str
     hidden_slot: bool
 
-    @property
-    def _x(self) -> str:  # type: ignore[override]
-        return self.ends._x
-
-    @property
-    def _y(self) -> tuple[str, ...]:  # type: ignore[override]
-        return self.ends._y
-
     def _rows(self) -> list[Row]:
         setting = self.ends.setting
         assert isinstance(setting, Setting)
         about = {
-            "n": setting.n,
-            "records": setting.k,
-            "reports": self.reports,
+            **{"n": setting.n, "records": setting.k, "reports": self.reports},
             "local_eps0": self.local_eps0,
             **_unusual(setting, rounds=1),
-            **participation_columns(setting),
+            **_participation_columns(setting),
             **({"hidden_slot": True} if self.hidden_slot else {}),
         }
-        names = ("cell_sd_users", "tv_distance")
-        error = dict.fromkeys(names) if self.error is None else asdict(self.error)
-        answers = [
-            {name: row[name] for name in row if name.startswith(("eps", "delta", "log10"))}
-            for row in self.ends._rows()
-        ]
-        for answer in answers:
-            answer.pop("eps0", None)
-        return [about | row | error | {"neighbours": self.neighbours} for row in answers]
+        after = _error(self.error) | {"neighbours": self.neighbours}
+        asked = ("eps", "eps_lower", "eps_upper", "delta", "delta_lower", "delta_upper",
+                 "log10_delta_lower", "log10_delta_upper")  # fmt: skip
+        answers = [{name: row[name] for name in row if name in asked} for row in self.ends._rows()]
+        return [about | row | after for row in answers]
+
+    def plot(self, axes: Axes | None = None) -> Axes:
+        """Draw the certified ends and return the axes; see `Result.plot`."""
+        return self.ends.plot(axes)
 
 
 @dataclass(frozen=True)
@@ -667,7 +541,7 @@ class PersonalEpsilon:
     Attributes
     ----------
     about
-        Whose eps it is, or where a number comes from.
+        The users whose eps it is, or the source of a number.
     users
         Number of users.
     budget_low, budget_high
@@ -693,14 +567,8 @@ class PersonalEpsilon:
 class PersonalBudgetsResult(Result):
     """The eps of users who choose their own budgets.
 
-    Attributes
-    ----------
-    mechanism
-        How users report.
-    delta, rounds
-        The delta of all rounds, and their number.
-    entries
-        Each group of users, everybody, and numbers of the literature.
+    ``entries`` has one for each group of users, for everybody, and for each number of the
+    literature.
     """
 
     mechanism: str
@@ -715,7 +583,7 @@ class PersonalBudgetsResult(Result):
         return [
             {
                 "mechanism": self.mechanism,
-                "delta": delta_cell(self.delta),
+                "delta": _delta_cell(self.delta),
                 **({"rounds": self.rounds} if self.rounds > 1 else {}),
                 "what": entry.about,
                 "users": entry.users,
@@ -728,6 +596,10 @@ class PersonalBudgetsResult(Result):
             }
             for entry in self.entries
         ]
+
+    def _drawn_rows(self) -> list[Row]:
+        rows = self._rows()
+        return [row for row in rows if row["what"] == "own eps"] or rows
 
 
 class Certificate(dict[str, Any], Result):
@@ -743,42 +615,28 @@ class Certificate(dict[str, Any], Result):
 
     def write(self, path: str | Path) -> None:
         """Write the certificate to a file, which appears whole or not at all."""
-        from pathlib import Path
-
         from shuffledp.pipeline.files import replacing
 
         with replacing(Path(path)) as file:
             file.write_text(self.text, encoding="utf-8")
 
     def _rows(self) -> list[Row]:
-        claims = {name: self[name] for name in CLAIM_COLUMNS if name in self}
-        low, high = (self[end]["log_delta"] for end in ("lower", "upper"))
-        return [{**claims, **_proven_columns(low, high)}]
+        claims = {name: self[name] for name in _CLAIM if name in self}
+        return [claims | _proven_ends(*(self[end]["log_delta"] for end in ("lower", "upper")))]
 
 
-def _proven_columns(low: float | None, high: float | None) -> Row:
-    low, high = (-np.inf if log_delta is None else log_delta for log_delta in (low, high))
-    return {
-        "delta_lower": exp_down(low),
-        "delta_upper": exp_up(high),
-        "log10_delta_upper": log10(high),
-    }
+def _proven_ends(low: float | None, high: float | None) -> Row:
+    """Return the columns of certified ends, given natural logs; None stands for a delta of 0."""
+    low, high = (-inf if log_delta is None else log_delta for log_delta in (low, high))
+    ends = {"delta_lower": exp_down(low), "delta_upper": exp_up(high)}
+    return ends | {"log10_delta_upper": _log10(high)}
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict on a certificate.
+    """The verdict on a certificate: ``proven``, ``refused`` or ``not checked``, and the reason.
 
-    Attributes
-    ----------
-    file
-        The file of the certificate.
-    verdict
-        ``proven``, ``refused`` or ``not checked``.
-    claim
-        A `shuffledp.verification.certificate.Claim`, if it is proven.
-    reason
-        The reason why it is not proven; None if it is.
+    ``claim`` is the proven `shuffledp.verification.certificate.Claim`, else None.
     """
 
     file: str
@@ -802,15 +660,13 @@ class VerificationResult(Result):
 
     def rows(self) -> list[Row]:
         """Return the verdict on each file, and what was proven."""
-        return self._rows()
-
-    def _rows(self) -> list[Row]:
         rows = []
         for each in self.verdicts:
-            row = dict.fromkeys((*CLAIM_COLUMNS, *_proven_columns(None, None)))
-            if each.claim is not None:
-                row |= {name: getattr(each.claim, name) for name in CLAIM_COLUMNS}
-                row |= _proven_columns(each.claim.low, each.claim.high)
-            about = {"file": each.file, "verdict": each.verdict}
-            rows.append({**about, **row, "reason": each.reason})
+            claim = each.claim
+            row = {name: claim and getattr(claim, name) for name in _CLAIM}
+            ends = _proven_ends(claim and claim.low, claim and claim.high)
+            row |= ends if claim else dict.fromkeys(ends)
+            rows.append({"file": each.file, "verdict": each.verdict, **row, "reason": each.reason})
         return rows
+
+    _rows = rows
