@@ -144,3 +144,138 @@ def test_applicable_bounds_are_listed_smallest_first(monkeypatch):
 def test_arguments_out_of_range_are_refused(call):
     with pytest.raises(InputError):
         call()
+
+
+WRONG = ["krr", "1", b"1", None, [None], {}, object(), 1j, float("nan")]
+FREE = Setting(1000, 5)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("n", lambda value: Setting(value, 5, 1.0)),
+        ("k", lambda value: Setting(1000, value, 1.0)),
+        ("eps0", lambda value: Setting(1000, 5, value)),
+        ("rounds", lambda value: Setting(1000, 5, 1.0, rounds=value)),
+        ("colluding", lambda value: Setting(1000, 5, 1.0, colluding=value)),
+        ("rate", lambda value: Setting(1000, 5, 1.0, sampling_rate=value)),
+        ("dummies", lambda value: Setting(1000, 5, 1.0, dummies=value)),
+        ("eps", lambda value: shuffledp.delta(value, SETTING)),
+        ("eps", lambda value: shuffledp.log_delta(value, SETTING)),
+        ("delta", lambda value: shuffledp.epsilon(value, SETTING)),
+        ("eps", lambda value: shuffledp.calibrate(value, 1e-6, FREE)),
+        ("delta", lambda value: shuffledp.calibrate(1.0, value, FREE)),
+        ("mechanism", lambda value: shuffledp.calibrate(1.0, 1e-6, FREE, value or "")),
+        ("delta", lambda value: shuffledp.bounds(value, SETTING)),
+        ("eps", lambda value: shuffledp.compare(value, 1e-6, FREE)),
+        ("shares", lambda value: shuffledp.compare(1, 1e-6, FREE, shares=value or "")),
+        ("eps", lambda value: shuffledp.plan(n=1000, k=5, eps0=1.0, eps=value or "")),
+        ("n", lambda value: shuffledp.plan(n=value or "", k=5, eps0=1.0, eps=1.0)),
+        ("order", lambda value: shuffledp.rdp(value, SETTING)),
+        ("alpha", lambda value: shuffledp.fdp(value, SETTING)),
+        ("rows|probabilities|matrix", lambda value: shuffledp.matrix(value, 9, eps=1.0)),
+        ("budgets", lambda value: shuffledp.personal_budgets(1e-6, value, k=5)),
+        ("eps", lambda value: shuffledp.certify(value, SETTING)),
+        ("setting|ledger", lambda value: shuffledp.epsilon(1e-6, value)),
+        ("setting", lambda value: shuffledp.certify(0.1, value)),
+        ("bound", lambda value: shuffledp.delta(0.1, SETTING, bound=value)),
+    ],
+)
+def test_values_of_a_wrong_type_are_named(name, call, wrong):
+    if name == "mechanism" and wrong == "krr":
+        return
+    with pytest.raises(InputError, match=name):
+        call(wrong)
+
+
+def test_the_name_of_a_mechanism_is_no_mechanism():
+    with pytest.raises(InputError, match=r"shuffledp\.mechanism\(.*, got mechanism='two-servers'"):
+        Setting(1000, 5, mechanism="two-servers")
+    with pytest.raises(InputError, match="there is no mechanism 'none'"):
+        shuffledp.mechanism("none")
+    with pytest.raises(InputError, match="eps must be a number, got eps='1'"):
+        shuffledp.mechanism("discrete-laplace", eps="1")
+    by_text = shuffledp.mechanism("two-servers", "eps=0.5, nu=20")
+    assert by_text == shuffledp.mechanism("two-servers", eps=0.5, nu=20)
+
+
+def results():
+    """One result of each kind."""
+    few, two = {"mechanisms": ["krr", "gaussian"]}, Setting(30, 3, 1.0)
+    yield shuffledp.delta([0.1, 0.2], SETTING)
+    yield shuffledp.log_delta(0.1, Setting(60, 4, mechanism=shuffledp.mechanism("krr", eps0=1)))
+    yield shuffledp.epsilon([1e-6, 1e-3], SETTING)
+    yield shuffledp.epsilon(Decimal("1e-500"), [SETTING, two])
+    yield shuffledp.calibrate(1, 1e-6, FREE)
+    yield shuffledp.calibrate(1, 1e-6, FREE, "discrete-laplace")
+    yield queries.BoundsResult({"upper": 0.5, "lower": 0.25}, SETTING)
+    yield shuffledp.plan(n=1000, k=5, eps0=1, eps=0.5, **few)
+    yield shuffledp.compare(1, 1e-6, FREE, **few)
+    yield shuffledp.rdp([2, 8], SETTING)
+    yield shuffledp.fdp(0.05, SETTING)
+    yield shuffledp.matrix([[0.7, 0.3], [0.3, 0.7]], 9, eps=0.1)
+    yield shuffledp.personal_budgets(1e-6, [0.5, 0.5, 1.0], k=3)
+    yield shuffledp.certify(0.3, two)
+
+
+def test_every_result_is_a_frame_and_a_picture(monkeypatch):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    for result in results():
+        frame = result.to_frame()
+        assert frame.to_dict("list").keys() == result.rows()[0].keys()
+        assert len(frame) == len(result.rows()) > 0
+        assert set(frame["neighbours"]) == {"replacement, the same n"}
+        axes = result.plot(plt.figure().add_subplot())
+        assert axes.lines
+        assert result.plot() is plt.gca()
+        plt.close("all")
+    for package, method in (("pandas", "to_frame"), ("matplotlib", "plot")):
+        monkeypatch.setitem(sys.modules, package, None)
+        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+        with pytest.raises(ModuleNotFoundError, match=rf"{method}\(\) needs {package}.*pip"):
+            getattr(result, method)()
+
+
+def test_a_certificate_of_the_api_is_verified(tmp_path):
+    pytest.importorskip("flint")
+    shuffledp.certify(0.3, Setting(20, 3, 1.0)).write(tmp_path / "c.json")
+    found = shuffledp.verify(tmp_path / "c.json")
+    assert found.proven
+    assert found.to_frame()["verdict"].tolist() == ["proven"]
+
+
+TYPED = """
+import shuffledp
+from shuffledp import Setting
+
+setting = Setting(100_000, 408, eps0=4)
+one: float | None = shuffledp.epsilon(1e-6, setting).upper
+two: float = shuffledp.delta(0.1, [setting]).promised + shuffledp.log_delta(0.1, setting).promised
+many = shuffledp.epsilon([1e-6, 1e-8], setting).to_frame()["eps_upper"]
+found = shuffledp.calibrate(1, 1e-6, Setting(1000, 5), "two-servers")
+again = shuffledp.epsilon(1e-6, found.setting)
+eps0: float = shuffledp.calibrate(1, 1e-6, Setting(1000, 5)).eps0
+n: int = shuffledp.plan(k=5, eps0=1, eps=1, delta=1e-6).setting.n
+for each in shuffledp.compare(1, 1e-6, Setting(1000, 5), mechanisms=["krr"]).mechanisms:
+    sd: float = each.calibration.cell_sd if each.calibration else 0.0
+axes = shuffledp.rdp([2, 4], setting).plot()
+shuffledp.fdp(0.05, setting).plot(axes)
+least: float = min(shuffledp.bounds(1e-6, setting).values())
+text: str = shuffledp.certify(0.1, setting).text
+proven: bool = shuffledp.verify("certificate.json").proven
+named = Setting(1000, 5, mechanism=shuffledp.mechanism("two-servers", eps=0.5, nu=20))
+high: float = shuffledp.matrix([[0.7, 0.3], [0.3, 0.7]], 9, eps=0.1).ends.promised
+own = shuffledp.personal_budgets(1e-6, shuffledp.read_budgets("budgets.csv"), k=5).entries[0].eps
+ledger: list[Setting] = shuffledp.read_rounds("ledger.csv")
+version: str = shuffledp.__version__
+shuffledp.epsilon("1e-6").upper  # type: ignore[call-overload]
+"""
+
+
+@pytest.mark.slow
+def test_the_whole_api_is_typed(tmp_path):
+    (tmp_path / "typed.py").write_text(TYPED)
+    command = [sys.executable, "-m", "mypy", "--strict", str(tmp_path / "typed.py")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

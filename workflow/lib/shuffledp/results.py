@@ -122,12 +122,14 @@ class Result:
             drawn.invert_yaxis()
         else:
             rows.sort(key=lambda row: float(row[self._x]))
+            at = [float(row[self._x]) for row in rows]
             for name in self._y:
-                values = [_coordinate(row[name]) for row in rows]
-                drawn.plot([float(row[self._x]) for row in rows], values, ".-", label=name)
+                drawn.plot(at, [_coordinate(row[name]) for row in rows], ".-", label=name)
             drawn.set_xlabel(self._x)
-            drawn.set_xscale("log" if "delta" in self._x else "linear")
-            drawn.set_yscale("log" if "delta" in self._y[0] else "linear")
+            if "delta" in self._x and max(at) > 0.0:
+                drawn.set_xscale("log")
+            if "delta" in self._y[0] and max(_coordinate(row[self._y[-1]]) for row in rows) > 0.0:
+                drawn.set_yscale("log")
         drawn.legend()
         return drawn
 

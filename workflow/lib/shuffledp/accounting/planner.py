@@ -11,6 +11,7 @@ from shuffledp.accounting.curve import UpperCurve, largest_eps0
 from shuffledp.accounting.registry import upper_curve
 from shuffledp.accounting.setting import LARGEST_K, LARGEST_N, Setting
 from shuffledp.errors import InputError
+from shuffledp.numerics.arrays import scalar
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,8 @@ def complete(plan: Plan) -> Plan:
         names = ", ".join(name.replace("log_", "") for name in missing) or "none"
         raise InputError(f"leave out exactly one of n, k, eps0, eps, delta (left out: {names})")
     (name,) = missing
-    if plan.eps is not None and not 0.0 <= plan.eps < np.inf:
-        raise InputError(f"eps must be at least 0 and finite (got eps={plan.eps})")
+    if plan.eps is not None and not 0.0 <= scalar("eps", plan.eps) < np.inf:
+        raise InputError(f"eps must be at least 0 and finite, got eps={plan.eps}")
 
     fewest = plan.others.get("colluding", 0) + 1
     # The setting checks the known values; a missing one is replaced by any valid value.
