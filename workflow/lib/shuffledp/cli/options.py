@@ -42,43 +42,45 @@ ROUNDS: Final[dict[str, dict[str, Any]]] = {
     "--rounds": {
         "type": whole,
         "default": 1,
-        "help": "times the same users report; eps and delta are of all rounds together (default 1)",
+        "help": "number of rounds in which the same users report; eps and delta are those of all "
+        "rounds together (default 1)",
     },
 }
 SAMPLING: Final[dict[str, dict[str, Any]]] = {
     "--sampling-rate": {
         "type": real,
         "default": 1.0,
-        "help": "probability with which each user takes part in a round, drawn anew for each "
-        "(default 1); what counts as drawn: docs/rounds.md",
+        "help": "probability with which each user takes part in a round, independently of other "
+        "rounds (default 1); see docs/rounds.md",
     },
 }
 CROWD: Final[dict[str, dict[str, Any]]] = {
     "--colluding": {
         "type": whole,
         "default": 0,
-        "help": "how many of the n users tell the analyst all they sent, or send what they like: "
-        "the n - c others hide a user (default 0)",
+        "help": "number of the n users who tell the analyst everything they sent, or send any "
+        "messages; only the others hide a user (default 0)",
     },
     "--response-rate": {
         "type": real,
         "default": 1.0,
         "help": "probability with which each user responds, independently of the others and of "
         "the data; delta is that of a user who does (default 1). If it depends on the data, give "
-        "as n the fewest who may respond",
+        "the smallest possible number of respondents as n",
     },
 }
 DUMMIES: Final[dict[str, dict[str, Any]]] = {
     "--dummies": {
         "type": real,
         "default": 0.0,
-        "help": "uniform reports that each user sends beside the own one, on average (default 0)",
+        "help": "mean number of uniform reports that each user sends beside the true one (default "
+        "0)",
     },
 }
 COUNT: Final[dict[str, dict[str, Any]]] = {
     "--count": {
         "type": whole,
-        "help": "how many other users hold the target's cell (single-bin bounds)",
+        "help": "number of other users in the target's cell (single-bin bounds)",
     },
 }
 BOUND: Final[dict[str, dict[str, Any]]] = {
@@ -89,8 +91,6 @@ BOUND: Final[dict[str, dict[str, Any]]] = {
         "help": "bounds to evaluate: 'certified' (default) or names of 'shuffledp list'",
     },
 }
-# The mechanisms whose errors `plan` predicts by default.
-PLANNED: Final = ("gaussian", "krr")
 MECHANISM: Final[dict[str, Any]] = {"nargs": "+", "action": "extend", "metavar": "NAME"}
 EPS: Final[dict[str, Any]] = {"type": real, "required": True, "help": "central budget"}
 DELTA: Final[dict[str, Any]] = {"type": decimal, "required": True, "help": "target delta"}
@@ -100,8 +100,8 @@ SEVERAL_DELTAS: Final = {**DELTA, "nargs": "+", "help": "target deltas"}
 HIDDEN_SLOT: Final[dict[str, dict[str, Any]]] = {
     "--hidden-slot": {
         "action": "store_true",
-        "help": "bound local randomisers by the hidden slot, too, which is tighter mostly; nobody "
-        "outside this project has reviewed it (docs/hidden-slot.md)",
+        "help": "also bound local randomisers by the hidden slot, which is mostly tighter; nobody "
+        "outside this project has reviewed its proof (docs/hidden-slot.md)",
     },
 }
 
@@ -110,12 +110,12 @@ RELEASED: Final[dict[str, dict[str, Any]]] = {
     "--eps0": {**SETTING["--eps0"], "required": False},
     "--mechanism": {
         "metavar": "NAME",
-        "help": "of 'shuffledp list', in place of --eps0 and k-RR; with the (eps, delta) of each "
-        "view, as 'compare' has them",
+        "help": "mechanism of 'shuffledp list', instead of k-RR with --eps0; the answer has a "
+        "column for each view, as for 'compare'",
     },
     "--parameters": {
         "metavar": "NAME=VALUE,...",
-        "help": "of the mechanism, in each round, as 'compare' prints them",
+        "help": "parameters of the mechanism in each round, as 'compare' prints them",
     },
 }
 COLLECTION: Final = SETTING | RELEASED | ROUNDS | SAMPLING | CROWD | DUMMIES | COUNT | BOUND

@@ -1,4 +1,4 @@
-"""What may be typed after ``shuffledp``; the standard library alone, so that --help is quick."""
+"""The parser of the command line; imports the standard library only, so that --help is quick."""
 
 import argparse
 import re
@@ -17,7 +17,6 @@ from shuffledp.cli.options import (
     EPS,
     HIDDEN_SLOT,
     MECHANISM,
-    PLANNED,
     RELEASED,
     ROUNDS,
     SAMPLING,
@@ -34,7 +33,7 @@ from shuffledp.version import find_version
 
 
 class _Parser(argparse.ArgumentParser):
-    """Errors in one line: the usage is what --help is for."""
+    """A parser that prints errors in one line, without the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {one_line(message)} ('{self.prog} --help' shows the usage)\n")
@@ -45,25 +44,25 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """As argparse's own, but the version is looked up only when it is asked for."""
+    """Print the version, which is looked up only when it is asked for."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         print(f"shuffledp {find_version()}")
         parser.exit()
 
 
-# Of each command: what it does, and its options.
+# The description and the options of each command.
 _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
     "delta": (
-        "delta of given eps",
+        "enclose delta at given eps",
         COLLECTION | {"--eps": SEVERAL_EPS},
     ),
     "epsilon": (
-        "eps of given delta",
+        "enclose eps at given delta",
         COLLECTION | {"--delta": SEVERAL_DELTAS},
     ),
     "calibrate": (
-        "largest eps0 whose certified delta at eps meets the target",
+        "find the largest eps0 whose certified delta at eps meets the target",
         {name: SETTING[name] for name in ("--n", "--k")}
         | ROUNDS
         | SAMPLING
@@ -90,21 +89,22 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | {
             "--mechanism": {
                 **MECHANISM,
-                "help": f"whose errors to predict (default {' '.join(PLANNED)})",
+                "help": "mechanisms whose errors are predicted (default gaussian krr)",
             }
         },
     ),
     "compare": (
-        "all mechanisms at the same certified privacy: each is calibrated to (eps, delta), in a "
-        "table of 80 columns whose lines are printed as they are ready, in the order of "
-        "--mechanism or of 'shuffledp list'. With --detail, or as json and csv, the most accurate "
-        "comes first, with its parameters with all digits, what a user's messages "
-        "reveal before they are mixed (local_eps0; none: all), the eps of who opens the reports, "
-        "mixes them and reads the map, reads the map, and both servers' (eps_...; none: all), "
-        "messages per user, by how many users one dishonest one moves a cell's estimate at most "
-        "(moved_by_one), the predicted error of its unbiased estimate (standard deviation of a "
-        "cell's number of users, root mean square over the cells and largest; total variation "
-        "distance of the shares), and who must be trusted",
+        "compare mechanisms at the same certified privacy: each is calibrated to (eps, delta). The "
+        "table of 80 columns prints a line as soon as it is computed, in the order of --mechanism "
+        "or of 'shuffledp list'. With --detail, and as json or csv, the most accurate mechanism "
+        "comes first, with all digits of its parameters; the local budget of a user's messages "
+        "before they are mixed (local_eps0; empty: unbounded); the eps of four views (eps_...; "
+        "empty: unbounded): analyst, who opens the reports; mixer, who mixes them and reads the "
+        "map; public, who reads the map; both servers together; the messages per user; the number "
+        "of people by which one dishonest user can change a cell's estimate (moved_by_one); the "
+        "predicted error of the unbiased estimate (standard deviation of a cell's number of users, "
+        "root mean square over the cells and largest; total variation distance of the shares); and "
+        "who must be trusted",
         {
             "--n": {"type": whole, "help": "number of users (default: those of the histogram)"},
             "--k": {
@@ -117,41 +117,44 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
             "--histogram": {
                 "metavar": "FILE",
                 "help": "csv or parquet file with a column 'count', the users of each cell, such "
-                "as a grid file of the pipeline (default: as many users in each cell)",
+                "as a grid file of the pipeline (default: equally many users in each cell)",
             },
-            "--slots": {"type": whole, "help": "an envelope's messages, of signed dummies"},
-            "--share": {"type": real, "help": "part of users signed dummies need at least (0.9)"},
+            "--slots": {"type": whole, "help": "messages in an envelope, for signed dummies"},
+            "--share": {"type": real, "help": "share of the users that signed dummies need (0.9)"},
             "--max-seconds": {
                 "type": real,
                 "default": 30.0,
                 "metavar": "SECONDS",
                 "help": "wall-clock limit for each mechanism (default 30)",
             },
-            "--detail": {"action": "store_true", "help": "all that is known, and who published it"},
+            "--detail": {"action": "store_true", "help": "print all columns, and sources"},
         }
         | HIDDEN_SLOT
         | ROUNDS
         | CROWD,
     ),
     "matrix": (
-        "delta of given eps, or eps of given delta, of any randomiser of one report, shuffled: "
-        "what a report alone reveals of neighbours (local_eps0), certified ends for n users, and "
-        "the error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
-        "standard deviation of a record's number of users; none if rows are linearly dependent)",
+        "enclose delta at given eps, or eps at given delta, for a randomiser given as a matrix; "
+        "with the local budget of one report (local_eps0), certified ends for n users, and the "
+        "error of the least-squares estimate of a uniform histogram (cell_sd_users: largest "
+        "standard deviation of a record's number of users; empty if rows are linearly dependent)",
         {
-            "file": {"metavar": "FILE", "help": "csv or parquet, a row of chances for each record"},
+            "file": {
+                "metavar": "FILE",
+                "help": "csv or parquet, one row of chances per record",
+            },
             "--n": SETTING["--n"],
             "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
             "--delta": {**SEVERAL_DELTAS, "required": False},
             "--pairs": {
                 "metavar": "FILE",
-                "help": "csv or parquet file with columns 'record' and 'neighbour': lines of the "
-                "matrix, from 0, which alone are neighbours of each other (default: all)",
+                "help": "csv or parquet file with columns 'record' and 'neighbour': the pairs of "
+                "rows, numbered from 0, that are neighbours (default: all)",
             },
             "--places": {
                 "metavar": "FILE",
-                "help": "the same by columns 'latitude' and 'longitude' of each record, in "
-                "degrees: neighbours are those at most --distance apart",
+                "help": "csv or parquet file with columns 'latitude' and 'longitude' of each "
+                "record, in degrees: records at most --distance apart are neighbours",
             },
             "--distance": {"type": real, "metavar": "KM", "help": "along a great circle"},
         }
@@ -160,29 +163,29 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | CROWD,
     ),
     "rounds": (
-        "delta of given eps, or eps of given delta, of all rounds of a ledger together, which may "
-        "differ (docs/rounds.md)",
+        "enclose delta at given eps, or eps at given delta, for all rounds of a ledger together; "
+        "the rounds may differ (docs/rounds.md)",
         {
             "file": {
                 "metavar": "FILE",
-                "help": "csv file, a row a round: columns n and k; eps0, of k-RR, or mechanism and "
-                "parameters as 'delta' has them; rounds, how often (default 1); note: not read",
+                "help": "csv file with columns n and k; eps0 for k-RR, or mechanism and parameters "
+                "as for 'delta'; optionally rounds, the number of such rounds, and note (ignored)",
             },
             "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
             "--delta": {**SEVERAL_DELTAS, "required": False},
         },
     ),
     "personalised": (
-        "users with budgets of their own, shuffled together: the eps that each of them has, and "
-        "all of them; beside it what the literature says, and what one budget for all would give "
-        "(docs/personalised.md)",
+        "compute the eps of users who choose their own budgets and are shuffled together: of each "
+        "group and of all users; beside it numbers of the literature, and the eps if all had the "
+        "same budget (docs/personalised.md)",
         {
             "--budgets": {
                 "required": True,
                 "metavar": "FILE",
                 "help": "csv or parquet file with a column 'eps', the local budget of a user; "
-                "'count', how many users have it; 'delta', if reports are (eps, delta)-LDP only "
-                "(Gaussian ones are)",
+                "optionally 'count', the number of users with it, and 'delta', if reports are only "
+                "(eps, delta)-LDP, as Gaussian ones are",
             },
             "--delta": {"type": decimal, "default": Decimal("1e-6"), "help": "default 1e-6"},
             "--mechanism": {
@@ -197,12 +200,12 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "bounds": (
-        "eps of every applicable bound: guarantees first, each group smallest first "
+        "list the eps of every applicable bound: guarantees first, each group smallest first "
         "('shuffledp list' and --format csv have the sources)",
         SETTING | ROUNDS | COUNT | {"--delta": DELTA},
     ),
     "rdp": (
-        "Renyi DP of given orders, for any randomiser and number of cells",
+        "bound the Renyi DP at given orders, for any randomiser and number of cells",
         {name: SETTING[name] for name in ("--n", "--eps0")}
         | ROUNDS
         | {
@@ -210,8 +213,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
                 "type": real,
                 "nargs": "+",
                 "default": [2.0, 4.0, 8.0, 16.0, 32.0, 64.0],
-                "help": "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes whole "
-                "ones",
+                "help": "orders above 1, up to 1e6 (default 2 4 8 16 32 64); renyi takes integers",
             },
             "--bound": {
                 "nargs": "+",
@@ -222,8 +224,8 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "fdp": (
-        "trade-off function (f-DP): of whoever tests for one user's report with type I error "
-        "alpha, the type II error that he has at least",
+        "bound the trade-off function (f-DP): the smallest type II error of any test for one "
+        "user's report with type I error alpha",
         SETTING
         | ROUNDS
         | BOUND
@@ -237,9 +239,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "certify": (
-        "write a certificate of delta at eps, which 'shuffledp verify' checks: of k-RR, by --eps0, "
-        "of true reports among dummies by users, by --dummies, or of a view of shuffler-dummies, "
-        "two-servers or signed-dummies, by --mechanism",
+        "write a certificate of delta at eps, which 'shuffledp verify' checks: for k-RR (--eps0), "
+        "for true reports among users' dummies (--dummies), or for a view of shuffler-dummies, "
+        "two-servers or signed-dummies (--mechanism)",
         {name: SETTING[name] for name in ("--n", "--k")}
         | {
             "--eps0": {**SETTING["--eps0"], "required": False},
@@ -249,39 +251,39 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         | {
             "--dummies": {
                 "type": real,
-                "help": "uniform reports that each user sends beside the true one, on average",
+                "help": "mean number of uniform reports that each user sends beside the true one",
             },
             "--chances": {
                 "type": whole,
-                "help": "chances of one dummy each (default: as few as those dummies need)",
+                "help": "number of chances of one dummy each (default: the smallest possible)",
             },
-            "--mechanism": {"metavar": "NAME", "help": "with its --parameters, of one round"},
+            "--mechanism": {"metavar": "NAME", "help": "mechanism, with its --parameters"},
             "--parameters": RELEASED["--parameters"],
             "--view": {
                 "choices": VIEWS,
                 "default": VIEWS[0],
-                "help": "who sees what of the mechanism (default: the analyst, who opens reports)",
+                "help": "party whose view is certified (default: analyst, who opens the reports)",
             },
-            "--output": {"metavar": "FILE", "help": "where to write it (default: print it)"},
+            "--output": {"metavar": "FILE", "help": "file to write (default: print it)"},
         },
     ),
     "verify": (
         "check certificates by ball arithmetic, with code that shares nothing with the accountant",
         {"files": {"nargs": "+", "metavar": "FILE", "help": "certificates to check"}},
     ),
-    "list": ("every bound and mechanism: its kind, worth and source", {}),
+    "list": ("list bounds and mechanisms: kind, whether it is a guarantee, and source", {}),
     "completion": (
-        "print what a shell needs to complete commands and options: a line for its start-up file "
-        'is eval "$(shuffledp completion bash)"',
+        "print the shell code that completes commands and options; the line for a start-up file is "
+        'eval "$(shuffledp completion bash)"',
         {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
     ),
 }
-# They print JSON and a script.
+# These commands print JSON and a script.
 _WITHOUT_FORMAT: Final = ("certify", "completion")
 
 
 def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
-    """The parser, and that of each command by its name."""
+    """Return the parser, and the parsers of the commands by their names."""
     parser = _Parser(
         prog="shuffledp",
         description="Privacy of shuffled k-randomised response: (eps, delta)-DP of the histogram "
@@ -304,16 +306,15 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
             "--format",
             choices=["table", "json", "csv"],
             default="table",
-            help="how to print: a table of seven digits that fits the terminal (default), or all "
-            "digits",
+            help="table of seven digits that fits the terminal (default), or all digits",
         )
     return parser, made
 
 
 def _check_words(parser: _Parser, parsers: Mapping[str, _Parser], words: Sequence[str]) -> None:
-    """Refuse an unknown command or option, naming the one that was meant.
+    """Refuse an unknown command or option, and suggest a similar one.
 
-    argparse would first ask for what is missing, which is often the word with the typo.
+    argparse would first complain about a missing option, which is often the one with the typo.
     """
     before = list(takewhile(lambda word: word.startswith("-"), words))
     after = words[len(before) :]
@@ -338,8 +339,8 @@ def _check_options(parser: _Parser, words: Sequence[str], known: Sequence[str]) 
 def parse(words: Sequence[str]) -> argparse.Namespace:
     """Parse the words of the command line; the command's name is in ``command``.
 
-    Exits as argparse does for help, version, completion and what cannot be parsed; a call without
-    words asks for help. Raises `InputError` for completion without shtab.
+    Like argparse, it exits after printing help, version or completion, and for words that cannot be
+    parsed; without words it prints the help. Raises `InputError` for completion without shtab.
     """
     parser, parsers = _make_parser()
     if not words:
