@@ -139,6 +139,13 @@ def test_applicable_bounds_are_listed_smallest_first(monkeypatch):
         lambda: shuffledp.calibrate(float("nan"), 1e-6, Setting(1000, 5)),
         lambda: shuffledp.calibrate(0.1, 1e-6, Setting(0, 5)),
         lambda: probabilities(1.0, 1),
+        # A field that is ignored would make a promise that does not hold.
+        lambda: shuffledp.rdp(2, Setting(1000, 5, 1.0, colluding=100)),
+        lambda: shuffledp.rdp(2, Setting(1000, 5, 1.0, response_rate=0.5)),
+        lambda: shuffledp.compare(1, 1e-6, DRAWN),
+        lambda: shuffledp.compare(1, 1e-6, Setting(1000, 5, sampling_rate=0.5)),
+        lambda: shuffledp.calibrate(1, 1e-6, Setting(1000, 5, dummies=1.0), "two-servers"),
+        lambda: shuffledp.plan(n=1000, k=5, eps0=1.0, eps=1.0, dummies=1.0),
     ],
 )
 def test_arguments_out_of_range_are_refused(call):

@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -234,9 +234,20 @@ def _mechanisms(names: Iterable[str]) -> list[Mechanism[Any]]:
     return get_mechanisms(dict.fromkeys(names))
 
 
-def _check_setting(setting: object) -> None:
+def _check_setting(setting: object, *considered: str) -> None:
+    """Refuse what is no setting, or has a field beside n and k that a question does not consider.
+
+    Without names every field is considered.
+    """
     if not isinstance(setting, Setting):
         raise InputError(f"setting must be a Setting, got {shortened(repr(setting))}")
+    for field in fields(setting)[2:] if considered else ():
+        value = getattr(setting, field.name)
+        if field.name not in considered and value != field.default:
+            raise InputError(
+                f"{field.name} is not considered here, got {field.name}={shortened(repr(value))}: "
+                "leave it out of the setting"
+            )
 
 
 def calibrate(
@@ -276,7 +287,8 @@ def calibrate(
     from shuffledp.mechanisms.krr import KRRParameters
     from shuffledp.mechanisms.target_calibration import Released, calibrated
 
-    _check_setting(setting)
+    own = ("eps0", "dummies") if mechanism == "krr" else ()
+    _check_setting(setting, "rounds", "sampling_rate", "colluding", "response_rate", *own)
     target = log_of(delta)
     eps = scalar("eps", eps)
     if not 0.0 <= eps < np.inf:
@@ -519,7 +531,7 @@ def compare_one_by_one(
     from shuffledp.mechanisms.target_calibration import calibrate_to_target
 
     chosen = _mechanisms(MECHANISMS if mechanisms is None else mechanisms)
-    _check_setting(setting)
+    _check_setting(setting, "rounds", "colluding", "response_rate")
     target = log_of(delta)
     eps = scalar("eps", eps)
     if not 0.0 < eps < np.inf:
@@ -575,7 +587,7 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
     order
         Orders above 1, up to 1e6, any shape; ``renyi`` takes whole ones.
     setting
-        The collection: users, eps0 and rounds.
+        The collection: users, eps0 and rounds only.
     bound
         ``renyi``, ``renyi-simple``, or ``renyi-special-pair``, which is no guarantee.
 
@@ -594,7 +606,7 @@ def rdp(order: ArrayLike, setting: Setting, *, bound: str = "renyi") -> RenyiRes
     >>> float(rdp(8, Setting(100_000, 408, eps0=1)).rdp)
     0.000...
     """
-    _check_setting(setting)
+    _check_setting(setting, "eps0", "rounds")
     found = get_bound(bound).rdp(floats("order", order), setting)
     return RenyiResult(order, plain(found), setting, bound)
 
