@@ -732,7 +732,7 @@ def matrix(
     from shuffledp.accounting.composition import compose
     from shuffledp.accounting.participation import with_participation
     from shuffledp.mechanisms.matrix import MatrixRandomiser
-    from shuffledp.mechanisms.protocol import drawing_variance, expected_distance
+    from shuffledp.mechanisms.protocol import participation_variance, expected_distance
 
     if (eps is None) == (delta is None):
         raise InputError("give one of eps and delta")
@@ -748,7 +748,7 @@ def matrix(
     try:
         shares = np.full(setting.k, 1.0 / setting.k)
         variance = randomiser.variance(shares, n * setting.part)
-        variance = variance + drawing_variance(shares, n, setting.part)
+        variance = variance + participation_variance(shares, n, setting.part)
         error = PredictedError(
             n * float(np.sqrt(variance.max())), float(expected_distance(variance))
         )

@@ -192,13 +192,24 @@ def _views(collected: Collected, curve: Curve) -> Mapping[str, Curve]:
 
 @dataclass(frozen=True, repr=False)
 class _Enclosure(Interval[End], Result, Generic[End]):
+    """Certified ends, and the question that they answer.
+
+    Attributes
+    ----------
+    lower, upper
+        Floats, or arrays of the shape of the argument; None for an end that is not known.
+    asked
+        The eps or delta asked for.
+    setting, bound, curve
+        The collection or ledger, the name of the bound, and its curve.
+    """
+
     asked: Any
     setting: Collected
     bound: str
     curve: Curve = field(compare=False)
 
     def _ends(self, ends: Interval[float]) -> Row:
-        """Return the columns of certified ends."""
         return dict(zip(self._y, (ends.lower, ends.upper), strict=True))
 
     def _promised(self, curve: Curve, asked: Any) -> float:
@@ -206,7 +217,8 @@ class _Enclosure(Interval[End], Result, Generic[End]):
         raise NotImplementedError
 
     def _rows(self) -> list[Row]:
-        before, after, name = *self._around(), self._y[0].partition("_")[0]
+        before, after = self._around()
+        name = self._y[0].partition("_")[0]
         asked = np.ravel(np.asarray(self.asked, object)).tolist()
         lower, upper = (
             [None] * len(asked) if end is None else np.ravel(end).tolist()
@@ -217,9 +229,8 @@ class _Enclosure(Interval[End], Result, Generic[End]):
             shown = _delta_cell(value) if self._x == "delta" else value
             row = {**before, self._x: shown, **after, **self._ends(ends)}
             for view, curve in views.items():
-                same = curve is self.curve
-                promised = row[f"{name}_upper"] if same else self._promised(curve, value)
-                row[f"{name}_{view}"] = promised
+                own = curve is self.curve
+                row[f"{name}_{view}"] = row[self._y[1]] if own else self._promised(curve, value)
             rows.append(row)
         return rows
 

@@ -81,8 +81,9 @@ class Setting:
     dummies
         Mean number (>= 0) of uniform reports that each user sends beside the k-RR report.
     mechanism
-        The mechanism and its parameters if users do not report by k-RR: an object whose
-        ``curve(setting)`` gives the curve of a round in which all users are honest and report.
+        The mechanism and its parameters if users do not report by k-RR, as `shuffledp.mechanism`
+        returns them: an object whose ``curve(setting)`` gives the curve of a round in which all
+        users are honest and report.
 
     Raises
     ------
