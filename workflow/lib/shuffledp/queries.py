@@ -732,7 +732,7 @@ def matrix(
     from shuffledp.accounting.composition import compose
     from shuffledp.accounting.participation import with_participation
     from shuffledp.mechanisms.matrix import MatrixRandomiser
-    from shuffledp.mechanisms.protocol import participation_variance, expected_distance
+    from shuffledp.mechanisms.protocol import expected_distance, participation_variance
 
     if (eps is None) == (delta is None):
         raise InputError("give one of eps and delta")
