@@ -457,6 +457,10 @@ def main(words: Sequence[str] | None = None) -> int:
     options = _parse(words)
     try:
         rows = list(options.run(options))
+    except ModuleNotFoundError as error:
+        extra = "pip install 'shuffledp-collect[maps]'"
+        print(f"shuffledp-collect: maps and pages need {error.name}: {extra}", file=sys.stderr)
+        return 2
     except (InputError, OSError) as error:
         message = " ".join(str(error).split())
         print(f"shuffledp-collect: {message[:1000]}", file=sys.stderr)
