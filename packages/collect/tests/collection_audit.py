@@ -26,7 +26,7 @@ from shuffledp_collect.device import make_envelope
 from shuffledp_collect.messages import PLAIN, SEALED, plus, token, token_hash
 from shuffledp_collect.mixer import Answer, Store, make_store
 
-# Of a false alarm, for one view of one mechanism.
+# Probability of a false alarm, for one view of one mechanism.
 ALARM = 1e-6
 _MEMORY = Path("/dev/shm")  # a disk would be flushed some ten times a collection
 _FRONT = SEALED - PLAIN
@@ -89,7 +89,7 @@ class Python:
             return [make_envelope(made, 1, t, cell) for t, cell in zip(tickets, cells, strict=True)]
 
     def drawn(self, made, cells):
-        """What the messages of each say, before they are sealed, shape ``(cells, slots)``."""
+        """Return the numbers in the messages before they are sealed, shape ``(cells, slots)``."""
         with self._mutant():
             said = b"".join(b"".join(device.draw_messages(made, cell)) for cell in cells)
         return np.frombuffer(said, ">u4").reshape(len(cells), -1)
@@ -121,7 +121,7 @@ class JavaScript:
 
 
 def says(sealed):
-    """What sealed messages say."""
+    """Return the numbers in sealed messages."""
     held = np.frombuffer(b"".join(sealed), np.uint8).reshape(-1, SEALED)
     return (held[:, :PLAIN] ^ held[:, _FRONT:]).view(">u4").ravel()
 
@@ -139,7 +139,7 @@ def _contrasts(*vectors):
 
 
 def outside(made, envelopes):
-    """What a mixer sees of envelopes: their lengths, and what is not sealed of the victim's."""
+    """Return what a mixer sees: lengths, and what is not sealed in the victim's envelope."""
     lengths = [len(each) for each in envelopes]
     clear = [envelopes[0].count(plus(cell)) for cell in range(made.cells)]
     return [*lengths, lengths[0] - max(lengths[1:]), *clear]
@@ -173,7 +173,7 @@ def collect(made, tickets, envelopes, folder, exports=1):
 
 
 def _cells(made, victim):
-    """Of a round with the fewest respondents."""
+    """Return the records of a round with the fewest respondents."""
     return [victim, *(i % 2 for i in range(made.at_least - 1))]
 
 
@@ -223,7 +223,7 @@ def of_devices(made, number, clients=PYTHON):
 
 
 def of_envelopes(made, number, clients=PYTHON):
-    """What a mixer sees that takes whatever comes."""
+    """Features for a mixer that takes whatever comes."""
     with unsealed(made):
         both = (
             [outside(made, sent) for _, sent in _reports(made, number, cell, clients)]
@@ -261,7 +261,7 @@ def excess(first, second, eps, alarm=ALARM):
 
 
 def _threshold(these, those, eps):
-    """That one feature is at least, or at most, a value."""
+    """Return the event that one feature is at least, or at most, a value."""
     best = (-1.0, 0, 1, 0.0)
     for j, sign in product(range(these.shape[1]), (1, -1)):
         a, b = np.sort(sign * these[:, j]), np.sort(sign * those[:, j])
@@ -274,7 +274,7 @@ def _threshold(these, those, eps):
 
 
 def _table(these, those, eps):
-    """That all features are as they were more often here than there."""
+    """Return the event that all features have values that were more frequent here than there."""
     a, b = (Counter(map(tuple, some)) for some in (these, those))
     chosen = {each for each in a if a[each] > np.exp(eps) * b[each]}
     return lambda some: [tuple(each) in chosen for each in some]

@@ -1,4 +1,4 @@
-"""Mutants of a collection's roles, which the audit must catch: a campaign, Python, JavaScript."""
+"""Mutants of a collection's roles, which the audit must catch, in Python and JavaScript."""
 
 import os
 from dataclasses import replace
@@ -47,7 +47,7 @@ def drawn_twice():
 
 
 def _messages(drawn):
-    """What draws messages, given the honest function, campaign and cell."""
+    """Replace the function that draws messages; it gets the honest function as well."""
     original = device.draw_messages
     return mock.patch.object(device, "draw_messages", lambda *given: drawn(original, *given))
 

@@ -64,7 +64,7 @@ def campaign():
 
 @pytest.fixture(scope="module")
 def signed(campaign):
-    """Of dummies of all three kinds, some of which do not fit into the slots."""
+    """A campaign with dummies of all three kinds, which do not always fit into the slots."""
     number, size = clumps(0.5, 2.0)
     noises = (
         Noise("plus", number, size),
@@ -180,7 +180,7 @@ def test_tickets_are_read_alike(campaign):
 
 
 def _changed(campaign, noises):
-    """Campaigns with one thing changed: of each the words, and the bytes."""
+    """Yield campaigns with one change: its description, and the bytes."""
     document = json.loads(campaign.text)
 
     def made(**changes):
@@ -317,13 +317,13 @@ def test_a_map_that_is_none_is_refused(campaign):
 
 
 def _chances(table):
-    """Of each value from 0 on."""
+    """Return the probability of each value from 0."""
     edges = [0, *(int(each, 16) for each in table.thresholds), 2**128]
     return np.array([0.0] * table.first + [(b - a) / 2**128 for a, b in pairwise(edges)])
 
 
 def _sums(noise, most):
-    """Chances of so many messages of one noise, up to a number."""
+    """Return the probabilities of the numbers of messages of one noise, up to a number."""
     size = np.zeros(most + 1)
     chances = _chances(noise.size)[: most + 1]
     size[: chances.size] = chances
@@ -335,7 +335,7 @@ def _sums(noise, most):
 
 
 def _law(laws):
-    """Chances of (plus, minus) dummies of an envelope, shape ``(slots, slots)``."""
+    """Return the probabilities of (plus, minus) dummies of an envelope, ``(slots, slots)``."""
     room = laws.slots - 1
     joint = np.eye(1, (room + 1) ** 2)[0].reshape(room + 1, room + 1)
     for noise in laws.device:
@@ -350,7 +350,7 @@ def _law(laws):
 
 
 def _unlikely(seen, chances, times):
-    """Whether counts are not of chances: rare ones together, each expected 50 times or more."""
+    """Whether counts contradict probabilities; rare values are grouped to 50 expected each."""
     groups, room = [[0.0, 0.0]], 50.0
     for index in np.argsort(chances, axis=None):
         if groups[-1][0] >= room:

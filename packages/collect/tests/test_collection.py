@@ -275,7 +275,7 @@ def test_from_records_to_estimates(tmp_path, mechanism):
     assert store.written and store.size == 0
     late = make_envelope(made, 1, tickets[-1], 0)
     assert store.take([late, envelopes[0]]) == [Answer.CLOSED, Answer.COUNTED]
-    # Who has a token alone is not told whether it was used.
+    # The holder of a token without the nonce does not learn whether it was used.
     assert store.take([odd[1], late[:16] + bytes(len(late) - 16)]) == [Answer.CLOSED] * 2
     with pytest.raises(InputError, match="was written"):
         close_round(store, tmp_path / "other")

@@ -28,7 +28,7 @@ def environment():
 
 
 def any_in(words, text):
-    """Whether one of many words is in a text: sought by their first 8 bytes."""
+    """Return whether one of many words is in a text, searching for their first 8 bytes."""
     begun = {int.from_bytes(word[:8], sys.byteorder): word for word in words}
     windows = np.lib.stride_tricks.sliding_window_view(np.frombuffer(text + bytes(8), np.uint8), 8)
     held = np.isin(windows.copy().view(np.uint64).ravel(), np.array([*begun], np.uint64))
@@ -45,7 +45,7 @@ def test_the_guide_from_nothing_to_a_map(tmp_path):
     assert opened["respondents"] == 600
     assert not (tmp_path / "campaign/analyst/round-1.key").exists()
     assert "south" in printed
-    # What others get or could steal, byte by byte: no ticket, no token, no day.
+    # Nothing that others get or could steal contains a ticket, a token or a date.
     made = read_campaign(tmp_path / "campaign/campaign.json")
     lines = (tmp_path / "campaign/issuer/tickets.txt").read_text().splitlines()
     tickets = [read_ticket(line, made) for line in lines]

@@ -196,7 +196,7 @@ def test_a_server_keeps_and_says_no_address_and_no_time(tmp_path, made, tokens, 
 
 
 class Stopped(BaseException):
-    """As if the process had ended here."""
+    """Stands for the end of the process."""
 
 
 def _stop(*_):
@@ -450,7 +450,7 @@ def test_what_is_no_request_gets_a_line_and_is_not_told_of(capfd, made, tokens, 
 
 
 def everything(client):
-    """What a connection still says, until the other side has closed it."""
+    """Return what a connection receives until the other side closes it."""
     found = b""
     with client:
         try:
@@ -464,7 +464,7 @@ def everything(client):
 @pytest.mark.parametrize("where", ["here", "elsewhere"])
 @pytest.mark.parametrize("chunked", [True, False])
 def test_a_body_without_end_is_not_read(made, path, chunked, where):
-    """As long as the client sends, up to 1 GB; the slow twin measures the server's memory."""
+    """The client sends up to 1 GB; the slow twin measures the server's memory."""
     with serving(path) as port:
         assert sent_of(port, path_of(made) if where == "here" else "/x", chunked, 2**30) < 2**26
 

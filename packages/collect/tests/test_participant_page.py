@@ -65,7 +65,7 @@ class Collection:
     address: str
 
     def link(self, suffix=""):
-        """Of a ticket that nobody used."""
+        """Return a link with an unused ticket."""
         return f"{self.address}/#{self.campaign.name}.{self.tickets.pop()}{suffix}"
 
     def respondents(self, number=1):
@@ -163,7 +163,7 @@ def collecting(folder, *around):
 
 @pytest.fixture
 def fresh(tmp_path, browser):
-    """Of one test, which may close the round."""
+    """A collection for one test, which may close the round."""
     with collecting(tmp_path) as made:
         yield made
 
@@ -176,7 +176,7 @@ def shared(tmp_path_factory, browser):
 
 @pytest.fixture(scope="module")
 def mapped(tmp_path_factory, browser):
-    """With a base map under its cells."""
+    """A collection with a base map under its cells."""
     folder = tmp_path_factory.mktemp("mapped")
     with collecting(folder, _around(folder)) as made:
         yield made

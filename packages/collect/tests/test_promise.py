@@ -58,7 +58,7 @@ def test_devices_do_not_beat_their_promise(devices):
 
 
 VIEWS = {"analyst", "shuffler", "public"}
-# What catches a mutant, and in how many collections. M doubled moves delta by some percent.
+# For each mutant, the views that catch it and a sufficient number of collections.
 DRAWN_OTHERWISE = [
     ("no noise", VIEWS, 120),
     long("a seed", VIEWS, 400),
@@ -77,7 +77,7 @@ def test_the_audit_catches_devices_that_draw_otherwise(mutant, views, number, de
 @pytest.mark.slow
 @pytest.mark.parametrize("devices", ["python"], indirect=True)
 def test_the_audit_catches_signed_dummies_for_twice_as_many(devices):
-    """Of wide noise, half moves a small delta too little to be seen; above also in JavaScript."""
+    """Half of a wide noise changes a small delta too little to be seen; hence a larger one."""
     made = small("signed-dummies", delta=0.1)
     found = audit.of_devices(made, 12_000, devices("M doubled"))
     assert audit.beaten(found, made) & {"shuffler", "public"}
