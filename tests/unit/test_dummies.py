@@ -458,7 +458,7 @@ def test_a_table_that_would_be_too_large_is_refused():
 @pytest.mark.parametrize(("ratio", "pairs"), [(1e-8, 1e-8), (1e-3, 1e-9), (1e-2, 1e-12)])
 def test_with_hardly_any_noise_delta_is_nearly_one(ratio, pairs, times):
     """Probabilities underflow here; delta was NaN once."""
-    log_delta = SignedNoise(ratio, pairs).of_more(times).log_delta(0.5)
+    log_delta = SignedNoise(ratio, pairs).scaled(times).log_delta(0.5)
     # Otherwise one of the two cells has a message of noise.
     assert np.log1p(-3.0 * times * (ratio + pairs)) <= log_delta <= 0.0
 
