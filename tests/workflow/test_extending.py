@@ -24,7 +24,7 @@ from shuffledp.mechanisms.krr import KRandomisedResponse
 
 
 class Twin(KRandomisedResponse):
-    """As k-RR, with fewer estimates."""
+    """K-RR with fewer estimates."""
 
     name = "twin"
     estimators = {name: KRandomisedResponse.estimators[name] for name in ("raw", "projected")}

@@ -28,7 +28,7 @@ DUMMIES_MISSED: Final = 1e-12
 
 @dataclass(frozen=True)
 class Batch:
-    """What a mixer hands to the analyst.
+    """A batch of a round, which the mixer hands to the analyst.
 
     Attributes
     ----------
