@@ -202,10 +202,10 @@ def summed(
 
 def negative_binomial(size: arb, ratio: arb, reach: int) -> list[arb]:
     """Return the probabilities from 0 to reach."""
-    found = [(1 - ratio) ** size]
+    masses = [(1 - ratio) ** size]
     for t in range(reach):
-        found.append(found[-1] * ratio * (size + t) / (t + 1))
-    return found
+        masses.append(masses[-1] * ratio * (size + t) / (t + 1))
+    return masses
 
 
 def signed_messages(

@@ -185,16 +185,16 @@ class Signed(Collection):
         sizes = np.arange(made.slots + 1)
         single = nbinom.cdf(sizes, made.size / made.smallest, 1.0 - made.ratio)
         pairs = poisson.cdf(sizes, made.pairs / made.smallest)
-        found = np.zeros((3, *shape, k), np.int64)
+        numbers = np.zeros((3, *shape, k), np.int64)
         again = np.ones(shape, bool)
         while again.any():
             size = (int(again.sum()), k)
-            found[:2, again] = np.searchsorted(single, rng.random((2, *size)), side="right")
+            numbers[:2, again] = np.searchsorted(single, rng.random((2, *size)), side="right")
             if not self.minus:
-                found[1] = 0
-            found[2, again] = np.searchsorted(pairs, rng.random(size), side="right")
-            again = 1 + (found[0] + found[1] + 2 * found[2]).sum(axis=2) > made.slots
-        return found
+                numbers[1] = 0
+            numbers[2, again] = np.searchsorted(pairs, rng.random(size), side="right")
+            again = 1 + (numbers[0] + numbers[1] + 2 * numbers[2]).sum(axis=2) > made.slots
+        return numbers
 
     def views(self, record, rng):
         single, less, pairs = self.dummies((STOCK, self.n), rng)

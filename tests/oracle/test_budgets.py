@@ -40,13 +40,13 @@ def divergence(law: list[Fraction], odds: Fraction, e: Fraction) -> Fraction:
 
 def group_laws(odds: Fraction, users: int) -> list[list[Fraction]]:
     """Return the laws of one group's count, by the number of its users who hold x0."""
-    found = []
+    by_number = []
     for held in range(users + 1):
         law = [Fraction(1)]
         for user in range(users):
             law = times(law, (odds if user < held else Fraction(1)) / (odds + 1))
-        found.append(law)
-    return found
+        by_number.append(law)
+    return by_number
 
 
 def convolved(laws: tuple[list[Fraction], ...]) -> list[Fraction]:

@@ -156,8 +156,8 @@ def test_views_of_two_cities_have_certificates(n, k, slots, mechanism):
 def test_noise_in_balls_is_noise_in_floats(ratio, pairs, shape, size, eps):
     high = SignedNoise(ratio, pairs, shape, size).log_delta(eps)
     level = 100.0 if size == 1.0 else 40.0  # a table takes long
-    given = None if shape == np.inf else shape
-    signed = noise.SignedDummies(ratio, pairs, given, 5_000, 20, size)
+    exact_shape = None if shape == np.inf else shape
+    signed = noise.SignedDummies(ratio, pairs, exact_shape, 5_000, 20, size)
     servers = BothNoises(1.0, 9).log_delta(0.9 * eps)
     with ctx.workprec(256):
         assert float(signed.delta(4, eps, level).run().log()) == pytest.approx(

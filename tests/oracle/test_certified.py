@@ -212,21 +212,21 @@ def test_the_search_of_two_cells_encloses_every_count(n, eps0, spare):
     setting = Setting(n, 2, eps0)
     for eps in (0.0, 0.05, 0.3 * eps0, 0.99 * eps0):
         low, high = single_bin.forward_ends(eps, setting, n, np.arange(n))
-        found = two_cells.worst(eps, setting, spare)
-        assert high.max() - 1e-11 <= found.ends.high
-        assert found.ends.low <= low.max() + 1e-11
-        assert found.ends.low == pytest.approx(low[found.count], abs=1e-11)
-        assert found.ends.high - found.ends.low <= spare * max(1.0, -found.ends.low) + 1e-10
+        worst = two_cells.worst(eps, setting, spare)
+        assert high.max() - 1e-11 <= worst.ends.high
+        assert worst.ends.low <= low.max() + 1e-11
+        assert worst.ends.low == pytest.approx(low[worst.count], abs=1e-11)
+        assert worst.ends.high - worst.ends.low <= spare * max(1.0, -worst.ends.low) + 1e-10
         # The blocks partition the counts.
-        assert found.low[0] == 0
-        assert found.high[-1] == n - 1
-        assert (found.low[1:] == found.high[:-1] + 1).all()
+        assert worst.low[0] == 0
+        assert worst.high[-1] == n - 1
+        assert (worst.low[1:] == worst.high[:-1] + 1).all()
 
 
 def test_a_search_that_may_end_sooner_looks_at_few_blocks():
     """Composition needs about 150 points of the curve, each 150 ms for a billion users."""
-    found = two_cells.worst(1e-4, Setting(10**9, 2, 4.0), 2e-4)
-    assert found.low.size < 4_000
+    worst = two_cells.worst(1e-4, Setting(10**9, 2, 4.0), 2e-4)
+    assert worst.low.size < 4_000
 
 
 @pytest.mark.parametrize("eps", [0.0, 1e-4, 0.003])

@@ -176,8 +176,8 @@ def test_it_is_above_the_truth_on_every_data_set(rows):
         slots = [slot_law(x, x0, x1, rows, shared, kappa, e) for x in range(len(rows))]
         for others in data_sets(rows, 2):
             laws = shuffled_law((*others, x0), rows), shuffled_law((*others, x1), rows)
-            found = seen(others, slots, local_delta(x0, x1, rows, e), kappa)
-            assert hockey_stick(*laws, e) <= found
+            bound = seen(others, slots, local_delta(x0, x1, rows, e), kappa)
+            assert hockey_stick(*laws, e) <= bound
 
 
 shares = st.integers(1, 60).map(lambda i: Fraction(i, 40))
@@ -289,7 +289,7 @@ def drawn_matrix(seed, zeros):
 def test_the_bound_of_a_matrix_is_above_every_data_set(seed, zeros, near):
     """Any pairs may be neighbours, and reports may rule out records."""
     rows, n, e = drawn_matrix(seed, zeros), 3, Fraction(5, 4)
-    given = MatrixRandomiser(np.array(rows, np.float64), near)
+    randomiser = MatrixRandomiser(np.array(rows, np.float64), near)
     pairs = list(permutations(range(4), 2))
     if near is not None:
         pairs = [pair for pair in pairs if list(pair) in near or list(pair[::-1]) in near]
@@ -298,18 +298,18 @@ def test_the_bound_of_a_matrix_is_above_every_data_set(seed, zeros, near):
         for pair in pairs
         for others in data_sets(rows, n)
     )
-    ends = given.curve(Setting(n, 4)).log_delta(log(e))
+    ends = randomiser.curve(Setting(n, 4)).log_delta(log(e))
     if truth == 0:
         assert ends.lower == ends.upper == -np.inf
         return
     assert ends.lower <= log(truth) + 1e-13
     assert log(truth) - 1e-13 <= ends.upper
     least = float(sum(min(column) for column in zip(*rows, strict=True)))
-    slots = HiddenSlots(given._pairs, log(e), n, 0.4 * least)
+    slots = HiddenSlots(randomiser._pairs, log(e), n, 0.4 * least)
     assert slots.possible
-    found = slots.log_high(5.0, given._held)
-    assert log(truth) <= found
-    assert found < 5.0 or zeros  # all may be apart
+    bound = slots.log_high(5.0, randomiser._held)
+    assert log(truth) <= bound
+    assert bound < 5.0 or zeros  # all may be apart
 
 
 def with_dropouts(target, others, rows, rate):
@@ -328,14 +328,14 @@ def with_dropouts(target, others, rows, rate):
 def test_a_matrix_with_neighbours_colluders_and_dropouts_is_above_the_truth(zeros, slot):
     """The command answers for five users, two of whom collude."""
     rows, e, rate = drawn_matrix(3, zeros)[:3], Fraction(9, 8), Fraction(3, 4)
-    given = MatrixRandomiser(np.array(rows, np.float64), [[0, 2]])
+    randomiser = MatrixRandomiser(np.array(rows, np.float64), [[0, 2]])
     truth = max(
         hockey_stick(*(with_dropouts(x, others, rows, rate) for x in pair), e)
         for pair in ((0, 2), (2, 0))
         for others in data_sets(rows, 3)
     )
     setting = Setting(5, 3, colluding=2, response_rate=0.75)
-    curve = with_participation(partial(given.curve, hidden_slot=slot), setting)
+    curve = with_participation(partial(randomiser.curve, hidden_slot=slot), setting)
     assert log(truth) - 1e-13 <= curve.log_delta(log(e)).upper < log(truth) + 1.5
 
 
@@ -350,10 +350,10 @@ def law_of(raw):
 
 
 def exactly(law):
-    found = defaultdict(Fraction)
+    masses = defaultdict(Fraction)
     for value, mass in zip(law.values.tolist(), law.masses.tolist(), strict=True):
-        found[Fraction(value)] += Fraction(mass)
-    return found
+        masses[Fraction(value)] += Fraction(mass)
+    return masses
 
 
 @given(raw=st.lists(raw_laws, min_size=1, max_size=3), n=st.integers(2, 5), share=st.integers(0, 4))

@@ -92,14 +92,14 @@ HISTORIES = [
 
 @pytest.mark.parametrize(("names", "most"), HISTORIES)
 def test_rounds_that_differ_are_enclosed(names, most):
-    found = curve([ROUNDS[name][0] for name in names])
+    ledger = curve([ROUNDS[name][0] for name in names])
     laws = [reduce(of_both, chosen) for chosen in product(*(ROUNDS[name][1]() for name in names))]
     for e in SHARES:
         worst = max(delta_of(law, e) for law in laws)
-        ends = found.log_delta(max(float(np.nextafter(log(e), 0.0)), 0.0))
+        ends = ledger.log_delta(max(float(np.nextafter(log(e), 0.0)), 0.0))
         assert is_at_least(ends.upper, worst), (e, ends, float(worst))
         assert exp(ends.upper) <= most * float(worst)
-        lower = found.log_delta(float(np.nextafter(log(e), 9.0))).lower
+        lower = ledger.log_delta(float(np.nextafter(log(e), 9.0))).lower
         assert exp(lower) <= float(worst) * (1 + 1e-8)
         assert lower > log(worst) - 1.5
 
@@ -145,10 +145,10 @@ def test_rounds_of_gaussian_noise_are_exact():
     ]
     mu = float(np.sqrt(2.0 * (3 / 100 + 5 / 400 + 1 / 49)))
     for eps in (0.1, 1.0):
-        found, truth = curve(rounds).log_delta(eps), gdp_upper_log_delta(eps, mu)
-        assert found.upper == pytest.approx(truth, rel=1e-9)
-        assert found.lower == pytest.approx(truth, rel=1e-9)
-        assert found.lower < found.upper
+        ends, truth = curve(rounds).log_delta(eps), gdp_upper_log_delta(eps, mu)
+        assert ends.upper == pytest.approx(truth, rel=1e-9)
+        assert ends.lower == pytest.approx(truth, rel=1e-9)
+        assert ends.lower < ends.upper
 
 
 @pytest.mark.parametrize(("mu", "rounds"), [(0.3, 4), (2.0, 9), (1e-3, 1)])
@@ -209,5 +209,5 @@ def test_wrong_ledgers_are_refused():
 
 def test_one_round_without_privacy_makes_the_ledger_infinite():
     nothing = UpperCurve(2.0, upper=lambda eps: -inf if eps >= 2.0 else 0.0)
-    found = compose_rounds([(nothing, 1), (replace(nothing, budget=3.0), 2)])
-    assert found.log_delta([7.9, 8.0]).upper.tolist() == [0.0, -inf]
+    composed = compose_rounds([(nothing, 1), (replace(nothing, budget=3.0), 2)])
+    assert composed.log_delta([7.9, 8.0]).upper.tolist() == [0.0, -inf]

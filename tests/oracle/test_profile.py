@@ -107,10 +107,10 @@ def supremum(laws):
         worst = max(delta_of(law, enclosed_exp(eps)[0]) for law in laws)
         if worst == 0:
             return -inf
-        found = log(worst)
-        while not is_at_least(found, worst):
-            found = np.nextafter(found, inf)
-        return float(found)
+        bound = log(worst)
+        while not is_at_least(bound, worst):
+            bound = np.nextafter(bound, inf)
+        return float(bound)
 
     return upper
 
@@ -127,15 +127,15 @@ def check(curve, laws, rounds, most):
     """Check that an end is never below delta of any rounds, and not far above the worst."""
     listed = list(laws)
     # The order of the rounds does not matter.
-    found = set(enumerate(listed))
+    reached = set(enumerate(listed))
     for _ in range(rounds - 1):
-        found = {
+        reached = {
             (place, of_both(one, listed[place]))
-            for last, one in found
+            for last, one in reached
             for place in range(last, len(listed))
         }
     for e in SHARES:
-        worst = max(delta_of(law, e) for _, law in found)
+        worst = max(delta_of(law, e) for _, law in reached)
         # eps is at most log(e), so that delta is at least that at e.
         upper = curve.upper(max(float(np.nextafter(log(e), 0.0)), 0.0))
         assert is_at_least(upper, worst), (e, upper, float(worst))

@@ -64,10 +64,10 @@ def test_the_note_stands_above_the_legend() -> None:
 
 
 def test_mechanisms_have_distinct_colours_that_are_visible_on_white() -> None:
-    found: dict[str, str] = {}
+    mechanism_of: dict[str, str] = {}
     for name, mechanism in CATALOGUE.items():
         for estimator in mechanism.estimators:
             colour = estimator.look.colour
-            assert found.setdefault(colour, name) == name
+            assert mechanism_of.setdefault(colour, name) == name
             red, green, blue = to_rgb(colour)
             assert 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.75

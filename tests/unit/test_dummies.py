@@ -56,8 +56,8 @@ def log_of(value):
 
 def user_ends(n, k, parameters, eps):
     chances, dummies = parameters.chances, parameters.dummies
-    less = (chances - dummies) / chances
-    return pairs.hockey_stick(pairs.dummies(n * chances, k, parameters.rate, less), eps)
+    share_without = (chances - dummies) / chances
+    return pairs.hockey_stick(pairs.dummies(n * chances, k, parameters.rate, share_without), eps)
 
 
 def both_directions(law, n, k, e):
@@ -204,8 +204,8 @@ def test_the_ends_enclose_the_closed_form(eps, budget, nu):
         theta = mpmath.exp(-mpmath.mpf(budget) / 2)
         centre = theta ** mpmath.mpf(nu)
         whole = 1 + theta - theta * centre
-        less = max(1 - mpmath.exp(mpmath.mpf(eps) - mpmath.mpf(budget)), 0)
-        delta = centre * (1 - theta) / whole + (1 - centre) * less / whole**2
+        gap = max(1 - mpmath.exp(mpmath.mpf(eps) - mpmath.mpf(budget)), 0)
+        delta = centre * (1 - theta) / whole + (1 - centre) * gap / whole**2
         value = mpmath.log(delta) if delta else -mpmath.inf
         assert ends.low <= value <= ends.high
     assert ends.low == -np.inf or ends.high - ends.low < 1e-11 * max(1.0, abs(ends.high))
@@ -389,13 +389,13 @@ def test_noise_of_another_size_has_the_stated_variance_and_distance():
     shares = counts / counts.sum()
     variance = 60**2 * mechanism.variance(shares, 60, parameters)[0]
     assert variance == pytest.approx(60 / 50 * 2 * 1.7 * 0.7 / 0.3**2, rel=1e-12)
-    for found, expected in [
+    for sample, expected in [
         (seen**2, variance),
         (abs(seen), 2 * 60 / 20 * mechanism.expected_distance(shares, 60, parameters)),
     ]:
         # 5.5 standard errors are less than 3 % of the expected value.
-        error = found.std() / np.sqrt(found.size)
-        assert abs(found.mean() - expected) < 5.5 * error < 0.03 * expected
+        error = sample.std() / np.sqrt(sample.size)
+        assert abs(sample.mean() - expected) < 5.5 * error < 0.03 * expected
 
 
 def test_overflow_over_rounds_counts_at_the_total_eps():
@@ -443,10 +443,10 @@ def test_shorter_sums_never_give_a_smaller_delta(monkeypatch, name, shape, size)
     exact = [noise.log_delta(eps) for eps in (0.1, 0.8, 1.2)]
     monkeypatch.setattr(signed, name, 4000 if name == "MAX_WINDOW" and shape < np.inf else 300)
     shorter = [replace(noise, tail=0.9e-40).log_delta(eps) for eps in (0.1, 0.8, 1.2)]
-    for whole, found in zip(exact, shorter, strict=True):
-        assert whole - 1e-9 <= found
+    for whole, pooled in zip(exact, shorter, strict=True):
+        assert whole - 1e-9 <= pooled
         if name in ("MAX_UNPOOLED_RATIOS", "ENTRIES_AT_ONCE"):
-            assert found <= whole + 1e-2
+            assert pooled <= whole + 1e-2
 
 
 def test_a_table_that_would_be_too_large_is_refused():

@@ -75,22 +75,22 @@ def test_mixdump_keeps_eps0_against_one_who_sees_all_messages(dummies):
 @pytest.mark.parametrize(("n", "k", "eps"), [(1000, 20, 1.0), (1000, 1000, 1.0), (60, 4, 0.3)])
 def test_mixdump_has_less_error_than_krr_with_as_few_dummies_as_possible(n, k, eps):
     mechanism, target, setting = Mixdump(), log(1e-6), Setting(n, k)
-    alone, found = (MECHANISMS[name].calibrate(eps, target, setting) for name in ("krr", "mixdump"))
-    assert alone.eps0 < found.eps0 <= alone.eps0 + 1.0
+    alone, mixed = (MECHANISMS[name].calibrate(eps, target, setting) for name in ("krr", "mixdump"))
+    assert alone.eps0 < mixed.eps0 <= alone.eps0 + 1.0
     uniform = np.full(k, 1.0 / k)
     better, krr_alone = (
         each.variance(uniform, n, parameters).mean()
-        for each, parameters in ((mechanism, found), (MECHANISMS["krr"], alone))
+        for each, parameters in ((mechanism, mixed), (MECHANISMS["krr"], alone))
     )
     assert better < krr_alone
 
     def reached(dummies):
-        parameters = MixdumpParameters(found.eps0, dummies)
+        parameters = MixdumpParameters(mixed.eps0, dummies)
         return mechanism.curve(parameters, setting).log_delta(eps).upper
 
-    assert reached(found.dummies) <= target < reached(found.dummies * (1 - 1e-8))
+    assert reached(mixed.dummies) <= target < reached(mixed.dummies * (1 - 1e-8))
     # One chance fewer, always taken, would miss the target.
-    assert found.chances == 1 or reached(found.chances - 1) > target
+    assert mixed.chances == 1 or reached(mixed.chances - 1) > target
 
 
 def test_mixdump_without_a_delta_is_krr():
@@ -148,12 +148,12 @@ def test_with_dropouts_a_bound_is_the_mean_over_the_number_of_responses():
     def log_delta(users):
         return float(upper_log_delta(0.3, Setting(users, 5, 1.0)))
 
-    def of(eps0):
+    def curve_at(eps0):
         return BOUNDS["upper"].curve(replace(setting, eps0=eps0))
 
-    assert of(1.0).log_delta(0.3).upper == incomplete(log_delta, setting)
+    assert curve_at(1.0).log_delta(0.3).upper == incomplete(log_delta, setting)
     # Calibration by the same bound meets the target and wastes little.
-    reached = of(largest_eps0(0.3, log(1e-2), of)).log_delta(0.3).upper
+    reached = curve_at(largest_eps0(0.3, log(1e-2), curve_at)).log_delta(0.3).upper
     assert log(1e-2) - 1e-3 < reached <= log(1e-2)
     with pytest.raises(InputError, match="for one round"):
         replace(setting, rounds=2)
@@ -201,17 +201,17 @@ def test_impossible_dummies_are_refused(dummies, chances):
 
 
 def test_a_search_without_a_dominating_pair_starts_at_the_mean_number_of_participants():
-    """Each delta sums over some fifty numbers of participants, so a search must need few."""
+    """Each delta sums over some fifty numbers curve_of participants, so a search must need few."""
     asked = defaultdict(int)
 
-    def of(setting):
+    def curve_of(setting):
         def upper(eps):
             asked[setting.n] += 1
             return -0.1 * setting.n * eps**2
 
         return UpperCurve(setting.eps0, upper=upper)
 
-    curve = with_participation(of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
+    curve = with_participation(curve_of, Setting(n=60, k=50, eps0=3.0, response_rate=0.5))
     eps = curve.epsilon(-4.0).upper
     assert curve.upper(eps) <= -4.0 < curve.upper(eps * (1.0 - 1e-9))
     # Every delta asks once for a single participant.
@@ -219,10 +219,10 @@ def test_a_search_without_a_dominating_pair_starts_at_the_mean_number_of_partici
 
 
 def test_a_tiny_delta_needs_few_numbers_of_participants():
-    """Losing half of a tiny delta hardly changes its logarithm."""
+    """Losing half curve_of a tiny delta hardly changes its logarithm."""
     asked = []
 
-    def of(setting):
+    def curve_of(setting):
         def upper(eps):
             asked.append(setting.n)
             return -4e-3 * setting.n * eps
@@ -230,8 +230,8 @@ def test_a_tiny_delta_needs_few_numbers_of_participants():
         return UpperCurve(setting.eps0, upper=upper)
 
     n, rate = 2_700_000, 0.449
-    upper = with_participation(of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
-    # The mean of exp(-c (1 + Bin(n - 1, rate))), in closed form.
+    upper = with_participation(curve_of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
+    # The mean curve_of exp(-c (1 + Bin(n - 1, rate))), in closed form.
     truth = log(rate) - 4e-3 + (n - 1) * np.log1p(rate * np.expm1(-4e-3))
     assert truth <= upper <= truth + log(2.0)
     assert len(asked) < 100

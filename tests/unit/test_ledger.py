@@ -35,8 +35,8 @@ def rows(capsys, *words):
 
 def test_a_row_is_a_setting(tmp_path):
     two_servers = Released(MECHANISMS["two-servers"], ShufflerDummiesParameters(0.2, 200))
-    found = shuffledp.read_rounds(written(tmp_path, MIXED))
-    assert found == [Setting(60, 4, 1.5, 2), Setting(60, 4, mechanism=two_servers)]
+    settings = shuffledp.read_rounds(written(tmp_path, MIXED))
+    assert settings == [Setting(60, 4, 1.5, 2), Setting(60, 4, mechanism=two_servers)]
 
 
 @pytest.mark.slow
@@ -57,9 +57,9 @@ def test_the_command_answers_for_all_rows_together(capsys, tmp_path):
 def test_delta_of_a_ledger_is_that_of_its_curve(capsys, tmp_path):
     path = str(written(tmp_path, MIXED))
     low, high = rows(capsys, "rounds", path, "--eps", "0.5", "1")
-    found = curve(read_rounds(path)).log_delta([0.5, 1.0]).exp()
-    assert [low["delta_upper"], high["delta_upper"]] == found.upper.tolist()
-    assert [low["delta_lower"], high["delta_lower"]] == found.lower.tolist()
+    deltas = curve(read_rounds(path)).log_delta([0.5, 1.0]).exp()
+    assert [low["delta_upper"], high["delta_upper"]] == deltas.upper.tolist()
+    assert [low["delta_lower"], high["delta_lower"]] == deltas.lower.tolist()
     assert low["delta_public"] < low["delta_analyst"] == low["delta_upper"]
     assert (high["eps"], high["delta_both"]) == (1.0, 1.0)
 

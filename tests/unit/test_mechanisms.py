@@ -328,12 +328,12 @@ def test_every_class_stands_in_the_catalogue():
     folder = Path(shuffledp.mechanisms.__file__).parent
     for path in folder.glob("*.py"):
         import_module(f"shuffledp.mechanisms.{path.stem}")
-    waiting, found = [Mechanism], set()
+    waiting, homes = [Mechanism], set()
     while waiting:
         waiting += (one := waiting.pop()).__subclasses__()
         if one.__module__.startswith("shuffledp.") and not isabstract(one):
-            found.add(f"{one.__module__}.{one.__name__}")
-    assert found == {entry.class_path for entry in CATALOGUE.values()}
+            homes.add(f"{one.__module__}.{one.__name__}")
+    assert homes == {entry.class_path for entry in CATALOGUE.values()}
 
 
 def test_the_catalogue_imports_only_the_standard_library():

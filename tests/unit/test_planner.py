@@ -154,10 +154,10 @@ def test_advice_says_how_many_reports_are_the_truth(form):
     form.select_option("#planner-eps", "4")
     own = plans(form, 10**9, 4, 4, 1e-6)["krr"]["localEps0"]
     assert own > 15
-    found = re.search(
+    match = re.search(
         r"noisy: all but one in (\S+) of the reports are the truth", form.inner_text("main")
     )
-    assert int(found[1].replace(",", "")) == pytest.approx(1 + math.exp(own) / 3, rel=1e-6)
+    assert int(match[1].replace(",", "")) == pytest.approx(1 + math.exp(own) / 3, rel=1e-6)
 
 
 def test_a_map_of_noise_is_announced(form):

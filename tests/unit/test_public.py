@@ -122,10 +122,10 @@ def test_a_bound_with_one_end():
 def test_applicable_bounds_are_listed_smallest_first(monkeypatch):
     few = ("clones", "upper", "exact-2rr", "lower")  # all of them take a while
     monkeypatch.setattr(queries, "BOUNDS", {name: BOUNDS[name] for name in few})
-    found = shuffledp.bounds(1e-6, SETTING)
-    assert list(found) == ["lower", "upper", "clones"]
-    assert list(found.values()) == sorted(found.values())
-    assert found["upper"] == shuffledp.epsilon(1e-6, SETTING).upper
+    listed = shuffledp.bounds(1e-6, SETTING)
+    assert list(listed) == ["lower", "upper", "clones"]
+    assert list(listed.values()) == sorted(listed.values())
+    assert listed["upper"] == shuffledp.epsilon(1e-6, SETTING).upper
 
 
 @pytest.mark.parametrize(

@@ -281,9 +281,9 @@ def test_rows_are_read_by_several_values(tmp_path):
     table = released()
     path = tmp_path / "releases.parquet"
     write_table(table, RELEASES, path, {})
-    some = read_tables([path], columns=["cell", "estimate"], cell=range(3, 12, 4), repetition=1)
+    rows = read_tables([path], columns=["cell", "estimate"], cell=range(3, 12, 4), repetition=1)
     picked = table[table["cell"].isin([3, 7, 11]) & (table["repetition"] == 1)]
-    pd.testing.assert_frame_equal(some, picked[["cell", "estimate"]].reset_index(drop=True))
+    pd.testing.assert_frame_equal(rows, picked[["cell", "estimate"]].reset_index(drop=True))
 
 
 def test_utility_is_the_total_variation_distance_to_the_sample():
@@ -297,8 +297,8 @@ def test_utility_is_the_total_variation_distance_to_the_sample():
         for name, value in zip(keys, key, strict=True):
             column = utility[name]
             same &= column.isna() if pd.isna(value) else column == value
-        (found,) = utility.loc[same, "tv_distance"]
-        assert found == pytest.approx(expected, rel=1e-12)
+        (distance,) = utility.loc[same, "tv_distance"]
+        assert distance == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_error_of_a_cell_at_its_own_delta_is_that_of_its_gaussian():
