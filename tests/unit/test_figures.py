@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from html import unescape
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import geopandas as gpd
@@ -19,10 +18,8 @@ import pytest
 import shapely
 from matplotlib.artist import Artist
 from matplotlib.cbook import STEP_LOOKUP_MAP
-from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from shuffledp.accounting.registry import BOUNDS as BOUND_REGISTRY
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
@@ -53,7 +50,7 @@ SAMPLED = sample_table(COUNTS, [200, "all"], **NAMES)
 SAMPLES_BY_SIZE = {n: rows["count"].to_numpy() for n, rows in SAMPLED.groupby("n")}
 
 
-def released(mechanisms: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def released(mechanisms):
     """Return releases and their utility."""
     parts = [
         part
@@ -65,27 +62,27 @@ def released(mechanisms: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 @pytest.fixture(scope="module")
-def both() -> tuple[pd.DataFrame, pd.DataFrame]:
+def both():
     return released(["gaussian", "krr"])
 
 
 @pytest.fixture(scope="module")
-def releases(both: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
+def releases(both):
     return both[0]
 
 
 @pytest.fixture(scope="module")
-def utility(both: tuple[pd.DataFrame, pd.DataFrame]) -> pd.DataFrame:
+def utility(both):
     return both[1]
 
 
-def single_cell_summary(releases: pd.DataFrame, every: int | None = 5) -> pd.DataFrame:
+def single_cell_summary(releases, every=5):
     """Summarise single cells at the largest n and budget, as the workflow does."""
     rows = releases[(releases["n"] == 400) & (releases["eps0"] == 4.0)]
     return individual_summary(rows, COUNTS, every, TARGET)
 
 
-def comparison(*tables: pd.DataFrame, unit: str = "one check-in") -> pd.DataFrame:
+def comparison(*tables, unit="one check-in"):
     """Summarise the tables of the regions City and Town, as the workflow does."""
     regions = dict(zip(("City", "Town"), tables, strict=False))
     units = dict.fromkeys(regions, unit)
@@ -93,12 +90,12 @@ def comparison(*tables: pd.DataFrame, unit: str = "one check-in") -> pd.DataFram
 
 
 @pytest.fixture(scope="module")
-def curves() -> pd.DataFrame:
+def curves():
     return privacy_curves(COUNTS, BUDGETS, BOUNDS, TARGET)
 
 
 @pytest.fixture(scope="module")
-def cells() -> gpd.GeoDataFrame:
+def cells():
     row, column = np.divmod(np.arange(12), 4)
     west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
     geometry = shapely.box(west, south, west + 0.01, south + 0.01)
@@ -106,30 +103,30 @@ def cells() -> gpd.GeoDataFrame:
 
 
 @pytest.fixture(scope="module")
-def checkins(cells: gpd.GeoDataFrame) -> pd.DataFrame:
+def checkins(cells):
     middle = shapely.get_coordinates(shapely.centroid(cells.geometry.to_numpy()))
     return pd.DataFrame(np.repeat(middle, COUNTS, axis=0), columns=["longitude", "latitude"])
 
 
-def boxes(utility: pd.DataFrame, calibration: str = "matched") -> Figure:
+def boxes(utility, calibration="matched"):
     return distances.distance_boxes(
         utility, "City", unit="one check-in", calibration=calibration, target_delta=TARGET
     )
 
 
-def texts(figure: Figure) -> list[str]:
+def texts(figure):
     """Return all texts of a figure, drawn once so that tick labels exist."""
     figure.canvas.draw()
     artists = figure.findobj(mpl.text.Text)
     return [artist.get_text() for artist in artists if artist.get_text()]
 
 
-def legend(figure: Figure) -> list[str]:
+def legend(figure):
     texts = (text.get_text() for text in figure.legends[0].get_texts())
     return [text for text in texts if text.strip()]  # blank entries pad the columns
 
 
-def heat(axes: Any) -> PolyCollection:
+def heat(axes):
     (collection,) = [c for c in axes.collections if c.get_array() is not None]
     return collection
 
@@ -150,12 +147,12 @@ assert "matplotlib.pyplot" not in sys.modules
 """
 
 
-def digests(paths: list[Path]) -> list[str]:
+def digests(paths):
     return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
 @pytest.mark.slow
-def test_saved_bytes_are_the_same_in_every_process(utility: pd.DataFrame, tmp_path: Path) -> None:
+def test_saved_bytes_are_the_same_in_every_process(utility, tmp_path):
     utility.to_parquet(tmp_path / "utility.parquet")
     for run in ("1", "2"):
         arguments = [tmp_path / "utility.parquet", tmp_path / run / "boxes.eps0-4.5"]
@@ -166,7 +163,7 @@ def test_saved_bytes_are_the_same_in_every_process(utility: pd.DataFrame, tmp_pa
     assert digests(first) == digests(second)
 
 
-def test_saved_files_are_complete_and_titled(tmp_path: Path) -> None:
+def test_saved_files_are_complete_and_titled(tmp_path):
     figure = style.new_figure(1.0, 2.0)
     figure.subplots().plot([1, 2])
     figure.suptitle("A line & more")
@@ -182,11 +179,11 @@ def test_saved_files_are_complete_and_titled(tmp_path: Path) -> None:
 
 
 class Broken(Artist):
-    def draw(self, renderer: object) -> None:
+    def draw(self, renderer):
         raise RuntimeError("cannot be drawn")
 
 
-def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path: Path) -> None:
+def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path):
     (tmp_path / "figure.png").write_text("earlier")
     figure = Figure()
     figure.add_artist(Broken())
@@ -196,7 +193,7 @@ def test_failed_save_leaves_the_earlier_file_and_no_debris(tmp_path: Path) -> No
     assert (tmp_path / "figure.png").read_text() == "earlier"
 
 
-def test_style_stays_local(utility: pd.DataFrame) -> None:
+def test_style_stays_local(utility):
     before = dict(mpl.rcParams)
     distances.distance_over_eps(utility, "City", "one check-in")
     assert dict(mpl.rcParams) == before
@@ -205,9 +202,7 @@ def test_style_stays_local(utility: pd.DataFrame) -> None:
 # --- maps ----------------------------------------------------------------------------------------
 
 
-def test_checkins_map_shows_every_point_and_count(
-    checkins: pd.DataFrame, cells: gpd.GeoDataFrame
-) -> None:
+def test_checkins_map_shows_every_point_and_count(checkins, cells):
     everywhere = pd.concat([checkins, checkins[:3] + 1.0])
     figure = maps.checkins_map(MapContext(cells, "City"), everywhere, dots=True)
     left, right = figure.axes[:2]
@@ -226,7 +221,7 @@ def test_checkins_map_shows_every_point_and_count(
     assert written.count("500 m") == 2
 
 
-def test_invented_positions_are_not_drawn(checkins: pd.DataFrame, cells: gpd.GeoDataFrame) -> None:
+def test_invented_positions_are_not_drawn(checkins, cells):
     figure = maps.checkins_map(MapContext(cells, "City", unit="one user"), checkins, dots=False)
     assert figure.get_suptitle() == "City\n400 users in 12 cells"
     (axes,) = (each for each in figure.axes if each.get_title(loc="left"))
@@ -236,7 +231,7 @@ def test_invented_positions_are_not_drawn(checkins: pd.DataFrame, cells: gpd.Geo
     assert axes.get_ylabel() == "latitude (degrees north)"
 
 
-def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> None:
+def test_estimate_maps_share_one_scale_in_checkins(cells):
     original = COUNTS / 400
     raw = original + np.tile([0.01, -0.01], 6)  # cell 7, the fullest, loses
     figure = maps.estimate_maps(MapContext(cells, "Title"), {"Original": original, "Raw": raw}, 400)
@@ -255,15 +250,13 @@ def test_estimate_maps_share_one_scale_in_checkins(cells: gpd.GeoDataFrame) -> N
     assert "check-ins per cell (estimated share × n, logarithmic)" in texts(figure)
 
 
-def test_estimate_maps_require_one_share_per_cell(cells: gpd.GeoDataFrame) -> None:
+def test_estimate_maps_require_one_share_per_cell(cells):
     with pytest.raises(ValueError, match="12 cells"):
         maps.estimate_maps(MapContext(cells, "Title"), {"Original": np.ones(11)}, 400)
 
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
-def test_estimates_are_the_first_release_at_the_largest_n(
-    releases: pd.DataFrame, cells: gpd.GeoDataFrame, tmp_path: Path, calibration: str
-) -> None:
+def test_estimates_are_the_first_release_at_the_largest_n(releases, cells, tmp_path, calibration):
     write_table(releases[releases["eps0"] == 4.0], RELEASES, tmp_path / "r.parquet", {})
     write_table(SAMPLED, SAMPLES, tmp_path / "s.parquet", {})
     cells.to_parquet(tmp_path / "c.parquet")
@@ -293,7 +286,7 @@ def test_estimates_are_the_first_release_at_the_largest_n(
     assert ("NOT equal privacy" in title) == (calibration == "as-published")
 
 
-def test_release_panels_refuse_another_histogram_or_missing_cells(releases: pd.DataFrame) -> None:
+def test_release_panels_refuse_another_histogram_or_missing_cells(releases):
     first = releases[
         (releases["n"] == 400) & (releases["eps0"] == 4.0) & (releases["repetition"] == 0)
     ]
@@ -311,7 +304,7 @@ def test_release_panels_refuse_another_histogram_or_missing_cells(releases: pd.D
 # --- selection -----------------------------------------------------------------------------------
 
 
-def test_calibrated_takes_the_pair_at_the_target(utility: pd.DataFrame) -> None:
+def test_calibrated_takes_the_pair_at_the_target(utility):
     rows = calibrated(utility, "matched", TARGET)
     gaussian = rows[rows["calibration"] == "matched"]
     np.testing.assert_allclose(gaussian["delta"], TARGET, rtol=1e-9)
@@ -320,7 +313,7 @@ def test_calibrated_takes_the_pair_at_the_target(utility: pd.DataFrame) -> None:
     assert len(rows) == 2 * 2 * 5 * (4 + 2)
 
 
-def test_calibrated_names_what_is_missing(utility: pd.DataFrame) -> None:
+def test_calibrated_names_what_is_missing(utility):
     with pytest.raises(ValueError, match=r"target_delta.*1e-05"):
         calibrated(utility, "matched", 1e-5)
     with pytest.raises(ValueError, match=r"calibration must be one of.*'equal'"):
@@ -333,7 +326,7 @@ def test_calibrated_names_what_is_missing(utility: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("calibration", ["matched", "as-published"])
-def test_boxes_show_the_quantiles_of_the_table(utility: pd.DataFrame, calibration: str) -> None:
+def test_boxes_show_the_quantiles_of_the_table(utility, calibration):
     figure = boxes(utility, calibration)
     rows = calibrated(utility, calibration, TARGET)
     assert len(figure.axes) == 2
@@ -374,7 +367,7 @@ def test_boxes_show_the_quantiles_of_the_table(utility: pd.DataFrame, calibratio
     assert ("Equal privacy" in title) == (calibration == "matched")
 
 
-def test_boxes_at_delta_hat_state_that_it_is_not_a_guarantee(utility: pd.DataFrame) -> None:
+def test_boxes_at_delta_hat_state_that_it_is_not_a_guarantee(utility):
     figure = boxes(utility, "delta-hat")
     title = figure.get_suptitle()
     assert "NOT equal privacy" in title and "not a guarantee" in title and "Biswas" in title
@@ -382,7 +375,7 @@ def test_boxes_at_delta_hat_state_that_it_is_not_a_guarantee(utility: pd.DataFra
     assert rf"$10^{{{hats.min():.1f}}}$" in figure.axes[0].get_title(loc="left")
 
 
-def test_distance_over_eps_has_every_matched_pair_and_the_band(utility: pd.DataFrame) -> None:
+def test_distance_over_eps_has_every_matched_pair_and_the_band(utility):
     figure = distances.distance_over_eps(utility, "City", "one check-in")
     rows = utility[utility["n"] == 400]
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
@@ -422,7 +415,7 @@ COMPARED = [("gaussian", "raw"), ("krr", "raw"), ("gaussian", "projected"), ("kr
             ("krr", "maximum-likelihood")]  # fmt: skip
 
 
-def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> None:
+def test_matched_comparison_draws_means_and_ratios(utility):
     figure = distances.matched_comparison(comparison(utility, utility), TARGET)
     grid = np.array(figure.axes).reshape(3, 2)
     rows = calibrated(utility, "matched", TARGET)
@@ -455,7 +448,7 @@ def test_matched_comparison_draws_means_and_ratios(utility: pd.DataFrame) -> Non
     assert r"\delta=10^{-3}" in figure.get_suptitle()
 
 
-def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
+def test_matched_comparison_of_one_size(utility):
     one = utility[utility["n"] == utility["n"].max()]
     figure = distances.matched_comparison(comparison(one), TARGET)
     low, high = figure.axes[2].get_xlim()
@@ -465,7 +458,7 @@ def test_matched_comparison_of_one_size(utility: pd.DataFrame) -> None:
     assert named and all("from" not in text for text in named)
 
 
-def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFrame) -> None:
+def test_matched_comparison_of_one_region_and_one_repetition(utility):
     summary = comparison(utility[utility["repetition"] == 0], unit="one user")
     figure = distances.matched_comparison(summary, TARGET)
     assert len(figure.axes) == 3
@@ -473,7 +466,7 @@ def test_matched_comparison_of_one_region_and_one_repetition(utility: pd.DataFra
     assert figure.axes[2].get_xlabel() == "number of users n (one check-in each)"
 
 
-def test_a_budget_without_a_match_is_drawn(utility: pd.DataFrame) -> None:
+def test_a_budget_without_a_match_is_drawn(utility):
     without = utility[(utility["eps0"] == 4.0) | (utility["calibration"] == "none")]
     title = boxes(without).axes[0].get_title(loc="left")
     assert title == r"$\epsilon_0=2$, no matched mechanism"
@@ -489,7 +482,7 @@ def test_a_budget_without_a_match_is_drawn(utility: pd.DataFrame) -> None:
 # --- a third mechanism ---------------------------------------------------------------------------
 
 
-def test_a_third_mechanism_is_in_every_figure() -> None:
+def test_a_third_mechanism_is_in_every_figure():
     third = "user-dummies"
     releases, utility = released(["gaussian", "krr", third])
     labels = {
@@ -513,12 +506,12 @@ def test_a_third_mechanism_is_in_every_figure() -> None:
 # --- privacy -------------------------------------------------------------------------------------
 
 
-def drawn_curves(axes: Any) -> dict[str, Any]:
+def drawn_curves(axes):
     """Return the curves of a panel by bound, without its marks."""
     return {line.get_label(): line for line in axes.lines if line.get_label() in BOUNDS}
 
 
-def test_delta_curves_show_the_values_of_the_table(curves: pd.DataFrame) -> None:
+def test_delta_curves_show_the_values_of_the_table(curves):
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         assert axes.get_ylim() == (-12.0, 0.0)
@@ -551,7 +544,7 @@ def test_delta_curves_show_the_values_of_the_table(curves: pd.DataFrame) -> None
     assert "n = 400 users, k = 12 cells" in users.get_suptitle()
 
 
-def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves: pd.DataFrame) -> None:
+def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves):
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         line = drawn_curves(axes)["upper"]
@@ -563,7 +556,7 @@ def test_a_line_of_a_guarantee_is_nowhere_below_the_accountant(curves: pd.DataFr
             assert certified.log_delta(eps).upper <= np.log(10.0) * drawn
 
 
-def test_steps_between_two_points_are_upper_bounds_of_any_curve() -> None:
+def test_steps_between_two_points_are_upper_bounds_of_any_curve():
     """Compare with the extreme case, a delta that is linear in exp(eps)."""
     eps, most = np.array([0.0, 0.3, 2.0, 5.0]), np.exp(4.0)
     delta = np.maximum(1e-9 * (most - np.exp(eps)), 0.0)
@@ -578,21 +571,21 @@ def test_steps_between_two_points_are_upper_bounds_of_any_curve() -> None:
     assert (far[12:25] == -800.0).all(), "a bound that grows is as large as at the next point"
 
 
-def test_groups_of_bounds_have_different_colours() -> None:
+def test_groups_of_bounds_have_different_colours():
     names = [name for name in BOUND_REGISTRY if bound_colour(name)]
     assert len(names) > 12
     assert len({bound_colour(name) for name in names if re.search("blanket|balle", name)}) == 5
     assert len({bound_colour(name) for name in names}) >= 10
 
 
-def test_a_region_s_name_may_have_any_character(curves: pd.DataFrame) -> None:
+def test_a_region_s_name_may_have_any_character(curves):
     for name in ("A $ store", "$\\nothing{$"):
         figure = privacy.delta_curves(curves, name, "one check-in", TARGET)
         figure.draw_without_rendering()
         assert figure.get_suptitle().replace(r"\$", "$").startswith(name)
 
 
-def test_delta_curves_mark_the_certified_eps_at_the_target(curves: pd.DataFrame) -> None:
+def test_delta_curves_mark_the_certified_eps_at_the_target(curves):
     figure = privacy.delta_curves(curves, "City", "one check-in", TARGET)
     for axes, eps0 in zip(figure.axes, BUDGETS, strict=True):
         eps = BOUND_REGISTRY["upper"].curve(Setting(400, 12, eps0)).epsilon(np.log(TARGET)).only
@@ -609,12 +602,12 @@ def test_delta_curves_mark_the_certified_eps_at_the_target(curves: pd.DataFrame)
     ("eps", "words"),
     [(0.05, "0.05"), (0.1711108, "0.172"), (0.0338781, "0.0339"), (4.0, "4"), (2.2003, "2.21")],
 )
-def test_a_certified_eps_is_rounded_up(eps: float, words: str) -> None:
+def test_a_certified_eps_is_rounded_up(eps, words):
     assert style.format_eps(eps) == words
 
 
 @pytest.mark.parametrize("power", [0.5, 8.0])
-def test_the_label_at_the_target_is_not_on_the_curve(power: float) -> None:
+def test_the_label_at_the_target_is_not_on_the_curve(power):
     """With few users, the curve meets the target far to the right."""
     at_target = 0.5 ** (1.0 / power)
     eps = np.union1d(np.linspace(0.0, 1.0, 200), at_target)
@@ -629,7 +622,7 @@ def test_the_label_at_the_target_is_not_on_the_curve(power: float) -> None:
     assert axes.get_window_extent().y1 >= box.y1
 
 
-def test_delta_curves_shade_the_region_below_the_lower_bound(curves: pd.DataFrame) -> None:
+def test_delta_curves_shade_the_region_below_the_lower_bound(curves):
     axes = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
     (shade,) = axes.collections
     inside = shade.get_paths()[0]
@@ -645,13 +638,13 @@ def test_delta_curves_shade_the_region_below_the_lower_bound(curves: pd.DataFram
         assert inside.contains_point(corner)
 
 
-def _corners(line: Line2D) -> np.ndarray:
+def _corners(line):
     """Return the vertices of a line as drawn, including steps, shape (2, points)."""
     steps = STEP_LOOKUP_MAP[line.get_drawstyle()]
     return np.asarray(steps(*line.get_xydata().T))
 
 
-def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant() -> None:
+def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant():
     """Compare with the accountant at 200 random places between a few points."""
     setting = Setting(100, 12, 4.0)
     certified, attained = (BOUND_REGISTRY[name].curve(setting) for name in ("upper", "lower"))
@@ -676,7 +669,7 @@ def test_a_guarantee_of_recomputed_curves_is_nowhere_below_the_accountant() -> N
         assert all(least <= np.interp(e, *line) for line in lines)
 
 
-def test_a_guarantee_that_grows_has_the_value_of_the_next_point() -> None:
+def test_a_guarantee_that_grows_has_the_value_of_the_next_point():
     """The same holds for a decreasing type II error; unproven intervals show only markers."""
     x = np.array([2.0, 4.0, 8.0, 16.0])
     for y in (x**2, 1.0 / x):
@@ -691,21 +684,21 @@ def test_a_guarantee_that_grows_has_the_value_of_the_next_point() -> None:
         assert marked.get_marker() != "" and marked.get_markevery() == (0, 1)
 
 
-def test_delta_curves_of_a_small_target_go_below_it(curves: pd.DataFrame) -> None:
+def test_delta_curves_of_a_small_target_go_below_it(curves):
     figure = privacy.delta_curves(curves, "City", "one check-in", 1e-15)
     assert figure.axes[0].get_ylim()[0] == pytest.approx(-17.0)
     (words,) = [text.get_text() for text in figure.axes[0].texts if "target" in text.get_text()]
     assert "certified" not in words  # the table has no eps for that target
 
 
-def test_delta_curves_refuse_several_n(curves: pd.DataFrame) -> None:
+def test_delta_curves_refuse_several_n(curves):
     with pytest.raises(InputError, match=r"\[300, 400\]"):
         privacy.delta_curves(
             pd.concat([curves, curves.assign(n=300)]), "City", "one check-in", TARGET
         )
 
 
-def test_one_bound_has_one_colour_in_every_figure(curves: pd.DataFrame) -> None:
+def test_one_bound_has_one_colour_in_every_figure(curves):
     expected = {name: bound_colour(name) for name in BOUNDS}
     panel = privacy.delta_curves(curves, "City", "one check-in", TARGET).axes[0]
     assert {name: line.get_color() for name, line in drawn_curves(panel).items()} == expected
@@ -726,7 +719,7 @@ def test_one_bound_has_one_colour_in_every_figure(curves: pd.DataFrame) -> None:
 # --- individual ----------------------------------------------------------------------------------
 
 
-def test_individual_summary_agrees_with_the_releases(releases: pd.DataFrame) -> None:
+def test_individual_summary_agrees_with_the_releases(releases):
     summary = single_cell_summary(releases)
     assert sorted(set(summary["cell"])) == [5, 10]
     assert set(summary["repetitions"]) == {5}
@@ -745,23 +738,21 @@ def test_individual_summary_agrees_with_the_releases(releases: pd.DataFrame) -> 
     assert len(summary) == len(columns) * 2
 
 
-def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(
-    releases: pd.DataFrame,
-) -> None:
+def test_individual_summary_takes_a_twentieth_of_the_cells_by_default(releases):
     summary = single_cell_summary(releases, None)
     # A grid of only 12 cells: every cell but cell 0 is taken.
     assert sorted(set(summary["cell"])) == list(range(1, 12))
 
 
-def without_tags(html: str) -> str:
+def without_tags(html):
     return unescape(re.sub("<[^>]*>", "", html))
 
 
-def column_heads(page: str) -> list[str]:
+def column_heads(page):
     return [without_tags(head) for head in re.findall('<th scope="col.*?</th>', page)]
 
 
-def rows_by_head(page: str) -> dict[str, list[str]]:
+def rows_by_head(page):
     """Return the cells of each row of the page's table by the head of the row."""
     rows = re.findall('<th scope="row">(.*?)</th>(.*?)</tr>', page)
     return {
@@ -770,7 +761,7 @@ def rows_by_head(page: str) -> dict[str, list[str]]:
     }
 
 
-def test_individual_page_writes_the_summary(releases: pd.DataFrame) -> None:
+def test_individual_page_writes_the_summary(releases):
     summary = single_cell_summary(releases)
     page = individual.individual_page(summary, "City & <co>", "one check-in")
     heads, table = column_heads(page), rows_by_head(page)
@@ -792,7 +783,7 @@ def test_individual_page_writes_the_summary(releases: pd.DataFrame) -> None:
     assert "Own" not in page
 
 
-def test_individual_page_marks_the_cells_own_deltas(releases: pd.DataFrame) -> None:
+def test_individual_page_marks_the_cells_own_deltas(releases):
     summary = single_cell_summary(releases)
     own = own_delta_summary(summary, COUNTS)
     page = individual.individual_page(pd.concat([own, summary]), "City", "one check-in")
@@ -801,7 +792,7 @@ def test_individual_page_marks_the_cells_own_deltas(releases: pd.DataFrame) -> N
     assert f"10<sup>−{-own['log10_delta'].min():.1f}</sup>" in page and "not a guarantee" in page
 
 
-def test_individual_page_needs_no_other_file(releases: pd.DataFrame, tmp_path: Path) -> None:
+def test_individual_page_needs_no_other_file(releases, tmp_path):
     text = individual.individual_page(single_cell_summary(releases), "City", "one check-in")
     assert not re.search("(src|href|url|@import)", text)
     for media in ("prefers-color-scheme: dark", "print"):
@@ -811,6 +802,6 @@ def test_individual_page_needs_no_other_file(releases: pd.DataFrame, tmp_path: P
 
 
 @pytest.mark.parametrize("every", [0, 12])
-def test_individual_summary_names_the_wrong_argument(releases: pd.DataFrame, every: int) -> None:
+def test_individual_summary_names_the_wrong_argument(releases, every):
     with pytest.raises(InputError, match="every must"):
         single_cell_summary(releases, every)
