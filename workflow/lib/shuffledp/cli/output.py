@@ -162,9 +162,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
 
     def print_line(line: Sequence[str]) -> None:
         # A cell that is too wide uses the gap before it and may shift the others.
-        cells = [
-            f" {cell}".rjust(size + 2) for cell, size in zip(line[1:-1], widths[1:], strict=True)
-        ]
+        cells = [f" {cell}".rjust(width) for cell, width in zip(line[1:-1], widths, strict=True)]
         print(f"{line[0].ljust(name_width)}{''.join(cells)}  {line[-1]}".rstrip(), flush=True)
 
     printed = list[Row]()
