@@ -1,8 +1,8 @@
 """Inverse problems: the eps, eps0 or noise at which a bound on delta meets a target.
 
 Log delta falls with eps and grows with eps0, so each answer is the root of a monotone function. It
-is bracketed and returned from the side that keeps the promise. Where an evaluation is expensive, a
-lead, that is a cheap estimate, shows where to look first; results never rely on it.
+is bracketed and rounded in the safe direction. If an evaluation is expensive, a cheap estimate
+determines where the search begins; results never rely on it.
 """
 
 from collections.abc import Callable
@@ -20,11 +20,11 @@ from shuffledp.numerics.roots import brentq
 XTOL = 1e-12
 # Relative tolerance over several rounds, where grids limit the accuracy of eps to about 1e-5.
 COARSE_XTOL = 1e-6
-# Relative tolerance of the least noise; its variance is as close to the optimum.
+# Relative tolerance of the least noise; that of its variance is about the same.
 NOISE_XTOL = 1e-9
 # Tolerances of the eps of one round of several: relative in eps, absolute in log delta.
 ROUND_EPS_XTOL, ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
-# Relative size of the first step away from the root of a lead.
+# Relative size of the first step away from the root of an estimate.
 FIRST_RELATIVE_STEP = 1e-3
 # Stands for the log of a delta of 0 in differences, which must be finite.
 LOG_OF_ZERO = -1e300
@@ -73,18 +73,18 @@ def _crossing(
             tried[point] = max(log_delta(point), LOG_OF_ZERO) - target
         return tried[point]
 
-    def led(log_delta: float) -> float:
+    def estimated_root(log_delta: float) -> float:
         above = _excess(estimate, log_delta)
         if above(high) <= 0.0:
             return high
         return low if above(low) >= 0.0 else brentq(above, low, high, xtol=XTOL)
 
-    point = led(target)
+    point = estimated_root(target)
     meets = excess(point) <= 0.0
     following, step = point, FIRST_RELATIVE_STEP
     if excess(point) > LOG_OF_ZERO:
-        # The root of the lead shifted through the evaluated point lies near the true root.
-        following = led(estimate(point) - excess(point))
+        # The estimate, shifted such that it is exact at the point, has a root near the true one.
+        following = estimated_root(estimate(point) - excess(point))
         step = max(abs(following - point), step)
     while (excess(following) <= 0.0) == meets and following != (high if meets else low):
         point, following = following, min(max(following + (step if meets else -step), low), high)
@@ -92,8 +92,8 @@ def _crossing(
     if (excess(following) <= 0.0) != meets:
         brentq(excess, min(point, following), max(point, following), xtol=xtol)
     return _Crossing(
-        max((point for point, found in tried.items() if found <= 0.0), default=None),
-        min((point for point, found in tried.items() if found > 0.0), default=None),
+        max((point for point, value in tried.items() if value <= 0.0), default=None),
+        min((point for point, value in tried.items() if value > 0.0), default=None),
     )
 
 
@@ -172,17 +172,17 @@ def guided_epsilon(
         return min(float(np.exp(-log_inverse)), budget * (1.0 - 1e-15))
 
     low, high = -float(np.log(budget)), -float(np.log(budget * SMALLEST_RELATIVE_VALUE))
-    found = _crossing(
+    crossing = _crossing(
         lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
     )
-    if found.fails is None and (side == "lower" or log_delta(0.0) <= target):
+    if crossing.fails is None and (side == "lower" or log_delta(0.0) <= target):
         return 0.0
     if side == "upper":
-        return budget if found.meets is None else at(found.meets)
-    assert found.fails is not None
-    if found.meets is not None and found.fails - found.meets > 2.0 * xtol:  # met exactly
-        return at(found.meets) * (1.0 - 4.0 * XTOL)
-    return at(found.fails)
+        return budget if crossing.meets is None else at(crossing.meets)
+    assert crossing.fails is not None
+    if crossing.meets is not None and crossing.fails - crossing.meets > 2.0 * xtol:  # met exactly
+        return at(crossing.meets) * (1.0 - 4.0 * XTOL)
+    return at(crossing.fails)
 
 
 def eps0(log_delta: Curve, target: float, eps: float) -> float:
@@ -243,16 +243,16 @@ def guided_eps0(
     largest = max(LARGEST_EPS0, eps)
     if target >= 0.0:
         return largest
-    least = max(eps, 1e-12)
+    smallest = max(eps, 1e-12)
 
     def at(log_eps0: float) -> float:
-        return min(max(float(np.exp(log_eps0)), least), largest)
+        return min(max(float(np.exp(log_eps0)), smallest), largest)
 
-    low, high = float(np.log(least)), float(np.log(largest))
-    found = _crossing(
+    low, high = float(np.log(smallest)), float(np.log(largest))
+    crossing = _crossing(
         lambda x: log_delta(at(x)), target, lambda x: estimate(at(x)), low, high, xtol
     )
-    return eps if found.meets is None else max(at(found.meets), eps)
+    return eps if crossing.meets is None else max(at(crossing.meets), eps)
 
 
 def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> float:
@@ -272,9 +272,9 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
     InputError
         If no candidate meets the target.
     """
-    for less in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5):
-        if meets(budget * (1.0 - less)):
-            return budget * (1.0 - less)
+    for reduction in (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-2, 0.5):
+        if meets(budget * (1.0 - reduction)):
+            return budget * (1.0 - reduction)
     raise InputError(
         f"no noise was found that keeps this target: a budget of eps={budget:g} in each round "
         "exceeds it; ask for a larger eps or delta"
@@ -282,34 +282,34 @@ def largest_feasible_budget(meets: Callable[[float], bool], budget: float) -> fl
 
 
 def smallest_integer(
-    meets: Callable[[int], bool], least: int, largest: int, start: int | None = None
+    meets: Callable[[int], bool], low: int, high: int, start: int | None = None
 ) -> int | None:
-    """Return the smallest integer from ``least`` to ``largest`` that meets a target.
+    """Return the smallest integer from ``low`` to ``high`` that meets a target.
 
     Parameters
     ----------
     meets
         Whether a number meets the target; if one does, all larger ones do.
-    least, largest
+    low, high
         Range of the search.
     start
-        First number tried, by default ``least``. The search widens from there, because far beyond
+        First number tried, by default ``low``. The search widens from there, because far beyond
         the answer deltas are smallest and most expensive.
 
     Returns
     -------
     A number that was tried; None if the largest fails.
     """
-    number = least if start is None else start
+    number = low if start is None else start
     step = max(number // 1000, 1)
     if meets(number):
-        while number > least and meets(lower := max(number - step, least)):
+        while number > low and meets(lower := max(number - step, low)):
             number, step = lower, 4 * step
-        below = max(number - step, least) if number > least else least - 1
+        below = max(number - step, low) if number > low else low - 1
     else:
         below = number
-        while not meets(number := min(below + step, largest)):
-            if number == largest:
+        while not meets(number := min(below + step, high)):
+            if number == high:
                 return None
             below, step = number, 4 * step
     while number - below > 1:
@@ -342,10 +342,10 @@ def smallest_noise(log_delta: Curve, target: float, high: float) -> float:
     def excess(log_x: float) -> float:
         nonlocal best
         value = min(float(np.exp(log_x)), high)
-        found = max(log_delta(value), LOG_OF_ZERO) - target
-        if found <= 0.0:
+        value_excess = max(log_delta(value), LOG_OF_ZERO) - target
+        if value_excess <= 0.0:
             best = min(best, value)
-        return found
+        return value_excess
 
     upper = float(np.log(high))
     if excess(upper) == 0.0:
@@ -380,7 +380,7 @@ def guided_noise(
         return min(float(np.exp(-log_inverse)), high)
 
     low = -float(np.log(high))
-    found = _crossing(
+    crossing = _crossing(
         lambda x: log_delta(at(x)),
         target,
         lambda x: estimate(at(x)),
@@ -388,7 +388,7 @@ def guided_noise(
         low - np.log(SMALLEST_RELATIVE_VALUE),
         xtol,
     )
-    return None if found.meets is None else at(found.meets)
+    return None if crossing.meets is None else at(crossing.meets)
 
 
 def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> float:
@@ -423,11 +423,11 @@ def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> 
                 break
         else:
             high = point
-        here = (float(np.log(point)), excess)
-        if before is not None and here[0] != before[0] and excess > -np.inf:
-            found = (here[1] - before[1]) / (here[0] - before[0])
-            slope = found if 0.0 < found < np.inf else slope
-        before = here if excess > -np.inf else None
+        current = (float(np.log(point)), excess)
+        if before is not None and current[0] != before[0] and excess > -np.inf:
+            secant = (current[1] - before[1]) / (current[0] - before[0])
+            slope = secant if 0.0 < secant < np.inf else slope
+        before = current if excess > -np.inf else None
         following = point * float(np.exp(-(excess + 0.5 * ROUND_LOG_DELTA_TOLERANCE) / slope))
         if not low < following < high:
             following = float(np.sqrt(low * high)) if high < np.inf else 2.0 * point

@@ -134,8 +134,8 @@ class _Composition:
         counts = np.array(self._counts, np.float64)
         squares = np.array([loss.deviation for loss in self._losses]) ** 2
         width = float(np.sqrt(counts @ squares / counts.sum())) / STEPS_PER_DEVIATION
-        least = max(loss.largest for loss in self._losses) / MAX_GRID_STEPS
-        return float(2.0 ** np.floor(np.log2(max(width, least))))
+        min_step = max(loss.largest for loss in self._losses) / MAX_GRID_STEPS
+        return float(2.0 ** np.floor(np.log2(max(width, min_step))))
 
     def _compute_upper_laws(self, depth: float) -> Rounds:
         from tqdm import tqdm

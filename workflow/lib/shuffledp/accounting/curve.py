@@ -99,8 +99,8 @@ class SearchHints:
         Cheap estimate of the log of delta, on either side of it: where a search for eps begins. By
         default the ceiling.
     setting_estimate
-        Like the lead, but cheap even for a setting that was not asked before: where a search over
-        settings begins. By default the lead.
+        Like ``estimate``, but cheap even for a setting that was not evaluated before. A search over
+        settings begins there; the default is ``estimate``.
     xtol
         Relative tolerance of a search for eps.
     inverse
@@ -292,7 +292,7 @@ class Curve:
             )
 
     def _sufficient_eps(self, target: float, log_delta: LogDelta) -> float:
-        """Return some eps whose delta meets the target, or inf."""
+        """Return an eps whose delta meets the target, or inf."""
         if self.budget < np.inf:
             return self.budget
         if self.horizon < np.inf:
@@ -380,17 +380,17 @@ def largest_eps0(
         curve = curve_of(eps0)
         return (curve.hints.for_settings or curve.upper)(eps)
 
-    least = quotient_down(eps, rounds)
-    example = curve_of(least if least > 0.0 else 1.0)
+    smallest = quotient_down(eps, rounds)
+    example = curve_of(smallest if smallest > 0.0 else 1.0)
     with _counted(upper) as counted:
         if example.hints.for_settings is None:
-            eps0 = calibrate.eps0(counted, log_delta, least)
+            eps0 = calibrate.eps0(counted, log_delta, smallest)
         else:
             xtol = calibrate.XTOL if example.hints.ceiling else calibrate.COARSE_XTOL
-            eps0 = calibrate.guided_eps0(counted, log_delta, least, estimate, xtol)
-        if eps0 > least or not least:
+            eps0 = calibrate.guided_eps0(counted, log_delta, smallest, estimate, xtol)
+        if eps0 > smallest or not smallest:
             return eps0
-        return calibrate.largest_feasible_budget(lambda eps0: counted(eps0) <= log_delta, least)
+        return calibrate.largest_feasible_budget(lambda eps0: counted(eps0) <= log_delta, smallest)
 
 
 def no_guarantee(budget: float = np.inf) -> UpperCurve:

@@ -198,7 +198,7 @@ class _RandomParticipants:
         """Return the natural log of delta of one round, rounded up."""
         from tqdm import tqdm
 
-        # Up to some hundred numbers of participants are evaluated, which may take seconds.
+        # Up to about a hundred numbers of participants are evaluated, which may take seconds.
         with tqdm(desc="numbers of participants", delay=2.0, leave=False, disable=None) as bar:
             return self._mixed_log_delta(eps, bar.update)
 

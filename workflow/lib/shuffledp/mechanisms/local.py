@@ -79,7 +79,7 @@ class ShuffledRandomiser(Mechanism[Q]):
         The certified delta was evaluated at the result. The shape minimises the mean variance over
         the cells, which is the same for every histogram; its search uses approximate deltas.
         """
-        k, least = setting.k, quotient_down(eps, setting.rounds)
+        k, smallest = setting.k, quotient_down(eps, setting.rounds)
 
         def estimate(shape: float, hidden_slot: bool = False) -> Callable[[float], float]:
             return lambda eps0: approximate_log_delta(
@@ -88,7 +88,7 @@ class ShuffledRandomiser(Mechanism[Q]):
 
         @cache
         def error(shape: float) -> float:
-            eps0 = calibrate.guided_eps0(estimate(shape), log_delta, least, estimate(shape))
+            eps0 = calibrate.guided_eps0(estimate(shape), log_delta, smallest, estimate(shape))
             randomiser = self.randomiser(k, self.member(eps0, shape))
             return float(randomiser.variance(1.0 / k, setting.n))
 
@@ -100,11 +100,11 @@ class ShuffledRandomiser(Mechanism[Q]):
 
         xtol = calibrate.COARSE_XTOL if setting.rounds == 1 else ROUNDS_EPS0_XTOL
         best_estimate = estimate(best, self.hidden_slot)
-        eps0 = calibrate.guided_eps0(log_delta_of, log_delta, least, best_estimate, xtol)
-        if eps0 <= least:
+        eps0 = calibrate.guided_eps0(log_delta_of, log_delta, smallest, best_estimate, xtol)
+        if eps0 <= smallest:
             # Without a shuffler this budget keeps eps, unless the randomiser rounds it up.
             eps0 = calibrate.largest_feasible_budget(
-                lambda each: log_delta_of(each) <= log_delta, least
+                lambda each: log_delta_of(each) <= log_delta, smallest
             )
         return self.member(eps0, best)
 

@@ -56,12 +56,12 @@ class MatrixRandomiser(Randomiser):
     _pairs: Pairs = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        given = np.array(self.rows, np.float64, ndmin=2)
-        _check_entries(given)
-        rows = given / np.array([[fsum(row)] for row in given])
+        entries = np.array(self.rows, np.float64, ndmin=2)
+        _check_entries(entries)
+        rows = entries / np.array([[fsum(row)] for row in entries])
         _check_ratios(rows)
         rows.setflags(write=False)
-        _, first, same = np.unique(given, axis=0, return_index=True, return_inverse=True)
+        _, first, same = np.unique(entries, axis=0, return_index=True, return_inverse=True)
         order = np.argsort(first)
         distinct_index = np.argsort(order)[same.ravel()]
         near = None if self.near is None else _adjacency(self.near, distinct_index, order.size)

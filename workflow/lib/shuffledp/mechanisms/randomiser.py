@@ -272,7 +272,7 @@ def approximate_log_delta(
 
 def check_budget(eps0: float) -> None:
     """Raise `InputError` if a local budget is not positive, or too large for the accountant."""
-    # Computed budgets are rounded up, so 350 may have grown by some units of rounding.
+    # Computed budgets are rounded up, so 350 may have grown by a few units of rounding.
     if not 0.0 < eps0 <= LARGEST_EPS0 * (1.0 + 1e-12):
         raise InputError(f"eps0 must be positive and at most {LARGEST_EPS0:g} (got eps0={eps0:g})")
 

@@ -27,7 +27,7 @@ MIN_PAIRS, PAIRS_STEP, MAX_PAIRS = 4.0, 1.5, 2.0**20
 PAIRS_XTOL: Final = 1e-3
 # The search for the log of size - 1: start, step, smallest and largest number. With a larger size
 # the noise consists of more and smaller clumps, and the ratio is smaller, so that more pairs fit.
-# Candidates with larger tables take more than some hundredths of a second and are skipped.
+# Candidates with larger tables take more than a few hundredths of a second and are skipped.
 FIRST_LOG_EXCESS, LOG_EXCESS_STEP, MIN_LOG_EXCESS, MAX_LOG_EXCESS = np.log([0.05, 2.0, 0.005, 15.0])
 MAX_TABLE_ENTRIES: Final = 2**18
 # Share of delta that truncated laws in the search leave out. If no geometric noise fits, the search
@@ -126,15 +126,15 @@ class SignedDummiesParameters:
     def overflow(self, k: int) -> float:
         """Return the probability that a user's messages over k cells do not fit."""
         free_slots, users = self.slots - 1, k / self.smallest
-        most = free_slots // 2
+        max_pairs = free_slots // 2
         # Numbers of pairs that fit, in descending order; far below the largest, one of each block.
-        below_most = np.arange(min(most + 1.0, EXACT_PAIRS))
-        if most > EXACT_PAIRS:
-            count = int(np.log(most / EXACT_PAIRS) / RELATIVE_BLOCK_WIDTH) + 2
+        below_most = np.arange(min(max_pairs + 1.0, EXACT_PAIRS))
+        if max_pairs > EXACT_PAIRS:
+            count = int(np.log(max_pairs / EXACT_PAIRS) / RELATIVE_BLOCK_WIDTH) + 2
             below_most = np.append(
-                below_most, np.unique(np.ceil(np.geomspace(EXACT_PAIRS, most, count)))
+                below_most, np.unique(np.ceil(np.geomspace(EXACT_PAIRS, max_pairs, count)))
             )
-        fitting = most - below_most
+        fitting = max_pairs - below_most
         logs, _ = log_masses(fitting[:EXACT_PAIRS][::-1], users * self.pairs, users * self.shape)
         blocks = np.diff(self._more_pairs(users, fitting[EXACT_PAIRS:]), append=1.0)
         chances = np.append(np.exp(logs)[::-1], blocks[: fitting.size - logs.size] + 4.0 * UNIT)
@@ -143,7 +143,7 @@ class SignedDummiesParameters:
         others = betainc(
             free_slots - 2.0 * fitting[likely] + 1.0, 2.0 * self.size * users, self.ratio
         )
-        rest = self._more_pairs(users, float(most)) + chances[~likely].sum()
+        rest = self._more_pairs(users, float(max_pairs)) + chances[~likely].sum()
         return float(chances[likely] @ others + rest)
 
     def _more_pairs(self, users: float, pairs: Any) -> Any:

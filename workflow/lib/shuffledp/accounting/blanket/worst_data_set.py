@@ -71,8 +71,8 @@ class HiddenSlots:
         if not 2.0 * self.kappa <= float(self._shared.sum()):
             return False
         used = self._shared > 0.0
-        most = float((self.pairs.rows[:, used] / self._shared[used]).max())
-        return most < MAX_RATIO
+        max_ratio = float((self.pairs.rows[:, used] / self._shared[used]).max())
+        return max_ratio < MAX_RATIO
 
     def law(self, x0: int, x1: int, x2: int) -> Atoms:
         """Return the law of G for a triple, with values rounded up, without `exclusive_delta`.

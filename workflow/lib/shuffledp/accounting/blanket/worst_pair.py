@@ -60,9 +60,11 @@ def difference(first: Floats, second: Floats, shared: Floats, eps: float, sign: 
 
 def widened(law: Atoms) -> Atoms:
     """Return the law with errors that cover all laws with the same `keys`."""
-    more = 2.0 ** (54 - KEY_BITS)
+    extra_units = 2.0 ** (54 - KEY_BITS)
     return replace(
-        law, units=law.units + more, exclusive_delta=law.exclusive_delta * (1.0 + more * UNIT)
+        law,
+        units=law.units + extra_units,
+        exclusive_delta=law.exclusive_delta * (1.0 + extra_units * UNIT),
     )
 
 
@@ -162,21 +164,21 @@ class Pairs:
         A few dozen rows ``(x0, x1, x2)``.
         """
         count = len(self.rows)
-        best, found = (
+        best, best_record = (
             np.full(len(distinguishable), -np.inf),
             np.zeros(len(distinguishable), np.int64),
         )
         tops, pairs = np.empty(count), np.empty((count, 2), np.int64)
-        for held, others in enumerate(self.rows):
+        for record, others in enumerate(self.rows):
             table = distances(self.rows, others)
             table[~self.adjacency] = -np.inf
             own = table[distinguishable[:, 0], distinguishable[:, 1]]
-            best, found = np.maximum(best, own), np.where(own > best, held, found)
-            pairs[held] = np.divmod(int(table.argmax()), count)
-            tops[held] = table[tuple(pairs[held])]
-        most = np.argsort(-tops, kind="stable")[:KEPT_TRIPLES]
+            best, best_record = np.maximum(best, own), np.where(own > best, record, best_record)
+            pairs[record] = np.divmod(int(table.argmax()), count)
+            tops[record] = table[tuple(pairs[record])]
+        kept = np.argsort(-tops, kind="stable")[:KEPT_TRIPLES]
         triples = np.concatenate(
-            [np.column_stack([distinguishable, found]), np.column_stack([pairs[most], most])]
+            [np.column_stack([distinguishable, best_record]), np.column_stack([pairs[kept], kept])]
         )
         return np.unique(np.concatenate([triples, triples[:, [1, 0, 2]]]), axis=0)
 
@@ -205,12 +207,12 @@ class Pairs:
 
         Both are rounded up and have shape ``(records, records)``.
         """
-        lost = self.rows.min(axis=0) == 0.0
+        not_shared = self.rows.min(axis=0) == 0.0
         total, exclusive_delta = np.empty((2, len(self.rows), len(self.rows)))
         for x, first in enumerate(self.rows):
             gain, error = gains(first, self.rows, eps)
             total[x] = _exclusive_delta(gain + error, 1.0)
-            exclusive_delta[x] = _exclusive_delta((gain + error)[:, lost], 1.0)
+            exclusive_delta[x] = _exclusive_delta((gain + error)[:, not_shared], 1.0)
         return total, exclusive_delta
 
     def log_high(self, eps: float, n: int, distinguishable: Integers) -> float:

@@ -53,14 +53,16 @@ class LogIntervals:
 
 
 def _stirling_error(n: Floats) -> Floats:
-    least = n.min(initial=np.inf)
+    smallest = n.min(initial=np.inf)
     inverse = 1.0 / np.maximum(n, 1.0)
     square = inverse * inverse
     series = np.zeros_like(square)
-    for coefficient in reversed(STIRLING_COEFFICIENTS[: 3 if least >= THREE_TERMS_FROM else None]):
+    for coefficient in reversed(
+        STIRLING_COEFFICIENTS[: 3 if smallest >= THREE_TERMS_FROM else None]
+    ):
         series = series * square + coefficient
     series = series * inverse
-    if least >= TABLE_SIZE:
+    if smallest >= TABLE_SIZE:
         return series
     table = _STIRLING_ERROR[np.minimum(n, TABLE_SIZE - 1).astype(np.int64)]
     return np.where(n < TABLE_SIZE, table, series)
@@ -240,11 +242,11 @@ def _tail_from_mean(x: Floats, n: Floats, p: Floats, q: Floats, inputs: float) -
     value = log_mass + np.log(mills)
     error = 1.01 * error + 4.0 * UNIT * np.abs(value)
     # Near the smallest float p has lost digits, and a ratio to it may overflow.
-    lost = p < SMALLEST_PROBABILITY
-    error = np.where(lost, 0.0, error)
-    low = np.where(lost, -np.inf, value - error)
+    inexact = p < SMALLEST_PROBABILITY
+    error = np.where(inexact, 0.0, error)
+    low = np.where(inexact, -np.inf, value - error)
     # Chernoff's bound (e mean / x)^x.
-    high = np.where(lost, x * (1.0 + np.log(n * SMALLEST_PROBABILITY)), value + error)
+    high = np.where(inexact, x * (1.0 + np.log(n * SMALLEST_PROBABILITY)), value + error)
     return LogIntervals(low, high)
 
 

@@ -66,10 +66,10 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
     Parameters
     ----------
     excess
-        At least 0 and accurate to some units in the last place.
+        At least 0 and accurate to a few units in the last place.
     parts
         For each binomial the number of trials (>= 0, broadcast) and the probability of success,
-        whose two numbers are accurate to some units in the last place.
+        whose two numbers are accurate to a few units in the last place.
 
     Returns
     -------
@@ -255,7 +255,7 @@ def _on_one_circle(
     sizes = size @ np.stack([np.abs(factor), np.abs(factor) * circle.phi, circle.weight], axis=1)
     units = 12.0 * len(terms) * sizes[:, 0] + 12.0 * (counts + 1.0) * sizes[:, 1]
     error = UNIT * units + NEGLECTED_SHARE
-    # kappa is accurate to some units in the last place of the excess; f(t - 1) bounds its effect.
+    # kappa is accurate to a few units in the last place of the excess; f(t - 1) bounds its effect.
     error += (8.0 + 2.0 * theta) * UNIT * sizes[:, 2]
 
     scale, scale_error = _log_scale(last, terms)

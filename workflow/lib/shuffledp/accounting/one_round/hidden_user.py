@@ -86,9 +86,9 @@ def log_loss(eps: float, setting: Setting, tilted: Floats, *, forward: bool) -> 
     each = np.concatenate(terms)
     if not each.size:
         return -np.inf
-    found = float(2.0 * np.log(3.0 * q) + logsumexp(each))
+    log_value = float(2.0 * np.log(3.0 * q) + logsumexp(each))
     # Rounding of pairwise sums, and of logarithms no larger than the result and the weights'.
-    return found - UNIT * (200.0 + 8.0 * (abs(found) + 3.0 * eps0))
+    return log_value - UNIT * (200.0 + 8.0 * (abs(log_value) + 3.0 * eps0))
 
 
 def _log_uniform(own: Floats, other: Floats, total: Floats) -> Floats:

@@ -19,8 +19,8 @@ from shuffledp.numerics.arrays import UNIT, Floats
 # Windows leave out exp(-DEPTH) on each side, by Bernstein's inequality. If necessary they are
 # deeper, up to DEEPEST, where floats end.
 DEPTH, DEEPEST = 46.0, 690.0
-# Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by some
-# 1e-5 of itself.
+# Relative range of D within a bundle of n3, and of s within a bundle of s. Each changes eps by
+# about 1e-5 of itself.
 MAX_RELATIVE_RANGE_OF_D = 4e-3
 RELATIVE_BUNDLE_WIDTH_OF_S = 1e-4
 MAX_ELEMENTS_AT_ONCE = 1_000_000

@@ -2,7 +2,7 @@
 
 The laws are convolved by FFT. They are first tilted by ``exp(lambda loss)``, with lambda at the
 saddle point of the given eps, and the result is tilted back. The rounding of the Fourier transform,
-some 1e-13 of the total mass, is then relative to Chernoff's bound on delta instead of to 1.
+about 1e-13 of the total mass, is then relative to Chernoff's bound on delta instead of to 1.
 """
 
 from collections.abc import Callable, Sequence
