@@ -307,7 +307,7 @@ def test_the_bound_of_a_matrix_is_above_every_data_set(seed, zeros, near):
     least = float(sum(min(column) for column in zip(*rows, strict=True)))
     slots = HiddenSlots(randomiser._pairs, log(e), n, 0.4 * least)
     assert slots.possible
-    bound = slots.log_high(5.0, randomiser._held)
+    bound = slots.log_high(5.0, randomiser._triples)
     assert log(truth) <= bound
     assert bound < 5.0 or zeros  # all may be apart
 

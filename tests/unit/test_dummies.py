@@ -574,11 +574,11 @@ def test_error_and_messages_of_two_cities(city, eps, mechanism, variance, messag
 @pytest.mark.parametrize(
     ("dummies", "chances", "words"),
     [
-        (1.5, 1, r"lambda, .* must lie in \(0, r\].*r=1.*lambda=1.5"),
-        (0.0, 1, r"lambda, .* must lie"),
-        (np.nan, 2, r"lambda, .* must lie"),
-        (0.5, 0, r"r, .* must be an integer >= 1 .*r=0"),
-        (0.5, 1.5, r"r, .* must be an integer"),
+        (1.5, 1, r"dummies, .* must lie in \(0, chances\], got dummies=1.5, chances=1"),
+        (0.0, 1, r"dummies, .* must lie"),
+        (np.nan, 2, r"dummies, .* must lie"),
+        (0.5, 0, r"chances, .* must be an integer >= 1, got chances=0"),
+        (0.5, 1.5, r"chances, .* must be an integer"),
     ],
 )
 def test_impossible_dummies_by_users_are_refused(dummies, chances, words):

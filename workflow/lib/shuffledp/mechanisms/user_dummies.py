@@ -29,7 +29,7 @@ from shuffledp.numerics.arrays import Floats, Integers
 
 @dataclass(frozen=True)
 class UserDummiesParameters:
-    """Mean number lambda of a user's dummies, in ``(0, r]``, and number r of possible dummies.
+    """Mean number of a user's dummies, in ``(0, chances]``, and their largest number, ``chances``.
 
     Raises
     ------
@@ -43,13 +43,13 @@ class UserDummiesParameters:
     def __post_init__(self) -> None:
         if not (self.chances >= 1 and self.chances == int(self.chances)):
             raise InputError(
-                f"r, a user's largest number of dummies, must be an integer >= 1 (got "
-                f"r={self.chances})"
+                "chances, the largest number of dummies of a user, must be an integer >= 1, got "
+                f"chances={self.chances}"
             )
         if not 0.0 < self.dummies <= self.chances:
             raise InputError(
-                f"lambda, a user's mean number of dummies, must lie in (0, r] for r={self.chances} "
-                f"(got lambda={self.dummies})"
+                "dummies, the mean number of a user, must lie in (0, chances], got "
+                f"dummies={self.dummies}, chances={self.chances}"
             )
 
     @property

@@ -41,8 +41,8 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
     """
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
-            f"lambda, a user's mean number of dummies, must lie in [0, r] for an integer r >= 1 "
-            f"(got lambda={dummies}, r={chances})"
+            "dummies, the mean number of a user, must lie in [0, chances] for an integer chances >= 1, "
+            f"got dummies={dummies}, chances={chances}"
         )
     return dummies / chances
 
