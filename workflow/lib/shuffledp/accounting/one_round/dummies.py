@@ -41,7 +41,7 @@ def chance_of_dummy(dummies: float, chances: int) -> float:
     """
     if not (chances >= 1 and chances == int(chances) and 0.0 <= dummies <= chances):
         raise InputError(
-            "dummies, the mean number of a user, must lie in [0, chances] for an integer chances >= 1, "
+            "dummies, the mean number of a user, must lie in [0, chances], chances >= 1, "
             f"got dummies={dummies}, chances={chances}"
         )
     return dummies / chances
