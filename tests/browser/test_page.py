@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from playwright.sync_api import expect
 from shuffledp.page.data import PLANNED
 from shuffledp.page.render import render
 from shuffledp.papers.page_section import COLUMNS, reproduction_data
@@ -20,7 +21,7 @@ def test_the_page_is_one_file_that_fetches_nothing(run, visit):
         assert page.locator("#maps-body .map").count() == 2
         assert page.locator(".chart > [role=img]").count() == 2
         page.locator("#bounds summary").click()
-        assert page.locator(".chart > [role=img]").count() == 4
+        expect(page.locator(".chart > [role=img]")).to_have_count(4)  # drawn when it opens
         assert page.locator("#planner-body tbody tr").count() == len(PLANNED)
 
 

@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 import yaml
 from effort import examples
+from shuffledp.accounting.registry import get_bound
 from shuffledp.errors import InputError
+from shuffledp.figures.style import missing_glyphs
 from shuffledp.pipeline.configuration import (
+    check_bounds,
     check_cells,
     check_configuration,
-    check_drawable,
-    check_names,
+    check_glyphs,
+    check_mechanisms,
     effective_regions,
     leave_out,
+    region_titles,
 )
 from shuffledp.pipeline.schema import check_schema
 from waiting import run
@@ -95,8 +99,9 @@ def refusal(config):
         check_schema(config, SCHEMA)
         check_configuration(config, CITIES)
         regions = effective_regions(config)
-        check_names(regions)
-        check_drawable(regions)
+        check_mechanisms(regions)
+        check_bounds(regions, get_bound)
+        check_glyphs(region_titles(regions), missing_glyphs)
         check_cells(regions)
     except InputError as error:
         assert len(str(error)) < 6000

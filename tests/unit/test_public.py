@@ -199,7 +199,7 @@ def test_values_of_a_wrong_type_are_named(name, call, wrong):
 def test_the_name_of_a_mechanism_is_no_mechanism():
     with pytest.raises(InputError, match=r"shuffledp\.mechanism\(.*, got mechanism='two-servers'"):
         Setting(1000, 5, mechanism="two-servers")
-    with pytest.raises(InputError, match="there is no mechanism 'none'"):
+    with pytest.raises(InputError, match="unknown mechanism 'none'"):
         shuffledp.mechanism("none")
     with pytest.raises(InputError, match="eps must be a number, got eps='1'"):
         shuffledp.mechanism("discrete-laplace", eps="1")
