@@ -1,57 +1,36 @@
 """The participant's page in a browser, with a real mixer and the analyst behind it."""
 
-import json
-import os
 import re
 import secrets
-import socket
-import subprocess
-import sys
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import page_parts
 import pytest
 import shapely
-import waiting
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from collection_parts import Mixer, campaign, free_port, key_file, store_file
+from page_parts import PHONE, check_access, watched
 from playwright.sync_api import expect
 from shuffledp.figures.basemap import backdrop
 from shuffledp.geography.geojson import read_shapes
 from shuffledp.page.maps import surroundings
 from shuffledp_collect.analyst import open_batch
 from shuffledp_collect.batch import close_round
-from shuffledp_collect.campaign import make_campaign, parse_campaign
+from shuffledp_collect.campaign import parse_campaign
 from shuffledp_collect.laws import Laws
-from shuffledp_collect.messages import token, token_hash
-from shuffledp_collect.mixer import Store, make_store
+from shuffledp_collect.messages import token
+from shuffledp_collect.mixer import Store
 from shuffledp_collect.participant import write_participant_folder
 
 pytestmark = pytest.mark.slow
-AXE = Path(__file__).parents[3] / "tests" / "browser" / "vendor" / "axe.min.js"
-PHONE = {"width": 360, "height": 740}
-LAPTOP = {"width": 1200, "height": 800}
 FILES = ["/", "/campaign.json", "/cells.geojson"]
 ROWS, COLUMNS = 2, 3
 FAILED = "error: Failed to load resource"
-
-
-def _cells():
-    """Two rows of three; the first in the south-west has a name."""
-    features = []
-    for index in range(ROWS * COLUMNS):
-        row, column = divmod(index, COLUMNS)
-        west, south, east, north = column, 50 + row, column + 1, 51 + row
-        ring = [[west, south], [east, south], [east, north], [west, north], [west, south]]
-        features.append(
-            {"type": "Feature", "properties": {"name": "<b>Old Town</b>"} if index == 0 else {},
-             "geometry": {"type": "Polygon", "coordinates": [ring]}}
-        )  # fmt: skip
-    return json.dumps({"type": "FeatureCollection", "features": features}).encode()
 
 
 @dataclass
@@ -60,7 +39,6 @@ class Collection:
 
     folder: Path
     campaign: object
-    keys: list
     tickets: list
     address: str
 
@@ -69,19 +47,14 @@ class Collection:
         return f"{self.address}/#{self.campaign.name}.{self.tickets.pop()}{suffix}"
 
     def respondents(self, number=1):
-        store = Store(self.folder / f"{number}.store")
-        try:
+        with closing(Store(self.folder / f"{number}.store")) as store:
             return store.respondents
-        finally:
-            store.close()
 
     def counts(self):
-        store = Store(self.folder / "1.store")
-        close_round(store, self.folder / "batch")
-        store.close()
-        key = self.folder / "key"
-        key.write_text(self.keys[0].private_bytes_raw().hex())
-        opened = open_batch(self.campaign, self.folder / "batch", key, self.folder / "counts", 1)
+        with closing(Store(self.folder / "1.store")) as store:
+            batch = close_round(store, self.folder / "batch")
+        key = key_file(self.folder / "key")
+        opened = open_batch(self.campaign, batch.path, key, self.folder / "counts", 1)
         assert (opened.foreign, opened.repeated, opened.out_of_range) == (0, 0, 0)
         return opened.counts.tolist()
 
@@ -91,72 +64,41 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-BASEMAP = [
-    ("Polygon", [[[-9, 40], [9, 40], [9, 60], [-9, 60], [-9, 40]]],
-     {"kind": "water", "attribution": "Sea: </script><i>nobody's</i>"}),
-    ("Polygon", [[[0, 50], [2, 50], [2, 52], [0, 52], [0, 50]]], {"name": "<b>West</b> End"}),
-    ("LineString", [[0, 50.2], [3, 51.8]], {"name": "Flow"}),
-]  # fmt: skip
-
-
-def _around(folder):
-    features = [
-        {"type": "Feature", "properties": known, "geometry": {"type": kind, "coordinates": points}}
-        for kind, points, known in BASEMAP
-    ]
-    path, cells = folder / "basemap.geojson", folder / "around.geojson"
-    cells.write_bytes(_cells())
-    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
-    shapes = [each.geometry for each in read_shapes(cells, "cells")]
-    return surroundings(backdrop(path), shapely.total_bounds(shapes))
-
-
 @contextmanager
-def collecting(folder, *around):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    mixer = f"http://127.0.0.1:{port}"
-    cells = folder / "cells.geojson"
-    cells.write_bytes(_cells())
-    keys = [X25519PrivateKey.generate() for _ in range(2)]
-    planned = make_campaign(
-        "Where it is <loud> & why",
-        "Where did noise wake you up last night?",
-        ROWS * COLUMNS,
-        sha256(cells.read_bytes()).hexdigest(),
-        [bytes(32)],
-        mixer,
-        eps=1.0,
-        delta=1e-6,
-        at_least=500,
-        people=1000,
-        colluding=20,
+def collecting(folder, basemap=None):
+    cells, port = folder / "cells.geojson", free_port()
+    cells.write_text(page_parts.cells(ROWS, COLUMNS, "<b>Old Town</b>"))
+    around = None
+    if basemap is not None:
+        (folder / "basemap.geojson").write_text(basemap)
+        bounds = shapely.total_bounds([each.geometry for each in read_shapes(cells, "cells")])
+        around = surroundings(backdrop(folder / "basemap.geojson"), bounds)
+    planned = campaign(
+        cells=ROWS * COLUMNS, rounds=2, eps=1.0, delta=1e-6, at_least=500, people=1000, colluding=20
     )
     # Few and without noise, so that what was tapped can be counted.
-    public = tuple(key.public_key().public_bytes_raw() for key in keys)
-    few = replace(planned, rounds=public, at_least=2, colluding=1, laws=Laws(3))
-    campaign = parse_campaign(few.text)
+    few = replace(
+        planned,
+        title="Where it is <loud> & why",
+        question="Where did noise wake you up last night?",
+        cells_sha256=sha256(cells.read_bytes()).hexdigest(),
+        address=f"http://127.0.0.1:{port}",
+        **{"at_least": 2, "colluding": 1, "laws": Laws(3)},
+    )
+    made = parse_campaign(few.text)
     tickets = [secrets.token_hex(16) for _ in range(40)]
+    stores = []
     for number in (1, 2):
-        hashes = [token_hash(token(campaign, number, bytes.fromhex(each))) for each in tickets]
-        make_store(folder / f"{number}.store", campaign, number, hashes)
-    write_participant_folder(folder / "page", campaign, cells, *around)
+        tokens = [token(made, number, bytes.fromhex(each)) for each in tickets]
+        stores.append(store_file(folder / f"{number}.store", made, tokens, number))
+    write_participant_folder(folder / "page", made, cells, around)
     served = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=folder / "page"))
     threading.Thread(target=served.serve_forever, daemon=True).start()
-    command = [sys.executable, "-m", "shuffledp_collect", "mixer", "serve", "--port", str(port)]
-    serving = subprocess.Popen(
-        [*command, folder / "1.store", folder / "2.store"],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        start_new_session=True,
-    )
     try:
-        assert "takes envelopes" in serving.stdout.readline()
-        where = f"http://127.0.0.1:{served.server_address[1]}"
-        yield Collection(folder, campaign, keys, tickets, where)
+        with Mixer(*stores, port=port):
+            where = f"http://127.0.0.1:{served.server_address[1]}"
+            yield Collection(folder, made, tickets, where)
     finally:
-        waiting.kill_session(serving)
         served.shutdown()
         served.server_close()
 
@@ -178,7 +120,7 @@ def shared(tmp_path_factory, browser):
 def mapped(tmp_path_factory, browser):
     """A collection with a base map under its cells."""
     folder = tmp_path_factory.mktemp("mapped")
-    with collecting(folder, _around(folder)) as made:
+    with collecting(folder, page_parts.basemap(ROWS, COLUMNS)) as made:
         yield made
 
 
@@ -188,15 +130,8 @@ def visit(browser):
 
     @contextmanager
     def opened(collection, link, files=FILES, complaints=(), reports=None, **options):
-        context = browser.new_context(**{"viewport": LAPTOP} | options)
-        page = context.new_page()
-        said, asked = [], []
-        page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("request", lambda request: asked.append(request))  # noqa: PLW0108
-        page.goto(link)
-        yield page
-        context.close()
+        with watched(browser, link, **options) as (page, said, asked):
+            yield page
         assert [words for words in said if not words.startswith(tuple(complaints))] == []
         own = [request for request in asked if request.url.startswith(collection.address)]
         assert [request.url.removeprefix(collection.address).split("#")[0] for request in own] == (
@@ -553,23 +488,12 @@ def test_the_promise_is_never_said_too_small(shared, visit):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("viewport", [LAPTOP, PHONE], ids=["laptop", "phone"])
-def test_axe_finds_nothing(mapped, visit, viewport, scheme, tmp_path):
-    link = mapped.link()
-    with visit(mapped, link, viewport=viewport, color_scheme=scheme, bypass_csp=True) as page:
+@pytest.mark.parametrize("viewport", [page_parts.LAPTOP, PHONE], ids=["laptop", "phone"])
+def test_axe_finds_nothing(mapped, visit, viewport, scheme):
+    options = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
+    with visit(mapped, mapped.link(), **options) as page:
         page.locator("#map").click(position=spot(page, 1))
-        for state in ("asked", "answered"):
-            page.screenshot(path=tmp_path / f"{state}.png", full_page=True)
-            assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
-            page.evaluate(AXE.read_text(encoding="utf-8"))
-            rules = {"target-size": {"enabled": True}}
-            found = page.evaluate("rules => axe.run(document, { rules })", rules)
-            assert {"color-contrast"} <= {rule["id"] for rule in found["passes"]}
-            wrong = [
-                (rule["id"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]])
-                for rule in found["violations"]
-            ]
-            assert not wrong, json.dumps(wrong, indent=1)
-            if state == "asked":
-                page.locator("#send").click()
-                ends(page, "Counted")
+        check_access(page, "color-contrast")
+        page.locator("#send").click()
+        ends(page, "Counted")
+        check_access(page, "color-contrast")

@@ -2,17 +2,17 @@
 
 import csv
 import io
-import json
 import re
 from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 
 import numpy as np
+import page_parts
 import pytest
 from collection_parts import campaign
+from page_parts import PHONE, check_access, watched
 from shuffledp.errors import InputError
 from shuffledp_collect import round_page
 from shuffledp_collect.analyst import Opened
@@ -20,42 +20,11 @@ from shuffledp_collect.campaign import parse_campaign
 from shuffledp_collect.cli import main
 from shuffledp_collect.round_page import render_round, round_data
 
-AXE = Path(__file__).parents[3] / "tests" / "browser" / "vendor" / "axe.min.js"
 LAPTOP = {"width": 1400, "height": 900}
-PHONE = {"width": 360, "height": 740}
 ROWS, COLUMNS = 3, 4
 COUNTS = [0, 5, 70, 200, 0, 90, 140, 3, 35, 0, 12, 45]
 TITLE = "Where it is <b>loud</b> & why"
-
-
-def _square(west, south, east, north):
-    return [[[west, south], [east, south], [east, north], [west, north], [west, south]]]
-
-
-def _collection(features):
-    shapes = [
-        {"type": "Feature", "properties": known, "geometry": {"type": kind, "coordinates": points}}
-        for kind, points, known in features
-    ]
-    return json.dumps({"type": "FeatureCollection", "features": shapes})
-
-
-CELLS = _collection(
-    (
-        "Polygon",
-        _square(c, 50 + r, c + 1, 51 + r),
-        {"name": "<i>Old Town</i>"} if r + c == 0 else {},
-    )
-    for r in range(ROWS)
-    for c in range(COLUMNS)
-)
-BASEMAP = _collection(
-    [
-        ("Polygon", _square(-1, 49, 5, 54), {"kind": "water", "attribution": "Sea: nobody's"}),
-        ("Polygon", _square(0, 50, 2, 53), {"name": "West End"}),
-        ("LineString", [[0, 50.4], [4, 52.2]], {"name": "Flow"}),
-    ]
-)
+CELLS = page_parts.cells(ROWS, COLUMNS, "<i>Old Town</i>")
 
 
 @pytest.fixture(scope="module")
@@ -63,22 +32,18 @@ def files(tmp_path_factory):
     """Campaign, its cells and a base map beside it, and the counts of a round."""
     folder = tmp_path_factory.mktemp("collected")
     (folder / "cells.geojson").write_text(CELLS)
-    (folder / "basemap.geojson").write_text(BASEMAP)
+    (folder / "basemap.geojson").write_text(page_parts.basemap(ROWS, COLUMNS))
     planned = campaign(cells=ROWS * COLUMNS, rounds=2, at_least=300, colluding=10)
     known = replace(planned, title=TITLE, cells_sha256=sha256(CELLS.encode()).hexdigest())
     known = parse_campaign(known.text)
     (folder / "campaign.json").write_bytes(known.text)
-    noise = round(sum(map(_mean, [known.laws.mixer, known.laws.analyst])))
+    laws = [known.laws.mixer, known.laws.analyst]
+    noise = round(sum(law.masses @ law.values for law in laws))
     counts = np.array(COUNTS) + noise
     opened = Opened(known.name, 1, sum(COUNTS), counts, 1, 2, 3)
     (folder / "counts.json").write_bytes(opened.text)
     (folder / "regions.csv").write_text('region,cell\n"North, or ""so""",8\n"North, or ""so""",9\n')
     return folder
-
-
-def _mean(table):
-    below = np.array([int(text, 16) / 2.0**128 for text in table.thresholds])
-    return np.diff(below, prepend=0.0, append=1.0) @ (table.first + np.arange(below.size + 1))
 
 
 @pytest.fixture
@@ -99,19 +64,12 @@ def visit(browser):
 
     @contextmanager
     def opened(path, **options):
-        context = browser.new_context(**{"viewport": LAPTOP} | options)
-        page = context.new_page()
-        complaints, requests = [], []
-        page.on("console", lambda message: complaints.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(path.as_uri())
-        yield page
-        context.close()
+        link, options = path.as_uri(), {"viewport": LAPTOP} | options
+        with watched(browser, link, **options) as (page, complaints, requests):
+            yield page
         assert complaints == []
-        assert [url for url in requests if not url.startswith(("data:", "blob:"))] == [
-            path.as_uri()
-        ]
+        asked = [request.url for request in requests]
+        assert [url for url in asked if not url.startswith(("data:", "blob:"))] == [link]
 
     return opened
 
@@ -128,7 +86,9 @@ def test_a_cell_is_read_by_mouse_finger_and_keys(files, estimate, visit, tmp_pat
 
     def words(cell):
         row = rows[cell]
-        place = {0: ", <i>Old Town</i>"}.get(cell, ", West End" if cell % COLUMNS < 2 else "")
+        place = {0: ", <i>Old Town</i>"}.get(
+            cell, ", <b>West</b> End" if cell % COLUMNS < 2 else ""
+        )
         return (
             f"Cell {cell}{place}: estimate {short(row['estimate'])} people, standard error "
             f"{short(row['standard_error'])}. 95 % interval {short(row['low'])} to "
@@ -139,9 +99,9 @@ def test_a_cell_is_read_by_mouse_finger_and_keys(files, estimate, visit, tmp_pat
     with visit(tmp_path / "out.html") as page:
         readout = page.locator("#map-readout")
         assert page.locator("h1").inner_text() == TITLE
-        assert "Sea: nobody's" in page.locator("#map").inner_text()
+        assert page_parts.SEA in page.locator("#map").inner_text()
         names = page.locator("#map svg text").all_text_contents()
-        assert {"West End", "Flow"} <= set(names)
+        assert {"<b>West</b> End", "Flow"} <= set(names)
         assert readout.inner_text().startswith(words(int(np.argmax(COUNTS))))
         for cell in (0, 6):
             page.locator(f"#map-cell-{cell}").hover()
@@ -251,20 +211,11 @@ def test_axe_finds_nothing(files, estimate, visit, viewport, scheme, tmp_path):
     estimate(files, "--page", tmp_path / "out.html", *given)
     options = {"viewport": viewport, "color_scheme": scheme, "bypass_csp": True}
     with visit(tmp_path / "out.html", **options) as page:
-        assert page.evaluate("document.documentElement.scrollWidth") <= viewport["width"]
         # It cannot tell the contrast of a text on a shade, which is at the sides alone.
         page.locator(".scroll").evaluate_all(
             "all => all.forEach((one) => { one.style.background = 'none'; })"
         )
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-        rules = {"target-size": {"enabled": True}}
-        found = page.evaluate("rules => axe.run(document, { rules })", rules)
-        assert {"color-contrast", "target-size"} <= {rule["id"] for rule in found["passes"]}
-        wrong = [
-            (rule["id"], rule["help"], [node["html"][:120] for node in rule["nodes"][:3]])
-            for rule in found["violations"]
-        ]
-        assert not wrong, json.dumps(wrong, indent=1)
+        check_access(page, "color-contrast", "target-size")
 
 
 def test_a_page_of_a_round_has_what_is_known_and_no_more(tmp_path, monkeypatch):
