@@ -6,16 +6,18 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from shuffledp_collect.analyst import open_batch
+from shuffledp_collect.batch import close_round
 from shuffledp_collect.campaign import make_campaign
 from shuffledp_collect.laws import Laws
 from shuffledp_collect.messages import HEAD, SEALED, TOKEN, token, token_hash
-from shuffledp_collect.mixer import make_store
+from shuffledp_collect.mixer import Answer, Store, make_store
 
 
 @cache
@@ -69,6 +71,20 @@ def bodies(envelopes):
 def key_file(path, number=1):
     path.write_text(private(number).private_bytes_raw().hex())
     return path
+
+
+def closed(folder, made, envelopes):
+    """Return the batch of a round that took these envelopes."""
+    path = store_file(folder / "store", made, {each[:TOKEN] for each in envelopes})
+    with closing(Store(path)) as store:
+        assert set(store.take(envelopes)) == {Answer.COUNTED}
+        return close_round(store, folder / "batch")
+
+
+def opened(folder, made, batch, workers=1):
+    """Return the counts of a batch, after opening it with the key of round 1."""
+    key = key_file(folder / "key")
+    return open_batch(made, batch.path, key, folder / "counts", workers)
 
 
 def messages_of(batch):

@@ -5,49 +5,27 @@ import os
 import re
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache
 from math import exp, factorial
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from collection_parts import campaign, closed, opened, store_file, tokens_of
+from page_parts import geojson, square
 from shuffledp.errors import InputError
 from shuffledp.mechanisms.signed_dummies import SignedDummiesParameters
-from shuffledp_collect.analyst import Opened, open_batch, read_opened
+from shuffledp_collect.analyst import Opened, read_opened
 from shuffledp_collect.batch import close_round, read_batch
 from shuffledp_collect.campaign import canonical, make_campaign, parse_campaign, read_campaign
 from shuffledp_collect.cli import main as command
 from shuffledp_collect.device import Device, draw_messages, make_envelope, read_ticket
 from shuffledp_collect.estimate import estimate_cells, estimate_regions, noise_law
 from shuffledp_collect.laws import make_laws
-from shuffledp_collect.messages import BLANK, plus, seal, token, token_hash
-from shuffledp_collect.mixer import Answer, Store, make_store
+from shuffledp_collect.messages import BLANK, plus, seal, token
+from shuffledp_collect.mixer import Answer, Store
 from shuffledp_collect.tables import Table, clumps, draw_below, poisson, range_of_sum, two_sided
 
 MECHANISMS = ["two-servers", "signed-dummies"]
-CELLS, PEOPLE, FEWEST = 5, 40, 30
-
-
-@cache
-def key():
-    return X25519PrivateKey.generate()
-
-
-@cache
-def campaign(mechanism="two-servers", rounds=1):
-    return make_campaign(
-        "A place",
-        "Where?",
-        CELLS,
-        "0" * 64,
-        [key().public_key().public_bytes_raw()] * rounds,
-        "http://127.0.0.1:1",
-        eps=2.0,
-        delta=1e-3,
-        at_least=FEWEST,
-        people=PEOPLE,
-        mechanism=mechanism,
-    )
+CELLS, PEOPLE, FEWEST = 5, 40, 30  # of `campaign()`, where people come
 
 
 # --- Tables -------------------------------------------------------------------------------
@@ -146,12 +124,12 @@ def altered(change):
         campaign().text + b" ",
         campaign().text.replace(b'"version":2', b'"version":2.0'),
         campaign().text.replace(b'"version":2', b'"version":1'),
-        campaign().text.replace(b'"people":40', b'"people":1e999'),
-        campaign().text.replace(b'"people":40', b'"people":40,"people":40'),
+        campaign().text.replace(b'"people":400', b'"people":1e999'),
+        campaign().text.replace(b'"people":400', b'"people":40,"people":400'),
         altered(lambda found: found.update(more=1)),
         altered(lambda found: found.pop("title")),
         altered(lambda found: found["cells"].update(count=1)),
-        altered(lambda found: found.update(at_least=41)),
+        altered(lambda found: found.update(at_least=401)),
         altered(lambda found: found["mixer"]["thresholds"].reverse()),
         altered(lambda found: found["rounds"].append("00")),
         altered(lambda found: found.update(address="file:///etc/passwd")),
@@ -251,15 +229,11 @@ def test_a_ticket_is_of_one_campaign():
     assert token(campaign(rounds=3), 1, ticket) != token(campaign(rounds=3), 2, ticket)
 
 
-def store_of(folder, made, tickets, number=1):
-    make_store(folder / "s", made, number, [token_hash(token(made, number, t)) for t in tickets])
-    return Store(folder / "s")
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_from_records_to_estimates(tmp_path, mechanism):
     made, tickets = campaign(mechanism), [os.urandom(16) for _ in range(PEOPLE)]
-    store = store_of(tmp_path, made, tickets)
+    tokens = [token(made, 1, ticket) for ticket in tickets]
+    store = Store(store_file(tmp_path / "store", made, tokens))
     records = np.arange(FEWEST) % 2
     envelopes = [
         make_envelope(made, 1, ticket, int(cell))
@@ -281,13 +255,11 @@ def test_from_records_to_estimates(tmp_path, mechanism):
         close_round(store, tmp_path / "other")
     assert read_batch(tmp_path / "batch", made) == batch
 
-    secret = tmp_path / "key"
-    secret.write_text(key().private_bytes_raw().hex())
-    opened = open_batch(made, tmp_path / "batch", secret, tmp_path / "counts", workers=1)
-    assert not secret.exists()
-    assert (opened.foreign, opened.repeated, opened.out_of_range) == (0, 0, 0)
+    counted = opened(tmp_path, made, batch)
+    assert not (tmp_path / "key").exists()
+    assert (counted.foreign, counted.repeated, counted.out_of_range) == (0, 0, 0)
     again = read_opened(tmp_path / "counts", made)
-    assert again.text == opened.text
+    assert again.text == counted.text
     found = estimate_cells(made, again)
     # Ten deviations: no random failure.
     truth = np.bincount(records, minlength=CELLS)
@@ -295,39 +267,20 @@ def test_from_records_to_estimates(tmp_path, mechanism):
     assert np.all(found.low_all <= found.low) and np.all(found.high <= found.high_all)
 
 
-def test_interrupted_between_dummies_and_batch_it_writes_the_same(tmp_path):
-    made, tickets = campaign(), [os.urandom(16) for _ in range(PEOPLE)]
-    store = store_of(tmp_path, made, tickets)
-    store.take([make_envelope(made, 1, ticket, 1) for ticket in tickets])
-    store.draw()
-    before = list(store.messages())
-    store.close()
-    store = Store(tmp_path / "s")
-    batch = close_round(store, tmp_path / "batch")
-    assert batch.sealed().tolist() == sorted(before)
-    assert batch.messages > PEOPLE
-
-
 def test_repeated_foreign_and_wrong_messages_are_not_counted(tmp_path):
-    made, tickets = campaign("signed-dummies"), [os.urandom(16) for _ in range(PEOPLE)]
-    store = store_of(tmp_path, made, tickets)
-    body = [seal(made, 1, [plus(1)] + [BLANK] * (made.laws.slots - 1)) for _ in tickets]
+    made = campaign("signed-dummies")
+    slots = made.laws.slots
+    body = [seal(made, 1, [plus(1)] + [BLANK] * (slots - 1)) for _ in range(PEOPLE)]
     body[0][0] = body[1][0]  # a second time
     body[2][0] = os.urandom(52)  # not sealed
-    body[3] = seal(made, 1, [plus(CELLS)] * made.laws.slots)  # no such cell
-    body[4] = seal(made, 1, [b"longer"[:4]] * made.laws.slots)
-    store.take(
-        [
-            token(made, 1, t) + bytes(16) + b"".join(sealed)
-            for t, sealed in zip(tickets, body, strict=True)
-        ]
-    )
-    close_round(store, tmp_path / "batch")
-    (tmp_path / "key").write_text(key().private_bytes_raw().hex())
-    opened = open_batch(made, tmp_path / "batch", tmp_path / "key", tmp_path / "c", workers=1)
-    slots = made.laws.slots
-    assert (opened.foreign, opened.repeated, opened.out_of_range) == (1, 1, 2 * slots)
-    assert opened.counts.tolist() == [0, PEOPLE - 4, 0, 0, 0]
+    body[3] = seal(made, 1, [plus(CELLS)] * slots)  # no such cell
+    body[4] = seal(made, 1, [b"long"] * slots)
+    body[5] = [body[5][0]] * slots  # by a mixer that could recognise it in the map
+    tokens = tokens_of(made, PEOPLE)
+    sent = [each + bytes(16) + b"".join(some) for each, some in zip(tokens, body, strict=True)]
+    found = opened(tmp_path, made, closed(tmp_path, made, sent))
+    assert (found.foreign, found.repeated, found.out_of_range) == (1, slots, 2 * slots)
+    assert found.counts.tolist() == [0, PEOPLE - 4, 0, 0, 0]
 
 
 def test_a_device_reports_once_a_round(tmp_path):
@@ -389,25 +342,19 @@ def added(first, second):
 
 
 def test_regions_must_be_of_cells():
-    opened = read_opened_like(campaign())
-    assert estimate_regions(campaign(), opened, {"all": range(CELLS)}).estimate.shape == (1,)
+    found = Opened(campaign().name, 1, PEOPLE, np.arange(CELLS), 0, 0, 0)
+    assert estimate_regions(campaign(), found, {"all": range(CELLS)}).estimate.shape == (1,)
     for wrong in ([], [1, 1], [CELLS]):
         with pytest.raises(InputError, match="different cells"):
-            estimate_regions(campaign(), opened, {"some": wrong})
+            estimate_regions(campaign(), found, {"some": wrong})
 
 
 def test_a_base_map_lies_under_the_participants_page_and_the_estimates(tmp_path):
-    def square(west, **properties):
-        ring = [[west, 0], [west + 1, 0], [west + 1, 1], [west, 1], [west, 0]]
-        geometry = {"type": "Polygon", "coordinates": [ring]}
-        return {"type": "Feature", "properties": properties, "geometry": geometry}
-
-    for name, shapes in [
-        ("cells", [square(0), square(1)]),
-        ("map", [square(0, name="Left", attribution="A survey"), square(90, name="Far")]),
-    ]:
-        document = {"type": "FeatureCollection", "features": shapes}
-        (tmp_path / name).write_text(json.dumps(document))
+    left, right = square(0, 0, 1, 1), square(1, 0, 2, 1)
+    (tmp_path / "cells").write_text(geojson([("Polygon", left, {}), ("Polygon", right, {})]))
+    known = {"name": "Left", "attribution": "A survey"}
+    around = [("Polygon", left, known), ("Polygon", square(90, 0, 91, 1), {"name": "Far"})]
+    (tmp_path / "map").write_text(geojson(around))
     folder = tmp_path / "campaign"
     new = ["campaign", "new", "--eps", "2", "--delta", "1e-3", "--at-least", "30"]
     new += ["--cells", str(tmp_path / "cells"), "--output", str(folder)]
@@ -418,17 +365,13 @@ def test_a_base_map_lies_under_the_participants_page_and_the_estimates(tmp_path)
     assert [layer["name"] for layer in around["layers"]] == ["Left"]  # what is far is left out
     assert around["attribution"] == "A survey"
     made = read_campaign(folder / "campaign.json")
-    opened = Opened(made.name, 1, 30, np.array([60, 60]), 0, 0, 0)
-    (tmp_path / "counts").write_bytes(opened.text)
+    counts = Opened(made.name, 1, 30, np.array([60, 60]), 0, 0, 0)
+    (tmp_path / "counts").write_bytes(counts.text)
     words = ["estimate", str(tmp_path / "counts"), "--campaign", str(folder / "campaign.json")]
     assert command([*words, "--page", str(tmp_path / "out.html")]) == 0
     found = re.search(r'id="data">(.*?)</script>', (tmp_path / "out.html").read_text())[1]
     data = json.loads(found)
     assert data["places"] == ["Left", ""] and data["map"]["attribution"] == "A survey"
-
-
-def read_opened_like(made):
-    return Opened(made.name, 1, PEOPLE, np.arange(CELLS), 0, 0, 0)
 
 
 def test_a_pipe_or_a_device_is_no_file(tmp_path, capsys):

@@ -19,9 +19,11 @@ from collection_parts import (
     Mixer,
     bodies,
     campaign,
+    closed,
     free_port,
     key_file,
     messages_of,
+    opened,
     path_of,
     post,
     private,
@@ -283,11 +285,9 @@ def test_who_gets_in_and_what_the_others_are_told(tmp_path, made, tokens, path):
             got, words = post(port, there, body)
             assert got == status
             assert words.count("\n") == (status != 204) and len(words) < 80, words
+        odd = (2, 0, -1, "01", "1.0", "+1", "%31", "%31%00", "%D9%A1")
         for where in (
-            *(
-                path_of(made, odd)
-                for odd in (2, 0, -1, "01", "1.0", "+1", "%31", "%31%00", "%D9%A1")
-            ),
+            *(path_of(made, number) for number in odd),
             there.upper(),
             there.replace(made.name, made.name[::-1]),
             there.replace(made.name, "0" * 64),
@@ -368,33 +368,16 @@ def test_a_thousand_mutated_messages(tmp_path):
     odd += [bytes([i]) + bytes(31) + tail for i in range(32)]
     odd += [bytes([255 - i]) + b"\xff" * 31 + tail for i in range(32)]
     odd += [bytes(SEALED)] * (people * slots - len(odd))
-    tokens = tokens_of(made, people + 3)
-    store = Store(store_file(tmp_path / "store", made, tokens))
     joined = [b"".join(each) for each in honest]
     joined += [b"".join(odd[i * slots : (i + 1) * slots]) for i in range(people)]
-    store.take([token + bytes(16) + body for token, body in zip(tokens, joined, strict=True)])
-    close_round(store, tmp_path / "batch")
-    store.close()
-    opened = open_batch(made, tmp_path / "batch", key_file(tmp_path / "key"), tmp_path / "c", 1)
-    assert opened.counts.tolist() == [0, 3 * slots, 0, 0, 0]
-    assert opened.foreign == len(set(odd))
+    tokens = tokens_of(made, people + 3)
+    sent = [token + bytes(16) + body for token, body in zip(tokens, joined, strict=True)]
+    counted = opened(tmp_path, made, closed(tmp_path, made, sent))
+    assert counted.counts.tolist() == [0, 3 * slots, 0, 0, 0]
+    assert counted.foreign == len(set(odd))
 
 
-def test_a_mixer_that_repeats_a_message_is_not_counted_twice(tmp_path):
-    made = without_noise()
-    tokens = tokens_of(made, 30)
-    store = Store(store_file(tmp_path / "store", made, tokens))
-    victim = seal(made, 1, [plus(2)])[0]
-    slots = made.laws.slots
-    store.take([token + bytes(16) + victim * slots for token in tokens])
-    close_round(store, tmp_path / "batch")
-    store.close()
-    opened = open_batch(made, tmp_path / "batch", key_file(tmp_path / "key"), tmp_path / "c", 1)
-    assert opened.counts.tolist() == [0, 0, 1, 0, 0]
-    assert opened.repeated == 30 * slots - 1
-
-
-def half(port, made, text):
+def half(port, text):
     """A client that sends half a request and stays."""
     client = socket.create_connection(("127.0.0.1", port))
     client.sendall(text)
@@ -410,7 +393,7 @@ def test_slow_clients_are_let_go_and_stop_nobody(tmp_path, monkeypatch, made, to
     elsewhere = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999\r\n\r\n"
     with serving(path) as port:
         texts = [b"", b"POST /v1", head.encode(), known, elsewhere]
-        slow = [half(port, made, texts[i % len(texts)]) for i in range(64)]
+        slow = [half(port, texts[i % len(texts)]) for i in range(64)]
         begun = time.perf_counter()
         assert post(port, path_of(made), envelopes[1], timeout=5)[0] == 204
         assert time.perf_counter() - begun < 0.5
@@ -439,10 +422,10 @@ def test_what_is_no_request_gets_a_line_and_is_not_told_of(capfd, made, tokens, 
     ]
     with serving(path) as port:
         for text in odd:
-            said = everything(half(port, made, text))
+            said = everything(half(port, text))
             assert re.match(rb"HTTP/1.1 40[04] ", said) or said == b"", (text[:60], said)
         upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\n" + length + b"\r\n\r\n"
-        with half(port, made, head.replace(b"Connection: close\r\n", upgrade) + second) as client:
+        with half(port, head.replace(b"Connection: close\r\n", upgrade) + second) as client:
             assert client.recv(100).startswith(b"HTTP/1.1 204")
     with closing(Store(path)) as store:
         assert store.respondents == 1
@@ -505,10 +488,9 @@ def test_memory_of_a_server_under_bodies_of_a_gigabyte(made, tokens, path):
 @pytest.fixture
 def batch(tmp_path, made, tokens):
     """A batch of real messages."""
-    store = Store(store_file(tmp_path / "honest", made, tokens))
-    store.take([token + bytes(16) + seal(made, 1, [plus(1)])[0] for token in tokens])
-    with closing(store):
-        return close_round(store, tmp_path / "batch")
+    sealed = seal(made, 1, [plus(1)] * PEOPLE)
+    sent = [token + bytes(16) + body for token, body in zip(tokens, sealed, strict=True)]
+    return closed(tmp_path, made, sent)
 
 
 def altered(batch, sealed=None, **changes):
@@ -532,21 +514,10 @@ def refusal(tmp_path, capsys, made, batch, key=None, *more):
 
 
 CHANGES = [
-    {"respondents": 29},
-    {"respondents": 401},
-    {"respondents": "40"},
-    {"respondents": 40.0},
-    {"respondents": True},
-    {"respondents": None},
-    {"round": 1.0},
-    {"round": True},
-    {"round": 2},
-    {"messages": 1},
-    {"messages": 10**7},
-    {"messages": "60"},
-    {"campaign": "0" * 64},
-    {"version": 1},
-    {"more": 1},
+    *({"respondents": value} for value in (29, 401, "40", 40.0, True, None)),
+    *({"round": value} for value in (1.0, True, 2)),
+    *({"messages": value} for value in (1, 10**7, "60")),
+    *({"campaign": "0" * 64}, {"version": 1}, {"more": 1}),
 ]
 
 
@@ -566,11 +537,7 @@ def test_what_is_not_a_batch(tmp_path, capsys, made, batch, content):
 def test_totals_that_the_dummies_cannot_explain(tmp_path, capsys):
     """One victim, messages of the mixer's own for all others, and no dummies."""
     made = campaign(cells=40, at_least=100)
-    tokens = tokens_of(made, 100)
-    store = Store(store_file(tmp_path / "honest", made, tokens))
-    store.take(random_envelopes(made, tokens))
-    with closing(store):
-        batch = close_round(store, tmp_path / "batch")
+    batch = closed(tmp_path, made, random_envelopes(made, tokens_of(made, 100)))
     alone = [seal(made, 1, [plus(1)])[0], *seal(made, 1, [plus(2)] * 99)]
     low, high = batch_module._dummies_range(made)
     mean = made.cells * made.laws.mixer.masses @ made.laws.mixer.values
@@ -596,8 +563,8 @@ def test_the_checksum_that_the_mixer_told(tmp_path, capsys, made, batch):
     error = refusal(tmp_path, capsys, made, batch, None, "--sha256", told)
     assert f"expected {told}" in error
     altered(batch, messages)
-    opened = open_batch(made, batch.path, tmp_path / "key", tmp_path / "c", 1, told.upper())
-    assert opened.foreign == 0
+    counted = open_batch(made, batch.path, tmp_path / "key", tmp_path / "c", 1, told.upper())
+    assert counted.foreign == 0
 
 
 @pytest.mark.parametrize("foreign", [25, None])
@@ -611,8 +578,7 @@ def test_messages_of_another_round_or_campaign(tmp_path, capsys, made, batch, fo
     if foreign == len(messages):
         refusal(tmp_path, capsys, made, batch)
     else:
-        opened = open_batch(made, batch.path, key_file(tmp_path / "key"), tmp_path / "c", 1)
-        assert opened.foreign == foreign
+        assert opened(tmp_path, made, batch).foreign == foreign
     # The round is part of the context.
     (bound,), key = seal(rounds, 2, [plus(1)]), private(1)
     assert suite().decrypt(bound, key, info=info(rounds, 2)) == plus(1)
@@ -623,19 +589,15 @@ def test_messages_of_another_round_or_campaign(tmp_path, capsys, made, batch, fo
 
 def test_many_messages_are_opened_by_several_processes(tmp_path, monkeypatch, made, batch):
     monkeypatch.setattr("shuffledp_collect.analyst._CHUNK", 7)
-    opened = open_batch(made, batch.path, key_file(tmp_path / "key"), tmp_path / "c", 2)
-    assert (opened.foreign, opened.repeated, opened.out_of_range) == (0, 0, 0)
+    counted = opened(tmp_path, made, batch, workers=2)
+    assert (counted.foreign, counted.repeated, counted.out_of_range) == (0, 0, 0)
 
 
 def test_an_opening_that_was_interrupted_leaves_no_key(tmp_path, monkeypatch, made, batch):
     """A second opening would draw other noise for the same counts."""
     key, output = key_file(tmp_path / "key"), tmp_path / "counts"
-
-    def stop(_):
-        raise Stopped
-
     with monkeypatch.context() as patched:
-        patched.setattr("shuffledp_collect.analyst.destroy", stop)
+        patched.setattr("shuffledp_collect.analyst.destroy", _stop)
         with pytest.raises(Stopped):
             open_batch(made, batch.path, key, output, 1)
     assert key.exists()

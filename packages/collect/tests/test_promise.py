@@ -1,20 +1,18 @@
 """The promise of a collection and its intervals, through the roles themselves."""
 
 import os
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 
 import collection_audit as audit
 import collection_mutants as mutants
+import collection_parts as parts
 import numpy as np
 import pytest
-from collection_parts import campaign, key_file, store_file
+from collection_parts import campaign
 from effort import long, nightly
-from shuffledp_collect.analyst import Opened, open_batch
-from shuffledp_collect.batch import close_round
+from shuffledp_collect.analyst import Opened
 from shuffledp_collect.device import make_envelope
 from shuffledp_collect.estimate import estimate_cells, noise_law
-from shuffledp_collect.messages import token
-from shuffledp_collect.mixer import Answer, Store
 
 FEW = {"two-servers": 3, "signed-dummies": 3}
 
@@ -220,17 +218,11 @@ def test_coverage_by_totals(mechanism, collections):
 def collected(made, folder):
     """Counts of a collection by the roles themselves."""
     tickets = [os.urandom(16) for _ in range(PEOPLE)]
-    path = store_file(folder / "store", made, [token(made, 1, each) for each in tickets])
-    records = np.repeat(np.arange(CELLS), TRUTH)
-    with closing(Store(path)) as store:
-        envelopes = [
-            make_envelope(made, 1, ticket, int(cell))
-            for ticket, cell in zip(tickets, records, strict=True)
-        ]
-        assert set(store.take(envelopes)) == {Answer.COUNTED}
-        batch = close_round(store, folder / "batch")
-    key = key_file(folder / "key")
-    return open_batch(made, batch.path, key, folder / "counts", 1).counts
+    records = np.repeat(np.arange(CELLS), TRUTH).tolist()
+    envelopes = [
+        make_envelope(made, 1, ticket, cell) for ticket, cell in zip(tickets, records, strict=True)
+    ]
+    return parts.opened(folder, made, parts.closed(folder, made, envelopes)).counts
 
 
 @pytest.mark.parametrize("mechanism", FEW)
