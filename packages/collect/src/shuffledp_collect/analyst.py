@@ -163,14 +163,7 @@ def _private_key(raw: bytes) -> Any:
 def open_messages(private: bytes, bound: bytes, sealed: NDArray[np.void]) -> NDArray[np.int64]:
     """Return the number in each message, or a negative one if it cannot be opened.
 
-    Parameters
-    ----------
-    private
-        The round's private key.
-    bound
-        Context that the messages must be sealed for, from `messages.info`.
-    sealed
-        Sealed messages of 52 bytes.
+    `bound` is the context that messages must be sealed for, from `messages.info`.
     """
     from cryptography.exceptions import InvalidTag
 

@@ -70,14 +70,7 @@ class Batch:
 def read_batch(path: Path, campaign: Campaign, sha256: str | None = None) -> Batch:
     """Read the header of a batch, and check the size of the batch against the promise.
 
-    Parameters
-    ----------
-    path
-        The file.
-    campaign
-        The campaign to which the batch must belong.
-    sha256
-        Checksum that mixer and analyst agreed on, or None.
+    If mixer and analyst agreed on a checksum, it is compared.
 
     Raises
     ------
@@ -140,14 +133,8 @@ def close_round(store: Store, path: Path) -> Batch:
     """Close a round: draw the mixer's dummies, write the batch, then delete the messages.
 
     After an interruption, the next call writes the same batch or finds it, and continues. Dummies
-    that were drawn twice for the same reports would average out.
-
-    Parameters
-    ----------
-    store
-        Store of the round.
-    path
-        File to write; it may exist only if it is this batch.
+    that were drawn twice for the same reports would average out. The file may exist only if it is
+    this batch.
 
     Raises
     ------

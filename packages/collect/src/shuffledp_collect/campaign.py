@@ -149,12 +149,8 @@ class Campaign:
     def views(self, respondents: Sequence[int]) -> dict[str, UpperCurve]:
         """Return delta as a function of eps for each of `catalogue.VIEWS`.
 
-        The curves contain the rounding of the tables.
-
-        Parameters
-        ----------
-        respondents
-            Number of respondents in each round, colluders included.
+        The respondents of each round include colluders. The curves contain the rounding of the
+        tables.
 
         Raises
         ------

@@ -110,10 +110,7 @@ def _post(address: str, envelope: bytes) -> tuple[int, str]:
 class Device:
     """State of one device: an envelope that waits for its answer, and the rounds it took part in.
 
-    Parameters
-    ----------
-    folder
-        Folder of this device.
+    The state is kept in a folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -147,12 +144,7 @@ class Device:
     def send(self, campaign: Campaign, number: int, patience: float = 60.0) -> None:
         """Send the waiting envelope until it is counted, without changing it.
 
-        Parameters
-        ----------
-        campaign, number
-            Campaign and round.
-        patience
-            Seconds after which to stop if nobody answers.
+        It stops after `patience` seconds without an answer.
 
         Raises
         ------

@@ -84,20 +84,9 @@ class Estimates:
 
 
 def noise_law(campaign: Campaign, respondents: int, cells: int = 1) -> NoiseLaw:
-    """Return the law of the noise in the sum of several counts, by a Fourier transform.
+    """Return the law of the noise in the sum of the counts of several cells.
 
-    Parameters
-    ----------
-    campaign
-        Campaign with the tables.
-    respondents
-        Number of respondents, each of whom may add noise.
-    cells
-        Number of cells whose counts are added.
-
-    Returns
-    -------
-    Probabilities with an error of about 1e-13.
+    It is computed by a Fourier transform; its probabilities have an error of about 1e-13.
     """
     laws, share = campaign.laws, cells / campaign.cells
     servers = [table for table in (laws.mixer, laws.analyst) if table is not None]
@@ -153,14 +142,7 @@ def estimate_cells(campaign: Campaign, opened: Opened) -> Estimates:
 def estimate_regions(
     campaign: Campaign, opened: Opened, regions: Mapping[str, Sequence[int]]
 ) -> Estimates:
-    """Estimate the number of respondents in regions.
-
-    Parameters
-    ----------
-    campaign, opened
-        Campaign, and counts of one of its rounds.
-    regions
-        Cells of each region, by its name.
+    """Estimate the number of respondents in regions, given as the cells of each name.
 
     Raises
     ------

@@ -67,14 +67,8 @@ class Laws:
     def rounding(self, people: int, k: int) -> Fraction:
         """Bound the total variation distance between a round's draws and the mechanism's law.
 
-        Conditioning on an event of probability at least one half doubles a distance at most.
-
-        Parameters
-        ----------
-        people
-            Number of people who may take part.
-        k
-            Number of cells.
+        At most `people` take part, and there are `k` cells. Conditioning on an event of probability
+        at least one half doubles a distance at most.
         """
         servers = [table.rounding for table in (self.mixer, self.analyst) if table is not None]
         dummies = 2 * sum((noise.rounding for noise in self.device), Fraction(0))
@@ -84,8 +78,7 @@ class Laws:
 _ONE: Final = Table(1, ())
 
 
-def _two_servers(parameters: Any, k: int) -> Laws:
-    del k
+def _two_servers(parameters: Any, _: int) -> Laws:
     eps, nu = parameters.eps, parameters.nu
     return Laws(1, mixer=two_sided(eps, nu), analyst=two_sided(eps))
 
@@ -109,16 +102,7 @@ COLLECTED: Final = tuple(_LAWS)
 
 
 def make_laws(mechanism: str, parameters: Any, k: int) -> Laws:
-    """Return the tables of a mechanism.
-
-    Parameters
-    ----------
-    mechanism
-        One of `COLLECTED`.
-    parameters
-        Parameters of the mechanism.
-    k
-        Number of cells.
+    """Return the tables of one of `COLLECTED`, for its parameters and `k` cells.
 
     Raises
     ------

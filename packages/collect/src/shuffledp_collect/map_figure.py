@@ -7,7 +7,6 @@ from typing import Final
 import geopandas as gpd
 import numpy as np
 import shapely
-from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
@@ -44,16 +43,7 @@ def draw_collected(
 ) -> Figure:
     """Draw the projected estimate of a round, and the true numbers beside it if they are known.
 
-    Parameters
-    ----------
-    campaign, opened
-        Campaign, and counts of the round.
-    cells
-        GeoJSON of the campaign's cells.
-    truth
-        Number of respondents in each cell, shape ``(cells,)``, or None.
-    basemap
-        Base map around the cells, or None.
+    The cells and the base map around them are GeoJSON files.
 
     Raises
     ------
@@ -102,7 +92,14 @@ def _maps(
     (row,) = figure.subplots(1, len(panels), squeeze=False)
     norm = LogNorm(1.0, max(10.0, *(float(values.max()) for values in panels.values())))
     for axes, (name, values) in zip(row, panels.items(), strict=True):
-        _panel(axes, cells, corners, values, norm, layers, ordinate=axes is row[0])
+        draw_surroundings(axes, layers)
+        drawn = values >= 1.0
+        if not drawn.all():
+            cells[~drawn].plot(ax=axes, aspect=None, **_EMPTY)
+        coloured = gpd.GeoDataFrame({"people": values[drawn]}, geometry=cells[drawn].to_numpy())
+        coloured.plot("people", ax=axes, cmap=COUNT_COLOURS, norm=norm, aspect=None, linewidth=0.2)
+        axes.set_ylabel("")  # geopandas sets a label
+        draw_frame(axes, corners, margin=not layers.empty, ordinate=axes is row[0])
         axes.set_title(name, loc="left")
         draw_scale_bar(axes)
     draw_attribution(row[-1], layers)
@@ -117,23 +114,3 @@ def _maps(
     )
     figure.suptitle(title)
     return figure
-
-
-def _panel(
-    axes: Axes,
-    cells: gpd.GeoSeries,
-    corners: Floats,
-    values: Floats,
-    norm: LogNorm,
-    layers: gpd.GeoDataFrame,
-    *,
-    ordinate: bool,
-) -> None:
-    draw_surroundings(axes, layers)
-    drawn = values >= 1.0
-    if not drawn.all():
-        cells[~drawn].plot(ax=axes, aspect=None, **_EMPTY)
-    coloured = gpd.GeoDataFrame({"people": values[drawn]}, geometry=cells[drawn].to_numpy())
-    coloured.plot("people", ax=axes, cmap=COUNT_COLOURS, norm=norm, aspect=None, linewidth=0.2)
-    axes.set_ylabel("")  # geopandas sets a label
-    draw_frame(axes, corners, margin=not layers.empty, ordinate=ordinate)

@@ -14,7 +14,6 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
@@ -65,18 +64,7 @@ class StoreError(OSError):
 
 
 def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[bytes]) -> None:
-    """Make the store of a round.
-
-    Parameters
-    ----------
-    path
-        File to write; it must not exist.
-    campaign
-        Campaign, of which the store keeps a copy.
-    number
-        Number of the round.
-    hashes
-        Hashes of the tokens, 32 bytes each.
+    """Make the store of a round, with a copy of the campaign and the hashes of the tokens.
 
     Raises
     ------
@@ -111,26 +99,14 @@ def make_store(path: Path, campaign: Campaign, number: int, hashes: Iterable[byt
             store.close()
 
 
-@dataclass(frozen=True)
-class _File:
-    """Identity of the file that a connection has open; another one may take its name."""
-
-    device: int
-    inode: int
-
-
-def _file(path: Path) -> _File:
+def _identity(path: Path) -> tuple[int, int]:
+    """Return device and inode, by which a file is known when another one has taken its name."""
     status = path.stat()
-    return _File(status.st_dev, status.st_ino)
+    return status.st_dev, status.st_ino
 
 
 class Store:
-    """An existing store, for use in one thread.
-
-    Parameters
-    ----------
-    path
-        File that `make_store` wrote.
+    """A store that `make_store` wrote, for use in one thread.
 
     Raises
     ------
@@ -143,7 +119,7 @@ class Store:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._opened = _file(path)
+            self._opened = _identity(path)
             self._store = sqlite3.connect(
                 f"{path.resolve().as_uri()}?mode=rw", uri=True, timeout=10.0
             )
@@ -256,7 +232,7 @@ class Store:
                 if self._store.in_transaction:
                     self._store.execute("ROLLBACK")
                 raise
-            if _file(self.path) != self._opened:
+            if _identity(self.path) != self._opened:
                 raise FileNotFoundError("another file has its name")
         except (sqlite3.DatabaseError, OSError) as error:
             raise StoreError(f"store {self.path}: {error}") from error
@@ -322,15 +298,11 @@ class Store:
             yield sealed
 
     def empty(self, batch: bytes) -> None:
-        """Delete the messages; an interrupted deletion is completed by the next call.
+        """Delete the messages, given the SHA-256 of the batch that was written.
 
-        Messages are overwritten in place and without a journal, which would hold a copy of them.
-        An interruption leaves rows of the same length.
-
-        Parameters
-        ----------
-        batch
-            SHA-256 of the batch that was written.
+        An interrupted deletion is completed by the next call. Messages are overwritten in place and
+        without a journal, which would hold a copy of them. An interruption leaves rows of the same
+        length.
 
         Raises
         ------

@@ -34,18 +34,9 @@ _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-
 def write_participant_folder(
     folder: Path, campaign: Campaign, cells: Path, around: Mapping[str, Any] | None = None
 ) -> None:
-    """Write page, campaign and cells into a folder, to be served as they are.
+    """Write page, campaign and cells into a new folder, to be served as they are.
 
-    Parameters
-    ----------
-    folder
-        Folder to make; it must not exist.
-    campaign
-        The campaign.
-    cells
-        GeoJSON of its cells.
-    around
-        Surroundings of the cells, from `shuffledp.page.maps.surroundings`, or None.
+    The surroundings of the cells come from `shuffledp.page.maps.surroundings`.
 
     Raises
     ------

@@ -67,16 +67,8 @@ def round_data(
 ) -> dict[str, Any]:
     """Return what the page shows of one round, serialisable as JSON.
 
-    Parameters
-    ----------
-    campaign, opened
-        Campaign, and counts of the round.
-    cells
-        GeoJSON of the campaign's cells; without it there is no map.
-    basemap
-        Base map around the cells, or None.
-    regions
-        Cells of each region, by its name.
+    The cells and the base map around them are GeoJSON files; without cells there is no map.
+    `regions` has the cells of each region by its name.
 
     Raises
     ------

@@ -212,16 +212,9 @@ class _Connection(H11Protocol):
 
 
 def serve(stores: Sequence[Path], port: int, ready: Callable[[str], None] | None = None) -> None:
-    """Serve on the loopback interface until the process is told to stop.
+    """Serve stores on the loopback interface until the process is told to stop.
 
-    Parameters
-    ----------
-    stores
-        Stores of different rounds.
-    port
-        Port to listen on; 0 for a free one.
-    ready
-        Called with the server's address as soon as it listens.
+    Port 0 stands for a free one. `ready` is called with the server's address as soon as it listens.
 
     Raises
     ------

@@ -79,14 +79,8 @@ def range_of_sum(table: Table, copies: int, missed: float) -> tuple[float, float
     """Return an interval that a sum of independent draws leaves with a small probability.
 
     By Chernoff's bound, ``P(sum >= s) <= E[exp(t X)]^copies exp(-t s)`` for every t > 0, and
-    likewise below. The smallest of 201 bounds is taken.
-
-    Parameters
-    ----------
-    table, copies
-        Law of each draw, and number of draws.
-    missed
-        Upper bound on the probability on each side.
+    likewise below. The smallest of 201 bounds is taken. `missed` bounds the probability on each
+    side.
     """
     mean = float(table.masses @ table.values)
     deviations = table.values - mean
@@ -129,7 +123,7 @@ def two_sided(eps: float, nu: int | None = None) -> Table:
             total = (1 - theta ** (nu + 1)) / (1 - theta) + side
             return _table(0, (theta ** abs(z - nu) for z in count()), total)
         # The values below the first one have less than a unit together.
-        first = -_reach(eps)
+        first = -_checked_length(ceil((BITS + 2) * 2.0 * log(2.0) / eps))
         return _table(first, (theta ** abs(z) for z in count(first)), 1 + 2 * side)
 
 
@@ -142,12 +136,7 @@ def poisson(mean: float) -> Table:
 def clumps(ratio: float, size: float) -> tuple[Table, Table]:
     """Return two laws whose compound is negative binomial: number of clumps, and a clump's size.
 
-    Parameters
-    ----------
-    ratio
-        Ratio in (0, 1).
-    size
-        Positive; the mean of the negative binomial law is ``size ratio / (1 - ratio)``.
+    The mean of the negative binomial law is ``size ratio / (1 - ratio)``, with a ratio in (0, 1).
     """
     with _precise() as ball:
         q = ball(ratio)
@@ -172,11 +161,6 @@ def _precise() -> Iterator[Callable[[float], Any]]:
 
     with ctx.workprec(_PRECISION_BITS):
         yield arb
-
-
-def _reach(eps: float) -> int:
-    """Return a distance beyond which two-sided noise has less than a unit on each side."""
-    return _checked_length(ceil((BITS + 2) * 2.0 * log(2.0) / eps))
 
 
 def _checked_length(length: int) -> int:
