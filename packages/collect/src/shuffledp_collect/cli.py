@@ -31,6 +31,7 @@ from shuffledp_collect.mixer import Store, make_store
 from shuffledp_collect.participant import write_participant_folder
 
 Row = Mapping[str, Any]
+Run = Callable[[Namespace], Iterator[Row]]
 
 # Names in the folder of a campaign.
 CAMPAIGN: Final = "campaign.json"
@@ -309,142 +310,128 @@ def _positive(text: str) -> float:
 
 _INPUT: Final[Mapping[str, Any]] = {"type": _input_file, "metavar": "FILE"}
 _OUTPUT: Final[Mapping[str, Any]] = {"type": Path, "metavar": "FILE"}
-_CAMPAIGN: Final[Mapping[str, Any]] = {"--campaign": {**_INPUT, "required": True}}
-_ROUND: Final[Mapping[str, Any]] = {
-    "--round": {"type": int, "default": 1, "help": "number of the round, from 1 (default 1)"}
-}
 _NUMBER: Final[Mapping[str, Any]] = {"type": int, "metavar": "NUMBER"}
-# For each command: its function, what it does, and its arguments.
-_COMMANDS: Final[
-    Mapping[str, tuple[Callable[[Namespace], Iterator[Row]], str, Mapping[str, Any]]]
-] = {
-    "campaign new": (
-        _plan,
-        "plan a collection: write the public campaign, the participants' folder, tickets for the "
-        "issuer, tokens for the mixer and a key per round for the analyst; print the eps of each "
-        "view",
-        {
-            "--cells": {**_INPUT, "required": True, "help": "GeoJSON, one polygon per cell"},
-            "--eps": {"type": _positive, "required": True, "help": "budget of all rounds together"},
-            "--delta": {"type": _positive, "required": True, "help": "delta of all rounds"},
-            "--at-least": {
-                **_NUMBER,
-                "required": True,
-                "help": "fewest respondents of a round, colluders included",
-            },
-            "--colluding": {**_NUMBER, "default": 0, "help": "colluding respondents (default 0)"},
-            "--people": {**_NUMBER, "help": "tickets (default: twice --at-least)"},
-            "--rounds": {**_NUMBER, "default": 1, "help": "number of rounds (default 1)"},
-            "--mechanism": {"choices": COLLECTED, "default": COLLECTED[0]},
-            "--slots": {**_NUMBER, "help": "messages of an envelope, for signed dummies"},
-            "--basemap": {**_INPUT, "help": "GeoJSON of districts, water and rivers"},
-            "--title": {"default": "Where people are", "help": "title shown to people"},
-            "--question": {"default": "Where are you now?", "help": "question to people"},
-            "--address": {
-                "default": "http://127.0.0.1:8000",
-                "metavar": "URL",
-                "help": "the mixer's address (default http://127.0.0.1:8000)",
-            },
-            "--output": {"type": Path, "required": True, "metavar": "FOLDER", "help": "new folder"},
-        },
-    ),
-    "campaign check": (
-        _check,
-        "derive tables and promise of a campaign again; print the eps of each view",
-        {
-            "campaign": _INPUT,
-            "--counts": {
-                **_INPUT,
-                "nargs": "+",
-                "default": [],
-                "help": "opened rounds: print the eps with their respondents",
-            },
-        },
-    ),
-    "report": (
-        _report,
-        "take part in a round; without --cell and --point, send a waiting report again",
-        {
-            **_CAMPAIGN,
-            "--ticket": {**_INPUT, "required": True, "help": "a line NAME.TICKET"},
-            **_ROUND,
-            "--cell": {**_NUMBER, "help": "the record, from 0"},
-            "--point": {
-                "nargs": 2,
-                "type": float,
-                "metavar": ("LONGITUDE", "LATITUDE"),
-                "help": "instead of --cell, a point; cells.geojson must be beside the campaign",
-            },
-            "--folder": {
-                "type": Path,
-                "default": Path("device"),
-                "help": "state of this device (default: device)",
-            },
-        },
-    ),
-    "mixer new": (
-        _new_store,
-        "make the mixer's store of a round",
-        {"store": _OUTPUT, **_CAMPAIGN, **_ROUND, "--tokens": {**_INPUT, "required": True}},
-    ),
-    "mixer serve": (
-        _serve,
-        "take envelopes on the loopback interface, behind a proxy that terminates TLS",
-        {
-            "store": {**_INPUT, "nargs": "+"},
-            "--port": {"type": int, "default": 8000, "help": "port (default 8000; 0: a free one)"},
-        },
-    ),
-    "mixer close": (
-        _close,
-        "close a round: add dummies, write the sorted messages, then delete them",
-        {"store": _INPUT, "--output": {**_OUTPUT, "required": True, "help": "the batch"}},
-    ),
-    "open": (
-        _open,
-        "open a batch, add the analyst's noise, write the counts and destroy the round's key",
-        {
-            "batch": _INPUT,
-            **_CAMPAIGN,
-            "--key": {**_INPUT, "required": True, "help": "private key of the round"},
-            "--output": {**_OUTPUT, "required": True, "help": "the counts"},
-            "--sha256": {"metavar": "HEX", "help": "checksum that the mixer told by telephone"},
-            "--workers": {**_NUMBER, "help": "processes (default: one per core)"},
-        },
-    ),
-    "estimate": (
-        _estimate,
-        "estimate the respondents in each cell or region, with 95 %% intervals of each alone (low, "
-        "high) and of all together (low_all, high_all)",
-        {
-            "counts": _INPUT,
-            **_CAMPAIGN,
-            "--regions": {**_INPUT, "help": "CSV with columns region and cell"},
-            "--map": {**_OUTPUT, "help": "draw a map (png, svg or pdf)"},
-            "--page": {**_OUTPUT, "help": "write a self-contained page (html)"},
-        },
-    ),
+
+_ROUND: Final[Mapping[str, Any]] = {
+    "type": int,
+    "default": 1,
+    "help": "number of the round, from 1 (default 1)",
 }
 
 
 def _parse(words: Sequence[str] | None) -> Namespace:
     parser = argparse.ArgumentParser(prog="shuffledp-collect", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    groups = dict[str, Any]()
-    for name, (run, about, arguments) in _COMMANDS.items():
-        group, _, last = name.rpartition(" ")
-        if group and group not in groups:
-            groups[group] = commands.add_parser(group, help=f"{group} ...").add_subparsers(
-                required=True, metavar="COMMAND"
-            )
-        command = groups.get(group, commands).add_parser(last, help=about, description=about)
-        command.set_defaults(run=run)
-        for argument, details in arguments.items():
-            command.add_argument(argument, **details)
+    for add_commands in (_add_campaign, _add_report, _add_mixer, _add_analyst):
+        add_commands(commands)
     options = parser.parse_args(words)
     if getattr(options, "point", None) is not None and options.cell is not None:
         parser.error("give one of --cell and --point")
     return options
+
+
+def _group(commands: Any, name: str) -> Any:
+    group = commands.add_parser(name, help=f"{name} ...")
+    return group.add_subparsers(required=True, metavar="COMMAND")
+
+
+def _command(commands: Any, name: str, run: Run, about: str) -> Callable[..., Any]:
+    """Add a command; return the function that adds its arguments."""
+    command = commands.add_parser(name, help=about, description=about)
+    command.set_defaults(run=run)
+    add: Callable[..., Any] = command.add_argument
+    return add
+
+
+def _add_campaign(commands: Any) -> None:
+    campaigns = _group(commands, "campaign")
+    about = (
+        "plan a collection: write the public campaign, the participants' folder, tickets for the "
+        "issuer, tokens for the mixer and a key per round for the analyst; print the eps of each "
+        "view"
+    )
+    add = _command(campaigns, "new", _plan, about)
+    add("--cells", **_INPUT, required=True, help="GeoJSON, one polygon per cell")
+    add("--eps", type=_positive, required=True, help="budget of all rounds together")
+    add("--delta", type=_positive, required=True, help="delta of all rounds")
+    fewest = "fewest respondents of a round, colluders included"
+    add("--at-least", **_NUMBER, required=True, help=fewest)
+    add("--colluding", **_NUMBER, default=0, help="colluding respondents (default 0)")
+    add("--people", **_NUMBER, help="tickets (default: twice --at-least)")
+    add("--rounds", **_NUMBER, default=1, help="number of rounds (default 1)")
+    add("--mechanism", choices=COLLECTED, default=COLLECTED[0])
+    add("--slots", **_NUMBER, help="messages of an envelope, for signed dummies")
+    add("--basemap", **_INPUT, help="GeoJSON of districts, water and rivers")
+    add("--title", default="Where people are", help="title shown to people")
+    add("--question", default="Where are you now?", help="question to people")
+    mixer = "the mixer's address (default http://127.0.0.1:8000)"
+    add("--address", default="http://127.0.0.1:8000", metavar="URL", help=mixer)
+    add("--output", type=Path, required=True, metavar="FOLDER", help="new folder")
+
+    about = "derive tables and promise of a campaign again; print the eps of each view"
+    add = _command(campaigns, "check", _check, about)
+    add("campaign", **_INPUT)
+    opened = "opened rounds: print the eps with their respondents"
+    add("--counts", **_INPUT, nargs="+", default=[], help=opened)
+
+
+def _add_report(commands: Any) -> None:
+    about = "take part in a round; without --cell and --point, send a waiting report again"
+    add = _command(commands, "report", _report, about)
+    add("--campaign", **_INPUT, required=True)
+    add("--ticket", **_INPUT, required=True, help="a line NAME.TICKET")
+    add("--round", **_ROUND)
+    add("--cell", **_NUMBER, help="the record, from 0")
+    add(
+        "--point",
+        nargs=2,
+        type=float,
+        metavar=("LONGITUDE", "LATITUDE"),
+        help="instead of --cell, a point; cells.geojson must be beside the campaign",
+    )
+    device = "state of this device (default: device)"
+    add("--folder", type=Path, default=Path("device"), help=device)
+
+
+def _add_mixer(commands: Any) -> None:
+    mixer = _group(commands, "mixer")
+    add = _command(mixer, "new", _new_store, "make the mixer's store of a round")
+    add("store", **_OUTPUT)
+    add("--campaign", **_INPUT, required=True)
+    add("--round", **_ROUND)
+    add("--tokens", **_INPUT, required=True)
+
+    about = "take envelopes on the loopback interface, behind a proxy that terminates TLS"
+    add = _command(mixer, "serve", _serve, about)
+    add("store", **_INPUT, nargs="+")
+    add("--port", type=int, default=8000, help="port (default 8000; 0: a free one)")
+
+    about = "close a round: add dummies, write the sorted messages, then delete them"
+    add = _command(mixer, "close", _close, about)
+    add("store", **_INPUT)
+    add("--output", **_OUTPUT, required=True, help="the batch")
+
+
+def _add_analyst(commands: Any) -> None:
+    about = "open a batch, add the analyst's noise, write the counts and destroy the round's key"
+    add = _command(commands, "open", _open, about)
+    add("batch", **_INPUT)
+    add("--campaign", **_INPUT, required=True)
+    add("--key", **_INPUT, required=True, help="private key of the round")
+    add("--output", **_OUTPUT, required=True, help="the counts")
+    add("--sha256", metavar="HEX", help="checksum that the mixer told by telephone")
+    add("--workers", **_NUMBER, help="processes (default: one per core)")
+
+    about = (
+        "estimate the respondents in each cell or region, with 95 %% intervals of each alone (low, "
+        "high) and of all together (low_all, high_all)"
+    )
+    add = _command(commands, "estimate", _estimate, about)
+    add("counts", **_INPUT)
+    add("--campaign", **_INPUT, required=True)
+    add("--regions", **_INPUT, help="CSV with columns region and cell")
+    add("--map", **_OUTPUT, help="draw a map (png, svg or pdf)")
+    add("--page", **_OUTPUT, help="write a self-contained page (html)")
 
 
 def main(words: Sequence[str] | None = None) -> int:
