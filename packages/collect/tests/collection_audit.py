@@ -207,7 +207,7 @@ def of_devices(made, number, clients=PYTHON):
     """Features where servers add nothing, by devices alone: a thousand in a second."""
 
     def some(victim):
-        said = (clients).drawn(made, _cells(made, victim) * number)
+        said = clients.drawn(made, _cells(made, victim) * number)
         plus, minus = by_cell(made, said.reshape(number, -1))
         mine, _ = by_cell(made, said.reshape(number, made.at_least, -1)[:, 0])
         counts = _contrasts(plus - minus)
@@ -236,16 +236,10 @@ def of_envelopes(made, number, clients=PYTHON):
 
 
 def excess(first, second, eps, alarm=ALARM):
-    """Largest of lower ends of ``P - exp(eps) Q`` over both directions, by events held out.
+    """Return the largest lower bound on ``P - exp(eps) Q`` over both directions and all events.
 
-    Parameters
-    ----------
-    first, second
-        Features, shape ``(collections, features)``.
-    eps
-        Of the promise.
-    alarm
-        Chance that a bound is wrong.
+    Features have the shape ``(collections, features)``; a bound is wrong with probability `alarm`.
+    Events are chosen on one half of the collections and counted on the other.
     """
     half, found = len(first) // 2, []
     for these, those in ((first, second), (second, first)):
