@@ -26,7 +26,7 @@ from collection_parts import (
 from faults.test_disks import NAMESPACE, mounts  # noqa: F401 - a fixture
 from shuffledp_collect.batch import close_round, read_batch
 from shuffledp_collect.mixer import Store
-from waiting import run, wait_until
+from waiting import run, run_python, wait_until
 
 pytestmark = pytest.mark.faults
 KILLS = 20
@@ -84,12 +84,17 @@ class Clients:
             return True
 
 
+def prepared(folder, people):
+    """Return a campaign without noise, its envelopes, and a store and a port for its mixer."""
+    made = without_noise(people=people)
+    tokens = tokens_of(made, people)
+    path = store_file(folder / "store", made, tokens)
+    return made, random_envelopes(made, tokens), path, free_port()
+
+
 def test_a_mixer_that_is_killed_under_load(tmp_path):
     """Every envelope that was answered 204 is in the batch exactly once."""
-    made = without_noise(people=2000)
-    tokens = tokens_of(made, made.people)
-    envelopes = random_envelopes(made, tokens)
-    path, port = store_file(tmp_path / "store", made, tokens), free_port()
+    made, envelopes, path, port = prepared(tmp_path, 2000)
     source = random.Random(1)
     with Clients(port, path_of(made), envelopes) as clients:
         for _ in range(KILLS):
@@ -113,16 +118,11 @@ def test_a_mixer_that_is_killed_under_load(tmp_path):
 
 
 def close_by_command(path, output):
-    words = [sys.executable, "-m", "shuffledp_collect", "mixer", "close", path, "--output", output]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return run(list(map(str, words)), seconds=300, env=environment)
+    return run_python("-m", "shuffledp_collect", "mixer", "close", path, "--output", output)
 
 
 def test_a_close_under_load(tmp_path):
-    made = without_noise(people=1500)
-    tokens = tokens_of(made, made.people)
-    envelopes = random_envelopes(made, tokens)
-    path, port = store_file(tmp_path / "store", made, tokens), free_port()
+    made, envelopes, path, port = prepared(tmp_path, 1500)
     with (
         Mixer(path, port=port),
         Clients(port, path_of(made), envelopes) as clients,
@@ -140,10 +140,7 @@ def test_a_close_under_load(tmp_path):
 
 
 def test_a_store_that_is_away_and_back(tmp_path):
-    made = without_noise(people=1000)
-    tokens = tokens_of(made, made.people)
-    envelopes = random_envelopes(made, tokens)
-    path, port = store_file(tmp_path / "store", made, tokens), free_port()
+    made, envelopes, path, port = prepared(tmp_path, 1000)
     with Mixer(path, port=port) as mixer, Clients(port, path_of(made), envelopes) as clients:
         for _ in range(5):
             before, clients.others = len(clients.counted), set()
@@ -187,10 +184,7 @@ def without_room(disk):
         return sum(file.stat().st_size for file in disk.iterdir()) // 1024
 
     mount(["-t", "tmpfs", "-o", "size=60m"])
-    made = without_noise(people=1000)
-    tokens = tokens_of(made, made.people)
-    envelopes = random_envelopes(made, tokens)
-    path = store_file(disk / "store", made, tokens)
+    made, envelopes, path, _ = prepared(disk, 1000)
     mount(["-o", f"remount,size={used() + 80}k"])
     found, there = {}, path_of(made)
     counted = []
