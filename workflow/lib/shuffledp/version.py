@@ -1,4 +1,4 @@
-"""Version of this package: pyproject.toml says it, and nothing else."""
+"""The version of this package, which only pyproject.toml states."""
 
 from importlib.metadata import version
 from pathlib import Path
@@ -8,9 +8,9 @@ _PROJECT = Path(__file__).parents[3] / "pyproject.toml"
 
 
 def find_version() -> str:
-    """Version from the pyproject.toml of this clone, or from the metadata of an installed wheel.
+    """Return the version from the pyproject.toml of this clone, or from an installed wheel.
 
-    The clone comes first: another version may be installed beside it.
+    The clone takes precedence, because another version may be installed too.
     """
     if _PROJECT.is_file():
         project = loads(_PROJECT.read_text(encoding="utf-8"))["project"]

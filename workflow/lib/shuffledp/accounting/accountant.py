@@ -1,8 +1,8 @@
 """The accountant: the privacy curve of a collection, or of several with the same users.
 
 All results are for the replacement of one report, against an adversary who sees the histogram of
-all reports (docs/accounting.md). Only upper ends may be promised to users. `shuffledp.queries` has
-the questions that users ask.
+all reports (docs/accounting.md). Only upper ends may be promised to users. `shuffledp.queries`
+answers the questions that users ask.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike, not its definition
@@ -24,7 +24,7 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import plain, scalar
 
 CERTIFIED = "certified"
-# A ledger may hold this many rounds that differ: each eps needs a transform of each of them.
+# Largest number of distinct rounds in a ledger; each eps needs a transform of every one.
 MAX_DISTINCT_ROUNDS = 1_000
 # One setting, whose rounds are all alike, or a ledger: the settings of rounds that differ.
 Collected = Setting | Sequence[Setting]
@@ -44,7 +44,7 @@ def curve(setting: Collected, bound: str = CERTIFIED) -> Curve:
     Raises
     ------
     InputError
-        If the bound does not apply there, or is neither an upper nor a lower one.
+        If the bound does not apply to the setting, or is neither an upper nor a lower one.
     """
     if isinstance(setting, Setting) and bound != CERTIFIED:
         return _published_curve(setting, bound)
@@ -64,7 +64,7 @@ def certified_curve(setting: Collected, bound: str = CERTIFIED) -> UpperCurve:
 
 
 def distinct(rounds: Sequence[Setting]) -> dict[Setting, int]:
-    """Return the distinct settings of one round in a ledger, and how often each occurs.
+    """Return the distinct rounds of a ledger as settings of one round, and how often each occurs.
 
     Raises
     ------

@@ -22,13 +22,13 @@ XTOL = 1e-12
 COARSE_XTOL = 1e-6
 # Relative tolerance of the least noise; that of its variance is about the same.
 NOISE_XTOL = 1e-9
-# Tolerances of the eps of one round of several: relative in eps, absolute in log delta.
+# Tolerances of `round_epsilon`: relative in eps, absolute in log delta.
 ROUND_EPS_XTOL, ROUND_LOG_DELTA_TOLERANCE = 1e-3, 1e-2
 # Relative size of the first step away from the root of an estimate.
 FIRST_RELATIVE_STEP = 1e-3
-# Stands for the log of a delta of 0 in differences, which must be finite.
+# Replaces the log of 0, which is -inf, where differences must be finite.
 LOG_OF_ZERO = -1e300
-# Searches end at this share of the budget.
+# Searches go no lower than this share of the budget.
 SMALLEST_RELATIVE_VALUE = 1e-15
 
 Curve = Callable[[float], float]
@@ -36,7 +36,7 @@ Curve = Callable[[float], float]
 
 def _root(excess: Curve, low: float, high: float) -> float:
     """Return the root between two positive numbers at which the signs differ, to 1e-12 relative."""
-    # The exponential of the logarithm of an end may lie beyond a jump there.
+    # exp(log(end)) may differ from the end by rounding, and lie beyond a jump there.
     ends = {float(np.log(low)): low, float(np.log(high)): high}
 
     def at(log_x: float) -> float:
@@ -113,7 +113,7 @@ def epsilon(log_delta: Curve, target: float, budget: float, side: Side) -> float
 
     Returns
     -------
-    A number in ``[0, budget]``; 0 if delta is small enough without any eps, the budget if the
+    A number in ``[0, budget]``; 0 if delta meets the target at eps = 0, the budget if the
     target is 0.
     """
     if target >= 0.0 or log_delta(0.0) <= target:
@@ -180,7 +180,7 @@ def guided_epsilon(
     if side == "upper":
         return budget if crossing.meets is None else at(crossing.meets)
     assert crossing.fails is not None
-    if crossing.meets is not None and crossing.fails - crossing.meets > 2.0 * xtol:  # met exactly
+    if crossing.meets is not None and crossing.fails - crossing.meets > 2.0 * xtol:  # hit exactly
         return at(crossing.meets) * (1.0 - 4.0 * XTOL)
     return at(crossing.fails)
 
@@ -392,7 +392,7 @@ def guided_noise(
 
 
 def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> float:
-    """Return nearly the largest eps of one round with which all rounds keep a target.
+    """Return nearly the largest eps per round at which all rounds together meet a target.
 
     The search uses secants of log delta over log eps and needs few evaluations, since each may take
     seconds.
@@ -400,11 +400,12 @@ def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> 
     Parameters
     ----------
     log_delta
-        Log of the delta of all rounds, each calibrated to an eps; it grows, possibly in steps.
+        Log of the delta of all rounds as a function of the eps to which each is calibrated;
+        non-decreasing, possibly in steps.
     target
         Natural log of the target delta, at most 0.
     eps
-        An eps of one round that surely keeps the target.
+        An eps per round that is known to meet the target.
     guess
         Start of the search, at least ``eps``.
 
@@ -413,7 +414,8 @@ def round_epsilon(log_delta: Curve, target: float, eps: float, guess: float) -> 
     ``eps``, or a larger number at which delta was evaluated.
     """
     low, high, point = eps, np.inf, max(guess, eps)
-    # The log of a Gaussian's delta is proportional to the square of its noise.
+    # For Gaussian noise, log delta is about proportional to eps^-2, so that its slope over log eps
+    # is -2 log delta.
     before, slope = None, max(-2.0 * target, 1.0)
     while high > low * (1.0 + ROUND_EPS_XTOL):
         excess = log_delta(point) - target

@@ -51,7 +51,7 @@ def log_delta_values(log_delta: ArrayLike) -> Floats:
     return values
 
 
-def _over(
+def _elementwise(
     values_of: Callable[[ArrayLike], Floats], function: Callable[Concatenate[float, _Rest], float]
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
     @wraps(function)
@@ -67,7 +67,7 @@ def over_eps(
     function: Callable[Concatenate[float, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
     """Extend a function of one eps to eps of any shape, checked by `eps_values`."""
-    return _over(eps_values, function)
+    return _elementwise(eps_values, function)
 
 
 def over_eps_of_one_round(
@@ -89,4 +89,4 @@ def over_log_delta(
     function: Callable[Concatenate[float, _Rest], float],
 ) -> Callable[Concatenate[ArrayLike, _Rest], Floats]:
     """Extend a function of one log of delta to any shape, checked by `log_delta_values`."""
-    return _over(log_delta_values, function)
+    return _elementwise(log_delta_values, function)

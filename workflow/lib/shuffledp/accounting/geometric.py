@@ -129,7 +129,7 @@ def composed_geometric_noise(eps: float, budget: float, rounds: int) -> float:
     if first > rounds:
         return -np.inf
     trials, theta = 2.0 * rounds, float(np.exp(-0.5 * budget))
-    # The smaller probability is raised to where floats keep all digits, which is safe.
+    # The smaller probability is raised until floats keep all digits, which can only increase delta.
     p, q = 1.0 / (1.0 + theta), max(theta, SMALLEST_THETA) / (1.0 + theta)
     deviation = float(np.sqrt(trials * p * q))
     reach = WINDOW_DEVIATIONS * deviation + WINDOW_MARGIN
@@ -179,7 +179,7 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
             losses[mass > 0.0], mass[mass > 0.0], infinite, infinite_low, error, UNIT * half
         )
 
-    # The cell that the record adds to, and the other one.
+    # The cell to which the record adds 1, and the other cell.
     return loss_of_cells(
         [cell(theta * below, 1.0, underflow, 0.0), cell(theta, below, *infinite_ends)], half
     )
@@ -188,13 +188,14 @@ def geometric_loss(budget: float, nu: float = np.inf) -> Loss:
 # Smallest theta for which binomial probabilities keep their digits.
 SMALLEST_THETA = 1e-290
 # Window of a binomial law: a number of standard deviations plus a number of terms. The probability
-# beyond is below exp(-750) of the probability within.
+# beyond is below exp(-750) times the probability within.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 40.0, 800
-# Exponentials of exponents up to this size surely do not overflow.
+# Exponentials of exponents up to this size, of either sign, neither overflow nor underflow.
 MAX_EXPONENT = 300.0
 # Log of the probability that is left out of the law of both noises.
 LOG_TAIL_OF_BOTH = -700.0
-# Largest number of values of the law of both noises; above it, the bound by either noise is used.
+# Largest number of values of the law of both noises; above it, the bound
+# for one of the two noises alone is used.
 MAX_LAW_VALUES = 2**23
 
 
@@ -263,7 +264,7 @@ class BothNoises:
         """Return log delta of a histogram with both noises on every cell, rounded up.
 
         The loss of the two cells is a difference of values of ``log h(a - 1) / h(a)``, which grows
-        with a. Where the noise of x1's cell is at most 0, it is the same for all its values.
+        with a. Where the noise of x1's cell is at most 0, the loss does not depend on its value.
 
         Parameters
         ----------
@@ -271,22 +272,24 @@ class BothNoises:
             At least 0.
         """
         logs = self.log_law(-1)
-        # For a = 0, 1, ..., last; rounding may disturb their order by less than the slack.
+        # Losses for a = 0, 1, ..., last; rounding disturbs their order by less than the slack.
         losses = np.maximum.accumulate(-np.diff(logs))
         law = np.exp(logs)
         # Rounding of the exponents of the law, and of sums over it.
         slack = float(UNIT * (128.0 + 8.0 * np.abs(logs).max() + 2.0 * logs.size + 8.0 * eps))
-        first = np.cumsum(law[:-1][::-1])[::-1]  # P of a or more
+        first = np.cumsum(law[:-1][::-1])[::-1]  # probability of a or more
         second = np.cumsum(law[1:][::-1])[::-1]
         start = np.searchsorted(losses, losses + (eps - slack))
         reachable = start < losses.size
-        below = np.where(np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.budget / 2.0), 1.0)
-        p = (law[1:] * below)[reachable] * first[start[reachable]]
+        multiplicity = np.where(
+            np.arange(losses.size) == 0, 1.0 / -np.expm1(-self.budget / 2.0), 1.0
+        )
+        p = (law[1:] * multiplicity)[reachable] * first[start[reachable]]
         with np.errstate(divide="ignore"):
             log_q = (
                 eps
                 + logs[:-1][reachable]
-                + np.log(below[reachable])
+                + np.log(multiplicity[reachable])
                 + np.log(second[start[reachable]])
             )
         q = np.minimum(np.exp(np.minimum(log_q, 0.0)), p)  # exp(eps) alone may overflow

@@ -11,11 +11,11 @@ from shuffledp.numerics.arrays import Integers, scalar, sum_up
 
 LARGEST_N = 10_000_000_000
 LARGEST_K = 1_000_000
-# A report every hour for a century. The law of a sum of more rounds takes more than 0.5 GB.
+# It allows a report every hour for a century. The law of a sum of more rounds takes over 0.5 GB.
 LARGEST_ROUNDS = 1_000_000
-# exp(eps + eps0) must be a float wherever eps < eps0.
+# exp(eps + eps0) must be finite wherever eps < eps0.
 LARGEST_EPS0 = 350.0
-# Steps and tolerances that are fractions of a budget must be floats with all their digits.
+# Steps and tolerances that are fractions of a budget must not be subnormal, or they lose digits.
 SMALLEST_EPS0 = 1e-200
 
 
@@ -190,7 +190,7 @@ class Setting:
 
     @property
     def participation_text(self) -> str:
-        """Text to follow a number of users; empty if all are honest and respond."""
+        """Text that can be appended to a number of users; empty if all are honest and respond."""
         words = f", {self.colluding:,.0f} collude" if self.colluding else ""
         rate = self.response_rate
         return words if rate == 1.0 else f"{words}, response rate {rate:g}"
@@ -220,10 +220,10 @@ class Setting:
 def group_privacy(setting: Setting, reports: int) -> Setting:
     """Return rounds whose upper bound holds for a person with several reports in one collection.
 
-    The analyst is given more than the released histogram: one histogram for each report of the
-    person, each of one of these reports and of an equal share of all others. These are rounds with
-    ``n // reports`` reports, which is at most that share, and more reports hide no less. Their
-    sum is the released histogram. The lower end of the rounds is no lower bound for the person.
+    The proof splits the released histogram evenly into one histogram for each report of the
+    person, each with exactly one of these reports, and shows all of them to the analyst. Each is a
+    round of at least ``n // reports`` reports, and more reports hide no less. The lower end of the
+    rounds is no lower bound for the person.
 
     Parameters
     ----------

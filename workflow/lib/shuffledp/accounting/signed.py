@@ -48,10 +48,10 @@ ENTRIES_AT_ONCE = 2**18
 # If a law has more ratios, the first ones are kept, and the others are pooled in blocks.
 MAX_UNPOOLED_RATIOS = 2**16
 MAX_EXPONENT = 700.0
-# Number of ratios onto which those of a table are split, and the smallest one beside 0.
+# Number of ratios onto which those of a table are split, and the smallest positive one.
 GRID_RATIOS, SMALLEST_RATIO = 2**15, 1e-9
-# Units of rounding by which a ratio may lie outside the two that it is split onto, from a logarithm
-# below 40, its product, and powers with exponents below 40.
+# Largest distance, in units of rounding, of a ratio from the interval between the two onto which it
+# is split. It is due to a logarithm below 40, its product, and powers with exponents below 40.
 MISPLACED_UNITS = 512.0
 # From this argument on, three terms of Stirling's series are accurate to a unit of rounding.
 STIRLING_FROM = 64.0
@@ -138,7 +138,7 @@ class SignedNoise:
 
     @lru_cache(maxsize=128)  # noqa: B019 (the same numbers of participants recur at each eps)
     def scaled(self, times: float) -> "SignedNoise":
-        """Return the noise of ``times`` as many users."""
+        """Return the noise of all users if their number is multiplied by ``times``."""
         return replace(
             self, pairs=times * self.pairs, shape=times * self.shape, size=times * self.size
         )
@@ -164,7 +164,8 @@ class SignedNoise:
         Raises
         ------
         InputError
-            If the table is too large for a size below 1, of which geometric noise is no part.
+            If the table is too large and the size is below 1: geometric noise, which needs no
+            table, is a part of the noise for sizes above 1 only.
         """
         noise = self
         while noise._width > MAX_WINDOW:
@@ -195,7 +196,7 @@ class SignedNoise:
         return last - first + 1.0
 
     def _law_of_pairs(self) -> tuple[Floats, float, float]:
-        """Return probabilities of likely values of Z, that of the others, units of rounding."""
+        """Return the probabilities of likely values of Z, that of all others, and the error."""
         first, last = self._ends
         t = np.arange(first, last + 1.0)
         logs, units = log_masses(t, self.pairs, self.shape)
@@ -269,7 +270,7 @@ class SignedNoise:
         )
         rows = max(ENTRIES_AT_ONCE // (pairs.size + half), 1)
         for start in range(0, reach, rows):
-            # Rows are differences of a and b, and columns the smaller one.
+            # The row is the difference of a and b, and the column is the smaller of them.
             f = np.stack(
                 [
                     np.convolve(pairs, single[:half] * single[d : d + half])
@@ -290,11 +291,11 @@ class SignedNoise:
         positive = ratios > 0.0
         losses, infinite_mass = np.log(ratios[positive]), float(masses[~positive].sum())
         with_record, without_record = masses[positive] * ratios[positive], masses[positive]
-        infinite_low = infinite_mass * (1.0 + slack) + outside, infinite_mass * (1.0 - slack)
+        infinite_ends = infinite_mass * (1.0 + slack) + outside, infinite_mass * (1.0 - slack)
         return loss_of_cells(
             [
                 Outcomes(losses, with_record, outside, 0.0, 2.0 * slack, 2.0 * slack),
-                Outcomes(-losses, without_record, *infinite_low, slack, 2.0 * slack),
+                Outcomes(-losses, without_record, *infinite_ends, slack, 2.0 * slack),
             ]
         )
 
@@ -309,7 +310,7 @@ class SignedNoise:
         masses, ratios, outside, units = self._law
         # Delta falls with eps, so the delta of the largest eps with a finite exp is an upper bound.
         e, slack = np.exp(min(eps, MAX_EXPONENT)), UNIT * units
-        first = np.cumsum((masses * ratios)[::-1])[::-1]  # of r or more
+        first = np.cumsum((masses * ratios)[::-1])[::-1]  # with the record, of r or more
         second = np.cumsum(masses[::-1])[::-1]
         # Only r' with e^eps r' up to the largest r are relevant; other products might overflow.
         relevant = slice(np.searchsorted(ratios, ratios[-1] / e * (1.0 + 8.0 * slack)))
@@ -329,7 +330,7 @@ def _pooled(masses: Floats, ratios: Floats) -> tuple[Floats, Floats, float]:
     block = ceil(masses.size / MAX_UNPOOLED_RATIOS)
     starts = np.arange(MAX_UNPOOLED_RATIOS, masses.size, block)
     sizes = np.diff(np.append(starts, masses.size))
-    low, high = (of.reduceat(ratios, starts) for of in (np.minimum, np.maximum))
+    low, high = (extreme.reduceat(ratios, starts) for extreme in (np.minimum, np.maximum))
     width = np.where(high > low, high - low, 1.0)
     up = masses[MAX_UNPOOLED_RATIOS:] * (ratios[MAX_UNPOOLED_RATIOS:] - np.repeat(low, sizes))
     up = np.add.reduceat(up, starts - MAX_UNPOOLED_RATIOS) / width
@@ -359,7 +360,7 @@ class _Grid:
         self.masses = np.zeros(self.ratios.size)
 
     def add(self, masses: Floats, masses_with_record: Floats) -> None:
-        """Split the ratios ``more / masses`` onto their neighbours on the grid, keeping means."""
+        """Split ``masses_with_record / masses`` onto neighbours on the grid, keeping means."""
         representable, grid = masses > SMALLEST_MASS, self.ratios
         masses = masses[representable]
         ratios = masses_with_record[representable] / masses

@@ -15,7 +15,7 @@ from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 
 Row = dict[str, Any]
 
-# The last column is folded if it holds sentences, to at least this width.
+# Smallest width to which the last column is folded if it holds sentences.
 _MIN_FOLDED = 24
 # Columns that are the same in all rows and are printed below a table.
 _NOTED = ("neighbours", "unit")
@@ -33,8 +33,8 @@ _NOTES: Final = (
 )
 _SERVERS: Final = "servers: shuffler and analyst, who must not collude"
 _USERS: Final = "*: and all users, to add dummies"
-# The direction in which each column of fractions is rounded when it is shortened: certified ends
-# and values that keep a promise to their safe side. A column that is not listed cannot be printed.
+# The direction in which the floats of each column are rounded for printing. Certified ends and
+# values that keep a promise are rounded to their safe side. A column must be listed to be printed.
 _DIRECTIONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -68,9 +68,9 @@ def _rounding(name: str, row: Row) -> str:
     Raises
     ------
     KeyError
-        If nobody decided on a direction for the column.
+        If `_DIRECTIONS` lacks the column.
     """
-    # `plan` puts the name of a mechanism in front.
+    # `plan` prefixes columns with the name of a mechanism.
     direction = _DIRECTIONS.get(name) or _DIRECTIONS[name.partition("_")[2]]
     return ROUND_FLOOR if row.get("kind") == "lower" else direction
 
@@ -84,7 +84,7 @@ def _cell(name: str, row: Row) -> str:
         return "yes" if value else "no"
     if not isinstance(value, float) or not math.isfinite(value):
         return str(value)
-    shortest = Decimal(repr(float(value)))  # the text that the user gave, if it is an echo
+    shortest = Decimal(repr(float(value)))  # the text that the user gave, if it is an input
     rounded = Context(prec=7, rounding=_rounding(name, row)).create_decimal(shortest)
     return f"{float(rounded):.7g}" if rounded else "0"
 
@@ -122,10 +122,10 @@ def print_rows(rows: Sequence[Row], style: str) -> None:
     for row in rows:
         for name, value in row.items():
             if isinstance(value, float):
-                _rounding(name, row)
+                _rounding(name, row)  # refuses a column without a direction in every style
     if style == "json":
-        shown = [{name: _json_value(value) for name, value in row.items()} for row in rows]
-        print(json.dumps(shown, indent=2, allow_nan=False))
+        json_rows = [{name: _json_value(value) for name, value in row.items()} for row in rows]
+        print(json.dumps(json_rows, indent=2, allow_nan=False))
     elif style == "csv":
         writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
         writer.writeheader()
@@ -168,22 +168,22 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     printed = list[Row]()
     for row in rows:
         if not printed:
-            asked = takewhile(lambda name: name != "mechanism", row)
-            _print_words(", ".join(f"{name} = {_cell(name, row)}" for name in asked))
+            inputs = takewhile(lambda name: name != "mechanism", row)
+            _print_words(", ".join(f"{name} = {_cell(name, row)}" for name in inputs))
             print()
             print_line(_UPPER_HEADS)
             print_line(_HEADS)
         printed.append(row)
         if row["reason"] is None:
-            print_line(_compared(row))
+            print_line(_comparison_cells(row))
         else:
             _print_words(f"{row['mechanism']}: {row['reason']}")
             sys.stdout.flush()
     print()
-    found = [row for row in most_accurate_first(printed) if row["reason"] is None]
-    if len(found) > 1:
-        _print_words("least error first: " + ", ".join(row["mechanism"] for row in found))
-    trusted = {_compared(row)[-1] for row in found}
+    calibrated = [row for row in most_accurate_first(printed) if row["reason"] is None]
+    if len(calibrated) > 1:
+        _print_words("least error first: " + ", ".join(row["mechanism"] for row in calibrated))
+    trusted = {_comparison_cells(row)[-1] for row in calibrated}
     notes = [_SERVERS] * any("servers" in each for each in trusted)
     notes += [_USERS] * any("*" in each for each in trusted)
     for note in (*_NOTES[:-1], "; ".join(notes), _NOTES[-1]):
@@ -191,7 +191,7 @@ def print_compared(rows: Iterable[Row], names: Iterable[str]) -> None:
     _print_words("; ".join(f"{name}: {printed[0][name]}" for name in _NOTED))
 
 
-def _compared(row: Row) -> tuple[str, ...]:
+def _comparison_cells(row: Row) -> tuple[str, ...]:
     entry = CATALOGUE[row["mechanism"]]
     servers = "servers*" if "users" in entry.duty else "servers"
     return (

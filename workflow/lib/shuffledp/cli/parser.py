@@ -39,7 +39,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {one_line(message)} ('{self.prog} --help' shows the usage)\n")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        sys.stdout.flush()  # here a closed pipe can still be told from a defect
+        sys.stdout.flush()  # raises BrokenPipeError here, where `main` can handle it
         super().exit(status, message)
 
 
@@ -141,7 +141,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         {
             "file": {
                 "metavar": "FILE",
-                "help": "csv or parquet, one row of chances per record",
+                "help": "csv or parquet, one row of probabilities per record",
             },
             "--n": SETTING["--n"],
             "--eps": {**SEVERAL_EPS, "required": False, "help": "central budgets, or"},
@@ -176,9 +176,9 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         },
     ),
     "personalised": (
-        "compute the eps of users who choose their own budgets and are shuffled together: of each "
-        "group and of all users; beside it numbers of the literature, and the eps if all had the "
-        "same budget (docs/personalised.md)",
+        "compute the eps of users who choose their own budgets and are shuffled together: for each "
+        "group and for all users, next to published bounds and the eps if all had the same budget "
+        "(docs/personalised.md)",
         {
             "--budgets": {
                 "required": True,
@@ -278,7 +278,7 @@ _COMMANDS: Final[dict[str, tuple[str, dict[str, dict[str, Any]]]]] = {
         {"shell": {"choices": ["bash", "zsh"], "help": "the shell"}},
     ),
 }
-# These commands print JSON and a script.
+# These commands print JSON or a script, and so have no --format.
 _WITHOUT_FORMAT: Final = ("certify", "completion")
 
 
@@ -295,8 +295,8 @@ def _make_parser() -> tuple[_Parser, dict[str, _Parser]]:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     made = dict[str, _Parser]()
     for name, (about, options) in _COMMANDS.items():
-        words = re.split(r" \(|:|;", about)[0]
-        command = made[name] = commands.add_parser(name, help=words, description=about)
+        summary = re.split(r" \(|:|;", about)[0]
+        command = made[name] = commands.add_parser(name, help=summary, description=about)
         command.set_defaults(command=name)
         for option, details in options.items():
             command.add_argument(option, **details)

@@ -24,19 +24,19 @@ _RIVER: Final = "#6FB0DC"
 _HALO: Final = "white"
 _INK: Final = "0.1"
 _NAME_SIZE: Final = 5.0  # points
-_GLYPH_WIDTH: Final = 0.65  # mean width of a character, as a share of its size
+_GLYPH_WIDTH: Final = 0.65  # mean width of a character, as a share of the font size
 _RIVER_NAME: Final = (0.35, 0.65)  # part of a river's length along which its name is written
 _MIN_DETAIL: Final = 0.008  # share of a map's width; smaller details cannot be seen
 
 _WGS84: Final = 4326
-DISTRICTS: Final = ("district", "park")  # kinds that name the cells inside them
+DISTRICTS: Final = ("district", "park")  # kinds whose names are also those of the cells inside
 
 
 def backdrop(basemap: FilePath | None = None, outline: FilePath | None = None) -> gpd.GeoDataFrame:
-    """Read the base map of a region and its outline, in this order.
+    """Read the shapes of a region's base map, followed by the region's outline.
 
-    The columns are ``kind`` (one of `read_basemap`, or ``outline``), ``name``, ``attribution`` and
-    ``geometry`` (WGS 84 degrees).
+    The columns are ``kind`` (a kind listed in `read_basemap`, or ``outline``), ``name``,
+    ``attribution`` and ``geometry`` (WGS 84 degrees).
 
     Raises
     ------
@@ -111,7 +111,8 @@ def _draw_lines(
 class PlaceName(NamedTuple):
     """A name on a map and the ends of the line along which it can be written.
 
-    ``kind`` is one of `read_basemap`; ``ends`` are in degrees, from west to east, shape ``(2, 2)``.
+    ``kind`` is listed in `read_basemap`; ``ends`` are in degrees, from west to east, shape
+    ``(2, 2)``.
     """
 
     kind: str
@@ -124,7 +125,7 @@ def named_places(
 ) -> list[PlaceName]:
     """Return the names of districts, the largest first, then of rivers and places.
 
-    `window` has the west, south, east and north end of the map in degrees.
+    `window` contains the west, south, east and north limits of the map in degrees.
     """
     west, _, east, _ = window
     named = layers[layers["name"] != ""]
@@ -160,17 +161,19 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
     The limits of the axes must be set. `width` is their approximate width in inches.
     """
     (west, east), (south, north) = axes.get_xlim(), axes.get_ylim()
-    degrees = (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
+    degrees_per_inch = (
+        (east - west) / width * np.array([1.0, np.cos(np.radians((south + north) / 2.0))])
+    )
     # Middle and half width of each text in inches. The first three cover the north arrow.
-    corner = np.array([east, north]) / degrees - 6.0 / 72.0
+    corner = np.array([east, north]) / degrees_per_inch - 6.0 / 72.0
     occupied = [np.array([*corner - [0.0, down / 72.0], 8.0 / 72.0]) for down in (0.0, 5.0, 10.0)]
     for kind, name, ends in named_places(layers, (west, south, east, north)):
-        across, up = np.diff(ends, axis=0)[0] / degrees  # inches
+        across, up = np.diff(ends, axis=0)[0] / degrees_per_inch
         length = len(name) * _GLYPH_WIDTH * _NAME_SIZE / 72.0
         if missing_glyphs(name) or np.hypot(across, up) < length:
             continue
         x, y = ends.mean(axis=0)
-        box = np.array([*(np.array([x, y]) / degrees), length / 2.0])
+        box = np.array([*(np.array([x, y]) / degrees_per_inch), length / 2.0])
         if kind == "place" and any(_overlap(box, other) for other in occupied):
             continue
         occupied.append(box)
@@ -192,7 +195,7 @@ def draw_names(axes: Axes, layers: gpd.GeoDataFrame, width: float) -> None:
 
 
 def _overlap(one: Floats, other: Floats) -> bool:
-    """Return whether two names are less than a character and a third of a line apart."""
+    """Return whether two names are less than a character apart across and a third of a line up."""
     across, up = np.abs(one - other)[:2] - [one[2] + other[2], _NAME_SIZE / 72.0]
     return bool(across < _GLYPH_WIDTH * _NAME_SIZE / 72.0 and up < _NAME_SIZE / 216.0)
 

@@ -1,8 +1,8 @@
-"""The hidden-slot bound of a matrix: its maximum over pairs of records and others' records.
+"""The hidden-slot bound of a matrix, maximised over pairs of records and the others' records.
 
-See `worst_pair`, every triple of a pair and a record of all others has a cheap upper bound, which
-takes one matrix product for each record of the others. Only triples whose bound exceeds the largest
-value so far are evaluated.
+A triple consists of a pair and the one record that all others hold. Each triple has a cheap upper
+bound, as in `worst_pair`; all bounds take one matrix product for each record of the others. Only
+triples whose bound exceeds the largest value so far are evaluated.
 """
 
 from dataclasses import dataclass, replace
@@ -21,10 +21,10 @@ from shuffledp.accounting.blanket.hidden_slot import (
 from shuffledp.accounting.blanket.worst_pair import Pairs, difference, gains, keys, widened
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 
-# Largest numbers of triples near the worst, and of evaluated triples. With more, the ceiling is
-# returned.
+# Largest numbers of triples whose bound exceeds the largest value so far, and of evaluated triples.
+# If there are more, the ceiling is returned.
 MAX_NEAR_TRIPLES, MAX_EVALUATED_TRIPLES = 2**18, 2**12
-# Triples whose bound exceeds the first value by less are not evaluated.
+# Triples are not evaluated if the log of their bound exceeds the first value by less than this.
 LOG_TOLERANCE = 1e-6
 # Squares of larger ratios may overflow.
 MAX_RATIO = 1e100
@@ -32,7 +32,7 @@ MAX_RATIO = 1e100
 
 @dataclass(frozen=True, eq=False)
 class HiddenSlots:
-    """Laws of G for triples: the target holds x0 or x1, and the user whose slot it takes holds x2.
+    """Laws of G (see `hidden_slot`) for triples: the target holds x0 or x1, the slot's user x2.
 
     The report of an exposed user has the law that all records share. A report that some record
     cannot lead to is treated as revealed if it is the target's; its delta is
@@ -85,7 +85,7 @@ class HiddenSlots:
         used = self._shared > 0.0
         first, second = self.pairs.rows[[x0, x1]][:, used]
         law = difference(first, second, self._unexposed[x2][used], self.eps, 1.0)
-        # The subtraction leaves at least half of each entry.
+        # The subtraction in `_unexposed` leaves at least half of each entry.
         return replace(widened(law), units=3.0 * law.units).shifted_outwards(1.0)
 
     @cached_property
@@ -142,16 +142,16 @@ class HiddenSlots:
         return np.asarray(np.logaddexp(ends, self._unhidden_log_delta) + 1e-9)
 
     def _evaluated(self, kernel: Kernel, near: Integers, worst: float) -> float:
-        """Return the maximum of ``worst`` and the values of these triples; inf if too many.
+        """Return the maximum of ``worst`` and these triples' values; inf if there are too many.
 
-        If all triples of a pair are below at one tilt, so is every data set of the pair.
+        If all triples of a pair are below ``worst`` at the kernel's tilt, every data set is.
         """
-        order, agreeing = self._merged(near)
-        if order.size > MAX_EVALUATED_TRIPLES:
+        classes, class_of = self._law_classes(near)
+        if classes.size > MAX_EVALUATED_TRIPLES:
             return np.inf
         pair_values = dict[tuple[int, int], float]()
-        for number in tqdm(order, desc="data sets", leave=False, disable=None, delay=1.0):
-            triple = near[agreeing == number]
+        for number in tqdm(classes, desc="data sets", leave=False, disable=None, delay=1.0):
+            triple = near[class_of == number]
             x0, x1, x2 = triple[0].tolist()
             end = kernel.log_high(self.law(x0, x1, x2)) - float(np.log(self.n))
             if float(np.logaddexp(end, self._unhidden_log_delta[x0, x1])) + 1e-9 <= worst:
@@ -161,7 +161,7 @@ class HiddenSlots:
                 worst = max(worst, pair_values[pair])
         return worst
 
-    def _merged(self, near: Integers) -> tuple[Integers, Integers]:
+    def _law_classes(self, near: Integers) -> tuple[Integers, Integers]:
         """Return the classes of triples whose laws agree, and the class of each triple."""
         used = self._shared > 0.0
         codes = []
@@ -170,9 +170,9 @@ class HiddenSlots:
             first, second = (self.pairs.rows[part[:, side]][:, used] for side in (0, 1))
             gain, error = gains(first, second, self.eps)
             unexposed = self._unexposed[part[:, 2]][:, used]
-            exclusive_delta = self._unhidden_log_delta[part[:, 0], part[:, 1]]
-            codes.append(keys((gain + error) / unexposed, unexposed, exclusive_delta))
+            unhidden_log_delta = self._unhidden_log_delta[part[:, 0], part[:, 1]]
+            codes.append(keys((gain + error) / unexposed, unexposed, unhidden_log_delta))
         if not codes:
             return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        _, agreeing = np.unique(np.concatenate(codes), axis=0, return_inverse=True)
-        return np.unique(agreeing), agreeing.ravel()
+        _, class_of = np.unique(np.concatenate(codes), axis=0, return_inverse=True)
+        return np.unique(class_of), class_of.ravel()

@@ -3,10 +3,11 @@
     sum_s (f(s - 1) - kappa f(s))_+,   f the law of Bin(n1, p1) + Bin(n2, p2) + ...,   kappa > 1,
 
 is the divergence of one bin's count up to a factor. Since f is log-concave, the sum runs over all s
-from some threshold t on. With F(z) = E z^S it is the coefficient of z^(t-1) in
-``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller number. Cauchy's integral for
-this coefficient, on a circle through the saddle point, takes about eighty points for any n. Sums of
-similar width share a circle, because the logarithm of F is linear in the numbers of trials.
+from some threshold t on. If S is the sum of the binomials and F(z) = E z^S, the divergence is the
+coefficient of z^(t-1) in ``F(z) (z - kappa) / (z - 1)``, |z| > 1; any other t gives a smaller
+number. Cauchy's integral for this coefficient, on a circle through the saddle point, takes about
+eighty points for any n. Sums of similar width share a circle, because the logarithm of F
+is linear in the numbers of trials.
 """
 
 from collections.abc import Iterator, Sequence
@@ -28,19 +29,19 @@ from shuffledp.numerics.arrays import UNIT, Floats, Integers
 # The whole circle is evaluated if the standard deviation is below WHOLE_CIRCLE_DEVIATIONS.
 PEAK_WIDTHS = 10.7
 WHOLE_CIRCLE_DEVIATIONS = 12.0
-# The tail is cut after J terms, r^-J = exp(-TAIL_DECAY).
+# The sum over s is cut after J terms, where r^-J = exp(-TAIL_DECAY) on a circle of radius r.
 TAIL_DECAY = 45.0
-# The points of the circle alias values ALIAS_DEVIATIONS standard deviations plus ALIAS_MARGIN
-# counts away.
+# There are so many points that only counts at least ALIAS_DEVIATIONS standard deviations plus
+# ALIAS_MARGIN apart are aliases of each other.
 ALIAS_DEVIATIONS, ALIAS_MARGIN = 22.1, 40.0
-# All four errors together, relative to F(r) r^(1-t), with r >= kappa: r^-J, twice exp(-52) for the
-# rest of the circle, and twice each of the two tails beyond 20 standard deviations and 40 counts
-# (the centre of the circle's law lies at most 2.04 of them from the threshold: POLE_DISTANCE, and
-# more by ALIKE_DEVIATIONS), exp(-60) by Bernstein.
+# Bound on the sum of four errors, relative to F(r) r^(1-t), with r >= kappa: r^-J, twice exp(-52)
+# for the rest of the circle, and twice exp(-60), by Bernstein, for each of the two tails beyond 20
+# standard deviations and 40 counts. The centre of the circle's law lies at most 2.04 standard
+# deviations from the threshold, which is POLE_DISTANCE times ALIKE_DEVIATIONS.
 NEGLECTED_SHARE = 1e-19
 # Largest number of sums on one circle, limited by the processor's cache, and the factor within
-# which their standard deviations must agree; the second factor applies where these determine the
-# radius.
+# which their standard deviations must agree. ALIKE_DEVIATIONS is that factor if the standard
+# deviations determine the radius.
 MAX_SUMS_PER_CIRCLE, SIMILAR_DEVIATIONS, ALIKE_DEVIATIONS = 500, 1.2, 1.02
 # A circle near the pole has distance POLE_DISTANCE / deviation from it.
 POLE_DISTANCE = 2.0
@@ -88,7 +89,7 @@ def log_falling_tail(excess: float, *parts: tuple[ArrayLike, Chance]) -> tuple[F
 
 
 def _similar_deviations(deviation: Floats, theta: float) -> Iterator[Integers]:
-    """Yield the indices of sums that share a circle."""
+    """Yield groups of sums that share a circle, by their indices."""
     order = np.argsort(deviation, kind="stable")
     ordered, start = deviation[order], 0
     while start < order.size:
@@ -135,7 +136,7 @@ def log_pmf_ratio(
 
 @dataclass(frozen=True)
 class _Binomial:
-    """One of the binomials of each sum: trials, shape (sums,), and the tilted probabilities."""
+    """One binomial of each sum: n trials, shape (sums,), tilted probabilities a and b = 1 - a."""
 
     n: Floats
     chance: Chance
@@ -164,7 +165,7 @@ class _Binomial:
         return np.maximum(modulus, LOG_UNDERFLOW), argument
 
     def log_ratio(self, x: Floats) -> tuple[Floats, Floats]:
-        """Return ``log(Pr[x] / Pr_tilted[x])`` and its error, 0 without trials."""
+        """Return ``log(Pr[x] / Pr_tilted[x])`` and its error; both are 0 without trials."""
         has_trials = self.n > 0.0
         x, n = np.where(has_trials, x, 0.0), np.where(has_trials, self.n, 1.0)
         value, error = log_pmf_ratio(x, n, (self.chance.p, self.chance.q), (self.a, self.b))
@@ -185,7 +186,7 @@ def _all_tilted(
 
 
 def _deviation(terms: Sequence[_Binomial]) -> Floats:
-    """Return the standard deviation of each tilted sum plus 1."""
+    """Return 1 more than the standard deviation of each tilted sum."""
     return np.asarray(np.sqrt(_sum([term.variance for term in terms])) + 1.0)
 
 
@@ -206,7 +207,7 @@ class _Circle:
         """Return ``(z - kappa) (1 - z^-terms) / (z - 1)`` at the points."""
         sine, versine = np.sin(self.phi), 2.0 * np.sin(self.phi / 2.0) ** 2
         relative = np.exp(self.tau) * (1j * sine - versine)  # z minus the radius
-        # z - kappa vanishes at phi = 0 on the circle of the tilt itself.
+        # On the circle of radius kappa, z - kappa is exactly 0 at phi = 0.
         pole_offset = np.expm1(self.tau) - excess if self.tau > np.log1p(excess) else 0.0
         cut = 1.0 - np.exp(-self.terms * self.tau) * np.exp(-1j * self.terms * self.phi)
         return (pole_offset + relative) / (np.expm1(self.tau) + relative) * cut
@@ -241,10 +242,12 @@ def _on_one_circle(
     terms = _all_tilted(trials, chances, tau)
     circle = _circle(tau, float(deviation.max()), np.sqrt(_sum([term.variance for term in terms])))
     points = [term.on_circle(circle.phi) for term in terms]
-    each = [term.n[:, None] for term in terms]
-    size = np.exp(_sum([n * modulus for n, (modulus, _) in zip(each, points, strict=True)]))
+    trial_columns = [term.n[:, None] for term in terms]
+    size = np.exp(
+        _sum([n * modulus for n, (modulus, _) in zip(trial_columns, points, strict=True)])
+    )
     turns = _sum([term.n * term.success_is_frequent for term in terms]) - last
-    argument = _sum([n * angle for n, (_, angle) in zip(each, points, strict=True)])
+    argument = _sum([n * angle for n, (_, angle) in zip(trial_columns, points, strict=True)])
     argument = argument + turns[:, None] * circle.phi
     real, imaginary = size * np.cos(argument), size * np.sin(argument)
     factor = circle.factor(excess) * circle.weight
@@ -283,12 +286,12 @@ def _log_scale(total: Floats, terms: Sequence[_Binomial]) -> tuple[Floats, Float
     the total.
     """
     scale, error = np.zeros(total.shape), np.zeros(total.shape)
-    left, room = total, _sum([term.n for term in terms])
+    remaining, later_trials = total, _sum([term.n for term in terms])
     for term in terms:
-        room = room - term.n
-        x = np.maximum(np.round(term.n * term.a), np.maximum(0.0, left - room))
-        x = np.minimum(x, np.minimum(term.n, left))
-        left = left - x
+        later_trials = later_trials - term.n
+        x = np.maximum(np.round(term.n * term.a), np.maximum(0.0, remaining - later_trials))
+        x = np.minimum(x, np.minimum(term.n, remaining))
+        remaining = remaining - x
         ratio, ratio_error = term.log_ratio(x)
         scale, error = scale + ratio, error + ratio_error
     # The last units cover the steps to the other thresholds, and the sum.

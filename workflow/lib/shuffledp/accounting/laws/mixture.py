@@ -2,8 +2,9 @@
 
 `multinomial` is for users with equal budgets, and this module is for users who differ: the number m
 of uniform reports has a Poisson-binomial law. The sum runs over m and s = n1 + n2; n1, which is
-binomial given s, is summed in closed form. Windows follow the law tilted by exp(lambda A). The part
-outside is bounded by its tilted probability, as in `multinomial`, and added to the upper end.
+binomial given s, is summed in closed form. The ranges of m and s are chosen under the law tilted by
+exp(lambda A), where A is the weighted sum. What they leave out is bounded by its tilted
+probability, as in `multinomial`, and added to the upper end.
 """
 
 from dataclasses import dataclass
@@ -26,12 +27,12 @@ from shuffledp.accounting.laws.poisson_binomial import poisson_binomial
 from shuffledp.numerics.arrays import UNIT, Floats, Integers
 from shuffledp.numerics.roots import brentq
 
-# Half-width of the windows of s in tilted standard deviations, which leave out about 1e-20, and a
-# margin for the Poisson-like tails of small counts.
+# Half-width of the windows of s: this many tilted standard deviations, beyond which the mass is
+# about 1e-20, plus a margin for the Poisson-like tails of small counts.
 WINDOW_DEVIATIONS, WINDOW_MARGIN = 9.3, 20.0
 # Relative error of tilted probabilities, in units of rounding.
 TILTED_INPUT_UNITS = 8.0
-# Error of the log of the part that is left out, whose digits do not matter.
+# Safety margin on the log of the part left out, which is too small for its digits to matter.
 LEFT_OUT_LOG_ERROR = 1e-3
 # Below this probability, reports in other cells are neglected.
 NEGLIGIBLE_PROBABILITY = 1e-30
@@ -40,12 +41,14 @@ ELEMENTS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True)
 class RandomTrials:
-    """One more trial than the number of successes among independent others (Poisson-binomial).
+    """A number of trials: 1 plus the number of successes among independent users.
+
+    The number of successes has a Poisson-binomial law.
 
     Attributes
     ----------
     log_odds, counts
-        Log odds of success (inf for certainty), and the number of trials with these odds.
+        Log odds of success (inf for certainty), and the number of users with these odds.
     """
 
     log_odds: Floats
@@ -79,15 +82,15 @@ class Mixture:
 
 @dataclass(frozen=True)
 class _Tilt:
-    """Law of (m, n1 + n2) tilted by ``exp(lam A)``, A the excess, and Chernoff's bound."""
+    """Law of (m, n1 + n2) tilted by ``exp(lam A)``, A the weighted sum, and Chernoff's bound."""
 
     lam: float
     log_total: float  # log E exp(lam A)
     log_pair: float  # log of the mean of exp(lam a) and exp(-lam b)
     rates: Floats
-    co_rates: Floats  # 1 less the rates, not by a difference
-    rho: float  # a uniform report falls into one of the two cells
-    rest: float  # or not: more exact than 1 - rho
+    co_rates: Floats  # 1 - rates, computed without cancellation
+    rho: float  # probability that a uniform report falls into one of the two cells
+    rest: float  # 1 - rho, computed without cancellation
     log_others: Floats  # log E exp(lam A) of each of the other users
     spread: float  # E |expm1(lam A)| of one uniform report, at most 1 + log_total
 
@@ -179,8 +182,8 @@ def _log_rows(
     The interval covers the rounding of thresholds and tails; `_rounding` covers the rest. A lower
     end that is not required is -inf, which halves the time.
 
-    Given m and s, ``A = alpha (y - n2)``. In ``E[(y - n2)_+ | s]``, everything except the factor of
-    the fractional part of y depends only on the integer part of y, and is taken from a small table.
+    Given m and s, ``A = alpha (y - n2)``. In ``E[(y - n2)_+ | s]``, everything except a factor that
+    is the fractional part of y depends only on its integer part, and is taken from a small table.
     """
     a, b, c = mixture.a, mixture.b, mixture.c
     s, log_weight, outside = _binomial_rows(m, tilt.rho, tilt.rest)
@@ -232,9 +235,10 @@ def _log_rows(
 def _rounding(mixture: Mixture, tilt: _Tilt, m: Floats, log_value: float) -> float:
     """Return the remaining rounding error of the logarithm, for up to m reports.
 
-    The factor of each user in the law of m has an error of 16 units plus its share of the exponent,
-    and that of each report an error of eight. Convolutions and the ratios of a row multiply
-    positive numbers, with a unit per term; sums are pairwise.
+    In the law of m, the factor of each user has an error of 16 units, and eight more per unit
+    of its exponent. The factor of each report has an error of eight units, and eight more per unit
+    of its exponents. Convolutions and the ratios of a row multiply positive numbers, with a unit
+    per term; sums are pairwise.
     """
     counts, max_reports = mixture.trials.counts, float(m[-1])
     users = 16.0 * counts.sum() + 8.0 * float(counts @ np.abs(tilt.log_others))
@@ -254,8 +258,9 @@ def log_mixture_excess(mixture: Mixture, side: Side | None = None) -> LogInterva
 
     With ``side="upper"`` the lower end is -inf.
 
-    The cost is of the order of ``n sqrt(1/k)`` arithmetic operations, and as many special functions
-    as values of ``n1 + n2`` times thresholds: 10 s at n = 1e6, k = 3.
+    The cost is of the order of ``n sqrt(1/k)`` arithmetic operations, and one
+    evaluation of special functions for each pair of a value of ``n1 + n2`` and a threshold: 10 s at
+    n = 1e6, k = 3.
     """
     tilt = _tilt(mixture)
     window = poisson_binomial(tilt.rates, mixture.trials.counts, tilt.co_rates)

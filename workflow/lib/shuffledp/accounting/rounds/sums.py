@@ -74,17 +74,17 @@ class _TiltedRounds:
         Every tilt gives a valid result; the best one gives the most precise result.
         """
         lam, low, high = 0.0, 0.0, np.inf
-        longest = 64.0 / max(float(losses[-1]) for losses in self.losses)
+        first_step = 64.0 / max(float(losses[-1]) for losses in self.losses)
         for _ in range(MAX_TILT_STEPS):
             above, slope = self._excess(lam, mean)
             if above >= 0.0 and lam == 0.0:
                 break
             low, high = (lam, high) if above < 0.0 else (low, lam)
             # If losses are rare, a Newton step may be far too long.
-            furthest = min(high, 8.0 * lam + longest)
-            following = lam - above / slope if slope > 0.0 else furthest
-            if not low < following < furthest:
-                following = 0.5 * (low + high) if high < np.inf else furthest
+            limit = min(high, 8.0 * lam + first_step)
+            following = lam - above / slope if slope > 0.0 else limit
+            if not low < following < limit:
+                following = 0.5 * (low + high) if high < np.inf else limit
             converged, lam = abs(following - lam) <= TILT_XTOL * following, following
             if converged:
                 break
@@ -150,8 +150,8 @@ def _exponents(losses: Floats, log_mass: Floats, lam: float) -> float:
 def _log_infinite(rounds: Rounds) -> float:
     """Return the log of the probability that a loss is infinite."""
     with np.errstate(divide="ignore"):
-        never = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
-        return float(np.log(-np.expm1(never)))
+        log_all_finite = sum(count * float(np.log1p(-law.infinite)) for law, count in rounds)
+        return float(np.log(-np.expm1(log_all_finite)))
 
 
 def log_chernoff(rounds: Rounds, eps: float) -> float:
@@ -198,9 +198,9 @@ def log_hockey_stick(rounds: Rounds, eps: float) -> LogInterval:
     for mass, count in zip(masses, tilted.counts, strict=True):
         norm = float(np.linalg.norm(mass)) * np.sqrt(np.ceil(mass.size / convolved.size))
         transform += transform_error(convolved.size, count, norm)
-    # The weight of any sum, even outside the window, is at most the maximum over distances.
-    heaviest = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
-    outside = 2.0 * float(np.exp(LOG_TAIL)) * heaviest * float(sum(tilted.counts) > 1)
+    # No sum, even outside the window, has more than the largest weight over all distances.
+    max_weight = (lam / (1.0 + lam)) ** lam / (1.0 + lam)
+    outside = 2.0 * float(np.exp(LOG_TAIL)) * max_weight * float(sum(tilted.counts) > 1)
     relative = tilted.units + len(rounds) * UNIT * abs(log_moment)
 
     def at(eps: float, sign: float) -> float:
@@ -241,14 +241,15 @@ def deep_enough(
         finite = [(replace(law, infinite=0.0), count) for law, count in rounds]
         # Chernoff's bound estimates the necessary depth without a transform.
         inside = log_chernoff(finite, eps) - LOG_CHERNOFF_EXCESS
-        # Infinite losses may remain at any depth. A probability of 1 means too shallow windows.
+        # Infinite losses may remain at any depth, so the search ends if their probability stops
+        # falling. A probability of 1 means that the windows are too shallow.
         deepest = depth >= DEEPEST or before <= infinite < 0.0
         if guessed or infinite <= inside + share or deepest:
             inside = log_hockey_stick(finite, eps).high
-        missing = infinite - inside - share
-        if infinite == -np.inf or missing <= 0.0 or deepest:
+        missing_depth = infinite - inside - share
+        if infinite == -np.inf or missing_depth <= 0.0 or deepest:
             return float(np.logaddexp(inside, infinite))
-        needed = 2.0 * depth if inside == -np.inf else depth + missing
+        needed = 2.0 * depth if inside == -np.inf else depth + missing_depth
         depth, guessed = min(DEPTH_INCREMENT * np.ceil(needed / DEPTH_INCREMENT), DEEPEST), True
         before = infinite
 

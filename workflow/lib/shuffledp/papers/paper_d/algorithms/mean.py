@@ -1,8 +1,8 @@
 """Paper D's Algorithm 2: the mean of records of users with personal budgets, by Laplace noise.
 
 User i reports ``x_i + Lap(D / eps_i)``, where D is the width of the range to which records are
-clipped. The mean of the reports, with the weights `combination.share_weights`, is unbiased for all
-data.
+clipped. The mean of the reports, weighted by `combination.share_weights`, is unbiased for every
+data set.
 """
 
 import numpy as np
