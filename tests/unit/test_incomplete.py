@@ -196,12 +196,12 @@ def test_calibrated_mechanisms_keep_the_target_among_colluders_and_dropouts(name
 
 @pytest.mark.parametrize(("dummies", "chances"), [(1.5, 1), (-0.1, 1), (0.5, 0), (0.5, 1.5)])
 def test_impossible_dummies_are_refused(dummies, chances):
-    with pytest.raises(InputError, match=r"lambda, .* must lie in \[0, r\]"):
+    with pytest.raises(InputError, match=r"dummies, .* must lie in \[0, chances\]"):
         krr_among_dummies_log_delta(0.5, Setting(10, 3, 1.0), dummies, chances)
 
 
 def test_a_search_without_a_dominating_pair_starts_at_the_mean_number_of_participants():
-    """Each delta sums over some fifty numbers curve_of participants, so a search must need few."""
+    """Each delta sums over some fifty numbers of participants, so a search must need few."""
     asked = defaultdict(int)
 
     def curve_of(setting):
@@ -219,7 +219,7 @@ def test_a_search_without_a_dominating_pair_starts_at_the_mean_number_of_partici
 
 
 def test_a_tiny_delta_needs_few_numbers_of_participants():
-    """Losing half curve_of a tiny delta hardly changes its logarithm."""
+    """Losing half of a tiny delta hardly changes its logarithm."""
     asked = []
 
     def curve_of(setting):
@@ -231,7 +231,7 @@ def test_a_tiny_delta_needs_few_numbers_of_participants():
 
     n, rate = 2_700_000, 0.449
     upper = with_participation(curve_of, Setting(n, 4, 3.6, sampling_rate=rate)).upper(1.0)
-    # The mean curve_of exp(-c (1 + Bin(n - 1, rate))), in closed form.
+    # The mean of exp(-c (1 + Bin(n - 1, rate))), in closed form.
     truth = log(rate) - 4e-3 + (n - 1) * np.log1p(rate * np.expm1(-4e-3))
     assert truth <= upper <= truth + log(2.0)
     assert len(asked) < 100
