@@ -22,7 +22,8 @@ from shuffledp.errors import InputError
 from shuffledp.numerics.arrays import Floats, Integers
 
 Kind = Literal["upper", "lower", "exact", "approximate", "as printed"]
-# A natural log of delta at an eps and a setting, or an eps at a natural log of delta.
+# Maps eps and a setting to the natural log of delta, or the natural log of delta and a setting to
+# eps.
 Formula = Callable[[float, Setting], float]
 
 
@@ -32,7 +33,7 @@ def _always(setting: Setting, log_delta: float | None) -> str | None:
     return None
 
 
-def _at(setting: Setting, formula: Formula, added: float = 0.0) -> LogDelta:
+def _at_setting(setting: Setting, formula: Formula, added: float = 0.0) -> LogDelta:
     return lambda eps: formula(eps, setting) + added
 
 
@@ -49,7 +50,7 @@ class Formulas:
     over_counts
         Log deltas at several counts at once, for a bound that depends on ``setting.count``.
     rdp
-        Renyi DP of each order over all rounds, for a bound that is converted from it.
+        Renyi DP of all rounds together at each order, for a bound that is derived from it.
     """
 
     log_delta: Formula | None = None
@@ -204,13 +205,13 @@ class Bound:
         return self.formulas.log_delta(eps, setting)
 
     def _hints(self, setting: Setting) -> SearchHints:
-        epsilon, above, estimate = self.formulas.epsilon, None, None
+        epsilon, ceiling, estimate = self.formulas.epsilon, None, None
         # The estimates do not cover dummies.
         if self.structure.ceiling is not None and not setting.dummies:
             # The effect of rounding on a sum over all users is below 1.
-            above = _at(setting, self.structure.ceiling, added=1.0)
+            ceiling = _at_setting(setting, self.structure.ceiling, added=1.0)
         if self.structure.estimate is not None and not setting.dummies:
-            estimate = _at(setting, self.structure.estimate)
+            estimate = _at_setting(setting, self.structure.estimate)
 
         def inverse(log_delta: float) -> float:
             self._require(setting, log_delta)
@@ -218,8 +219,8 @@ class Bound:
             return epsilon(log_delta, setting)
 
         return SearchHints(
-            ceiling=above if setting.rounds == 1 else None,
-            estimate=above or estimate,
+            ceiling=ceiling if setting.rounds == 1 else None,
+            estimate=ceiling or estimate,
             setting_estimate=estimate,
             inverse=None if epsilon is None else inverse,
         )
@@ -246,12 +247,12 @@ class Bound:
         return self.formulas.over_counts(eps, setting, counts)
 
     def rdp(self, order: ArrayLike, setting: Setting) -> Any:
-        """Return the Renyi DP over all rounds of each order > 1, shaped like ``order``.
+        """Return the Renyi DP of all rounds together at each order > 1, shaped like ``order``.
 
         Raises
         ------
         NotApplicableError
-            If the bound does not apply there, or is not converted from Renyi DP.
+            If the bound does not apply there, or is not derived from Renyi DP.
         InputError
             If an order is out of range.
         """

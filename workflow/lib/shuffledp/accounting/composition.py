@@ -41,7 +41,8 @@ STEPS_PER_DEVIATION = 64.0
 # The grid of the lower end is finer by this factor, because the error of rounding down can be of
 # first order in the step.
 LOWER_GRID_REFINEMENT = 8.0
-# For smaller log delta, windows may be too shallow, and the sum of the rounds' deltas smaller.
+# For a smaller log delta, windows may be too shallow, so the sum of the rounds' deltas may be the
+# smaller bound.
 LOG_DELTA_OF_WINDOW_ENDS = -300.0
 
 
@@ -62,8 +63,9 @@ def compose_rounds(rounds: History) -> UpperCurve:
     """Return the curve of a sequence of different rounds.
 
     The upper end is the minimum of the composition of the rounds' losses and the sum of the rounds'
-    deltas. For Gaussian noise alone it is exact. The lower end is that of data sets which some of
-    the rounds attain, or that of a single round, since the view of all rounds includes it.
+    deltas. It is exact if all noise is Gaussian. The lower end is the maximum of the composition of
+    the rounds with known data sets and the lower ends of single rounds, since the view of all
+    rounds includes each of them.
 
     Parameters
     ----------
@@ -106,7 +108,7 @@ class _Composition:
     rounds
         See `compose_rounds`.
     budget
-        Eps from which on delta is 0.
+        Delta is 0 for each eps >= this.
     """
 
     def __init__(self, rounds: History, budget: float) -> None:
@@ -130,7 +132,7 @@ class _Composition:
 
     @property
     def _step(self) -> float:
-        """The distance of grid points, a power of 2, so that its multiples are floats."""
+        """Distance between grid points, a power of 2, so that its multiples are floats."""
         counts = np.array(self._counts, np.float64)
         squares = np.array([loss.deviation for loss in self._losses]) ** 2
         width = float(np.sqrt(counts @ squares / counts.sum())) / STEPS_PER_DEVIATION
@@ -214,7 +216,7 @@ class _Composition:
         has_lower_end = any(loss.down for loss in self._losses) or any(
             curve.lower is not None for curve, _ in self._rounds
         )
-        # The last point of a curve may lie beyond its reach by up to an eighth of the reach.
+        # The last point of a curve may lie beyond its horizon by up to an eighth of it.
         horizon = 1.125 * fsum(
             count * min(curve.budget, curve.horizon) for curve, count in self._rounds
         )
@@ -232,8 +234,7 @@ def central_limit(
 ) -> float:
     """Return the central-limit approximation of log delta of all rounds.
 
-    It is cheap and the starting point of expensive searches. It may be too small, so it is not a
-    bound.
+    It is cheap, and expensive searches start there. It may be too small, so it is not a bound.
 
     Parameters
     ----------
@@ -242,7 +243,7 @@ def central_limit(
     eps
         Central budget of all rounds together, at least 0.
     setting
-        Setting before sampling.
+        Setting with all users, before sampling with the rate.
     rate
         Probability in ``(0, 1]`` with which each user takes part in a round.
     """
@@ -255,5 +256,5 @@ def central_limit(
     # The number of rounds in which the target takes part is binomial; its far tails are left out.
     mean, reach = rate * setting.rounds, 12.0 * np.sqrt(rate * setting.rounds) + 60.0
     taken = np.arange(max(np.floor(mean - reach), 1.0), min(mean + reach, setting.rounds) + 1.0)
-    chances = log_pmf(taken, setting.rounds, rate)
-    return float(logsumexp(chances + gdp_to_log_delta(eps, deviation * np.sqrt(taken))))
+    log_mass = log_pmf(taken, setting.rounds, rate)
+    return float(logsumexp(log_mass + gdp_to_log_delta(eps, deviation * np.sqrt(taken))))

@@ -16,7 +16,7 @@ from shuffledp.numerics.arrays import scalar
 
 @dataclass(frozen=True)
 class Plan:
-    """A collection by k-RR and its certified (eps, delta), of which one value may be missing.
+    """A collection by k-RR and its certified (eps, delta); the value to be found is None.
 
     Attributes
     ----------
@@ -44,9 +44,10 @@ class Plan:
 
 
 def complete(plan: Plan) -> Plan:
-    """Return the plan with its missing value, such that the certified upper end meets (eps, delta).
+    """Fill in the missing value, so that the certified upper end meets (eps, delta).
 
-    It is the smallest n, k, eps or delta, or the largest eps0, rounded in the safe direction.
+    The value is the smallest n, k, eps or delta, or the largest eps0, rounded in the safe
+    direction.
 
     Raises
     ------
@@ -62,9 +63,9 @@ def complete(plan: Plan) -> Plan:
     if plan.eps is not None and not 0.0 <= scalar("eps", plan.eps) < np.inf:
         raise InputError(f"eps must be at least 0 and finite, got eps={plan.eps}")
 
-    fewest = plan.others.get("colluding", 0) + 1
+    min_users = plan.others.get("colluding", 0) + 1
     # The setting checks the known values; a missing one is replaced by any valid value.
-    valid = {"n": fewest, "k": 2, "eps0": 1.0}
+    valid = {"n": min_users, "k": 2, "eps0": 1.0}
     setting = plan.setting(**({name: valid[name]} if name in valid else {}))
     if name == "eps":
         return replace(plan, eps=upper_curve(setting).epsilon(plan.log_delta or 0.0).promised)
@@ -93,7 +94,7 @@ def complete(plan: Plan) -> Plan:
         return value
 
     if name == "n":
-        return replace(plan, n=smallest(fewest, LARGEST_N))
+        return replace(plan, n=smallest(min_users, LARGEST_N))
     if name == "k":
         return replace(plan, k=smallest(2, LARGEST_K))
     return replace(plan, eps0=largest_eps0(eps, target, curve_with, setting.rounds))

@@ -52,15 +52,15 @@ def _as_typed(arguments: Namespace, rows: Iterable[Row]) -> Iterator[Row]:
 def _delta_rows(arguments: Namespace) -> Iterable[Row]:
     setting = _collection(arguments)
     for bound in arguments.bound:
-        found = queries.log_delta(arguments.eps, setting, bound=bound)
-        yield from _as_typed(arguments, found.rows())
+        deltas = queries.log_delta(arguments.eps, setting, bound=bound)
+        yield from _as_typed(arguments, deltas.rows())
 
 
 def _epsilon_rows(arguments: Namespace) -> Iterable[Row]:
     setting = _collection(arguments)
     for bound in arguments.bound:
-        found = queries.epsilon(arguments.delta, setting, bound=bound)
-        yield from _as_typed(arguments, found.rows())
+        epsilons = queries.epsilon(arguments.delta, setting, bound=bound)
+        yield from _as_typed(arguments, epsilons.rows())
 
 
 def _require_one(arguments: Namespace) -> None:
@@ -89,7 +89,7 @@ def _calibrate_rows(arguments: Namespace) -> Iterable[Row]:
 
 def _bounds_rows(arguments: Namespace) -> Iterable[Row]:
     for row in queries.bounds(arguments.delta, _setting(arguments)).rows():
-        if arguments.format == "table":  # it has no room for sources
+        if arguments.format == "table":  # a table has no room for sources
             del row["source"]
         yield row
 
@@ -122,7 +122,7 @@ def _histogram(arguments: Namespace) -> tuple[int, int, Floats | None]:
 
 def _compare_rows(arguments: Namespace) -> Iterable[Row]:
     n, k, shares = _histogram(arguments)
-    found = queries.compare_one_by_one(
+    comparisons = queries.compare_one_by_one(
         arguments.eps,
         arguments.delta,
         _setting(arguments, n=n, k=k),
@@ -132,8 +132,8 @@ def _compare_rows(arguments: Namespace) -> Iterable[Row]:
         max_seconds=arguments.max_seconds,
         **_options(arguments, ("hidden_slot", "slots", "share")),
     )
-    for each in found:
-        yield from each.rows()
+    for comparison in comparisons:
+        yield from comparison.rows()
 
 
 def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
@@ -144,7 +144,7 @@ def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
     pairs, places = arguments.pairs, arguments.places
     options = _options(arguments, ("n", "eps", "delta", "distance", "hidden_slot", *_PARTICIPATION))
     try:
-        found = queries.matrix(
+        result = queries.matrix(
             rows,
             pairs=None if pairs is None else read_pairs(pairs),
             places=None if places is None else read_places(places),
@@ -152,9 +152,9 @@ def _matrix_rows(arguments: Namespace) -> Iterable[Row]:
         )
     except InputError as error:
         raise InputError(f"{arguments.file}: {error}") from None
-    for row in found.rows():
-        words = row["neighbours"].replace("of its pairs", f"of its pairs in {pairs}")
-        yield row | {"neighbours": words}
+    for row in result.rows():
+        neighbours = row["neighbours"].replace("of its pairs", f"of its pairs in {pairs}")
+        yield row | {"neighbours": neighbours}
 
 
 def _personalised_rows(arguments: Namespace) -> Iterable[Row]:
@@ -219,28 +219,29 @@ def answer(arguments: Namespace) -> Iterator[Row]:
     Raises
     ------
     InputError
-        If an argument cannot be used, or nothing applies.
+        If an argument cannot be used, or no bound or mechanism applies.
     """
     yield from _ROWS[arguments.command](arguments)
 
 
 def certify(arguments: Namespace) -> None:
     """Write a certificate to a file, or print it."""
-    made = queries.certify(arguments.eps, _certified(arguments), view=arguments.view)
+    setting = _setting_to_certify(arguments)
+    certificate = queries.certify(arguments.eps, setting, view=arguments.view)
     if arguments.output is None:
-        print(made.text, end="")
+        print(certificate.text, end="")
     else:
-        made.write(Path(arguments.output))
+        certificate.write(Path(arguments.output))
 
 
-def _certified(arguments: Namespace) -> Setting:
+def _setting_to_certify(arguments: Namespace) -> Setting:
     dummies, name = arguments.dummies, arguments.mechanism
     if [arguments.eps0, dummies, name].count(None) != 2:
         raise InputError("give one of --eps0, --dummies and --mechanism")
     if (name is None) != (arguments.parameters is None):
-        raise InputError("--mechanism needs its --parameters, and no other option does")
+        raise InputError("give --parameters with --mechanism, and only with it")
     if dummies is None and arguments.chances is not None:
-        raise InputError("--chances are those of --dummies")
+        raise InputError("--chances is for --dummies only")
     sizes = _options(arguments, ("n", "k", "rounds"))
     if arguments.eps0 is not None:
         return Setting(eps0=arguments.eps0, **sizes)

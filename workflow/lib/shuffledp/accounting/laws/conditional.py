@@ -16,7 +16,7 @@ from shuffledp.accounting.laws.binomial import (
 from shuffledp.accounting.laws.excess import log_excess
 from shuffledp.numerics.arrays import UNIT, Floats, log_sum_exp
 
-# Counts that are added to windows for the Poisson-like tails of small counts.
+# Windows are wider by this at each end, for the Poisson-like tails of small counts.
 WINDOW_MARGIN = 20.0
 # Relative error, in units of rounding, of probabilities (products, sums or quotients of numbers
 # accurate to four units each) and of quantities computed from the four weights.
@@ -73,7 +73,7 @@ class Grain:
     width
         Half-width of the windows, in standard deviations.
     stride
-        Number of neighbouring n2 that are grouped.
+        Number of neighbouring values of n2 that are grouped.
     tilted_rho, tilted_pi
         Shares of n2 in ``n1 + n2`` and of n3 in ``n3 + n4`` under the tilted law.
     """
@@ -117,8 +117,8 @@ def conditional_excess(
     Returns
     -------
     The value, the largest tilted probability that is left out, and the largest relative amount that
-    is neglected by assuming that n3 cannot change the sign: natural logs of shape ``(m,)``. Both
-    omissions make the value smaller.
+    is neglected by assuming that n3 cannot change the sign of A. They are natural logs of shape
+    ``(m,)``. Both omissions make the value smaller.
     """
     both, alpha, slope = weighted.p1 + weighted.p2, weighted.alpha, weighted.c - weighted.d
     rho1, rho2 = weighted.p1 / both, weighted.p2 / both
@@ -157,26 +157,26 @@ def conditional_excess(
     left_out = log_cdf_bound(low3 - 1.0, trials, grain.tilted_pi, 1.0 - grain.tilted_pi)
     neglected = log_excess_bound(high3, trials, pi, co_pi)
     neglected -= np.log((high3 - mean3).clip(1e-300))
-    # From the first n2 on, some n3 make A negative; before the last n2, some n3 leave it positive.
+    # If n2 >= first, some n3 make A negative; if n2 < last, some n3 leave it positive.
     first = np.clip(np.ceil(below(high3)), 0.0, s + 1.0)
     last = np.clip(np.ceil(below(low3)) + 1.0, first, s + 1.0)
     # Among these n2, those outside a window around the tilted mean can be left out as well.
     tilted2 = s * grain.tilted_rho
     low2, high2 = grain.window(tilted2, tilted2 * (1.0 - grain.tilted_rho))
-    far, wide = low2 > first, high2 + 1.0 < last
+    cut_below, cut_above = low2 > first, high2 + 1.0 < last
     below_window = closed(first - 1.0)
-    first, last = np.where(far, low2, first), np.where(wide, high2 + 1.0, last)
+    first, last = np.where(cut_below, low2, first), np.where(cut_above, high2 + 1.0, last)
     last = np.maximum(first, last)
     share2 = (grain.tilted_rho, 1.0 - grain.tilted_rho)
-    if far.any():
+    if cut_below.any():
         outside = log_cdf_bound(low2 - 1.0, s, *share2)
-        left_out = np.where(far, np.logaddexp(left_out, outside), left_out)
-    if wide.any():
+        left_out = np.where(cut_below, np.logaddexp(left_out, outside), left_out)
+    if cut_above.any():
         outside = log_sf_bound(high2 + 1.0, s, *share2)
-        left_out = np.where(wide, np.logaddexp(left_out, outside), left_out)
+        left_out = np.where(cut_above, np.logaddexp(left_out, outside), left_out)
     partial = _excess_by_n2(weighted, s, trials, shift, (first, last), grain.stride, side)
     low, high = (
-        np.logaddexp(part, np.where(far, -np.inf, rest))
+        np.logaddexp(part, np.where(cut_below, -np.inf, rest))
         for part, rest in ((partial.low, below_window.low), (partial.high, below_window.high))
     )
     return LogIntervals(low, high), left_out, neglected
@@ -187,17 +187,17 @@ def _excess_by_n2(
     s: Floats,
     trials: Floats,
     shift: Floats,
-    between: tuple[Floats, Floats],
+    n2_range: tuple[Floats, Floats],
     stride: int,
     side: Side,
 ) -> LogIntervals:
     """Return ``log E[A_+ 1{first <= n2 < last} | s]`` for each s, with n3 in closed form.
 
-    A group of n2 gets the excess of its first member and its largest probability (upper), or the
-    excess of its last member and its smallest probability (lower). The excess falls with n2, and
-    the law is log-concave.
+    All members of a group of n2 count with the excess of its first member and the largest of their
+    probabilities (upper), or with the excess of its last member and the smallest (lower). The
+    excess falls with n2, and the log-concave law is smallest at an end of the group.
     """
-    first, last = between
+    first, last = n2_range
     both, other = weighted.p1 + weighted.p2, weighted.p3 + weighted.p4
     pi, co_pi = weighted.p3 / other, weighted.p4 / other
     slope = weighted.c - weighted.d
