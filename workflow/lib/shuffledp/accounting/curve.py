@@ -148,13 +148,13 @@ class Curve:
     Attributes
     ----------
     budget
-        Eps from which on delta is 0; inf if there is none.
+        Delta is 0 at this eps and above; inf if there is no such eps.
     upper
         Natural log of delta at an eps >= 0, never below the true one; only an `UpperCurve` has it.
     lower
         Natural log of delta at an eps >= 0, never above the true one; None if it is not known.
     horizon
-        Eps from which on delta is constant; inf if only the budget is such an eps.
+        Delta is constant from this eps on; inf if the budget is the only such eps.
     hints
         Approximations for searches.
     composable
