@@ -65,7 +65,7 @@ class Pair:
 
     @property
     def largest_loss(self) -> float:
-        """Eps from which on the hockey-stick divergence is 0."""
+        """An eps from which on the hockey-stick divergence is 0."""
         return self.log_first[0] - self.log_second[0]
 
     def _weights(self, eps: float) -> Four:

@@ -165,7 +165,7 @@ class Setting:
 
     @property
     def budget(self) -> float:
-        """Eps from which on delta is 0: ``rounds * eps0``, rounded up.
+        """The eps ``rounds * eps0``, rounded up: delta is 0 there and above.
 
         It is the budget of releasing all reports unshuffled. A float eps is at least this number
         if and only if it is at least the exact product.

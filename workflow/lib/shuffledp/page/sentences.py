@@ -1,5 +1,6 @@
 """Write the sentences of the page, which state the results of a run without formulas."""
 
+import re
 from typing import Any, Final
 
 import numpy as np
@@ -125,7 +126,8 @@ def trust(entry: Entry) -> str:
         "apart": "together they see all records, but neither does alone.",
         "local": "together they see the report of each person.",
     }[kind]
-    duty = f" The mechanism also asks {entry.duty.replace(', ', ' ')}." if entry.duty else ""
+    asked = re.sub("shuffler|analyst", r"the \g<0>", entry.duty.replace(", ", " "))
+    duty = f" The mechanism also asks {asked}." if asked else ""
     return (
         "People send encrypted reports to two servers. The shuffler mixes the reports, so that "
         "nobody can link them to people. The analyst decrypts them. The two must not collude: "
