@@ -299,7 +299,7 @@ def test_commands_certify_rounds_and_dummies(capsys, tmp_path, monkeypatch):
     for wrong, message in [
         (["--eps0", "1", "--dummies", "1"], "give one of"),
         ([], "give one of"),
-        (["--eps0", "1", "--chances", "2"], "--chances are those"),
+        (["--eps0", "1", "--chances", "2"], "--chances is for --dummies"),
         (["--dummies", "2", "--rounds", "2"], "one round"),
         (["--dummies", "nan"], "positive and finite"),
         (["--dummies", "2", "--chances", "1"], "chances"),
