@@ -1,5 +1,6 @@
 """End-to-end audit: no attack on simulated releases beats the claimed delta in any view."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -70,7 +71,7 @@ STOCK = 500  # collections drawn at a time
 
 
 @dataclass(frozen=True)
-class Collection:
+class Collection(ABC):
     """A few users, of whom the first is the target, and the views of their collections.
 
     ``drawn`` are the parameters that the parties use, by default the promised ones; `views`
@@ -95,8 +96,9 @@ class Collection:
         """Return the indicators of all records, by collection, user and cell."""
         return np.tile(np.eye(self.k, dtype=np.int64)[[record, *self.others]], (STOCK, 1, 1))
 
+    @abstractmethod
     def views(self, record: int, rng: np.random.Generator) -> dict[str, Any]:
-        raise NotImplementedError
+        """Return what each party sees."""
 
     def stocked(self, view: str) -> Callable[[int], object]:
         """`sample` of `look`."""

@@ -6,6 +6,7 @@ A column has the same name here, in a data frame and in what the command prints.
 from __future__ import annotations  # pandas and matplotlib are named in annotations only
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from decimal import Decimal
@@ -68,15 +69,16 @@ def _optional_module(name: str, method: str) -> Any:
         ) from error
 
 
-class Result:
+class Result(ABC):
     """A result of a public function, which can be tabulated and drawn."""
 
     # The columns on the horizontal and on the vertical axis of the picture.
     _x: ClassVar[str]
     _y: ClassVar[tuple[str, ...]]
 
+    @abstractmethod
     def _rows(self) -> list[Row]:
-        raise NotImplementedError
+        """Return the rows without the columns of the guarantee."""
 
     def rows(self) -> list[Row]:
         """Return the rows of a table as dictionaries of the same keys; None for a missing value.
@@ -212,9 +214,9 @@ class _Enclosure(Interval[End], Result, Generic[End]):
     def _ends(self, ends: Interval[float]) -> Row:
         return dict(zip(self._y, (ends.lower, ends.upper), strict=True))
 
+    @abstractmethod
     def _promised(self, curve: Curve, asked: Any) -> float:
         """Return the upper end for another curve."""
-        raise NotImplementedError
 
     def _rows(self) -> list[Row]:
         before, after = self._around()
