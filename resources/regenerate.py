@@ -30,7 +30,8 @@ sys.path.insert(0, str(HERE.parent / "workflow" / "lib"))
 
 from shuffledp.geography.checkins import SNAP, Layout, crop_checkins  # noqa: E402
 from shuffledp.geography.embedded import COUNT_COLUMNS  # noqa: E402
-from shuffledp.geography.grid import Lattice, count_checkins, make_lattice  # noqa: E402
+from shuffledp.geography.grid import count_checkins  # noqa: E402
+from shuffledp.geography.lattice import Lattice, make_lattice  # noqa: E402
 from shuffledp.geography.regions import Box, Region  # noqa: E402
 from shuffledp.pipeline.files import replacing  # noqa: E402
 

@@ -37,7 +37,17 @@ def test_every_column_of_a_table_has_a_unit_and_a_description(name):
 
 def test_a_column_is_described_once_and_used():
     used = {name for schema in SCHEMAS.values() for name in schema.names}
-    of_geography = {"user", "time", "latitude", "longitude", "location", "row", "column"}
+    of_geography = {
+        "user",
+        "time",
+        "latitude",
+        "longitude",
+        "location",
+        "row",
+        "column",
+        "id",
+        "name",
+    }
     assert used | of_geography | {"geometry"} == set(COLUMNS)
 
 

@@ -14,7 +14,7 @@ from flint import arb, ctx
 from scipy.stats import kstest, norm, poisson
 from shuffledp.accounting.setting import Setting
 from shuffledp.errors import InputError
-from shuffledp.geography.grid import make_lattice
+from shuffledp.geography.lattice import make_lattice
 from shuffledp.geography.regions import region_from_config
 from shuffledp.papers import paper_a
 from shuffledp.papers.answers import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import yaml
 from snakemake.logging import logger
 
-from shuffledp.geography.grid import cell_count
+from shuffledp.geography.cells import cell_count
 from shuffledp.geography.regions import grid_spec, region_from_config
 from shuffledp.geography.sources import SOURCE_KINDS
 from shuffledp.pipeline.address import Address, file_name, masked_addresses

@@ -43,7 +43,7 @@ rule crop_checkins:
     input:
         source=source_file,
         parts=source_parts,
-        outline=outline_file,
+        place=place_files,
     output:
         result("checkins/{region}.parquet"),
     log:
@@ -88,7 +88,7 @@ rule sample_users:
 rule grid_checkins:
     input:
         checkins=unit_checkins,
-        outline=outline_file,
+        place=place_files,
     output:
         result("grids/{region}.{grid}.parquet"),
     log:
@@ -110,7 +110,7 @@ rule grid_checkins:
 rule grid_budgets:
     input:
         checkins=unit_checkins,
-        outline=outline_file,
+        place=place_files,
     output:
         result("grids/{region}.{grid}.budgets.parquet"),
     log:

@@ -17,9 +17,25 @@ def grid_of_region(wildcards):
 
 
 def region_place(wildcards):
-    """Return the part of a region's configuration that says where it is."""
+    """Return the part of a region's configuration that says where it is.
+
+    Hexagons and polygons, which extend beyond its box or outline, are a part of that.
+    """
     spec = REGIONS[wildcards.region]
-    return {key: spec[key] for key in ("box", "outline") if key in spec}
+    place = {key: spec[key] for key in ("box", "outline") if key in spec}
+    grids = {
+        name: grid
+        for name, grid in spec["grids"].items()
+        if {"h3", "cells"} & set(grid)
+    }
+    return place | ({"grids": grids} if grids else {})
+
+
+def place_files(wildcards):
+    """Return the files that say where a region is: its outline and its polygons."""
+    spec = REGIONS[wildcards.region]
+    polygons = [grid["cells"]["path"] for grid in spec["grids"].values() if "cells" in grid]
+    return [*filter(None, [spec.get("outline")]), *dict.fromkeys(polygons)]
 
 
 def per_eps0(pattern):

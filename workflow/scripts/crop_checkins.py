@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from shuffledp.geography.cells import cropping_region
 from shuffledp.geography.checkins import crop_checkins
-from shuffledp.geography.regions import region_from_config
 from shuffledp.geography.sources import source_layout
 from shuffledp.pipeline.files import verified_sha256
 from shuffledp.pipeline.jobs import job
@@ -11,7 +11,7 @@ with job(snakemake.log[0]):
     crop_checkins(
         source,
         source_layout(snakemake.params.layout, snakemake.params.budget_column),
-        region_from_config(snakemake.wildcards.region, snakemake.params.region),
+        cropping_region(snakemake.wildcards.region, snakemake.params.region),
         Path(snakemake.output[0]),
         max_malformed_share=snakemake.params.max_malformed_share,
         metadata={"source_sha256": verified_sha256(source, snakemake.params.checksum)},

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
-from shuffledp.geography.grid import make_lattice
+from shuffledp.geography.cells import make_cells
 from shuffledp.geography.regions import Region
 from shuffledp.geography.sources import BUDGET
 from shuffledp.numerics.arrays import Integers
@@ -97,18 +97,18 @@ def checkins_per_user(
     checkins
         As for `one_per_user`.
     region, spec
-        As for `shuffledp.geography.grid.make_lattice`.
+        As for `shuffledp.geography.cells.make_cells`.
 
     Returns
     -------
     The total, and the number for every user who has a check-in there, shape ``(users,)``. Rows
     without a user are only in the total.
     """
-    lattice = make_lattice(region, spec)
+    cells = make_cells(region, spec)
     total, users = 0, [np.empty(0, np.int64)]
     with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
         for batch in file.iter_batches(columns=["user", "latitude", "longitude"]):
-            cell = lattice.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
+            cell = cells.locate(batch["latitude"].to_numpy(), batch["longitude"].to_numpy())
             inside = batch.filter(pa.array(cell >= 0))
             total += inside.num_rows
             users.append(inside["user"].drop_null().to_numpy())

@@ -135,21 +135,28 @@ def region_from_config(name: str, spec: Mapping[str, Any]) -> Region:
         The region's key, which error messages state.
     spec : Mapping
         Either `box`, with `south`, `north`, `west` and `east` in degrees, or `outline`, the path of
-        a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84).
+        a GeoJSON file (polygon, multipolygon, feature or feature collection, WGS84). Without
+        either, the region is the bounding box of the polygons of the first of its `grids` that has
+        `cells`.
 
     Raises
     ------
     InputError
-        If there are both or neither, a key is missing or unknown, the box is invalid, or the file
-        is missing, is not GeoJSON, or has no valid polygon or one that spans more than 180 degrees
-        of longitude. The message names region and key.
+        If there are both, or neither and no polygons; a key is missing or unknown; the box is
+        invalid; or the file is missing, is not GeoJSON, or has no valid polygon or one that spans
+        more than 180 degrees of longitude. The message names region and key.
     """
-    if ("box" in spec) == ("outline" in spec):
+    polygons = [grid["cells"] for grid in spec.get("grids", {}).values() if "cells" in grid]
+    if ("box" in spec) == ("outline" in spec) and ("box" in spec or not polygons):
         keys = "both" if "box" in spec else "neither"
-        raise InputError(f"regions.{name} must have either box or outline (got {keys})")
+        raise InputError(
+            f"regions.{name} must have either box or outline, unless a grid has cells (got {keys})"
+        )
     try:
         if "box" in spec:
             return Region(name, _box(spec["box"]))
+        if "outline" not in spec:
+            return Region(name, _box_of_polygons(Path(polygons[0]["path"])))
         outline = read_outline(Path(spec["outline"]))
         west, south, east, north = (float(value) for value in outline.bounds)
         box = Box(south=south, north=north, west=west, east=east)
@@ -180,6 +187,13 @@ def _box(spec: object) -> Box:
     if not isinstance(spec, Mapping) or set(spec) != names:
         raise InputError(f"box must have the keys south, north, west and east (got {spec!r})")
     return Box(**spec)
+
+
+def _box_of_polygons(path: Path) -> Box:
+    from shuffledp.geography.polygons import read_polygons
+
+    west, south, east, north = (float(value) for value in read_polygons(path).total_bounds)
+    return Box(south=south, north=north, west=west, east=east)
 
 
 def read_outline(path: Path) -> Any:

@@ -60,7 +60,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "unit": Column(_NAME, "text", "What delta protects"),
     "region": Column(_NAME, "text", "Name of the region in the configuration"),
     "grid": Column(_NAME, "text", "Name of the grid in the configuration"),
-    "cell": Column(_COUNT, "1", "Index of the cell, row by row from the south-west, from 0"),
+    "cell": Column(_COUNT, "1", "Number of the cell, from 0"),
     "count": Column(_COUNT, "records", "True number of records in the cell"),
     "budget": Column(_FLOAT, "1", "Privacy budget that a user chose"),
     # Privacy.
@@ -111,6 +111,8 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "latitude": Column(_FLOAT, "degrees, WGS 84", "Latitude", nullable=False),
     "longitude": Column(_FLOAT, "degrees, WGS 84", "Longitude", nullable=False),
     "location": Column(_COUNT, "1", "Identifier of the place, or a fingerprint of it"),
+    "id": Column(_NAME, "text", "Identifier of the cell, unique in its grid"),
+    "name": Column(_NAME, "text", "Name of the cell"),
     "row": Column(_COUNT, "1", "Row of the cell from the south, from 0"),
     "column": Column(_COUNT, "1", "Column of the cell from the west, from 0"),
     "geometry": Column(pa.binary(), "degrees, WGS 84", "Outline of the cell"),

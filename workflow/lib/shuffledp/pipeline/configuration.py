@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from shuffledp.errors import InputError
 from shuffledp.geography.geojson import read_basemap
-from shuffledp.geography.grid import cell_count, make_lattice
+from shuffledp.geography.cells import cell_count
+from shuffledp.geography.cells import check_cells as check_grid
 from shuffledp.geography.regions import region_from_config
 from shuffledp.geography.sources import (
     MIN_POSITIVE_BUDGET,
@@ -31,11 +32,13 @@ class ConfigurationError(InputError):
 
 
 def leave_out(config: dict[str, Any]) -> None:
-    """Remove regions that an overlay leaves out, such as ``paris: null``."""
-    if isinstance(config.get("regions"), Mapping):
-        config["regions"] = {
-            name: spec for name, spec in config["regions"].items() if spec is not None
-        }
+    """Remove regions and grids that an overlay leaves out, such as ``paris: null``."""
+    if not isinstance(config.get("regions"), Mapping):
+        return
+    config["regions"] = {name: spec for name, spec in config["regions"].items() if spec is not None}
+    for spec in config["regions"].values():
+        if isinstance(spec, dict) and isinstance(spec.get("grids"), Mapping):
+            spec["grids"] = {name: grid for name, grid in spec["grids"].items() if grid is not None}
 
 
 def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -404,6 +407,6 @@ def _check_region(name: str, spec: Mapping[str, Any]) -> None:
         raise ConfigurationError(str(error)) from None
     for grid, grid_spec in spec["grids"].items():
         try:
-            make_lattice(region, grid_spec)
+            check_grid(region, grid_spec)
         except InputError as error:
             raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None

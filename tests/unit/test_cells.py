@@ -1,0 +1,179 @@
+"""Hexagons and polygons of a file cover their region, and locate every point as others do."""
+
+import json
+from pathlib import Path
+
+import geopandas as gpd
+import h3
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from real_data import GOWALLA, needs_gowalla
+from shuffledp.errors import InputError
+from shuffledp.geography.cells import cell_count, cropping_region, make_cells
+from shuffledp.geography.regions import Box, Region, region_from_config
+
+BASEMAPS = Path(__file__).parents[2] / "resources" / "basemaps"
+PARIS = Region("paris", Box(south=48.8286, north=48.8798, west=2.2855, east=2.3909))
+SPECS = [{"shape": [12, 16]}, {"metres": 500}, {"h3": 8}, {"h3": 10}]
+
+
+def write_polygons(path, polygons) -> Path:
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"code": f"c{number}", "label": f"cell {number}"},
+            "geometry": json.loads(shapely.to_geojson(polygon)),
+        }
+        for number, polygon in enumerate(polygons)
+    ]
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return path
+
+
+@pytest.fixture(scope="module")
+def holed(tmp_path_factory):
+    """A ring, the square in its hole, and a multipolygon that touches the ring."""
+    ring = shapely.Polygon(
+        [(0, 0), (6, 0), (6, 6), (0, 6)], holes=[[(2, 2), (4, 2), (4, 4), (2, 4)]]
+    )
+    parts = shapely.MultiPolygon([shapely.box(6, 0, 8, 2), shapely.box(7, 3, 8, 6)])
+    path = tmp_path_factory.mktemp("cells") / "holed.geojson"
+    return write_polygons(path, [ring, shapely.box(2, 2, 4, 4), parts])
+
+
+def random_points(box, n, seed=0):
+    random = np.random.default_rng(seed)
+    return random.uniform(box.south, box.north, n), random.uniform(box.west, box.east, n)
+
+
+def lowest_by_join(cells, latitude, longitude):
+    """Return the lowest cell that each point intersects, by a spatial join of geopandas."""
+    points = gpd.GeoDataFrame(geometry=gpd.points_from_xy(longitude, latitude), crs="EPSG:4326")
+    joined = gpd.sjoin(points, cells.table[["cell", "geometry"]], predicate="intersects")
+    return joined.groupby(level=0)["cell"].min().reindex(points.index, fill_value=-1).to_numpy()
+
+
+def test_a_million_points_are_in_the_same_polygons_as_by_a_spatial_join(holed):
+    cells = make_cells(Region("r", Box(-1, 7, -1, 9)), {"cells": {"path": str(holed)}})
+    latitude, longitude = random_points(Box(-1, 7, -1, 9), 1_000_000)
+    # Some lie on borders and corners.
+    latitude[::7], longitude[::5] = np.round(latitude[::7]), np.round(longitude[::5])
+    found = cells.locate(latitude, longitude)
+    assert_array_equal(found, lowest_by_join(cells, latitude, longitude))
+    assert set(found) == {-1, 0, 1, 2}
+
+
+@pytest.mark.parametrize("resolution", [7, 9])
+def test_a_million_points_are_in_the_hexagons_that_h3_says(resolution):
+    cells = make_cells(PARIS, {"h3": resolution})
+    wider = Box(south=48.8, north=48.9, west=2.25, east=2.42)
+    latitude, longitude = random_points(wider, 1_000_000)
+    names = np.append(cells.table["id"].to_numpy(), "")[cells.locate(latitude, longitude)]
+    expected = [
+        h3.latlng_to_cell(lat, lng, resolution)
+        for lat, lng in zip(latitude.tolist(), longitude.tolist(), strict=True)
+    ]
+    kept = set(cells.table["id"])
+    assert_array_equal(names, [name if name in kept else "" for name in expected])
+
+
+@needs_gowalla
+def test_real_check_ins_are_in_the_same_districts_as_by_a_spatial_join():
+    rows = np.loadtxt(
+        GOWALLA / "paris_checkins.txt.gz", delimiter="\t", usecols=(2, 3), dtype=np.float64
+    )
+    path = str(BASEMAPS / "paris.geojson")
+    region = region_from_config("paris", {"grids": {"districts": {"cells": {"path": path}}}})
+    cells = make_cells(region, {"cells": {"path": path}})
+    assert len(cells) == 20
+    found = cells.locate(rows[:, 0], rows[:, 1])
+    assert_array_equal(found, lowest_by_join(cells, rows[:, 0], rows[:, 1]))
+    assert (found >= 0).mean() > 0.5
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    south=st.floats(-80, 79), west=st.floats(-179, 170), height=st.floats(0.5, 9),
+    width=st.floats(0.5, 9),
+)  # fmt: skip
+def test_hexagons_are_those_with_their_centre_in_the_box(south, west, height, width):
+    box = Box(
+        south=south, north=min(south + height, 80.5), west=west, east=min(west + width, 179.5)
+    )
+    centres = np.array([h3.cell_to_latlng(cell) for cell in EVERY_HEXAGON])
+    inside = box.contains(centres[:, 0], centres[:, 1])
+    expected = sorted(cell for cell, kept in zip(EVERY_HEXAGON, inside, strict=True) if kept)
+    try:
+        cells = make_cells(Region("r", box), {"h3": 3})
+    except InputError as error:
+        assert len(expected) < 2 or "180th meridian" in str(error)
+        return
+    assert cells.table["id"].tolist() == expected
+
+
+EVERY_HEXAGON = [cell for parent in h3.get_res0_cells() for cell in h3.cell_to_children(parent, 3)]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_points_of_cells_are_located_in_them(spec):
+    cells = make_cells(PARIS, spec)
+    middles = shapely.get_coordinates(shapely.centroid(cells.table.geometry.to_numpy()))
+    inside = PARIS.contains(middles[:, 1], middles[:, 0])
+    expected = np.where(inside | ("h3" in spec), np.arange(len(cells)), -1)
+    assert_array_equal(cells.locate(middles[:, 1], middles[:, 0]), expected)
+    assert len(cells) == cell_count(PARIS, spec)
+    assert cells.table["id"].is_unique
+    assert cells.table["name"].is_unique
+
+
+def test_polygons_have_the_names_and_ids_of_the_file(holed):
+    spec = {"cells": {"path": str(holed), "name": "label", "id": "code"}}
+    table = make_cells(Region("r", Box(-1, 7, -1, 9)), spec).table
+    assert list(table.columns) == ["cell", "id", "name", "geometry"]
+    assert table["id"].tolist() == ["c0", "c1", "c2"]
+    assert table["name"].tolist() == ["cell 0", "cell 1", "cell 2"]
+
+
+def test_polygons_that_only_touch_the_region_are_left_out(holed):
+    region = Region("r", Box(south=0, north=6, west=0, east=6))
+    assert len(make_cells(region, {"cells": {"path": str(holed)}})) == 2
+
+
+def test_a_region_without_box_and_outline_is_that_of_its_polygons(holed):
+    region = region_from_config("r", {"grids": {"districts": {"cells": {"path": str(holed)}}}})
+    assert region.box == Box(south=0, north=6, west=0, east=8)
+    with pytest.raises(InputError, match="must have either box or outline, unless a grid has"):
+        region_from_config("r", {"grids": {"coarse": {"shape": [2, 2]}}})
+
+
+def test_check_ins_of_hexagons_and_polygons_beyond_the_box_are_kept(holed):
+    spec = {
+        "box": {"south": 1, "north": 2, "west": 1, "east": 2},
+        "grids": {"coarse": {"shape": [2, 2]}},
+    }
+    assert cropping_region("r", spec).box == Box(south=1, north=2, west=1, east=2)
+    spec["grids"]["districts"] = {"cells": {"path": str(holed)}}
+    with pytest.raises(InputError, match=r"but 1 polygons of .* meet r"):
+        cropping_region("r", spec)
+    spec["box"] |= {"north": 3, "east": 3}
+    assert cropping_region("r", spec).box == Box(south=0, north=6, west=0, east=6)
+
+
+@pytest.mark.parametrize(
+    ("region", "spec", "message"),
+    [
+        (PARIS, {"h3": 16}, r"h3 must be a resolution from 0 to 15 \(got 16\)"),
+        (PARIS, {"h3": True}, r"h3 must be a resolution from 0 to 15 \(got True\)"),
+        (PARIS, {"h3": 3}, "but 0 hexagons of resolution 3 have their centre in paris"),
+        (PARIS, {"h3": 14}, "h3: 14 gives paris about .* cells, more than 1,000,000"),
+        (Region("wide", Box(0, 1, 0, 91)), {"h3": 1}, "at most 90 degrees of longitude wide"),
+        (Region("fiji", Box(-19, -16, 177, 180)), {"h3": 3}, "across the 180th meridian"),
+    ],
+)  # fmt: skip
+def test_wrong_hexagons(region, spec, message):
+    with pytest.raises(InputError, match=message):
+        make_cells(region, spec)

@@ -1,0 +1,178 @@
+"""Lay lattices of rectangular cells over regions."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import UnionType
+from typing import Any, Final
+
+import numpy as np
+import shapely
+
+from shuffledp.errors import InputError
+from shuffledp.geography.regions import WGS84, Box, Region, transformer
+from shuffledp.numerics.arrays import Floats, Integers
+
+MAX_CELLS: Final = 1_000_000
+_MAX_UTM_WIDTH: Final = 12.0  # degrees of longitude; UTM distorts lengths in wider regions
+_EDGE_TOLERANCE: Final = 1e-9  # share of a cell by which decimal edges may be rounded
+
+
+@dataclass(frozen=True)
+class Lattice:
+    """Rectangular cells between edges; the outer border belongs to the lattice.
+
+    Parameters
+    ----------
+    y_edges, x_edges : array, (rows + 1,) and (columns + 1,)
+        Ascending; degrees of latitude and longitude, or metres north and east if there is a `crs`.
+    crs : pyproj.CRS or None
+        The projected system of the edges.
+    """
+
+    y_edges: Floats
+    x_edges: Floats
+    crs: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        return len(self.y_edges) - 1, len(self.x_edges) - 1
+
+    def locate(self, latitude: Floats, longitude: Floats) -> Integers:
+        """Return the row-major number of the cell of each point, -1 outside the lattice.
+
+        As in `numpy.histogram`, a point on an edge belongs to the cell north or east of it, but a
+        point on the last edge to the last cell.
+        """
+        y, x = latitude, longitude
+        if self.crs is not None:
+            project = transformer(WGS84, self.crs)
+            x, y = project.transform(longitude, latitude)
+        row = _interval_of(self.y_edges, y)
+        column = _interval_of(self.x_edges, x)
+        number: Integers = np.where((row >= 0) & (column >= 0), row * self.shape[1] + column, -1)
+        return number
+
+    def polygons(self) -> Any:
+        """Return the cells as an array of polygons in degrees, row-major from the south-west."""
+        south, west = np.meshgrid(self.y_edges[:-1], self.x_edges[:-1], indexing="ij")
+        north, east = np.meshgrid(self.y_edges[1:], self.x_edges[1:], indexing="ij")
+        corners = [(west, south), (east, south), (east, north), (west, north), (west, south)]
+        rings = np.stack([np.stack([x.ravel(), y.ravel()], axis=-1) for x, y in corners], axis=1)
+        if self.crs is not None:
+            project = transformer(self.crs, WGS84)
+            rings = np.stack(project.transform(rings[..., 0], rings[..., 1]), axis=-1)
+        return shapely.polygons(rings)
+
+
+def make_lattice(region: Region, spec: Mapping[str, Any]) -> Lattice:
+    """Return the lattice of a grid over the box of a region.
+
+    Parameters
+    ----------
+    region : Region
+    spec : Mapping
+        One of
+        `shape: [rows, columns]`, which divides the box evenly;
+        `step: [dlat, dlon]` in degrees, from the south-west corner, partial strips dropped;
+        `metres: size`, squares in the UTM zone of the box's centre, which cover the smallest UTM
+        rectangle around the box from its south-west corner. Some of these squares lie outside the
+        box, whose sides are slanted in UTM.
+
+    Raises
+    ------
+    InputError
+        If a value is not positive, the cells are fewer than 2 or more than 1,000,000, or the box is
+        too wide for one UTM zone.
+    """
+    ((kind, value),) = spec.items()
+    return LATTICE_MAKERS[kind](region.box, value)
+
+
+def _interval_of(edges: Floats, values: Floats) -> Integers:
+    index = np.searchsorted(edges, values, side="right") - 1
+    index[values == edges[-1]] -= 1
+    index[index == len(edges) - 1] = -1
+    return index
+
+
+def _by_shape(box: Box, value: object) -> Lattice:
+    rows, columns = _pair("shape", value, "[rows, columns], integers >= 1", int)
+    _check_cells(rows, columns, f"shape: {value}")
+    return Lattice(
+        np.linspace(box.south, box.north, rows + 1), np.linspace(box.west, box.east, columns + 1)
+    )
+
+
+def _by_step(box: Box, value: object) -> Lattice:
+    dlat, dlon = _pair("step", value, "[dlat, dlon], positive numbers of degrees", int | float)
+    rows = math.floor(min((box.north - box.south) / dlat + _EDGE_TOLERANCE, 1e15))
+    columns = math.floor(min((box.east - box.west) / dlon + _EDGE_TOLERANCE, 1e15))
+    _check_cells(rows, columns, f"step: {value}")
+    return Lattice(
+        _stepped(box.south, box.north, dlat, rows), _stepped(box.west, box.east, dlon, columns)
+    )
+
+
+def _stepped(start: float, stop: float, step: float, cells: int) -> Floats:
+    edges = start + np.arange(cells + 1, dtype=np.float64) * step
+    if abs(edges[-1] - stop) < _EDGE_TOLERANCE * step:
+        edges[-1] = stop
+    return edges
+
+
+def _by_metres(box: Box, value: object) -> Lattice:
+    if not _is_positive(value):
+        raise InputError(f"metres must be a positive number (got {value!r})")
+    size = float(value)  # type: ignore[arg-type]
+    crs = _utm_zone(box)
+    project = transformer(WGS84, crs)
+    west, south, east, north = project.transform_bounds(
+        box.west, box.south, box.east, box.north, densify_pts=1000
+    )
+    rows = math.ceil(min((north - south) / size, 1e15))
+    columns = math.ceil(min((east - west) / size, 1e15))
+    _check_cells(rows, columns, f"metres: {value}")
+    return Lattice(south + np.arange(rows + 1) * size, west + np.arange(columns + 1) * size, crs)
+
+
+LATTICE_MAKERS: Final = {"shape": _by_shape, "step": _by_step, "metres": _by_metres}
+
+
+def _utm_zone(box: Box) -> Any:
+    if box.east - box.west > _MAX_UTM_WIDTH:
+        raise InputError(
+            f"metres needs a region at most {_MAX_UTM_WIDTH:g} degrees of longitude wide (got "
+            f"{box.east - box.west:g}): use shape or step"
+        )
+    import geopandas as gpd
+
+    middle = shapely.Point((box.west + box.east) / 2, (box.south + box.north) / 2)
+    try:
+        return gpd.GeoSeries([middle], crs=WGS84).estimate_utm_crs()
+    except RuntimeError as error:
+        raise InputError(
+            f"metres needs a region in a UTM zone, latitude -80 to 84 (got {middle.y:g}): "
+            "use shape or step"
+        ) from error
+
+
+def _pair(key: str, value: object, accepted: str, types: type | UnionType) -> tuple[Any, Any]:
+    if isinstance(value, list | tuple) and len(value) == 2:
+        first, second = value
+        if all(_is_positive(number, types) for number in value):
+            return first, second
+    raise InputError(f"{key} must be {accepted} (got {value!r})")
+
+
+def _is_positive(value: object, types: type | UnionType = int | float) -> bool:
+    number = isinstance(value, types) and not isinstance(value, bool)
+    return number and 0 < value < math.inf  # type: ignore[operator]
+
+
+def _check_cells(rows: int, columns: int, spec: str) -> None:
+    if not 2 <= rows * columns <= MAX_CELLS:
+        raise InputError(
+            f"a grid must have from 2 to {MAX_CELLS:,} cells (got {rows} x {columns} by {spec})"
+        )
