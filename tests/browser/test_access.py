@@ -34,11 +34,11 @@ def test_arrow_keys_move_over_the_map(page):
     assert before != [[0], [0]] == selected(page)
     readout = page.locator("#map-readout")
     for key, cell, words in [
-        ("ArrowUp", 4, "row 2 from the south, column 1 from the west"),
-        ("ArrowRight", 5, "row 2 from the south, column 2 from the west"),
-        ("ArrowDown", 1, "row 1 from the south, column 2 from the west"),
-        ("ArrowDown", 1, "row 1 from the south, column 2 from the west"),  # the end of the map
-        ("ArrowLeft", 0, "row 1 from the south, column 1 from the west"),
+        ("ArrowUp", 4, "row 2, column 1"),
+        ("ArrowRight", 5, "row 2, column 2"),
+        ("ArrowDown", 1, "row 1, column 2"),
+        ("ArrowDown", 1, "row 1, column 2"),  # the end of the map
+        ("ArrowLeft", 0, "row 1, column 1"),
     ]:
         page.keyboard.press(key)
         assert selected(page) == [[cell], [cell]]

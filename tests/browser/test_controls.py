@@ -437,7 +437,7 @@ def test_a_saved_map_does_not_contain_the_true_counts(run, page):
         page.locator("#maps-body button", has_text="CSV").click()
     rows = pd.read_csv(saved.value.path())
     assert list(rows.columns) == [
-        "cell", "row_from_south", "column_from_west", "district", "estimate", "standard_error",
+        "cell", "id", "name", "district", "estimate", "standard_error",
     ]  # fmt: skip
     expected = released(run, 400, "eps = 1", "krr")
     np.testing.assert_allclose(

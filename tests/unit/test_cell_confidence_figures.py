@@ -12,6 +12,7 @@ from matplotlib.colors import Normalize, to_rgba
 from matplotlib.figure import Figure
 from shuffledp.figures import cell_confidence, map_panels
 from shuffledp.figures.basemap import backdrop, districts_at
+from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import MapContext
 from shuffledp.figures.style import series_look, series_rows
 from shuffledp.mechanisms.catalogue import get_estimator
@@ -49,7 +50,8 @@ def cells():
     row, column = np.divmod(np.arange(12), 4)
     west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
     geometry = shapely.box(west, south, west + 0.01, south + 0.01)
-    return gpd.GeoDataFrame({"count": COUNTS}, geometry=geometry, crs=4326)
+    names = [f"cell {number}" for number in range(12)]
+    return gpd.GeoDataFrame({"count": COUNTS, "name": names}, geometry=geometry, crs=4326)
 
 
 @pytest.fixture
@@ -196,7 +198,9 @@ def test_the_busiest_cells_with_their_intervals(cells, rows, layers):
 def test_twenty_cells_are_enough(rows):
     many = pd.concat([rows.assign(cell=rows["cell"] + 12 * part) for part in range(3)])
     west = 2.0 + 0.01 * np.arange(36)
-    grid = gpd.GeoDataFrame(geometry=shapely.box(west, 60.0, west + 0.01, 60.01), crs=4326)
+    names = [f"cell {number}" for number in range(len(west))]
+    shapes = shapely.box(west, 60.0, west + 0.01, 60.01)
+    grid = gpd.GeoDataFrame({"name": names}, geometry=shapes, crs=4326)
     figure = cell_confidence.ranked_cells(MapContext(grid, "Title"), many)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert len(names) == 20
@@ -229,6 +233,7 @@ def test_a_fine_grid_is_drawn_with_few_paths_in_the_same_colours(monkeypatch):
     south, west = np.divmod(np.arange(side**2), side)
     ring = np.array([[0, 0], [1, 0], [1, 1], [0, 1], [0, 0]])
     corners = np.stack([west, south], axis=-1)[:, None] + ring.astype(float)
+    shapes = CellShapes.from_polygons(shapely.polygons(corners))
     values = np.random.default_rng(3).uniform(0.0, 1.0, side**2)
     shown = values > 0.2
     middles, counts = [], []
@@ -237,7 +242,7 @@ def test_a_fine_grid_is_drawn_with_few_paths_in_the_same_colours(monkeypatch):
         figure = Figure((side / 10, side / 10), dpi=100)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, side), ylim=(0, side))
         axes.set_axis_off()
-        heat = map_panels.draw_values(axes, corners, values, shown, Normalize(0.0, 1.0))
+        heat = map_panels.draw_values(axes, shapes, values, shown, Normalize(0.0, 1.0))
         counts.append(len(heat.get_paths()))
         canvas = FigureCanvasAgg(figure)
         canvas.draw()
@@ -251,5 +256,8 @@ def test_corners_in_a_file_are_those_of_its_polygons(cells, tmp_path):
     path = tmp_path / "cells.parquet"
     cells.to_parquet(path)
     read = MapContext.read("Title", "one user", cells=path)
-    np.testing.assert_array_equal(read.corners, MapContext(cells, "Title").corners)
+    made = MapContext(cells, "Title").shapes
+    for name in ("points", "starts", "cell_of_ring"):
+        np.testing.assert_array_equal(getattr(read.shapes, name), getattr(made, name))
+    np.testing.assert_allclose(read.shapes.middles, made.middles, rtol=1e-12)
     assert len(read.cells) == len(cells)

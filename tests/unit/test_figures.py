@@ -99,7 +99,9 @@ def cells():
     row, column = np.divmod(np.arange(12), 4)
     west, south = 2.0 + 0.01 * column, 60.0 + 0.01 * row
     geometry = shapely.box(west, south, west + 0.01, south + 0.01)
-    return gpd.GeoDataFrame({"cell": np.arange(12), "count": COUNTS}, geometry=geometry, crs=4326)
+    return gpd.GeoDataFrame(
+        {"cell": np.arange(12), "name": "", "count": COUNTS}, geometry=geometry, crs=4326
+    )
 
 
 @pytest.fixture(scope="module")

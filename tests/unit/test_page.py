@@ -176,7 +176,9 @@ def test_a_page_escapes_text_and_fetches_nothing():
 
 
 CELLS = gpd.GeoDataFrame(
-    {"row": [0, 0], "column": [0, 1]}, geometry=[box(0, 0, 1, 1), box(1, 0, 2, 1)], crs=4326
+    {"id": ["a", "b"], "name": ["West", "East"]},
+    geometry=[box(0, 0, 1, 1), box(1, 0, 2, 1)],
+    crs=4326,
 )
 LAYERS = gpd.GeoDataFrame(
     {"kind": ["district", "river"], "name": ["West", ""], "attribution": ["A survey", ""]},

@@ -14,6 +14,7 @@ IMPORTS = {
     "accounting.setting": {"Setting"},
     "errors": {"InputError"},
     "figures.basemap": {"backdrop"},
+    "figures.cell_shapes": {"CellShapes"},
     "figures.map_panels": {
         *("COUNT_COLOURS", "PLAIN_NUMBERS", "draw_attribution", "draw_frame", "draw_scale_bar"),
         *("draw_surroundings", "map_height"),
@@ -26,9 +27,7 @@ IMPORTS = {
     "mechanisms.target_calibration": {"Released", "calibrated", "views_of_rounds"},
     "numerics.arrays": {"Floats", "Integers"},
     "page.data": {"columns"},
-    "page.maps": {
-        *("COORDINATE_DECIMALS", "districts_of", "surroundings"),
-    },
+    "page.maps": {"districts_of", "rings_of", "surroundings"},
     "page.render": {"page_part", "render_template"},
     "page.sentences": {"best_guess", "percent", "plain", "rounded_up", "short"},
     "pipeline.files": {"file_sha256", "replacing"},

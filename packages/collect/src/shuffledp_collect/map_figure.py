@@ -6,12 +6,12 @@ from typing import Final
 
 import geopandas as gpd
 import numpy as np
-import shapely
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import backdrop
+from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import (
     COUNT_COLOURS,
     PLAIN_NUMBERS,
@@ -84,10 +84,9 @@ def read_cells(path: Path, campaign: Campaign) -> list[Shape]:
 def _maps(
     title: str, cells: gpd.GeoSeries, panels: Mapping[str, Floats], layers: gpd.GeoDataFrame
 ) -> Figure:
-    box = shapely.bounds(cells.to_numpy())
-    corners = np.stack([box[:, [0, 1]], box[:, [2, 1]], box[:, [2, 3]], box[:, [0, 3]]], axis=1)
+    shapes = CellShapes.from_polygons(cells.to_numpy())
     width = FULL_WIDTH if len(panels) > 1 else 0.75 * FULL_WIDTH
-    height = map_height(corners, (width - 0.7) / len(panels))
+    height = map_height(shapes, (width - 0.7) / len(panels))
     figure = new_figure(height + 2.1, width)
     (row,) = figure.subplots(1, len(panels), squeeze=False)
     norm = LogNorm(1.0, max(10.0, *(float(values.max()) for values in panels.values())))
@@ -99,7 +98,7 @@ def _maps(
         coloured = gpd.GeoDataFrame({"people": values[drawn]}, geometry=cells[drawn].to_numpy())
         coloured.plot("people", ax=axes, cmap=COUNT_COLOURS, norm=norm, aspect=None, linewidth=0.2)
         axes.set_ylabel("")  # geopandas sets a label
-        draw_frame(axes, corners, margin=not layers.empty, ordinate=axes is row[0])
+        draw_frame(axes, shapes, margin=not layers.empty, ordinate=axes is row[0])
         axes.set_title(name, loc="left")
         draw_scale_bar(axes)
     draw_attribution(row[-1], layers)

@@ -8,11 +8,10 @@ from typing import Any, Final
 import geopandas as gpd
 import numpy as np
 import pandas as pd
-import shapely
 from shuffledp.figures.basemap import backdrop
 from shuffledp.mechanisms.catalogue import CATALOGUE, VIEWS
 from shuffledp.page.data import columns
-from shuffledp.page.maps import COORDINATE_DECIMALS, districts_of, surroundings
+from shuffledp.page.maps import districts_of, rings_of, surroundings
 from shuffledp.page.render import page_part, render_template
 from shuffledp.page.sentences import best_guess, percent, plain, rounded_up, short
 from shuffledp.version import find_version
@@ -131,20 +130,13 @@ def _map(campaign: Campaign, cells: Path, basemap: Path | None) -> dict[str, Any
     districts = districts_of(geometry, layers)
     names = [shape.properties.get("name") for shape in shapes]
     return {
-        "cells": [_rings(shape) for shape in geometry],
+        "cells": rings_of(geometry),
         "places": [
             name.strip() if isinstance(name, str) and name.strip() else district
             for name, district in zip(names, districts, strict=True)
         ],
         **surroundings(layers, geometry.total_bounds),
     }
-
-
-def _rings(shape: Any) -> list[list[float]]:
-    return [
-        np.round(shapely.get_coordinates(ring), COORDINATE_DECIMALS).ravel().tolist()
-        for ring in shapely.get_rings(shapely.get_parts(shape))
-    ]
 
 
 def _formatted(value: float) -> str:

@@ -7,7 +7,7 @@ from typing import Final, Unpack
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
+from matplotlib.collections import PathCollection
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -146,8 +146,8 @@ def error_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     figure, maps, bar = map_panels(place, titles, legend, 1, named=False)
     for axes, error in zip(maps, errors, strict=True):
         shown = np.isfinite(error)
-        collection = draw_values(axes, place.corners, error, shown, norm, _ERROR_COLOURS)
-        draw_triangles(axes, place.corners, error < -threshold)
+        collection = draw_values(axes, place.shapes, error, shown, norm, _ERROR_COLOURS)
+        draw_triangles(axes, place.shapes, error < -threshold)
     add_colour_bar(
         bar,
         collection,
@@ -176,8 +176,8 @@ def trust_maps(place: MapContext, rows: pd.DataFrame) -> Figure:
     )
     figure, maps, bar = map_panels(place, titles, fill_legend([(_UNKNOWN, label)]), 3)
     for axes, name in zip(maps, panels, strict=True):
-        collection = draw_values(axes, place.corners, values[name], known[name], norm)
-        draw_hatch(axes, place.corners, ~known[name], _UNKNOWN)
+        collection = draw_values(axes, place.shapes, values[name], known[name], norm)
+        draw_hatch(axes, place.shapes, ~known[name], _UNKNOWN)
     label = f"estimated {units} per cell, above 2 standard errors (logarithmic)"
     add_colour_bar(bar, collection, label)
     return figure
@@ -220,7 +220,7 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
     heights = np.arange(len(busiest))
     above = 1.0 + len(busiest) * (0.09 + 0.05 * len(series))
     width = 0.4 * FULL_WIDTH
-    below = 0.9 + max(map_height(place.corners, width), 0.45 * len(series))
+    below = 0.9 + max(map_height(place.shapes, width), 0.45 * len(series))
     figure = new_figure(above + below)
     (left, right), (ranks, legend_axes) = figure.subplots(2, 2, height_ratios=(above, below))
     right.sharey(left)
@@ -257,14 +257,17 @@ def ranked_cells(place: MapContext, rows: pd.DataFrame) -> Figure:
 def _map_ranks(axes: Axes, place: MapContext, busiest: Integers, width: float) -> None:
     """Outline the busiest cells, and write the rank into each if there is room."""
     draw_base_map(axes, place, ordinate=True)
-    shapes = place.corners[busiest]
-    outlines = PolyCollection(
-        list(shapes), facecolors="white", edgecolors="black", linewidths=0.5, alpha=0.8
+    mask = np.zeros(len(place.shapes), dtype=bool)
+    mask[busiest] = True
+    outlines = place.shapes.outlines(mask)
+    axes.add_collection(
+        PathCollection(outlines, facecolors="white", edgecolors="black", linewidths=0.5, alpha=0.8)
     )
-    axes.add_collection(outlines)
     inches_per_degree = width / np.ptp(axes.get_xlim())
-    size = min(_RANK_SIZE * 72.0 * inches_per_degree * np.ptp(shapes[0, :, 0]), _MAX_RANK_SIZE)
-    for rank, (x, y) in enumerate(shapes[:, :-1].mean(axis=1), 1):
+    size = min(
+        _RANK_SIZE * 72.0 * inches_per_degree * place.shapes.sizes[busiest, 0].min(), _MAX_RANK_SIZE
+    )
+    for rank, (x, y) in enumerate(place.shapes.middles[busiest], 1):
         if size >= _MIN_RANK_SIZE:
             text = axes.text(x, y, str(rank), fontsize=size, ha="center", va="center", zorder=4)
             text.set_path_effects([withStroke(linewidth=1.4, foreground="white")])
@@ -288,12 +291,12 @@ def _draw_intervals(
 
 
 def _cell_names(place: MapContext, busiest: Integers) -> list[str]:
-    """Return a label for each cell: its district, if any, its number and its rank."""
-    middle = place.corners[busiest, :-1].mean(axis=1)
-    districts = districts_at(place.layers, middle)
+    """Return a label for each cell: its name, the district around it, if any, and its rank."""
+    districts = districts_at(place.layers, place.shapes.middles[busiest])
+    names = place.cells["name"].iloc[busiest]
     return [
-        ", ".join(filter(None, [district, f"cell {cell}"])) + f"  {rank:>2}"
-        for rank, (cell, district) in enumerate(zip(busiest, districts, strict=True), 1)
+        ", ".join(dict.fromkeys(filter(None, [district, name]))) + f"  {rank:>2}"
+        for rank, (name, district) in enumerate(zip(names, districts, strict=True), 1)
     ]
 
 

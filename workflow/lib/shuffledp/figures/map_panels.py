@@ -10,11 +10,10 @@ import geopandas as gpd
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
-import shapely
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
-from matplotlib.collections import Collection, PathCollection, PolyCollection
+from matplotlib.collections import Collection, PathCollection
 from matplotlib.colors import Colormap, ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch, PathPatch
@@ -31,8 +30,8 @@ from shuffledp.figures.basemap import (
     draw_under,
     simplify_districts,
 )
+from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.style import FULL_WIDTH, new_figure
-from shuffledp.geography.grid import read_corners
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.tables import read_tables
 
@@ -74,8 +73,8 @@ class MapContext:
     Attributes
     ----------
     cells
-        The grid. ``count`` is needed where true counts are drawn, ``geometry`` (WGS 84 degrees)
-        unless the corners were read separately.
+        The grid. ``name`` is needed where cells are named, ``count`` where true counts are drawn,
+        ``geometry`` (WGS 84 degrees) unless the shapes were read separately.
     title
         Title of the figure.
     layers
@@ -93,33 +92,33 @@ class MapContext:
     def read(cls, title: str, unit: str, **files: Unpack[MapFiles]) -> "MapContext":
         """Read grid and surroundings from their files."""
         layers = backdrop(files.get("basemap"), files.get("outline"))
-        context = cls(read_tables([files["cells"]], ["count"]), title, layers, unit)
-        vars(context)["corners"] = read_corners(files["cells"])  # value of the cached property
+        context = cls(read_tables([files["cells"]], ["name", "count"]), title, layers, unit)
+        vars(context)["shapes"] = CellShapes.read(files["cells"])  # value of the cached property
         return context
 
     @cached_property
-    def corners(self) -> Floats:
-        """Vertices of the cells in degrees, ``(k, vertices, 2)``."""
-        points: Floats = shapely.get_coordinates(self.cells["geometry"].to_numpy())
-        return points.reshape(len(self.cells), -1, 2)
+    def shapes(self) -> CellShapes:
+        """Outlines of the cells."""
+        return CellShapes.from_polygons(self.cells["geometry"].to_numpy())
 
     @cached_property
     def visible_layers(self) -> gpd.GeoDataFrame:
         """The layers, without details that are too small to see at the width of the grid."""
-        return simplify_districts(self.layers, float(np.ptp(self.corners[..., 0])))
+        west, _, east, _ = self.shapes.bounds
+        return simplify_districts(self.layers, east - west)
 
 
 # --- Axes of one map ---------------------------------------------------------------------
 
 
-def draw_frame(axes: Axes, corners: Floats, *, margin: bool, ordinate: bool) -> None:
+def draw_frame(axes: Axes, shapes: CellShapes, *, margin: bool, ordinate: bool) -> None:
     """Set the limits, the labels, and the aspect ratio that is right at the middle latitude.
 
     A margin around the cells shows their surroundings. With `ordinate` latitudes are labelled.
     """
-    beyond = margin * _MAP_MARGIN * np.ptp(corners, axis=(0, 1))
-    west, south = corners.min(axis=(0, 1)) - beyond
-    east, north = corners.max(axis=(0, 1)) + beyond
+    west, south, east, north = shapes.bounds
+    beside, beyond = (margin * _MAP_MARGIN * each for each in (east - west, north - south))
+    west, south, east, north = west - beside, south - beyond, east + beside, north + beyond
     axes.set(xlim=(west, east), ylim=(south, north))
     axes.set_aspect(1.0 / np.cos(np.radians((south + north) / 2.0)))
     axes.set_xlabel("longitude (degrees east)")
@@ -202,7 +201,7 @@ def draw_surroundings(axes: Axes, layers: gpd.GeoDataFrame) -> None:
 def draw_base_map(axes: Axes, place: MapContext, *, ordinate: bool) -> None:
     """Draw everything on a map except the cells; `ordinate` is as in `draw_frame`."""
     draw_surroundings(axes, place.visible_layers)
-    draw_frame(axes, place.corners, margin=not place.visible_layers.empty, ordinate=ordinate)
+    draw_frame(axes, place.shapes, margin=not place.visible_layers.empty, ordinate=ordinate)
     draw_scale_bar(axes)
 
 
@@ -242,7 +241,7 @@ class Fill:
 
 def draw_values(
     axes: Axes,
-    corners: Floats,
+    shapes: CellShapes,
     values: Floats,
     shown: NDArray[np.bool_],
     norm: Normalize,
@@ -252,49 +251,51 @@ def draw_values(
     look: dict[str, Any] = {"cmap": colours, "norm": norm, "edgecolors": "face", "linewidths": 0.2}
     collection: Collection
     if is_fine(len(values)):
-        paths, array = _join_by_colour(corners[shown], values[shown], norm, colours)
+        paths, array = _join_by_colour(shapes, values, shown, norm, colours)
         collection = PathCollection(paths, array=array, rasterized=True, **look)
     else:
-        collection = PolyCollection(list(corners[shown]), array=values[shown], **look)
+        collection = PathCollection(shapes.outlines(shown), array=values[shown], **look)
     axes.add_collection(collection)
     return collection
 
 
 def _join_by_colour(
-    corners: Floats, values: Floats, norm: Normalize, colours: str | Colormap
+    shapes: CellShapes,
+    values: Floats,
+    shown: NDArray[np.bool_],
+    norm: Normalize,
+    colours: str | Colormap,
 ) -> tuple[list[Outline], Floats]:
     """Return a path for each colour that joins all its cells, and the value of one of them.
 
     A path for each cell would take a kilobyte, several times over while a figure is saved.
     """
-    rgba = ScalarMappable(norm, colours).to_rgba(values, bytes=True)
+    rgba = ScalarMappable(norm, colours).to_rgba(values[shown], bytes=True)
     _, first, colour = np.unique(rgba.view(np.uint32), return_index=True, return_inverse=True)
-    paths = [
-        Outline.make_compound_path_from_polys(corners[colour.ravel() == number, :-1])
-        for number in range(first.size)
-    ]
-    return paths, values[first]
+    colour_of_cell = np.full(len(values), -1)
+    colour_of_cell[shown] = colour.ravel()
+    paths = [shapes.outline(colour_of_cell == number) for number in range(first.size)]
+    return paths, values[shown][first]
 
 
-def draw_hatch(axes: Axes, corners: Floats, mask: NDArray[np.bool_], fill: Fill) -> None:
-    """Hatch the cells of a mask ``(k,)``; `corners` are those of all cells, in degrees."""
+def draw_hatch(axes: Axes, shapes: CellShapes, mask: NDArray[np.bool_], fill: Fill) -> None:
+    """Hatch the cells of a mask ``(k,)``."""
     look = {"facecolor": fill.face, "edgecolor": fill.edge, "hatch": fill.hatch, "linewidth": 0.0}
-    _add_patch(axes, corners[mask], len(mask), **look)
+    _add_patch(axes, shapes.outline(mask), len(mask), **look)
 
 
-def draw_triangles(axes: Axes, corners: Floats, mask: NDArray[np.bool_]) -> None:
+def draw_triangles(axes: Axes, shapes: CellShapes, mask: NDArray[np.bool_]) -> None:
     """Mark the cells of a mask ``(k,)`` with a triangle that points down."""
-    middle = corners[mask, :-1].mean(axis=1, keepdims=True)
-    size = np.ptp(corners[mask], axis=1, keepdims=True)
+    middle, size = shapes.middles[mask, None], shapes.sizes[mask, None]
     triangle = np.array([[-0.18, 0.15], [0.18, 0.15], [0.0, -0.15], [-0.18, 0.15]])
     look = {"facecolor": "black", "edgecolor": "white", "linewidth": 0.3}
-    _add_patch(axes, middle + triangle * size, len(mask), **look)
+    path = Outline.make_compound_path_from_polys(middle + triangle * size)
+    _add_patch(axes, path, len(mask), **look)
 
 
-def _add_patch(axes: Axes, shapes: Floats, cells: int, **look: Any) -> None:
+def _add_patch(axes: Axes, path: Outline, cells: int, **look: Any) -> None:
     # One path joins all shapes, because hatching is slow for each path but not for each cell.
     # add_artist is used because add_patch would compute the known limits from every cell.
-    path = Outline.make_compound_path_from_polys(shapes)
     axes.add_artist(PathPatch(path, rasterized=is_fine(cells), **look))
 
 
@@ -309,11 +310,11 @@ def fill_legend(fills: Sequence[tuple[Fill, str]]) -> list[Patch]:
 # --- Layout ------------------------------------------------------------------------------
 
 
-def map_height(corners: Floats, width: float) -> float:
+def map_height(shapes: CellShapes, width: float) -> float:
     """Return the height of a map in inches, between 0.8 and 8, for its width in inches."""
-    degrees = np.ptp(corners, axis=(0, 1))
-    latitude = np.radians(corners[..., 1].mean())
-    return float(np.clip(width * degrees[1] / (degrees[0] * np.cos(latitude)), 0.8, 8.0))
+    west, south, east, north = shapes.bounds
+    latitude = np.radians((south + north) / 2.0)
+    return float(np.clip(width * (north - south) / ((east - west) * np.cos(latitude)), 0.8, 8.0))
 
 
 def map_panels(
@@ -343,13 +344,13 @@ def map_panels(
     -------
     The figure, the axes of the maps, and the axes for `add_colour_bar`.
     """
-    corners, layers = place.corners, place.visible_layers
+    layers = place.visible_layers
     # Four panels are two by two: three and one would leave most of a row empty.
     columns = 2 if len(titles) == 4 else min(len(titles), _MAX_COLUMNS)
     rows = -(-len(titles) // columns)
     pitch = (FULL_WIDTH - _LEFT_MARGIN) / columns
     width = pitch - _PANEL_GAP
-    height = map_height(corners, width)
+    height = map_height(place.shapes, width)
     above = _LINE_HEIGHT * _count_lines(*titles) + 0.08
     head = _LINE_HEIGHT * _count_lines(place.title) + 0.12
     foot = _COLOUR_BAR + (_LINE_HEIGHT * legend_lines + 0.15 if legend else 0.0)

@@ -7,14 +7,15 @@ from typing import Final, Unpack
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.collections import Collection, PolyCollection
+from matplotlib.collections import Collection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.patches import Patch
+from matplotlib.patches import Patch, PathPatch
 from numpy.typing import NDArray
 
 from shuffledp.errors import InputError
 from shuffledp.figures.basemap import draw_names
+from shuffledp.figures.cell_shapes import CellShapes
 from shuffledp.figures.map_panels import (
     PLAIN_NUMBERS,
     Fill,
@@ -61,11 +62,11 @@ def _off_scale(values: Floats) -> list[tuple[Fill, NDArray[np.bool_]]]:
     return [(fill, mask) for fill, mask in fills if mask.any()]
 
 
-def _draw_counts(axes: Axes, corners: Floats, values: Floats, norm: LogNorm) -> Collection:
+def _draw_counts(axes: Axes, shapes: CellShapes, values: Floats, norm: LogNorm) -> Collection:
     """Colour the cells with positive values and hatch the others."""
-    collection = draw_values(axes, corners, values, values > 0.0, norm)
+    collection = draw_values(axes, shapes, values, values > 0.0, norm)
     for fill, mask in _off_scale(values):
-        draw_hatch(axes, corners, mask, fill)
+        draw_hatch(axes, shapes, mask, fill)
     return collection
 
 
@@ -148,14 +149,14 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     The counts on a logarithmic colour scale and, on their left, the points on the grid, which
     vector files contain as pixels.
     """
-    corners, layers = place.corners, place.visible_layers
+    shapes, layers = place.shapes, place.visible_layers
     counts = place.cells["count"].to_numpy(dtype=np.float64)
     width = FULL_WIDTH if dots else _SINGLE_MAP_WIDTH * FULL_WIDTH
-    figure = new_figure(map_height(corners, (FULL_WIDTH - 0.7) / 2.0) + 1.15, width)
+    figure = new_figure(map_height(shapes, (FULL_WIDTH - 0.7) / 2.0) + 1.15, width)
     *left, right = figure.subplots(1, 1 + dots, squeeze=False)[0]
     for axes in left:
-        _draw_dots(axes, corners, checkins)
-    collection = _draw_counts(right, corners, counts, LogNorm(1.0, max(counts.max(), 10.0)))
+        _draw_dots(axes, shapes, checkins)
+    collection = _draw_counts(right, shapes, counts, LogNorm(1.0, max(counts.max(), 10.0)))
     units = plural(place.unit)
     titles = [
         *([f"{units.capitalize()}, one dot for each"] * dots),
@@ -179,11 +180,10 @@ def checkins_map(place: MapContext, checkins: pd.DataFrame, *, dots: bool) -> Fi
     return figure
 
 
-def _draw_dots(axes: Axes, corners: Floats, checkins: pd.DataFrame) -> None:
-    if not is_fine(len(corners)):  # the lines of a fine grid would merge
-        axes.add_collection(
-            PolyCollection(list(corners), facecolors="none", edgecolors="0.8", linewidths=0.3)
-        )
+def _draw_dots(axes: Axes, shapes: CellShapes, checkins: pd.DataFrame) -> None:
+    if not is_fine(len(shapes)):  # the lines of a fine grid would merge
+        every = shapes.outline(np.ones(len(shapes), dtype=bool))
+        axes.add_patch(PathPatch(every, facecolor="none", edgecolor="0.8", linewidth=0.3))
     axes.plot(
         checkins["longitude"],
         checkins["latitude"],
@@ -282,7 +282,7 @@ def estimate_maps(place: MapContext, estimates: Mapping[str, Floats], n: int) ->
     titles = [name + distance for name, distance in zip(estimates, ["", *distances], strict=True)]
     figure, panels, bar = map_panels(place, titles, _legend(values, _ZERO_LABEL), 1)
     for axes, value in zip(panels, values, strict=True):
-        collection = _draw_counts(axes, place.corners, value, norm)
+        collection = _draw_counts(axes, place.shapes, value, norm)
     label = f"{plural(place.unit)} per cell (estimated share × n, logarithmic)"
     extend = "min" if ((values > 0.0) & (values < 1.0)).any() else "neither"
     add_colour_bar(bar, collection, label, extend=extend)

@@ -14,7 +14,7 @@ from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells, make_cells
 from shuffledp.geography.regions import Region
 from shuffledp.geography.sources import BUDGET, COORDINATES
-from shuffledp.numerics.arrays import Floats, Integers
+from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import replacing
 from shuffledp.pipeline.tables import CHECKED, PACKED, reading
@@ -124,19 +124,6 @@ def read_cells(source: Path) -> "gpd.GeoDataFrame":
 
     with reading(source):
         return gpd.read_parquet(source, **CHECKED)
-
-
-def read_corners(source: Path) -> Floats:
-    """Read the vertices of the cells that `grid_checkins` wrote: ``(k, vertices, 2)``, in degrees.
-
-    Shapely polygons would need five times the memory.
-    """
-    with reading(source):
-        column = pq.read_table(source, columns=["geometry"], **CHECKED)["geometry"]
-    # In well-known binary each cell is a header of 13 bytes and the same number of vertices.
-    cells = np.array(column.to_numpy(), dtype=bytes)
-    points: Floats = cells.view(np.uint8).reshape(len(cells), -1)[:, 13:].copy().view("<f8")
-    return points.reshape(len(cells), -1, 2)
 
 
 def _locate_checkins(cells: Cells, checkins: Path, *columns: str) -> Iterator[tuple[Integers, Any]]:

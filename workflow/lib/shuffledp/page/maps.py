@@ -28,7 +28,7 @@ def map_data(
     Parameters
     ----------
     read
-        Function that reads the grid: columns ``row``, ``column`` and ``geometry`` (WGS 84 degrees).
+        Function that reads the grid: columns ``id``, ``name`` and ``geometry`` (WGS 84 degrees).
         It is called only if there is a map, because a million polygons take 490 MB.
     layers
         Layers from `shuffledp.figures.basemap.backdrop`.
@@ -53,15 +53,12 @@ def map_data(
     if not kept:
         return None
     cells = read()
-    corners = shapely.get_coordinates(cells.geometry.to_numpy()).reshape(len(cells), -1, 2)
-    box = np.concatenate([corners.min(axis=(0, 1)), corners.max(axis=(0, 1))])
     return {
-        # Without the last corner, which repeats the first one.
-        "corners": np.round(corners[:, :-1], COORDINATE_DECIMALS).reshape(len(cells), -1).tolist(),
-        "row": cells["row"].tolist(),
-        "column": cells["column"].tolist(),
+        "cells": rings_of(cells.geometry),
+        "id": cells["id"].tolist(),
+        "name": cells["name"].tolist(),
         "district": districts_of(cells.geometry, layers),
-        **surroundings(layers, box),
+        **surroundings(layers, cells.total_bounds),
         "truth": {n: samples[n].tolist() for n, _ in kept},
         "releases": [
             {
@@ -77,6 +74,20 @@ def map_data(
             for (promise, mechanism), part in rows.groupby(["promise", "mechanism"], sort=False)
         ],
     }
+
+
+def rings_of(cells: gpd.GeoSeries) -> list[list[list[float]]]:
+    """Return the rings of each cell: longitude and latitude of their vertices in turn.
+
+    The last vertex, which repeats the first one, is left out.
+    """
+    return [
+        [
+            np.round(shapely.get_coordinates(ring)[:-1], COORDINATE_DECIMALS).ravel().tolist()
+            for ring in shapely.get_rings(shapely.get_parts(cell))
+        ]
+        for cell in cells
+    ]
 
 
 def _rounded(values: pd.Series) -> list[float]:

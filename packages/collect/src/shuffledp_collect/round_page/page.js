@@ -21,13 +21,7 @@ function mountMap(home) {
   const { cells, attribution } = data.map;
   const { estimate, projected, low, standard_error: error } = data.columns;
   const project = projection(cells.flat());
-  const outlines = cells.map((rings) => rings.map((ring) => pathOf(pairs(ring), project, true)).join(""));
-  // Western, northern, eastern and southern end of each cell on the drawing.
-  const boxes = cells.map((rings) => {
-    const points = rings.flatMap(pairs).map(project.point);
-    return [...[0, 1].map((at) => d3.min(points, (p) => p[at])), ...[0, 1].map((at) => d3.max(points, (p) => p[at]))];
-  });
-  const finger = (FINGER * project.width) / d3.median(boxes, ([west, , east]) => east - west);
+  const { outlines, boxes, finger } = shapesOf(cells, project);
   let chosen = d3.maxIndex(estimate), panel;
 
   const controls = element("div", { class: "controls" });
@@ -52,18 +46,7 @@ function mountMap(home) {
     return zoom.checked ? Math.max(ZOOM * room, finger) : room;
   }
 
-  /** Return the nearest cell in a direction of the compass, by the middles of the cells. */
-  function next(toEast, toNorth) {
-    const middle = ([west, north, east, south]) => [(west + east) / 2, -(north + south) / 2];
-    const [x, y] = middle(boxes[chosen]);
-    const far = boxes.map((box, i) => {
-      const [dx, dy] = [middle(box)[0] - x, middle(box)[1] - y];
-      const [along, aside] = [dx * toEast + dy * toNorth, Math.abs(dx * toNorth) + Math.abs(dy * toEast)];
-      return i !== chosen && along > 0 && along >= aside ? Math.hypot(dx, dy) : Infinity;
-    });
-    const nearest = d3.minIndex(far);
-    return far[nearest] < Infinity ? nearest : -1;
-  }
+  const next = (toEast, toNorth) => neighbourOf(boxes, chosen, toEast, toNorth);
 
   function wordsOf(i) {
     const alone = low[i] > 0 ? "Taken alone somebody is there; among so many cells that is not sure." : "Perhaps nobody is there.";

@@ -33,6 +33,35 @@ function pairs(flat) {
   return d3.range(0, flat.length, 2).map((i) => [flat[i], flat[i + 1]]);
 }
 
+/**
+ * Return the `outlines` of cells as paths, their `boxes` on the drawing (western, northern, eastern and southern end), and the
+ * width in pixels of a map on which a `finger` can hit a cell. `cells` are lists of rings, which are flat lists of coordinates.
+ */
+function shapesOf(cells, project) {
+  const boxes = cells.map((rings) => {
+    const points = rings.flatMap(pairs).map(project.point);
+    return [...[0, 1].map((at) => d3.min(points, (p) => p[at])), ...[0, 1].map((at) => d3.max(points, (p) => p[at]))];
+  });
+  return {
+    boxes,
+    outlines: cells.map((rings) => rings.map((ring) => pathOf(pairs(ring), project, true)).join("")),
+    finger: (FINGER * project.width) / d3.median(boxes, ([west, , east]) => east - west),
+  };
+}
+
+/** Return the nearest cell in a direction of the compass, by the middles of the cells, or -1. */
+function neighbourOf(boxes, chosen, toEast, toNorth) {
+  const middle = ([west, north, east, south]) => [(west + east) / 2, -(north + south) / 2];
+  const [x, y] = middle(boxes[chosen]);
+  const far = boxes.map((box, i) => {
+    const [dx, dy] = [middle(box)[0] - x, middle(box)[1] - y];
+    const [along, aside] = [dx * toEast + dy * toNorth, Math.abs(dx * toNorth) + Math.abs(dy * toEast)];
+    return i !== chosen && along > 0 && along >= aside ? Math.hypot(dx, dy) : Infinity;
+  });
+  const nearest = d3.minIndex(far);
+  return far[nearest] < Infinity ? nearest : -1;
+}
+
 /** Return the colour of a count, for t from 0 to 1. Large counts are dark on white and light on black. */
 function countColour(t) {
   return d3.interpolateYlGnBu(isDark() ? 0.92 - 0.87 * t : 0.16 + 0.84 * t);

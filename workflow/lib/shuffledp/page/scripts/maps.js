@@ -13,7 +13,7 @@ function errorColour(t) {
 }
 
 function mountMaps(home) {
-  let choice, region, project, chosen = 0, top;
+  let choice, region, project, shapes, chosen = 0, top;
   const controls = element("div", { class: "controls" });
   const view = select(controls, "map-view", "Map on the right", VIEWS, () => update());
   const cell = select(controls, "map-cell", "Cell", [], () => {
@@ -36,8 +36,8 @@ function mountMaps(home) {
   /** Return the released map as a table, without the true counts. */
   function table() {
     const shown = release();
-    return [["cell", "row_from_south", "column_from_west", "district", "estimate", "standard_error"],
-      ...shown.estimate.map((value, i) => [i, region.map.row[i] + 1, region.map.column[i] + 1, region.map.district[i], value, shown.error[i]])];
+    return [["cell", "id", "name", "district", "estimate", "standard_error"],
+      ...shown.estimate.map((value, i) => [i, region.map.id[i], region.map.name[i], region.map.district[i], value, shown.error[i]])];
   }
 
   /** Return the caption of a saved map, which includes the attribution of the base map. */
@@ -51,18 +51,19 @@ function mountMaps(home) {
   /** Return the width of a map in pixels, zoomed until a finger can hit a single cell if the box is ticked. */
   function wide(frame) {
     const room = frame.clientWidth || 500;
-    return zoom.checked ? Math.max(ZOOM * room, FINGER * (1 + d3.max(region.map.column))) : room;
+    return zoom.checked ? Math.max(ZOOM * room, shapes.finger) : room;
   }
 
-  /** Return the number of a neighbour of the chosen cell, or -1. */
-  function next(toEast, toNorth) {
-    const [row, column] = [region.map.row[chosen] + toNorth, region.map.column[chosen] + toEast];
-    return region.map.row.findIndex((r, i) => r === row && region.map.column[i] === column);
+  const next = (toEast, toNorth) => neighbourOf(shapes.boxes, chosen, toEast, toNorth);
+
+  /** Return the name of a cell, and the district around it unless that has the same name. */
+  function nameOf(i) {
+    const { name, district } = region.map;
+    return [name[i], district[i] === name[i] ? "" : district[i]].filter(Boolean).join(", ");
   }
 
   function panel(figure, id, label) {
-    const outlines = region.map.corners.map((corners) => pathOf(pairs(corners), project, true));
-    const map = cellMap(figure, id, label, { ...region.map, project, outlines }, { choose, chosen: () => chosen, next, wide });
+    const map = cellMap(figure, id, label, { ...region.map, project, outlines: shapes.outlines }, { choose, chosen: () => chosen, next, wide });
     // Both maps scroll together.
     map.frame.addEventListener("scroll", () => {
       for (const { frame } of panels) {
@@ -84,16 +85,14 @@ function mountMaps(home) {
     const shown = release();
     const estimate = shown.estimate[i];
     const halfWidth = 2 * shown.error[i];
-    const place = region.map.district[i] ? `, ${region.map.district[i]}` : "";
     const known = estimate > halfWidth ? "" : " The cell may be empty.";
-    return `Cell ${i} (row ${region.map.row[i] + 1} from the south, column ${region.map.column[i] + 1} from the west${place}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(halfWidth)} (two standard errors: about 95 % of such intervals contain the truth), from ${number.format(Math.max(0, estimate - halfWidth))} to ${number.format(Math.max(0, estimate + halfWidth))}.${known}`;
+    return `Cell ${i} (${nameOf(i)}): truth ${number.format(region.map.truth[shown.n][i])}, estimate ${number.format(estimate)} ± ${number.format(halfWidth)} (two standard errors: about 95 % of such intervals contain the truth), from ${number.format(Math.max(0, estimate - halfWidth))} to ${number.format(Math.max(0, estimate + halfWidth))}.${known}`;
   }
 
   /** Return the lines of a cell's tooltip. */
   function tipLines(i) {
     const shown = release();
-    const place = [region.map.district[i], `cell ${i}`].filter(Boolean).join(", ");
-    return [place, `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(region.map.truth[shown.n][i])}`];
+    return [nameOf(i), `${number.format(shown.estimate[i])} ± ${number.format(2 * shown.error[i])}`, `truth ${number.format(region.map.truth[shown.n][i])}`];
   }
 
   function choose(i, at = null) {
@@ -178,9 +177,10 @@ function mountMaps(home) {
       return;
     }
     if (regionChanged || !panels.length) {
-      project = projection(region.map.corners);
+      project = projection(region.map.cells.flat());
+      shapes = shapesOf(region.map.cells, project);
       chosen = d3.maxIndex(region.map.truth[choice.n]);
-      fill(cell, region.map.district.map((name, i) => [i, name ? `${i}, ${name}` : i]));
+      fill(cell, region.map.name.map((_, i) => [i, nameOf(i)]));
       attribution.textContent = region.map.attribution ? `Base map: ${region.map.attribution}` : "";
     }
     if (regionChanged || !panels.length || !wasVisible) redraw();

@@ -1,0 +1,114 @@
+"""Outlines of cells as arrays, which need far less memory than polygons."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow.parquet as pq
+import shapely
+from matplotlib.path import Path as Outline
+
+from shuffledp.numerics.arrays import Bools, Floats, Integers
+from shuffledp.pipeline.tables import CHECKED, reading
+
+_WKB_HEADER: Final = 13  # bytes before the vertices of a polygon with one ring
+
+
+@dataclass(frozen=True)
+class CellShapes:
+    """Outlines of k cells, each of one or more closed rings.
+
+    Attributes
+    ----------
+    points
+        Vertices of all rings, x = longitude and y = latitude in degrees, shape ``(vertices, 2)``.
+        The last vertex of a ring is its first.
+    starts
+        Index of the first vertex of each ring, and the number of vertices, shape ``(rings + 1,)``.
+    cell_of_ring
+        Number of the cell of each ring, ascending, shape ``(rings,)``.
+    middles
+        A point inside each cell, shape ``(k, 2)``.
+    """
+
+    points: Floats
+    starts: Integers
+    cell_of_ring: Integers
+    middles: Floats
+
+    @classmethod
+    def from_polygons(cls, polygons: Any) -> "CellShapes":
+        """Return the outlines of an array of polygons and multipolygons."""
+        parts, cell_of_part = shapely.get_parts(polygons, return_index=True)
+        rings, part_of_ring = shapely.get_rings(parts, return_index=True)
+        sizes = shapely.get_num_coordinates(rings)
+        middles = shapely.centroid(polygons)
+        outside = ~shapely.contains(polygons, middles)
+        middles[outside] = shapely.point_on_surface(polygons[outside])
+        return cls(
+            shapely.get_coordinates(rings),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            cell_of_part[part_of_ring],
+            shapely.get_coordinates(middles),
+        )
+
+    @classmethod
+    def read(cls, cells: Path) -> "CellShapes":
+        """Read the outlines of the cells that `shuffledp.geography.grid.grid_checkins` wrote.
+
+        A million polygons would need five times the memory of their vertices.
+        """
+        with reading(cells):
+            rectangles = "row" in pq.read_schema(cells).names
+            column = pq.read_table(cells, columns=["geometry"], **CHECKED)["geometry"].to_numpy()
+        if not rectangles:
+            return cls.from_polygons(shapely.from_wkb(column))
+        # In well-known binary each rectangle is a header and five vertices.
+        flat = np.array(column, dtype=bytes).view(np.uint8).reshape(len(column), -1)
+        points = flat[:, _WKB_HEADER:].copy().view("<f8").reshape(len(column), 5, 2)
+        return cls(
+            points.reshape(-1, 2),
+            np.arange(len(column) + 1) * 5,
+            np.arange(len(column)),
+            points[:, :-1].mean(axis=1),
+        )
+
+    def __len__(self) -> int:
+        return len(self.middles)
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float]:
+        """West, south, east and north end of all cells in degrees."""
+        (west, south), (east, north) = self.points.min(axis=0), self.points.max(axis=0)
+        return float(west), float(south), float(east), float(north)
+
+    @property
+    def sizes(self) -> Floats:
+        """Width and height of each cell in degrees, shape ``(k, 2)``."""
+        first = np.searchsorted(self.cell_of_ring, np.arange(len(self)))
+        starts = self.starts[first]
+        largest = np.maximum.reduceat(self.points, starts)
+        smallest = np.minimum.reduceat(self.points, starts)
+        extent: Floats = largest - smallest
+        return extent
+
+    def outline(self, mask: Bools) -> Outline:
+        """Return one path that joins all cells of a mask of shape ``(k,)``."""
+        rings = mask[self.cell_of_ring]
+        sizes = np.diff(self.starts)
+        codes = np.full(len(self.points), Outline.LINETO, dtype=Outline.code_type)
+        codes[self.starts[:-1]] = Outline.MOVETO
+        codes[self.starts[1:] - 1] = Outline.CLOSEPOLY
+        kept = np.repeat(rings, sizes)
+        return Outline(self.points[kept], codes[kept])
+
+    def outlines(self, mask: Bools) -> list[Outline]:
+        """Return a path for each cell of a mask of shape ``(k,)``."""
+        whole = self.outline(np.ones(len(self), dtype=bool))
+        first = np.searchsorted(self.cell_of_ring, np.arange(len(self) + 1))
+        ends = self.starts[first]
+        return [
+            Outline(whole.vertices[ends[i] : ends[i + 1]], whole.codes[ends[i] : ends[i + 1]])
+            for i in np.flatnonzero(mask)
+        ]
