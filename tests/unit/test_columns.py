@@ -47,6 +47,7 @@ def test_a_column_is_described_once_and_used():
         "column",
         "id",
         "name",
+        "window",
     }
     assert used | of_geography | {"geometry"} == set(COLUMNS)
 

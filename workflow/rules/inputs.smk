@@ -19,10 +19,12 @@ def grid_of_region(wildcards):
 def region_place(wildcards):
     """Return the part of a region's configuration that says where it is.
 
-    Hexagons and polygons, which extend beyond its box or outline, are a part of that.
+    Hexagons and polygons, which extend beyond its box or outline, are a part of that, and so is
+    the period of its check-ins.
     """
     spec = REGIONS[wildcards.region]
-    place = {key: spec[key] for key in ("box", "outline") if key in spec}
+    keys = ("box", "outline", "period", "every", "time_zone")
+    place = {key: spec[key] for key in keys if key in spec}
     grids = {
         name: grid
         for name, grid in spec["grids"].items()

@@ -3,6 +3,7 @@ from pathlib import Path
 from shuffledp.geography.cells import cropping_region
 from shuffledp.geography.checkins import crop_checkins
 from shuffledp.geography.sources import source_layout
+from shuffledp.geography.windows import windows_from_config
 from shuffledp.pipeline.files import verified_sha256
 from shuffledp.pipeline.jobs import job
 
@@ -15,4 +16,5 @@ with job(snakemake.log[0]):
         Path(snakemake.output[0]),
         max_malformed_share=snakemake.params.max_malformed_share,
         metadata={"source_sha256": verified_sha256(source, snakemake.params.checksum)},
+        windows=windows_from_config(snakemake.params.region),
     )

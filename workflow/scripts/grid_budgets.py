@@ -2,6 +2,7 @@ from pathlib import Path
 
 from shuffledp.geography.grid import count_budgets
 from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.windows import windows_from_config
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import BUDGETS, run_metadata, write_table
 
@@ -11,6 +12,7 @@ with job(snakemake.log[0]):
         region_from_config(snakemake.wildcards.region, snakemake.params.region),
         snakemake.params.grid,
         checkins,
+        windows_from_config(snakemake.params.region),
     )
     metadata = run_metadata(checkins, snakemake.params.items())
     write_table(table, BUDGETS, Path(snakemake.output[0]), metadata)

@@ -3,6 +3,7 @@ from pathlib import Path
 
 from shuffledp.geography.grid import grid_checkins
 from shuffledp.geography.regions import region_from_config
+from shuffledp.geography.windows import windows_from_config
 from shuffledp.pipeline.jobs import job
 from shuffledp.pipeline.tables import read_metadata
 
@@ -18,4 +19,5 @@ with job(snakemake.log[0]):
             "region": json.dumps(snakemake.params.region, sort_keys=True),
             "grid": json.dumps(snakemake.params.grid, sort_keys=True),
         },
+        windows=windows_from_config(snakemake.params.region),
     )

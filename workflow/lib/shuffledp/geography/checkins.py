@@ -22,6 +22,7 @@ from shuffledp.geography.row_conversion import (
 )
 from shuffledp.geography.sources import BUDGET, COORDINATES, SNAP, Layout, layout_from_config
 from shuffledp.geography.text_files import CheckinError, file_kind, text_batches
+from shuffledp.geography.windows import Windows
 from shuffledp.numerics.arrays import Floats
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import file_sha256, replacing
@@ -67,6 +68,7 @@ def crop_checkins(
     *,
     max_malformed_share: float,
     metadata: Mapping[str, str],
+    windows: Windows | None = None,
 ) -> Tally:
     """Write the check-ins of a region, in the order of the source, as one parquet file.
 
@@ -89,6 +91,8 @@ def crop_checkins(
         times and locations become null, and empty lines are not rows.
     metadata : Mapping[str, str]
         Added to the file's key-value metadata.
+    windows : Windows or None
+        Only check-ins of these windows of time are written; None for all.
 
     Raises
     ------
@@ -100,7 +104,7 @@ def crop_checkins(
     """
     if not 0 <= max_malformed_share <= 1:
         raise InputError(f"max_malformed_share must be from 0 to 1 (got {max_malformed_share})")
-    survey = _Survey(source, layout, region, part=source)
+    survey = _Survey(source, layout, region, windows, part=source)
     with replacing(destination) as temporary:
         with _GroupWriter(temporary, layout, metadata) as writer:
             for part in source_parts(source, layout):
@@ -134,6 +138,7 @@ class _Survey:
     source: Path
     layout: Layout
     region: Region
+    windows: Windows | None
     part: Path  # the file that is being read: the source, or one in its folder
     tally: Tally = Tally()
     described: list[tuple[str, MalformedRow]] = field(default_factory=list)
@@ -145,6 +150,8 @@ class _Survey:
     def crop(self, batch: Batch) -> Any:
         latitude, longitude = (batch.table[name].to_numpy() for name in COORDINATES)
         inside = self.region.contains(latitude, longitude)
+        if self.windows is not None:
+            inside &= self.windows.locate(batch.table["time"]) >= 0
         kept = int(inside.sum())
         self.tally = Tally(
             read=self.tally.read + len(inside) + batch.malformed,

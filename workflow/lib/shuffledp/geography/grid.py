@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 
 from shuffledp.errors import InputError
 from shuffledp.geography.cells import Cells, make_cells
+from shuffledp.geography.lattice import MAX_CELLS
 from shuffledp.geography.regions import Region
 from shuffledp.geography.sources import BUDGET, COORDINATES
+from shuffledp.geography.windows import Windows
 from shuffledp.numerics.arrays import Integers
 from shuffledp.pipeline.columns import CONTENTS, TRUE, described
 from shuffledp.pipeline.files import replacing
@@ -37,23 +39,26 @@ class GridTally:
 
 
 def count_checkins(
-    region: Region, spec: Mapping[str, Any], checkins: Path
+    region: Region, spec: Mapping[str, Any], checkins: Path, windows: Windows | None = None
 ) -> "tuple[gpd.GeoDataFrame, GridTally]":
-    """Count the check-ins in each cell of a grid.
+    """Count the check-ins in each cell of a grid, in each window of time.
 
-    The file has columns latitude and longitude in degrees. The cells are those of `make_cells`,
-    with a column count (int64).
+    The file has columns latitude and longitude in degrees, and time if there are windows. The cells
+    are those of `make_cells`, with a column count (int64). With windows, the histogram has a cell
+    for each window and place, window by window, and a column window with the window's name.
 
     Raises
     ------
     InputError
-        As for `shuffledp.geography.cells.make_cells`, and if no check-in is in a cell.
+        As for `shuffledp.geography.cells.make_cells`, if no check-in is in a cell, or if cells
+        times windows are more than 1,000,000.
     """
     cells = make_cells(region, spec)
-    counts = np.zeros(len(cells), dtype=np.int64)
+    table = cells.table if windows is None else _in_every_window(cells, windows)
+    counts = np.zeros(len(table), dtype=np.int64)
     read = 0
-    for cell, _ in _locate_checkins(cells, checkins):
-        counts += np.bincount(cell[cell >= 0], minlength=len(cells))
+    for cell, _ in _locate_checkins(cells, windows, checkins):
+        counts += np.bincount(cell[cell >= 0], minlength=len(table))
         read += len(cell)
     kept = int(counts.sum())
     if not kept:
@@ -63,11 +68,13 @@ def count_checkins(
             "region's edge), or were cropped to another region"
         )
     tally = GridTally(kept=kept, dropped=read - kept)
-    logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(cells), tally)
-    return cells.table.assign(count=counts), tally
+    logger.info("%s, %s: k=%d cells, %s", region.name, dict(spec), len(table), tally)
+    return table.assign(count=counts), tally
 
 
-def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd.DataFrame:
+def count_budgets(
+    region: Region, spec: Mapping[str, Any], checkins: Path, windows: Windows | None = None
+) -> pd.DataFrame:
     """Count the check-ins with each budget in each cell of a grid.
 
     The file has a column budget in addition to those for `count_checkins`. The result has columns
@@ -78,10 +85,11 @@ def count_budgets(region: Region, spec: Mapping[str, Any], checkins: Path) -> pd
     InputError
         As for `shuffledp.geography.cells.make_cells`.
     """
+    cells = make_cells(region, spec)
     parts = [
         # The absolute value merges 0 and -0, which would be two budgets.
         pd.DataFrame({BUDGET: np.abs(batch[BUDGET].to_numpy()), "cell": cell})[cell >= 0]
-        for cell, batch in _locate_checkins(make_cells(region, spec), checkins, BUDGET)
+        for cell, batch in _locate_checkins(cells, windows, checkins, BUDGET)
     ]
     counted = pd.concat(parts).groupby([BUDGET, "cell"], sort=True).size()
     return counted.rename("count").reset_index()
@@ -93,6 +101,7 @@ def grid_checkins(
     spec: Mapping[str, Any],
     destination: Path,
     metadata: Mapping[str, str],
+    windows: Windows | None = None,
 ) -> GridTally:
     """Count the check-ins in each cell of a grid and write the cells as GeoParquet.
 
@@ -104,7 +113,7 @@ def grid_checkins(
     InputError
         As for `count_checkins`.
     """
-    cells, tally = count_checkins(region, spec, checkins)
+    cells, tally = count_checkins(region, spec, checkins, windows)
     with replacing(destination) as temporary:
         # geopandas writes the key `geo` but accepts no others, so the file is written twice. It is
         # read by path, because Arrow's threads can outlive the interpreter with a Python file.
@@ -126,8 +135,29 @@ def read_cells(source: Path) -> "gpd.GeoDataFrame":
         return gpd.read_parquet(source, **CHECKED)
 
 
-def _locate_checkins(cells: Cells, checkins: Path, *columns: str) -> Iterator[tuple[Integers, Any]]:
+def _in_every_window(cells: Cells, windows: Windows) -> "gpd.GeoDataFrame":
+    """Repeat the table of cells for each window, with numbers that continue."""
+    number = len(cells) * len(windows)
+    if number > MAX_CELLS:
+        raise InputError(
+            f"a histogram has at most {MAX_CELLS:,} cells (got {len(cells):,} cells x "
+            f"{len(windows):,} windows): take larger cells or longer windows"
+        )
+    table = cells.table.iloc[np.tile(np.arange(len(cells)), len(windows))].reset_index(drop=True)
+    table["cell"] = np.arange(number, dtype=np.int64)
+    table.insert(1, "window", np.repeat(windows.names, len(cells)))
+    return table
+
+
+def _locate_checkins(
+    cells: Cells, windows: Windows | None, checkins: Path, *columns: str
+) -> Iterator[tuple[Integers, Any]]:
     """Yield the cell of each check-in, -1 for none, and the batch with the requested columns."""
+    times = [] if windows is None else ["time"]
     with reading(checkins), pq.ParquetFile(checkins, **CHECKED) as file:
-        for batch in file.iter_batches(columns=[*COORDINATES, *columns]):
-            yield cells.locate(*(batch[name].to_numpy() for name in COORDINATES)), batch
+        for batch in file.iter_batches(columns=[*COORDINATES, *times, *columns]):
+            cell = cells.locate(*(batch[name].to_numpy() for name in COORDINATES))
+            if windows is not None:
+                window = windows.locate(batch["time"])
+                cell = np.where((cell >= 0) & (window >= 0), window * len(cells) + cell, -1)
+            yield cell, batch

@@ -111,6 +111,7 @@ COLUMNS: Final[Mapping[str, Column]] = {
     "latitude": Column(_FLOAT, "degrees, WGS 84", "Latitude", nullable=False),
     "longitude": Column(_FLOAT, "degrees, WGS 84", "Longitude", nullable=False),
     "location": Column(_COUNT, "1", "Identifier of the place, or a fingerprint of it"),
+    "window": Column(_NAME, "text", "Month, or first day, of the window of time"),
     "id": Column(_NAME, "text", "Identifier of the cell, unique in its grid"),
     "name": Column(_NAME, "text", "Name of the cell"),
     "row": Column(_COUNT, "1", "Row of the cell from the south, from 0"),

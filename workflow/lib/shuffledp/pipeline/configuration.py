@@ -5,6 +5,7 @@ The rules read this module in every process, so it imports nothing that is slow 
 
 import math
 from collections.abc import Callable, Collection, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from shuffledp.geography.sources import (
     layout_from_config,
     source_layout,
 )
+from shuffledp.geography.windows import windows_from_config
 from shuffledp.mechanisms.catalogue import get_entries
 from shuffledp.pipeline.address import check_address
 from shuffledp.pipeline.schema import check_values
@@ -32,13 +34,24 @@ class ConfigurationError(InputError):
 
 
 def leave_out(config: dict[str, Any]) -> None:
-    """Remove regions and grids that an overlay leaves out, such as ``paris: null``."""
+    """Remove regions and grids that an overlay leaves out, and write dates as text.
+
+    An overlay leaves out a region by ``paris: null``.
+    """
     if not isinstance(config.get("regions"), Mapping):
         return
     config["regions"] = {name: spec for name, spec in config["regions"].items() if spec is not None}
     for spec in config["regions"].values():
-        if isinstance(spec, dict) and isinstance(spec.get("grids"), Mapping):
+        if not isinstance(spec, dict):
+            continue
+        if isinstance(spec.get("grids"), Mapping):
             spec["grids"] = {name: grid for name, grid in spec["grids"].items() if grid is not None}
+        if isinstance(spec.get("period"), Mapping):
+            # YAML reads dates as objects, which JSON and its schemas do not know.
+            spec["period"] = {
+                key: day.isoformat() if isinstance(day, date) else day
+                for key, day in spec["period"].items()
+            }
 
 
 def effective_regions(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -120,6 +133,8 @@ def check_configuration(config: Mapping[str, Any], embedded: Collection[str]) ->
             )
         if spec["unit"] == "user":
             _check_users(name, source)
+        if "period" in spec:
+            _check_times(name, source)
         if budget_column(spec) is not None:
             _check_budget_column(name, spec, source)
         elif "budgets" in spec:
@@ -394,6 +409,17 @@ def _check_users(region: str, source: Mapping[str, Any]) -> None:
         )
 
 
+def _check_times(region: str, source: Mapping[str, Any]) -> None:
+    """Refuse a period where the source does not say when people checked in."""
+    layout = source.get("layout")
+    timed = SOURCE_KINDS[source["kind"]].real_rows
+    if not timed or (isinstance(layout, Mapping) and "time" not in layout["columns"]):
+        raise ConfigurationError(
+            f"regions.{region}.period needs to know when people checked in: use a source of kind "
+            "download or file whose layout has the column `time`"
+        )
+
+
 def _check_source_name(config: Mapping[str, Any], key: str, name: str) -> None:
     if name not in config["sources"]:
         known = ", ".join(sorted(config["sources"]))
@@ -410,3 +436,7 @@ def _check_region(name: str, spec: Mapping[str, Any]) -> None:
             check_grid(region, grid_spec)
         except InputError as error:
             raise ConfigurationError(f"regions.{name}.grids.{grid}: {error}") from None
+    try:
+        windows_from_config(spec)
+    except InputError as error:
+        raise ConfigurationError(f"regions.{name}.{error}") from None
